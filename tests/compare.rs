@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
 use crate::support::{Home, LIMIT, can, links};
-use hairpin_sys::thread::allowed_cpus;
+use hairpin_sys::thread::{allowed_cpus, stay_on};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("compare", || alone::listed(TESTS));
@@ -20,6 +20,7 @@ const TESTS: &[Listed] = &[
     ),
     ("a_known_delay_is_reported", a_known_delay_is_reported),
     ("two_placements_are_compared", two_placements_are_compared),
+    ("the_placements_of_this_host_are_compared", the_placements_of_this_host_are_compared),
     ("sides_may_go_over_links_of_their_own", sides_may_go_over_links_of_their_own),
     ("a_threshold_that_is_crossed_ends_with_3", a_threshold_that_is_crossed_ends_with_3),
     ("stored_runs_are_compared_with_a_warning", stored_runs_are_compared_with_a_warning),
@@ -125,9 +126,40 @@ fn two_placements_are_compared(name: &str) -> bool {
     // Of one placement the distance between its cores still decides which blocks make a pair.
     let same = compared(2, &format!("udp:block --cpu {two} -- udp:block --cpu {two}"));
     assert!(same["comparisons"][0]["matched"].is_null(), "{}", same["comparisons"]);
-    let shown = home.hairpin(&format!("compare --link loopback --duration 1s -- udp:block --cpu {two} -- udp:block --cpu {one}"));
+    let shown =
+        home.hairpin(&format!("compare -v --link loopback --duration 1s -- udp:block --cpu {two} -- udp:block --cpu {one}"));
     let labels = [format!("A  udp:block --cpu {two}"), format!("B  udp:block --cpu {one}")];
     assert!(labels.iter().all(|label| shown.out.contains(label)) && shown.out.contains("run on different CPUs"), "{}", shown.out);
+    true
+}
+
+fn the_placements_of_this_host_are_compared(name: &str) -> bool {
+    let home = Home::new();
+    let cpus = allowed_cpus().expect("CPUs");
+    let done = home.hairpin("compare placements --duration 4s --json");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    let placements = record["placements"].as_array().expect("placements");
+    // On one core both sides block; there a spinning side is not measured, and the record says why.
+    let same = &placements[0];
+    assert_eq!((&same["client"], &same["server"]), (&cpus[0].into(), &cpus[0].into()));
+    assert!(same["cells"][0]["p50_ns"].as_f64().is_some_and(|ns| ns > 100.0), "{same}");
+    assert!(same["cells"][1]["arm"].is_null() && same["cells"][1]["why"].as_str().unwrap().contains("time slices"), "{same}");
+    let shown = home.hairpin("runs show latest");
+    assert!(shown.out.contains(&format!("both on CPU {}", cpus[0])) && shown.out.lines().count() <= 16, "{}", shown.out);
+    let refused = home.hairpin("compare placements --cpu 0,0");
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    if !can(name, cpus.len() >= 2, "placements to compare take two CPUs") {
+        return false;
+    }
+    assert_eq!(record["arms"][0]["cpus"], serde_json::json!({"client": [cpus[0]], "server": [cpus[1]]}));
+    assert_eq!(record["comparisons"].as_array().unwrap().len() + 1, record["arms"].as_array().unwrap().len());
+    assert!(placements.iter().skip(1).any(|row| row["core_rtt_ns"].as_u64().is_some_and(|ns| ns > 0)), "{placements:?}");
+    // A cpuset of one: one placement, and nothing to compare it with.
+    stay_on(&[cpus[1]]).expect("one CPU");
+    let one = home.hairpin("compare placements --duration 1s");
+    let said = format!("there is one placement only, both on CPU {}", cpus[1]);
+    assert!(one.code == Some(0) && one.out.replace('\n', " ").contains(&said), "{one:?}");
     true
 }
 

@@ -143,7 +143,7 @@ fn sockets_of_the_c_library_have_the_requested_options() {
         assert!(done.out.contains(line), "{line}: {done:?}");
     }
     assert!(!done.err.contains("lack"), "{done:?}");
-    assert!(done.err.contains("hairpin exec: 3 sockets seen: busy-poll on 3, nodelay on 2 in force"), "{done:?}");
+    assert!(done.err.contains("hairpin exec: 3 sockets: SO_BUSY_POLL, TCP_NODELAY on 2 in force"), "{done:?}");
     // On loopback no device has a NAPI id.
     assert!(done.err.contains("busy polling is not in force"), "{done:?}");
     let plain = exec("", "std");

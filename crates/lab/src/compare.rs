@@ -3,6 +3,7 @@
 //! ```text
 //!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and a threshold counts if it is crossed twice
 //!   stored    two records ─▶ their blocks ─▶ verdicts, with the warning that they were not measured in turn
+//!   placements  pairs of CPUs ─▶ arms ─▶ live ─▶ a matrix
 //!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with the spread between runs
 //! ```
 
@@ -10,6 +11,7 @@ mod baseline;
 mod between;
 mod limit;
 mod of_load;
+pub mod placements;
 mod stored;
 
 use std::ops::ControlFlow;
@@ -43,6 +45,8 @@ pub const MARGIN: f64 = 0.02;
 pub struct ComparePlan {
     /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
+    /// By arm: the arm that it is compared with, if not the first. May be empty.
+    pub bases: Vec<usize>,
     /// Duration of the whole experiment.
     pub duration: Duration,
     /// Seed of the random order.
@@ -69,12 +73,13 @@ pub fn run(
     switch: &mut dyn Switch,
     told: &mut dyn FnMut(Duration),
 ) -> Result<Compare, RunError> {
-    let ComparePlan { arms, duration, seed, until, margin, figure, limits, command } = plan;
+    let ComparePlan { arms, bases, duration, seed, until, margin, figure, limits, command } = plan;
     let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));
     let looks = if until.is_some() { LOOKS.len() as u32 } else { 1 };
     let method = verdict::method(figure, count.saturating_sub(1), looks, margin);
     let mut stands = Stands::set_up(arms, &command, signals)?;
-    let first = measure(&mut stands, count, duration, seed, until, &method, switch, told);
+    let pairs: Vec<(usize, usize)> = (1..count).map(|arm| (bases.get(arm).copied().unwrap_or(0), arm)).collect();
+    let first = measure(&mut stands, &pairs, duration, seed, until, &method, switch, told);
     if first.rounds.is_empty() {
         return Err(match first.laid.ended {
             Some(Ended::Failed(error)) => error,
@@ -82,12 +87,12 @@ pub fn run(
             None => RunError::Row { path: "compare".into(), why: TOO_SHORT.into() },
         });
     }
-    let mut record = first.record(head.clone(), &stands, method, seed);
+    let mut record = first.record(head.clone(), &stands, &pairs, method, seed);
     record.thresholds = limits.iter().flat_map(|limit| limit.hold(&record)).collect();
     if record.thresholds.iter().any(|threshold| threshold.crossed) && record.head.error.is_none() && !record.head.interrupted {
         stands.begin_again();
-        let second = measure(&mut stands, count, duration, seed.wrapping_add(1), until, &record.method, switch, told);
-        let again = second.record(head, &stands, record.method.clone(), seed);
+        let second = measure(&mut stands, &pairs, duration, seed.wrapping_add(1), until, &record.method, switch, told);
+        let again = second.record(head, &stands, &pairs, record.method.clone(), seed);
         let again: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(&again)).collect();
         limit::confirm(&mut record.thresholds, &again);
     }
@@ -106,7 +111,7 @@ struct Measured {
 #[allow(clippy::too_many_arguments, reason = "two calls in one place, and no two of these belong together")]
 fn measure(
     stands: &mut Stands<'_>,
-    arms: usize,
+    pairs: &[(usize, usize)],
     duration: Duration,
     seed: u64,
     until: Option<f64>,
@@ -114,7 +119,7 @@ fn measure(
     switch: &mut dyn Switch,
     told: &mut dyn FnMut(Duration),
 ) -> Measured {
-    let layout = Layout { arms, duration, seed, done: 0, length: None };
+    let layout = Layout { arms: pairs.len() + 1, duration, seed, done: 0, length: None };
     let (mut measured, mut last) = (Vec::new(), Duration::ZERO);
     let mut looks = LOOKS.iter().map(|share| duration.mul_f64(*share)).peekable();
     let laid = rounds::run(&layout, stands, switch, &mut |round, _, elapsed| {
@@ -124,17 +129,17 @@ fn measure(
         let looked = looks.next_if(|look| elapsed >= *look).is_some();
         while looks.next_if(|look| elapsed >= *look).is_some() {}
         match until {
-            Some(width) if looked && all_narrower(&measured, arms, method, width) => ControlFlow::Break(()),
+            Some(width) if looked && all_narrower(&measured, pairs, method, width) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         }
     });
     Measured { rounds: measured, laid, elapsed: last }
 }
 
-fn all_narrower(rounds: &[Round], arms: usize, method: &Method, width: f64) -> bool {
+fn all_narrower(rounds: &[Round], pairs: &[(usize, usize)], method: &Method, width: f64) -> bool {
     let states = States::of(rounds);
-    (1..arms).all(|arm| {
-        let comparison = verdict::compare(rounds, 0, arm, &states, method, Duration::ZERO);
+    pairs.iter().all(|(base, arm)| {
+        let comparison = verdict::compare(rounds, *base, *arm, &states, method, Duration::ZERO);
         let main = comparison.figures.iter().find(|estimate| estimate.figure == method.figure);
         main.is_some_and(|main| {
             main.pairs >= verdict::FEWEST as u64 && main.low.zip(main.high).is_some_and(|(low, high)| high / low - 1.0 < width)
@@ -143,12 +148,12 @@ fn all_narrower(rounds: &[Round], arms: usize, method: &Method, width: f64) -> b
 }
 
 impl Measured {
-    fn record(&self, head: Head, stands: &Stands<'_>, method: Method, seed: u64) -> Compare {
+    fn record(&self, head: Head, stands: &Stands<'_>, pairs: &[(usize, usize)], method: Method, seed: u64) -> Compare {
         let states = States::of(&self.rounds);
         let mut arms = stands.described();
         arms.iter_mut().enumerate().for_each(|(at, arm)| fill(arm, at, &self.rounds, &states));
-        let comparisons =
-            (1..arms.len()).map(|arm| verdict::compare(&self.rounds, 0, arm, &states, &method, self.elapsed)).collect();
+        let compare = |(base, arm): &(usize, usize)| verdict::compare(&self.rounds, *base, *arm, &states, &method, self.elapsed);
+        let comparisons = pairs.iter().map(compare).collect();
         let head = Head {
             interrupted: matches!(self.laid.ended, Some(Ended::Interrupted)),
             error: match &self.laid.ended {
@@ -175,6 +180,7 @@ impl Measured {
                 arms,
                 comparisons,
                 thresholds: Vec::new(),
+                placements: Vec::new(),
             },
         }
     }

@@ -284,6 +284,7 @@ fn one(
     let arm = |given: &&str| Ok(Arm { given: (*given).to_owned(), ..(plan.arm)(path)? });
     let compare = compare::ComparePlan {
         arms: given.iter().map(arm).collect::<Result<_, RunError>>()?,
+        bases: Vec::new(),
         duration,
         seed: plan.seed.wrapping_add(path as u64),
         until: None,
@@ -400,6 +401,7 @@ mod tests {
                 arms: vec![ArmRecord { path: "udp:block/udp:block".into(), ..ArmRecord::default() }],
                 comparisons: intervals.iter().map(comparison).collect(),
                 thresholds: Vec::new(),
+                placements: Vec::new(),
                 warnings: Vec::new(),
             },
         }

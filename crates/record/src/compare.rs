@@ -29,13 +29,54 @@ pub struct CompareBody {
     pub states: Vec<State>,
     /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
-    /// One for each arm but the first.
+    /// One for each arm but the first. `against` is the first arm but in `compare placements`, which compares the placements of a path with each other.
     pub comparisons: Vec<Comparison>,
     /// Thresholds, and the verdict on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
+    /// `compare placements`: the pairs of CPUs that were compared, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placements: Vec<Placement>,
     /// Ways in which this may mislead.
     pub warnings: Vec<Note>,
+}
+
+/// A pair of CPUs, and the RTT of each wait policy on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Placement {
+    /// The client's CPU.
+    pub client: u32,
+    /// The server's CPU.
+    pub server: u32,
+    /// As the fact `core_relation` has it: `same CPU`, `SMT siblings`, `same package` or `different packages`; `null` where the kernel does not tell.
+    pub relation: Option<String>,
+    /// The nearest data cache that both CPUs share, such as `L3`; `null` if there is none.
+    pub shared_cache: Option<String>,
+    /// The NUMA nodes of the two.
+    pub numa_nodes: Vec<u32>,
+    /// Cache-line round trip between the two before the first round, the median; `null` on one CPU, and where it could not be measured.
+    pub core_rtt_ns: Option<u64>,
+    /// The number of pairs looked at that are of this kind and at about this distance; this one was measured for all of them.
+    pub stands_for: u32,
+    /// One for each wait policy, in the same order for every placement.
+    pub cells: Vec<PlacementCell>,
+}
+
+/// One path at one placement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlacementCell {
+    /// The path spec in canonical form.
+    pub path: String,
+    /// The arm; `null` if it was not measured.
+    pub arm: Option<String>,
+    /// The reason if it was not measured.
+    pub why: Option<String>,
+    /// The typical RTT p50 of the arm's blocks.
+    pub p50_ns: Option<f64>,
+    /// Lower end of its interval, of the confidence `confidence_each`; `null`: too few blocks.
+    pub low_ns: Option<f64>,
+    /// Upper end of its interval.
+    pub high_ns: Option<f64>,
 }
 
 /// Layout of the blocks in time.

@@ -1,49 +1,64 @@
-//! The output of `hairpin check`: the instrument's own cost, its clock against another, a row per injected delay, and a row per
-//! emulated NIC latency.
+//! The output of `hairpin check`: how near the known times were, the instrument's own cost, its clock against another; in detail a row per injected
+//! delay, and a row per emulated NIC latency.
 
 use hairpin_record::check::{Check, Delay, Elapsed, Latency, Verdict};
 use hairpin_units::Nanos;
 
 use crate::cell::Cell;
-use crate::doc::{Column, Data, Doc, Show, Table};
+use crate::doc::{Column, Data, Doc, Show, Shown, Table};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
 
 impl Show for Check {
     fn doc(&self, _: &Options) -> Doc {
-        let clock = &self.clock;
         let mut doc = Doc::default();
-        doc.lead(
-            "own cost    ",
-            format!(
-                "{:.1} ns per transaction over a path that does nothing, both stamps included ({:.1} ns in the quickest block)",
-                self.own_cost_ns, self.own_cost_least_ns
-            ),
-        );
-        doc.lead(
-            "clock       ",
-            format!(
-                "{}: a pair of stamps costs {:.1} ns; it moves in steps of {:.1} ns, and no error below is known better than to one step",
-                clock.source, clock.cost_ns, clock.step_ns
-            ),
-        );
-        self.elapsed.iter().for_each(|elapsed| doc.lead("elapsed     ", kept_time(elapsed)));
-        doc.gap();
-        doc.table(delays(self));
-        doc.gap();
-        latencies(&mut doc, self);
         let (tone, sentence) = match self.verdict {
             Verdict::Passed => (Tone::Heading, passed(self)),
-            Verdict::Failed => {
-                let missed = missed(self);
-                (Tone::Error, format!("{missed}; trust no figure from this host while it does so, and look at its clock"))
-            }
+            Verdict::Failed => (Tone::Error, format!("{}; {}", missed(self), trust(self))),
         };
         doc.verdict(format!("{}: ", word(self.verdict)), sentence, word(self.verdict), tone);
+        let clock = &self.clock;
+        let [own, least] = [self.own_cost_ns, self.own_cost_least_ns];
+        doc.lead(
+            "own cost    ",
+            format!("{own:.1} ns per transaction, both stamps included ({least:.1} ns in the quickest block)"),
+        );
+        let (cost, step) = (clock.cost_ns, clock.step_ns);
+        doc.lead(
+            "clock       ",
+            format!("{}: a pair of stamps costs {cost:.1} ns; it moves in steps of {step:.1} ns", clock.source),
+        );
+        self.elapsed.iter().for_each(|elapsed| doc.lead("elapsed     ", kept_time(elapsed)));
+        // A table with a failure is part of the answer.
+        let mut rest = Doc::default();
+        let part = if self.delays.iter().any(|delay| delay.verdict == Verdict::Failed) { &mut doc } else { &mut rest };
+        part.gap();
+        part.table(delays(self));
+        let part = if self.latencies.iter().any(|latency| latency.verdict == Verdict::Failed) { &mut doc } else { &mut rest };
+        latencies(part, self);
+        rest.gap();
+        rest.text("Own cost: over a path that does nothing. No error is known better than to one step of the clock.");
+        doc.part(Shown::Full, rest);
         doc.data = Some(data(self));
         doc
     }
+}
+
+/// An error of up to so many times its bound is noise of the host rather than a wrong clock.
+const NOISE: f64 = 10.0;
+
+/// What a check that failed leaves to be trusted.
+fn trust(check: &Check) -> String {
+    let kept_time = check.elapsed.as_ref().is_none_or(|elapsed| elapsed.verdict == Verdict::Passed);
+    let delay = worst(check.delays.iter().map(|delay| delay.error_ns));
+    let latency = worst(check.latencies.iter().map(|latency| latency.error_ns));
+    let noisy = delay <= NOISE * check.bound_ns as f64 && latency <= NOISE * check.latency_bound_ns.max(1) as f64;
+    let tells = check.delays.first().is_none_or(|least| delay < least.injected_ns / 2.0);
+    if kept_time && noisy && tells {
+        return format!("until it passes, take no difference below {:.0} ns from this host for real", delay.max(latency).ceil());
+    }
+    "trust no figure from this host while it does so, and look at its clock".into()
 }
 
 /// One line per known delay or latency.
@@ -100,26 +115,26 @@ fn at_try(tries: u32) -> String {
 
 fn passed(check: &Check) -> String {
     let delays = format!(
-        "every delay was reported within {:.1} ns of {} allowed{}",
+        "known delays within {:.1} ns{}; bound {}",
         worst(check.delays.iter().map(|delay| delay.error_ns)),
-        check.bound_ns,
-        at_try(check.delay_tries)
+        at_try(check.delay_tries),
+        check.bound_ns
     );
     if check.latencies.is_empty() {
         return delays;
     }
     let latencies = worst(check.latencies.iter().map(|latency| latency.error_ns));
-    let (allowed, at_try) = (check.latency_bound_ns, at_try(check.latency_tries));
-    format!("{delays}, and every round trip over a known latency within {latencies:.1} ns of {allowed} allowed{at_try}")
+    let (bound, at_try) = (check.latency_bound_ns, at_try(check.latency_tries));
+    format!("{delays}; known latencies within {latencies:.1} ns{at_try}; bound {bound}")
 }
 
 /// The emulated NIC's rows, or the reason it was skipped.
 fn latencies(doc: &mut Doc, check: &Check) {
     if let Some(why) = &check.no_latencies {
+        doc.gap();
         doc.lead("emulated    ", format!("no NIC of a known latency was measured: {}", clean(why)));
-    } else if check.latencies.is_empty() {
-        return;
-    } else {
+    } else if !check.latencies.is_empty() {
+        doc.gap();
         doc.text(
             "RTT p50 in ns over the emulated NIC, 60-byte frames: 2 x declared one way + turn-around + what the program itself takes",
         );
@@ -139,7 +154,6 @@ fn latencies(doc: &mut Doc, check: &Check) {
         };
         doc.table(Table::new(columns, 1, check.latencies.iter().map(row)));
     }
-    doc.gap();
 }
 
 /// Number and size of the misreported delays and latencies.

@@ -1,40 +1,93 @@
-//! The output of `hairpin compare`: the arms, a table of ratios with intervals, and one verdict per comparison.
+//! The output of `hairpin compare`: one verdict per comparison, the arms, and a table of ratios with intervals.
 
 use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
+use hairpin_record::warning::Note;
 use hairpin_units::Nanos;
 
 use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::doc::{Column, Data, Doc, List, Show, Table};
-use crate::figure::{fine_ratio as ratio, payloads, seconds};
+use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
+use crate::figure::{fine_ratio as ratio, payloads, per_second, ratio as times, seconds, time};
 use crate::label::{Name, short};
 use crate::link::link_words;
 use crate::notes::{ended, not_granted, warnings};
 use crate::options::Options;
+use crate::placements;
 use crate::prose::clean;
 use crate::style::Tone;
 
 impl Show for Compare {
     fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::default();
+        if self.placements.is_empty() {
+            self.comparisons.iter().for_each(|comparison| decision(&mut doc, self, comparison));
+            doc.gap();
+            arms(&mut doc, self);
+        } else {
+            placements::matrix(&mut doc, self);
+        }
+        let mut rest = Doc::default();
+        if !self.placements.is_empty() {
+            rest.gap();
+            arms(&mut rest, self);
+        }
+        for comparison in &self.comparisons {
+            // Of two arms the table is part of the answer; of more, there is one for each.
+            let of_two = self.comparisons.len() == 1 && self.placements.is_empty();
+            let part = if of_two { &mut doc } else { &mut rest };
+            part.gap();
+            part.table(table(self, comparison));
+            pairs(self, comparison).into_iter().for_each(|line| rest.text(line));
+        }
+        rest.gap();
+        rest.text(meaning(self));
         let how = match &self.design {
             Some(design) => format!("{}, order from seed {}", rounds(design), design.seed),
             None => "stored runs, not measured in turn".into(),
         };
-        let mut doc = Doc::of(&self.head, [how]);
-        doc.text(format!("RTT: {RTT}"));
-        doc.gap();
-        self.arms.iter().for_each(|arm| doc.lead(format!("{}  ", clean(&arm.name)), described(arm, self)));
-        for comparison in &self.comparisons {
-            doc.gap();
-            one(&mut doc, self, comparison);
-        }
-        doc.gap();
-        doc.text(meaning(self));
-        doc.lists(lists(self));
+        rest.blocks.extend(Doc::of(&self.head, [how]).blocks);
+        rest.text(format!("RTT: {RTT}"));
+        doc.list(List::plain("Thresholds", thresholds(self)));
+        doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
+        let names: Vec<Name> = self.arms.iter().map(|arm| Name { base: arm.name.clone(), size: String::new() }).collect();
+        let arms: Vec<&Arm> = self.arms.iter().collect();
+        rest.list(not_granted(&names, &arms, |arm| &arm.granted));
+        rest.list(List::warnings("Warnings of the arms", warnings(&names, &arms, |arm| &arm.warnings)));
+        hinted(&mut doc, self.arms.iter().flat_map(|arm| &arm.warnings));
+        doc.part(Shown::Full, rest);
         doc.list(ended(&self.head));
         doc.data = Some(data(self));
         doc
+    }
+}
+
+/// The kinds of warnings whose text is a detail, in a line for terminals.
+pub(crate) fn hinted<'a>(doc: &mut Doc, notes: impl Iterator<Item = &'a Note>) {
+    let mut codes: Vec<&str> = notes.map(|note| note.code.as_str()).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    if !codes.is_empty() {
+        let mut line = Doc::default();
+        line.lead("warnings: ", codes.join(", "));
+        doc.part(Shown::Screen, line);
+    }
+}
+
+fn arms(doc: &mut Doc, record: &Compare) {
+    record.arms.iter().for_each(|arm| doc.lead(format!("{}  ", clean(&arm.name)), described(arm, record)));
+}
+
+fn decision(doc: &mut Doc, record: &Compare, comparison: &Comparison) {
+    let (said, word) = sentence(record, comparison, &comparison.arm, &comparison.against);
+    doc.verdict("", said, &word, tone(comparison.verdict));
+}
+
+pub(crate) fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Slower => Tone::Error,
+        Verdict::Unclear => Tone::Warning,
+        Verdict::Faster | Verdict::Same => Tone::Heading,
     }
 }
 
@@ -117,14 +170,8 @@ fn placed(cpus: &Cpus) -> String {
     format!("{},{}", first(&cpus.client), first(&cpus.server))
 }
 
-fn one(doc: &mut Doc, record: &Compare, comparison: &Comparison) {
+fn table(record: &Compare, comparison: &Comparison) -> Table {
     let (arm, against) = (find(record, &comparison.arm), find(record, &comparison.against));
-    let tone = match comparison.verdict {
-        Verdict::Slower => Tone::Error,
-        Verdict::Unclear => Tone::Warning,
-        Verdict::Faster | Verdict::Same => Tone::Heading,
-    };
-    doc.verdict("", sentence(record, comparison), &comparison.verdict.to_string(), tone);
     let columns = vec![
         Column::words(""),
         Column::figures(&comparison.against),
@@ -149,8 +196,7 @@ fn one(doc: &mut Doc, record: &Compare, comparison: &Comparison) {
             estimate.pairs.into(),
         ]
     };
-    doc.table(Table::new(columns, 1, comparison.figures.iter().map(row)));
-    pairs(record, comparison).into_iter().for_each(|line| doc.text(line));
+    Table::new(columns, 1, comparison.figures.iter().map(row))
 }
 
 /// The lower and upper end of a ratio's interval.
@@ -167,40 +213,77 @@ pub(crate) fn values(estimate: &Estimate, against: Option<&Arm>, arm: Option<&Ar
     }
 }
 
-/// The comparison as a sentence without its full stop.
-pub(crate) fn sentence(record: &Compare, comparison: &Comparison) -> String {
-    format!("{} against {}: {}{}", comparison.arm, comparison.against, comparison.verdict, because(record, comparison))
-}
+/// From this ratio on a difference is told in times, below it in percent.
+const IN_TIMES: f64 = 2.0;
 
-/// The reason for the verdict; begins with a comma.
-pub(crate) fn because(record: &Compare, comparison: &Comparison) -> String {
+/// The comparison of `arm` with `against`, which the caller names, as a sentence without its full stop; and its decisive word.
+pub(crate) fn sentence(record: &Compare, comparison: &Comparison, arm: &str, against: &str) -> (String, String) {
     let figure = record.method.figure;
-    let margin = record.method.margin * 100.0;
     let found = comparison.figures.iter().find(|estimate| estimate.figure == figure);
+    let [base, value] =
+        found.map_or([None, None], |found| values(found, find(record, &comparison.against), find(record, &comparison.arm)));
+    let sized = |x: f64| if figure == Figure::Rate { per_second(x) } else { time(x) };
+    let both = value.zip(base).map(|(value, base)| format!("{} against {}", sized(value), sized(base)));
+    let both = both.map_or_else(|| called(figure).to_owned(), |both| format!("{} {both}", called(figure)));
     let ends = found.and_then(|found| Some((found.low?, found.high?)));
-    let percent = |ratio: f64| (ratio - 1.0).abs() * 100.0;
     match (comparison.verdict, ends) {
         (Verdict::Faster | Verdict::Slower, Some((low, high))) => {
-            let (least, most) = if low > 1.0 { (percent(low), percent(high)) } else { (percent(high), percent(low)) };
-            let way = if low > 1.0 { "more" } else { "less" };
-            format!(", {} {least:.1} to {most:.1} % {way}", called(figure))
+            // A rate is the better the higher it is.
+            let (low, high) = if figure.more_is_better() { (1.0 / high, 1.0 / low) } else { (low, high) };
+            told_apart(figure, comparison.verdict, (low, high), [arm, against], &both)
         }
-        (Verdict::Same, _) => format!(", {} within {margin} %", called(figure)),
-        (_, _) if comparison.runs == Some([1, 1]) => {
-            format!(", {}: one run each says nothing of how much runs differ", called(figure))
+        (Verdict::Faster | Verdict::Slower, None) => {
+            (format!("{arm} is {} than {against}: {both}", comparison.verdict), comparison.verdict.to_string())
         }
-        (_, _) => {
-            let few = if comparison.runs.is_some() && ends.is_none() {
-                "runs differ by what two cannot tell"
-            } else if comparison.pairs < 12 {
-                "fewer than 12 pairs"
-            } else {
-                "the interval holds 1 and more than the margin"
-            };
-            let needs = comparison.needs_s.map_or(String::new(), |needs| format!("; it takes about {} to tell", seconds(needs)));
-            format!(", {}: {few}{needs}", called(figure))
+        (Verdict::Same, _) => {
+            let margin = record.method.margin * 100.0;
+            (format!("{arm} and {against} are the same within {margin} %: {both}"), "same".into())
+        }
+        (Verdict::Unclear, _) => {
+            let why = unclear(comparison, ends);
+            (format!("unclear whether {arm} or {against} is faster: {both}; {why}"), "unclear".into())
         }
     }
+}
+
+/// The words for a difference, of which `low` and `high` are the ends as a ratio of times.
+fn told_apart(
+    figure: Figure,
+    verdict: Verdict,
+    (low, high): (f64, f64),
+    [arm, against]: [&str; 2],
+    both: &str,
+) -> (String, String) {
+    let middle = (low * high).sqrt();
+    let (fast, slow) =
+        if figure == Figure::Cpu { ("times as cheap", "times as dear") } else { ("times as fast", "times as long") };
+    if middle <= 1.0 / IN_TIMES {
+        let (least, most) = (times(1.0 / high), times(1.0 / low));
+        return (format!("{arm} is {least} to {most} {fast} as {against}: {both}"), fast.into());
+    }
+    if middle >= IN_TIMES {
+        let takes = if figure == Figure::Cpu { "is" } else { "takes" };
+        return (format!("{arm} {takes} {} to {} {slow} as {against}: {both}", times(low), times(high)), slow.into());
+    }
+    let percent = |ratio: f64| (ratio - 1.0).abs() * 100.0;
+    let (least, most) = if low > 1.0 { (percent(low), percent(high)) } else { (percent(high), percent(low)) };
+    let (way, than) = (if low > 1.0 { "more" } else { "less" }, if figure == Figure::Rate { "time " } else { "" });
+    (format!("{arm} is {verdict} than {against}: {least:.1} to {most:.1} % {way} {than}({both})"), verdict.to_string())
+}
+
+/// Why nothing can be said, and how long it would take.
+fn unclear(comparison: &Comparison, ends: Option<(f64, f64)>) -> String {
+    if comparison.runs == Some([1, 1]) {
+        return "one run each says nothing of how much runs differ".into();
+    }
+    let why = match ends {
+        None if comparison.runs.is_some() => "runs differ by what two cannot tell".into(),
+        _ if comparison.pairs < 12 => "fewer than 12 pairs".to_owned(),
+        Some((low, high)) => format!("the difference is between {:+.1} and {:+.1} %", (low - 1.0) * 100.0, (high - 1.0) * 100.0),
+        None => "there is no interval".into(),
+    };
+    let needs = comparison.needs_s.map_or(String::new(), |needs| format!(", and it takes about {} to tell", seconds(needs)));
+    why + &needs
 }
 
 fn called(figure: Figure) -> &'static str {
@@ -306,16 +389,4 @@ pub(crate) fn thresholds(record: &Compare) -> Vec<String> {
         format!("{} of {}: {what}{reaches}", threshold.given, threshold.arm)
     });
     told.collect()
-}
-
-fn lists(record: &Compare) -> Vec<List> {
-    let names: Vec<Name> = record.arms.iter().map(|arm| Name { base: arm.name.clone(), size: String::new() }).collect();
-    let arms: Vec<&Arm> = record.arms.iter().collect();
-    let mut general: Vec<String> = record.warnings.iter().map(|note| note.message.clone()).collect();
-    general.extend(warnings(&names, &arms, |arm| &arm.warnings));
-    vec![
-        List::plain("Thresholds", thresholds(record)),
-        not_granted(&names, &arms, |arm| &arm.granted),
-        List::warnings("Warnings", general),
-    ]
 }

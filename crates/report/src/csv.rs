@@ -1,11 +1,18 @@
 //! A document as CSV for spreadsheets and scripts (RFC 4180, lines end in LF): a header line with units, then a line per row.
 
-use crate::doc::{Block, Data, Doc};
+use crate::doc::{Block, Data, Doc, Shown};
 
 /// The record's own fields for scripts, or the document's first table if the record has none.
 pub(crate) fn csv(doc: &Doc) -> String {
-    let table = || doc.blocks.iter().find_map(|block| if let Block::Table(table) = block { Some(table.data()) } else { None });
-    doc.data.clone().or_else(table).map_or(String::new(), |data| text(&data))
+    doc.data.clone().or_else(|| first_table(&doc.blocks)).map_or(String::new(), |data| text(&data))
+}
+
+fn first_table(blocks: &[Block]) -> Option<Data> {
+    blocks.iter().find_map(|block| match block {
+        Block::Table(table) => Some(table.data()),
+        Block::Part(Shown::Full, part) => first_table(part),
+        _ => None,
+    })
 }
 
 fn text(data: &Data) -> String {

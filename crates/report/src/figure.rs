@@ -38,6 +38,15 @@ fn scaled<const N: usize>(ns: [f64; N], largest: f64) -> String {
     format!("{} {unit}", ns.map(three).join("-"))
 }
 
+/// Events per second with three significant digits.
+pub(crate) fn per_second(per_s: f64) -> String {
+    match per_s {
+        x if x < 999.5 => format!("{}/s", rate(x)),
+        x if x < 999.5e3 => format!("{} k/s", ratio(x / 1e3)),
+        x => format!("{} M/s", ratio(x / 1e6)),
+    }
+}
+
 /// A mean from a record in us, formatted as [`us`]. It may have any sign and magnitude, and takes at most 8 columns.
 pub(crate) fn us_signed(ns: f64) -> String {
     let (sign, size) = (if ns < 0.0 { "-" } else { "" }, ns.abs());
@@ -132,10 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_unit_of_their_size() {
+    fn times_and_rates_have_the_unit_of_their_size() {
         let shown: Vec<String> = [0.0, 52.0, 999.6, 3_351.0, 75_660.0, 999_600.0, 27_571_000.0, 5e9].map(time).into();
         assert_eq!(shown, ["0 ns", "52 ns", "1.00 us", "3.35 us", "75.7 us", "1.00 ms", "27.6 ms", "5.00 s"]);
         assert_eq!([time_range(990.0, 1_010.0), time_range(61.0, 64.0)], ["0.99-1.01 us", "61-64 ns"]);
+        assert_eq!([17.25, 28_540.0, 128_000.0, 2.5e6].map(per_second), ["17.2/s", "28.5 k/s", "128 k/s", "2.50 M/s"]);
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod options;
 mod paths;
 mod pcie;
 mod pingpong;
+mod placements;
 pub mod prose;
 mod rings;
 mod run;

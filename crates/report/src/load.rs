@@ -1,38 +1,144 @@
-//! The curve of `hairpin load`: a table per path, with the knee in a sentence.
+//! The curve of `hairpin load`: with which rate a path keeps up, a picture of p99 by rate, and a table.
 
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
+use hairpin_record::run::Quantiles;
 
 use crate::cell::{Cell, IntoCell};
-use crate::doc::{Column, Data, Doc, Fields, List, Show, Table, fields};
-use crate::figure::{payloads, percent, rate};
+use crate::chart::axis::Axis;
+use crate::chart::picture::{Curve, Picture};
+use crate::compare::hinted;
+use crate::doc::{Column, Data, Doc, Fields, List, Show, Shown, Table, fields};
+use crate::figure::{payloads, per_second, percent, rate, time};
 use crate::label::{Name, labelled, short};
 use crate::link::over;
 use crate::notes::{ended, merged, not_granted, strayed, warned};
 use crate::options::Options;
 use crate::prose::clean;
+use crate::style::Tone;
 
 impl Show for Load {
     fn doc(&self, _: &Options) -> Doc {
-        let mut doc = Doc::of(&self.head, over(&self.place));
-        doc.gap();
-        doc.text(heading(self));
+        let mut doc = Doc::default();
         if self.results.is_empty() {
-            doc.gap();
             doc.text("(no results)");
         }
-        for curve in &self.results {
+        let several = self.results.len() > 1;
+        for (at, curve) in self.results.iter().enumerate() {
+            if at > 0 {
+                doc.gap();
+            }
+            let (said, word, tone) = verdict(curve);
+            let path = if several { format!("{}: ", short(&curve.path)) } else { String::new() };
+            doc.verdict(path, said, word, tone);
+            if let Some(picture) = picture(curve) {
+                doc.chart(picture);
+            }
             doc.gap();
             doc.heading(title(curve));
             doc.table(table(self, curve));
-            doc.gap();
-            doc.text(knee(curve));
         }
-        doc.lists(lists(self));
+        let mut rest = Doc::default();
+        rest.gap();
+        self.results.iter().for_each(|curve| rest.text(knee(curve)));
+        rest.text(heading(self));
+        rest.blocks.extend(Doc::of(&self.head, over(&self.place)).blocks);
+        rest.lists(lists(self));
+        hinted(&mut doc, self.results.iter().flat_map(|curve| &curve.rates).flat_map(|row| &row.warnings));
+        doc.part(Shown::Full, rest);
         doc.list(ended(&self.head));
         let rows = self.results.iter().flat_map(|curve| curve.rates.iter().map(|row| line(self, curve, row)));
         doc.data = Some(Data::new(line(self, &LoadCurve::default(), &LoadRow::default()), rows));
         doc
     }
+}
+
+/// A core that stood still for this share of the time in half of the rows was not this client's.
+const STOLEN: f64 = 0.1;
+
+/// Whether the path keeps up, with which rate, and what a reply takes there and beyond; the decisive words.
+fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
+    let mut shares: Vec<f64> = curve.rates.iter().filter_map(|row| row.stalls).map(|stalls| stalls.share).collect();
+    shares.sort_by(f64::total_cmp);
+    if let (Some(middle), Some(most)) =
+        (shares.get(shares.len().saturating_sub(1) / 2).filter(|share| **share >= STOLEN), shares.last())
+    {
+        let said = format!(
+            "not a measurement: in half of the rows and more the client's core stood still for {} to {} % of the time",
+            percent(*middle),
+            percent(*most)
+        );
+        return (said, "not a measurement", Tone::Error);
+    }
+    let Some(limit) = &curve.knee else { return (knee(curve), "no knee", Tone::Plain) };
+    // Of a rate that was measured again, the last time.
+    let p99 = |per_s: f64| {
+        let row = curve.rates.iter().rev().find(|row| row.offered_per_s == per_s);
+        row.and_then(|row| row.rtt_from_due_ns.p99).map(|ns| time(ns as f64))
+    };
+    let beyond = limit.beyond_per_s.map(|per_s| match p99(per_s) {
+        Some(p99) => format!("at {} {p99}", per_second(per_s)),
+        None => format!("not with {}", per_second(per_s)),
+    });
+    let hidden = if limit.unclear.is_some() { "; where it stops is unclear: stalls of the client's core hide it" } else { "" };
+    if let (Some(_), None, beyond) = (&limit.unclear, limit.keeps_up_per_s, &beyond) {
+        let beyond = beyond.as_ref().map_or(String::new(), |beyond| format!(" ({beyond})"));
+        return (
+            format!("unclear with which rate it keeps up: stalls of the client's core hide it{beyond}"),
+            "unclear",
+            Tone::Warning,
+        );
+    }
+    match (limit.keeps_up_per_s, beyond) {
+        (Some(per_s), beyond) => {
+            let due = p99(per_s).map(|p99| format!("p99 from due {p99}"));
+            let highest = beyond.is_none() && limit.unclear.is_none();
+            let more = if highest { Some("the highest rate offered".to_owned()) } else { beyond };
+            let both = due.into_iter().chain(more).collect::<Vec<_>>().join("; ");
+            (format!("keeps up with {} ({both}){hidden}", per_second(per_s)), "keeps up", Tone::Heading)
+        }
+        (None, Some(beyond)) => {
+            (format!("does not keep up with the lowest rate offered ({beyond}){hidden}"), "does not keep up", Tone::Error)
+        }
+        (None, None) => (knee(curve), "no rate", Tone::Plain),
+    }
+}
+
+/// p99 by offered rate on two logarithmic scales, from due and from sent; `None` for fewer than two rates.
+fn picture(curve: &LoadCurve) -> Option<Picture> {
+    let of = |quantiles: fn(&LoadRow) -> &Quantiles| -> Vec<(f64, f64)> {
+        let mut points: Vec<(f64, f64)> =
+            curve.rates.iter().filter_map(|row| Some((thousands(row.offered_per_s), quantiles(row).p99? as f64))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    };
+    let lines = [of(|row| &row.rtt_from_due_ns), of(|row| &row.rtt_from_sent_ns)];
+    let values: Vec<f64> = lines[0].iter().map(|(x, _)| *x).collect();
+    if values.first() == values.last() {
+        return None;
+    }
+    let curves = lines.iter().zip(['f', 's']).enumerate().map(|(number, (points, mark))| Curve {
+        points: points.clone(),
+        marks: points.iter().map(|(x, y)| (*x, *y, mark)).collect(),
+        every: 1 + number,
+        letter: None,
+        tone: Tone::Line(1 - number),
+    });
+    Some(Picture {
+        x: Axis::bytes(&values),
+        y: Axis::times(lines.iter().flatten().map(|(_, ns)| *ns)),
+        values: values.clone(),
+        x_title: "offered, k/s; up: p99 in us, f from due, s from sent",
+        rows: ROWS,
+        curves: curves.collect(),
+    })
+}
+
+/// Rows of the picture, which has three lines more.
+const ROWS: usize = 9;
+
+/// In thousands, with three significant digits.
+fn thousands(per_s: f64) -> f64 {
+    format!("{:.2e}", per_s / 1e3).parse().unwrap_or(per_s / 1e3)
 }
 
 /// One line per path and rate.

@@ -1,4 +1,4 @@
-//! The output of `hairpin sweep`: a table of all cells, the effect of each factor, and interactions between factors.
+//! The output of `hairpin sweep`: the strongest effect, the effect of each factor; in detail a table of all cells, and interactions between factors.
 
 use hairpin_record::compare::{Arm, Figures};
 use hairpin_record::experiment::Figure;
@@ -6,40 +6,79 @@ use hairpin_record::sweep::{self, LossFree, Ratio, Sweep};
 
 use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::compare::{interval, rounds};
-use crate::doc::{Column, Doc, List, Show, Table};
-use crate::figure::fine_ratio as ratio;
+use crate::compare::{hinted, interval, rounds};
+use crate::doc::{Column, Doc, List, Show, Shown, Table};
+use crate::figure::{fine_ratio as ratio, time};
 use crate::label::Name;
 use crate::link::link_words;
 use crate::notes::{ended, not_granted, warnings};
 use crate::options::Options;
 use crate::prose::clean;
+use crate::style::Tone;
 
 impl Show for Sweep {
     fn doc(&self, _: &Options) -> Doc {
-        let mut doc = Doc::of(&self.head, context(self));
-        if !self.title.is_empty() {
-            doc.text(format!("{}: {}", self.plan, self.title));
-        }
-        doc.text(format!("RTT: {RTT}, in us; CPU: user + system time of both sides in us per transaction"));
+        let mut doc = Doc::default();
+        let (said, word) = decision(self);
+        doc.verdict("", said, word, Tone::Heading);
+        fastest(self).into_iter().for_each(|said| doc.text(said));
         doc.gap();
-        doc.table(cells(self));
-        doc.gap();
-        doc.heading("What each factor does: a level against the first, over all levels of others");
+        doc.text("A level against the first, over all levels of the other factors:");
         doc.table(effects(self));
-        interactions(&mut doc, self);
+        let mut rest = Doc::default();
+        rest.gap();
+        rest.table(cells(self));
+        interactions(&mut rest, self);
         loss_free(&mut doc, self);
-        doc.gap();
-        doc.text(format!(
+        rest.gap();
+        rest.text(format!(
             "An interval is one of {:.2} %, so that all {} of them hold with {:.0} %. Ratios are means over cells within a round.",
             self.confidence_each * 100.0,
             4 * (self.main_effects.len() + self.interactions.len()),
             self.confidence * 100.0
         ));
-        doc.lists(lists(self));
+        rest.text(format!("RTT: {RTT}, in us; CPU: user + system time of both sides in us per transaction"));
+        if !self.title.is_empty() {
+            rest.text(format!("{}: {}", self.plan, self.title));
+        }
+        rest.blocks.extend(Doc::of(&self.head, context(self)).blocks);
+        if !self.left_out.is_empty() {
+            let mut line = Doc::default();
+            line.text(format!("{} of the plan not measured (-v)", self.left_out.len()));
+            doc.part(Shown::Screen, line);
+        }
+        rest.lists(lists(self));
+        hinted(&mut doc, self.warnings.iter().chain(self.cells.iter().flat_map(|cell| &cell.arm.warnings)));
+        doc.part(Shown::Full, rest);
         doc.list(ended(&self.head));
         doc
     }
+}
+
+/// The strongest effect on p50, and how many levels have none that can be told.
+fn decision(record: &Sweep) -> (String, &'static str) {
+    let p50 = |figures: &[Ratio]| figures.iter().find(|found| found.figure == Figure::P50).cloned();
+    let told =
+        record.main_effects.iter().filter_map(|effect| Some((effect, p50(&effect.figures)?))).filter(|(_, found)| found.tells());
+    let mut told: Vec<_> = told.collect();
+    told.sort_by(|(_, a), (_, b)| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    let Some((effect, found)) = told.first() else {
+        return ("no factor's effect on RTT p50 can be told from none".into(), "no factor");
+    };
+    let between = interval(found.low, found.high, " to ");
+    let others = record.main_effects.len() - told.len();
+    let others =
+        if others > 0 { format!("; no effect of {others} of {} levels", record.main_effects.len()) } else { String::new() };
+    let (factor, level, against) = (clean(&effect.factor), clean(&effect.level), clean(&effect.against));
+    (format!("strongest: {factor} {level} has {between} times the RTT p50 of {against}{others}"), "strongest")
+}
+
+/// The cell with the least p50.
+fn fastest(record: &Sweep) -> Option<String> {
+    let all = record.cells.iter().filter_map(|cell| Some((cell, typical(&cell.arm).p50_ns?)));
+    let (cell, ns) = all.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let levels = record.factors.iter().zip(&cell.levels).map(|(factor, level)| clean(&format!("{} {level}", factor.name)));
+    Some(format!("fastest of {} cells: {}, RTT p50 {}", record.cells.len(), levels.collect::<Vec<_>>().join(", "), time(ns)))
 }
 
 fn context(record: &Sweep) -> Vec<String> {

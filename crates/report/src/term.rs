@@ -1,14 +1,21 @@
 //! A document for a terminal: aligned tables, wrapped prose, optional colour.
 
 use crate::command;
-use crate::doc::{Block, Doc, List, Text};
+use crate::doc::{Block, Doc, List, Shown, Text};
 use crate::grid::{self, Lines};
 use crate::options::Options;
 use crate::prose::{clean, fold, width, wrap};
 
+/// The last line of a document that has more.
+const MORE: &str = "(-v: all figures and how they were found)";
+
 /// The document in [`Options::width`] columns. Only a table whose figures do not fit gets wider.
 pub(crate) fn term(doc: &Doc, options: &Options) -> String {
-    doc.blocks.iter().flat_map(|block| lines(block, options)).map(|line| format!("{}\n", line.trim_end())).collect()
+    // A short view of its own says itself where the rest is.
+    let has = |shown| doc.blocks.iter().any(|block| matches!(block, Block::Part(of, _) if *of == shown));
+    let hides = options.brief && has(Shown::Full) && !has(Shown::Brief);
+    let all = doc.blocks.iter().flat_map(|block| lines(block, options)).chain(hides.then(|| MORE.to_owned()));
+    all.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 fn lines(block: &Block, options: &Options) -> Vec<String> {

@@ -5,7 +5,8 @@ use hairpin_units::Nanos;
 use serde_json::Value;
 
 use crate::cell::Cell;
-use crate::doc::{Column, Data, Doc, Show, Table};
+use crate::doc::{Column, Data, Doc, Show, Shown, Table};
+use crate::figure::time;
 use crate::options::Options;
 use crate::prose::{clean, width};
 use crate::style::Tone;
@@ -137,36 +138,40 @@ fn cut(text: &str) -> String {
     if width(text) <= CELL { text.to_owned() } else { format!("{}...", text.chars().take(CELL - 3).collect::<String>()) }
 }
 
-/// The doctor's findings, the largest expected effect first.
+/// The doctor's findings, the largest expected effect first: a line of each.
 impl Show for TuneCheck {
     fn doc(&self, _: &Options) -> Doc {
-        let interface = self
-            .interface
-            .as_ref()
-            .map_or_else(|| "no interface (-i IF looks at one)".to_owned(), |name| format!("interface {}", clean(name)));
         let mut doc = Doc::default();
-        doc.text(format!("{}, profile {}, {interface}", clean(&self.hostname), self.profile));
         let latency = self.profile == "latency";
-        if self.findings.is_empty() {
+        doc.text(found(self));
+        let mut rest = Doc::default();
+        if !self.findings.is_empty() {
             doc.gap();
-            doc.text("nothing stands in the way that hairpin knows of");
+            doc.table(findings(self, latency));
+            if self.findings.len() > LINES {
+                doc.text(format!("and {} more with less at stake", self.findings.len() - LINES));
+            }
+            self.findings.iter().enumerate().for_each(|(at, found)| finding(&mut rest, at, found, latency));
         }
-        self.findings.iter().enumerate().for_each(|(at, found)| finding(&mut doc, at, found, latency));
         if !self.fine.is_empty() {
-            doc.gap();
-            doc.lead("as the profile wants it: ", self.fine.join(", "));
+            rest.gap();
+            rest.lead("as the profile wants it: ", self.fine.join(", "));
         }
         if !self.unread.is_empty() {
-            doc.gap();
-            doc.toned("", "could not be read", Tone::Warning);
-            self.unread.iter().for_each(|(name, why)| doc.lead(format!("  {name}: "), why));
+            doc.toned(
+                "could not be read: ",
+                self.unread.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+                Tone::Warning,
+            );
+            rest.gap();
+            rest.toned("", "could not be read", Tone::Warning);
+            self.unread.iter().for_each(|(name, why)| rest.lead(format!("  {name}: "), why));
         }
-        doc.gap();
-        doc.text(if latency {
-            "At stake is an order of magnitude from the references; nothing was measured here, and nothing was changed."
-        } else {
-            "What to expect is from the references; nothing was measured here, and nothing was changed."
-        });
+        doc.text("Orders of magnitude from the references. To measure: sudo hairpin tune try");
+        if let Some(first) = self.findings.first() {
+            doc.text(format!("In full: hairpin tune list {}. To set it: sudo hairpin tune apply", first.name));
+        }
+        doc.part(Shown::Full, rest);
         let names = "setting stake_ns now better effect cost at_boot fix";
         let line = |found: &Finding| {
             let at_boot = if found.at_boot { "yes" } else { "no" };
@@ -177,6 +182,61 @@ impl Show for TuneCheck {
         doc.data = Some(Data::table(names, self.findings.iter().map(line)));
         doc
     }
+}
+
+/// Lines of the table of findings.
+const LINES: usize = 7;
+/// The widest value in that table.
+const VALUE: usize = 14;
+
+fn found(check: &TuneCheck) -> String {
+    let interface = check.interface.as_ref();
+    let interface = interface.map_or_else(|| "-i IF looks at a NIC too".to_owned(), |name| format!("interface {}", clean(name)));
+    let place = format!("{} (profile {}; {interface})", clean(&check.hostname), check.profile);
+    match check.findings.len() {
+        0 => format!("nothing stands in the way that hairpin knows of, on {place}"),
+        1 => format!("1 setting of {place} stands in the way"),
+        count => format!("{count} settings stand in the way on {place}"),
+    }
+}
+
+fn findings(check: &TuneCheck, latency: bool) -> Table {
+    let mut columns = vec![Column::words("setting"), Column::words("now"), Column::words("better")];
+    columns.extend(latency.then(|| Column::words("at stake")));
+    columns.push(Column::words("change"));
+    let row = |(at, found): (usize, &Finding)| {
+        let change = match found.at_boot {
+            true => "at boot",
+            false if found.fix.contains("--while") => "--while",
+            false => "apply",
+        };
+        let mut cells = vec![
+            format!("{:2} {}", at + 1, clean(&found.name)).into(),
+            words_within(&found.now, VALUE).into(),
+            words_within(&found.better, VALUE).into(),
+        ];
+        let stake = if found.stake_ns == 0 { "tail".to_owned() } else { format!("~{}", time(found.stake_ns as f64)) };
+        cells.extend(latency.then(|| stake.into()));
+        cells.push(change.into());
+        cells
+    };
+    Table::new(columns, 1, check.findings.iter().take(LINES).enumerate().map(row))
+}
+
+/// The first words that fit.
+fn words_within(text: &str, columns: usize) -> String {
+    let text = clean(text);
+    if width(&text) <= columns {
+        return text;
+    }
+    let mut kept = String::new();
+    for word in text.split_whitespace() {
+        if width(&kept) + 1 + width(word) + 2 > columns {
+            break;
+        }
+        kept = if kept.is_empty() { word.to_owned() } else { format!("{kept} {word}") };
+    }
+    if kept.is_empty() { cut(&text) } else { kept + " …" }
 }
 
 fn finding(doc: &mut Doc, at: usize, found: &Finding, latency: bool) {

@@ -6,47 +6,149 @@ use hairpin_record::tune_try::{TriedPath, TuneTry};
 
 use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::compare::{interval, rounds};
-use crate::doc::{Column, Data, Doc, List, Show, Table};
-use crate::figure::{fine_ratio as ratio, payloads, us};
+use crate::compare::{hinted, interval, rounds, tone};
+use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
+use crate::figure::{fine_ratio as ratio, payloads, seconds, time, us};
 use crate::label::{Name, short};
 use crate::link::link_words;
 use crate::notes::{ended, warned};
 use crate::options::Options;
 use crate::prose::clean;
+use crate::style::Tone;
 
 impl Show for TuneTry {
     fn doc(&self, _: &Options) -> Doc {
-        let mut doc = Doc::of(&self.head, context(self));
-        doc.text(format!(
+        let mut doc = Doc::default();
+        let (said, word, tone) = conclusion(self);
+        doc.verdict("", said, word, tone);
+        doc.gap();
+        doc.table(overview(self));
+        if self.settings.len() > LINES {
+            doc.text(format!("and {} more", self.settings.len() - LINES));
+        }
+        doc.gap();
+        resolution(self).into_iter().for_each(|said| doc.text(said));
+        not_tried(self).into_iter().for_each(|said| doc.text(said));
+        let mut rest = Doc::default();
+        rest.gap();
+        rest.blocks.extend(Doc::of(&self.head, context(self)).blocks);
+        rest.text(format!(
             "RTT: {RTT}. Ratios are of pairs of blocks in turn, with a setting over as it is; p50, p99, CPU (user + system time per transaction of both \
              sides): below 1 is better; rate (transactions/s): above 1. As it is: the median of its blocks, which weigh alike, as they do in the ratios. Idle: \
              share of the cores' time in idle states that take time to leave"
         ));
         for path in &self.paths {
-            doc.gap();
-            doc.heading(head(&path.alone));
-            doc.table(table(self, path));
+            rest.gap();
+            rest.heading(head(&path.alone));
+            rest.table(table(self, path));
         }
-        doc.gap();
-        doc.text(conclusion(self));
         if let Some(profile) = &self.profile {
-            doc.gap();
-            doc.heading("The profile");
+            rest.gap();
+            rest.heading("The profile");
             // The evidence for the profile is already shown above.
             let knobs = profile.lines().skip_while(|line| *line != "[knobs]").take_while(|line| !line.starts_with("[evidence"));
             let mut knobs: Vec<String> = knobs.map(str::to_owned).collect();
             while knobs.last().is_some_and(|line| line.trim().is_empty()) {
                 knobs.pop();
             }
-            doc.verbatim(knobs);
+            rest.verbatim(knobs);
         }
-        left_out(&mut doc, self);
-        doc.list(warnings(self));
+        left_out(&mut rest, self);
+        rest.list(warnings(self));
+        let arms =
+            self.paths.iter().flat_map(|path| path.alone.arms.iter().chain(path.together.iter().flat_map(|found| &found.arms)));
+        hinted(&mut doc, arms.flat_map(|arm| &arm.warnings));
+        doc.part(Shown::Full, rest);
         doc.list(ended(&self.head));
         doc.data = Some(data(self));
         doc
     }
+}
+
+/// Lines of the table of settings.
+const LINES: usize = 7;
+/// A difference that is worth knowing of.
+const WANTED: f64 = 0.05;
+
+/// A line for each setting, those with the strongest effect first: the ratio of p50 and its verdict on every path.
+fn overview(record: &TuneTry) -> Table {
+    let ratio = |path: &TriedPath, at: usize| {
+        let found = path.alone.comparisons.get(at)?;
+        Some((estimate(found, Figure::P50)?.ratio?, found.verdict))
+    };
+    let told = |verdict| matches!(verdict, Verdict::Faster | Verdict::Slower);
+    let weight = |at: usize| {
+        let all = record.paths.iter().filter_map(|path| ratio(path, at));
+        all.map(|(ratio, verdict)| ratio.ln().abs() + if told(verdict) { 1e3 } else { 0.0 }).fold(0.0, f64::max)
+    };
+    let mut order: Vec<usize> = (0..record.settings.len()).collect();
+    order.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)));
+    let mut columns = vec![Column::words("p50, setting on over as it is")];
+    for path in &record.paths {
+        columns.push(Column::figures(path.alone.arms.first().map_or_else(String::new, |arm| short(&arm.path))));
+        columns.push(Column::words(""));
+    }
+    let cells = |name: &str, of: &dyn Fn(&TriedPath) -> Option<(f64, Verdict)>| {
+        let mut cells: Vec<Cell> = vec![name.into()];
+        for path in &record.paths {
+            let found = of(path);
+            cells.push(found.map(|(ratio, _)| ratio).into_cell(Cell::Ratio));
+            cells.push(found.into_cell(|(_, verdict)| Cell::Word(verdict.to_string(), tone(verdict))));
+        }
+        cells
+    };
+    let mut rows: Vec<Vec<Cell>> =
+        order.iter().take(LINES).map(|at| cells(setting(record, *at), &|path| ratio(path, *at))).collect();
+    if record.paths.iter().any(|path| path.together.is_some()) && record.winners.len() > 1 {
+        let together = |path: &TriedPath| {
+            let found = path.together.as_ref()?.comparisons.first()?;
+            Some((estimate(found, Figure::P50)?.ratio?, found.verdict))
+        };
+        rows.push(cells("all winners together, anew", &together));
+    }
+    Table::new(columns, 1, rows)
+}
+
+/// The difference that this duration tells on this host, and the duration that tells the wanted one.
+fn resolution(record: &TuneTry) -> Option<String> {
+    let found = record.paths.iter().flat_map(|path| &path.alone.comparisons).filter_map(|found| estimate(found, Figure::P50));
+    let mut halves: Vec<f64> =
+        found.filter_map(|found| Some((found.high? / found.low?).ln() / 2.0)).filter(|half| half.is_finite()).collect();
+    halves.sort_by(f64::total_cmp);
+    let middle = halves.get(halves.len() / 2)?;
+    let elapsed = |compare: &Compare| compare.design.as_ref().map_or(0, |design| design.elapsed_ns);
+    let whole: u64 = record.paths.iter().map(|path| elapsed(&path.alone) + path.together.as_ref().map_or(0, elapsed)).sum();
+    let (whole, wanted) = (whole as f64 / 1e9, WANTED.ln_1p());
+    if whole <= 0.0 {
+        return None;
+    }
+    // The interval narrows with the square root of the duration.
+    let longer = if *middle > wanted {
+        format!("; about {} would tell 5 % (--duration)", seconds(whole * (middle / wanted).powi(2)))
+    } else {
+        String::new()
+    };
+    Some(format!("{} told differences of {:.1} % and more apart here{longer}", seconds(whole), middle.exp_m1() * 100.0))
+}
+
+/// How many settings were not tried, by the kind of reason.
+fn not_tried(record: &TuneTry) -> Option<String> {
+    let kind = |why: &str| match why {
+        why if why.contains("-i IF") => "need -i IF",
+        why if why.contains("already") => "already so",
+        why if why.starts_with("this host has no") || why.contains("does not exist") => "absent here",
+        _ => "refused",
+    };
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for left in &record.left_out {
+        match kinds.iter_mut().find(|(known, _)| *known == kind(&left.why)) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind(&left.why), 1)),
+        }
+    }
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let parts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    (!parts.is_empty()).then(|| format!("{} not tried: {} (-v)", record.left_out.len(), parts.join(", ")))
 }
 
 /// One line per path, setting and figure.
@@ -152,42 +254,62 @@ fn whole_percent(share: Option<f64>) -> Cell {
     share.into_cell(|share| format!("{:.0} %", share * 100.0).into())
 }
 
-/// The outcome, and what to do next.
-fn conclusion(record: &TuneTry) -> String {
+/// The outcome, and what to do next; its decisive word.
+fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
     if !record.contradictions.is_empty() {
         let ends = |[low, high]: [f64; 2]| format!("{} to {}", ratio(low), ratio(high));
         let told = record.contradictions.iter().map(|found| {
             let (settings, path) = (clean(&found.settings.join(", ")), short(&found.path));
             format!("{settings}: {path} had p50 {} alone and {} measured anew", ends(found.alone), ends(found.anew))
         });
-        return format!(
-            "Unclear: {}. These exclude each other, so this host has moods that last longer than a round, and at least one of the two is its mood: a \
+        let said = format!(
+            "unclear: {}. These exclude each other, so this host has moods that last longer than a round, and at least one of the two is its mood: a \
              longer --duration would tell. There is no profile, and all is as it was.",
             told.collect::<Vec<_>>().join("; ")
         );
+        return (said, "unclear", Tone::Warning);
     }
     if record.winners.is_empty() {
-        let unclear = record.paths.iter().flat_map(|path| &path.alone.comparisons);
-        let unclear = unclear.filter(|comparison| comparison.verdict == Verdict::Unclear).count();
-        let more = match unclear {
-            0 => String::new(),
-            1 => "; one is unclear, and a longer --duration would tell".into(),
-            _ => format!("; {unclear} are unclear, and a longer --duration would tell"),
+        let of = |verdict| {
+            let all = record.paths.iter().flat_map(|path| &path.alone.comparisons);
+            all.filter(|comparison| comparison.verdict == verdict).count()
         };
-        return format!("No setting made a path faster without making another slower{more}. All is as it was.");
+        let counted = [(of(Verdict::Same), "the same"), (of(Verdict::Slower), "slower"), (of(Verdict::Unclear), "unclear")];
+        let counted: Vec<String> =
+            counted.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        let counted = if counted.is_empty() { String::new() } else { format!(" ({})", counted.join(", ")) };
+        return (
+            format!(
+                "nothing worth having: no setting made a path faster without making another slower{counted}; all is as it was"
+            ),
+            "nothing worth having",
+            Tone::Warning,
+        );
     }
     let after = if record.kept {
         "They are in force now; `hairpin tune revert` puts them back.".to_owned()
     } else {
         let held = record.settings.iter().any(|tried| tried.held && record.winners.contains(&tried.setting));
-        let how = if held {
-            "`hairpin tune apply PROFILE.toml --while -- COMMAND` has them in force as long as COMMAND runs"
-        } else {
-            "`hairpin tune apply PROFILE.toml` puts them in force"
-        };
-        format!("All is as it was. -o PROFILE.toml writes the profile, and {how}.")
+        let how = if held { "`hairpin tune apply PROFILE.toml --while -- COMMAND`" } else { "`hairpin tune apply PROFILE.toml`" };
+        format!("All is as it was; -o PROFILE.toml writes the profile for {how}.")
     };
-    format!("Worth having: {}. {after}", record.winners.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", "))
+    let gains = gains(record);
+    let gains = if gains.is_empty() { String::new() } else { format!(" ({})", gains.join("; ")) };
+    (
+        format!("worth having: {}{gains}. {after}", record.winners.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ")),
+        "worth having",
+        Tone::Heading,
+    )
+}
+
+/// What all winners together bring on each path, measured anew.
+fn gains(record: &TuneTry) -> Vec<String> {
+    let of = |path: &TriedPath| {
+        let found = estimate(path.together.as_ref()?.comparisons.first()?, Figure::P50)?;
+        let name = short(&path.alone.arms.first()?.path);
+        Some(format!("{name} p50 {} -> {}", time(found.base?), time(found.value?)))
+    };
+    record.paths.iter().filter_map(of).collect()
 }
 
 fn left_out(doc: &mut Doc, record: &TuneTry) {

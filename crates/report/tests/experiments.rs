@@ -2,7 +2,9 @@
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main experiments` and review the difference.
 
-use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Cpus, Design, Figures, Matched, Method, Threshold};
+use hairpin_record::compare::{
+    Arm, Compare, CompareBody, Comparison, Cpus, Design, Figures, Matched, Method, Placement, PlacementCell, Threshold,
+};
 use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
 use hairpin_record::head::{Body, Head};
 use hairpin_record::run::{Granted, HostFacts, Link, Side};
@@ -12,6 +14,11 @@ use hairpin_record::warning::Note;
 use hairpin_report::Options;
 use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;
+
+/// On a terminal with all details.
+fn whole() -> Options {
+    Options::default()
+}
 
 fn narrow(text: String) -> String {
     let wide: Vec<&str> = text.lines().filter(|line| line.width() > 80).collect();
@@ -110,6 +117,7 @@ fn record() -> Compare {
             arms: vec![arm("A", "udp:spin/udp:spin", 5_120.0), arm("B", "udp:spin/udp:block", 5_530.0)],
             comparisons: vec![comparison("B", Verdict::Slower, 1.08, 0.004)],
             thresholds: Vec::new(),
+            placements: Vec::new(),
             warnings: Vec::new(),
         },
     }
@@ -117,7 +125,7 @@ fn record() -> Compare {
 
 #[test]
 fn one_is_slower() {
-    assert_snapshot!(narrow(hairpin_report::term(&record(), &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record(), &whole())));
 }
 
 #[test]
@@ -138,7 +146,35 @@ fn three_arms_with_a_word_each() {
     ];
     record.states.truncate(1);
     record.method.looks = 4;
-    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
+}
+
+/// What a terminal shows of each kind if it is not asked for more: the decision first, on half a screen.
+#[test]
+fn decision_first_on_half_a_screen() {
+    let mut three = record();
+    three.arms = ["A", "B", "C"].map(|name| arm(name, "udp:spin/udp:spin", 5_120.0)).into();
+    three.comparisons = vec![comparison("B", Verdict::Same, 1.002, 0.003), comparison("C", Verdict::Unclear, 0.99, 0.03)];
+    let mut far = record();
+    far.comparisons = vec![comparison("B", Verdict::Slower, 3.1, 0.09)];
+    let mut none = tried();
+    (none.winners, none.profile, none.paths[0].together) = (Vec::new(), None, None);
+    let records: [(&dyn hairpin_report::Show, &str); 6] = [
+        (&record(), "B is slower than A: 7.6 to 8.4 % more (RTT p50 5.53 us against 5.12 us)"),
+        (&far, "B takes 2.84 to 3.38 times as long as A: RTT p50 15.9 us against 5.12 us"),
+        (&three, "B and A are the same within 2 %: RTT p50 5.13 us against 5.12 us"),
+        (&tried(), "worth having: cpu_dma_latency_us=0 (udp:block p50 5.12 us -> 978 ns)."),
+        (&none, "nothing worth having"),
+        (&swept(), "strongest: delayed-ack off has 1.574 to 1.606 times the RTT p50 of on"),
+    ];
+    let shown = records.map(|(record, first)| {
+        let text = narrow(hairpin_report::term(record, &Options::default()));
+        assert!(text.starts_with(first) && text.lines().count() <= 14, "{text}");
+        assert!(text.ends_with("(-v: all figures and how they were found)\n"), "{text}");
+        assert!(hairpin_report::term(record, &whole()).lines().count() > text.lines().count());
+        text
+    });
+    assert_snapshot!(shown.join("-----\n"));
 }
 
 #[test]
@@ -149,14 +185,14 @@ fn two_placements_of_one_path() {
     (record.arms[0].cpus, record.arms[1].cpus) = (on(1), on(0));
     let found = comparison("B", Verdict::Faster, 0.08, 0.1);
     record.comparisons = vec![Comparison { matched: Matched::All, states_used: Vec::new(), dropped: 0, ..found }];
-    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
 }
 
 #[test]
 fn arms_that_differ_in_a_setting_are_named_by_it() {
     let mut record = record();
     record.arms[1] = Arm { given: "--knob cpu_dma_latency_us=0".into(), name: "B".into(), ..record.arms[0].clone() };
-    let text = hairpin_report::term(&record, &Options::default());
+    let text = hairpin_report::term(&record, &whole());
     assert!(text.contains("B  udp:spin, 64 B (--knob cpu_dma_latency_us=0)"), "{text}");
 }
 
@@ -170,11 +206,72 @@ fn runs_of_different_times() {
     record.arms[1].runs = (1..=5).map(|time| format!("measured anew, {time} of 5")).collect();
     record.comparisons[0].runs = Some([3, 5]);
     record.comparisons[0].figures[0].between_runs = Some(0.017);
-    let several = narrow(hairpin_report::term(&record, &Options::default()));
+    let several = narrow(hairpin_report::term(&record, &whole()));
     record.arms.iter_mut().for_each(|arm| arm.runs.clear());
     (record.comparisons[0].runs, record.comparisons[0].verdict) = (Some([1, 1]), Verdict::Unclear);
     record.comparisons[0].needs_s = None;
-    assert_snapshot!(several + "-----\n" + &narrow(hairpin_report::term(&record, &Options::default())));
+    assert_snapshot!(several + "-----\n" + &narrow(hairpin_report::term(&record, &whole())));
+}
+
+/// Of two CPUs: A blocks on both, B and C on one of them, D spins on both.
+fn placements(blocking: [f64; 2], spinning: f64) -> Compare {
+    let cell = |path: &str, arm: Option<&str>, p50: f64| PlacementCell {
+        path: format!("udp:{path}/udp:{path}"),
+        arm: arm.map(str::to_owned),
+        why: arm.is_none().then(|| "a spinning side keeps the other off the CPU for the scheduler's time slices".into()),
+        p50_ns: arm.map(|_| p50),
+        low_ns: arm.map(|_| 0.97 * p50),
+        high_ns: arm.map(|_| 1.04 * p50),
+    };
+    let place = |client, server, arms: [Option<&str>; 2], p50: f64| Placement {
+        client,
+        server,
+        relation: Some(if client == server { "same CPU" } else { "same package" }.into()),
+        shared_cache: Some(if client == server { "L1" } else { "L3" }.into()),
+        numa_nodes: vec![0],
+        core_rtt_ns: (client != server).then_some(118),
+        stands_for: 1,
+        cells: vec![cell("block", arms[0], p50), cell("spin", arms[1], 46_100.0 * spinning)],
+    };
+    let mut record = record();
+    let spec = |path: &str| format!("udp:{path}/udp:{path}");
+    record.arms = vec![
+        arm("A", &spec("block"), 46_100.0),
+        arm("B", &spec("block"), 46_100.0 * blocking[0]),
+        arm("C", &spec("block"), 46_100.0 * blocking[1]),
+        arm("D", &spec("spin"), 46_100.0 * spinning),
+    ];
+    for (arm, (client, server)) in record.arms.iter_mut().zip([(0, 1), (0, 0), (1, 1), (0, 1)]) {
+        arm.cpus = Some(Cpus { client: vec![client], server: vec![server] });
+    }
+    let found = |arm: &str, ratio: f64| {
+        let verdict = if ratio < 1.0 { Verdict::Faster } else { Verdict::Slower };
+        let mut found =
+            Comparison { matched: Matched::All, dropped: 0, states_used: Vec::new(), ..comparison(arm, verdict, ratio, 0.09) };
+        found.figures.iter_mut().for_each(|found| (found.base, found.value) = (Some(46_100.0), Some(46_100.0 * ratio)));
+        found
+    };
+    record.comparisons = vec![found("B", blocking[0]), found("C", blocking[1]), found("D", spinning)];
+    record.placements = vec![
+        place(0, 0, [Some("B"), None], 46_100.0 * blocking[0]),
+        place(1, 1, [Some("C"), None], 46_100.0 * blocking[1]),
+        place(0, 1, [Some("A"), Some("D")], 46_100.0),
+    ];
+    record
+}
+
+#[test]
+fn placements_as_a_heat_map() {
+    let short = narrow(hairpin_report::term(&placements([0.08, 0.079], 0.07), &Options::default()));
+    assert!(short.lines().count() <= 14, "{short}");
+    let all = narrow(hairpin_report::term(&placements([0.08, 0.079], 0.07), &Options::default()));
+    let slower = narrow(hairpin_report::term(&placements([1.3, 2.6], 0.07), &Options::default()));
+    let mut one = placements([0.08, 0.08], 0.07);
+    (one.comparisons, one.arms, one.placements) = (Vec::new(), one.arms[1..2].to_vec(), one.placements[..1].to_vec());
+    let one = narrow(hairpin_report::term(&one, &Options::default()));
+    assert!(one.starts_with("udp:block: there is one placement only, both on CPU 0: RTT p50 3.69 us"), "{one}");
+    assert_snapshot!([short, slower, one, all].join("-----\n"));
+    assert_snapshot!(hairpin_report::markdown(&placements([0.08, 0.079], 0.07), &Options::default()));
 }
 
 #[test]
@@ -204,7 +301,7 @@ fn too_few_pairs_warnings_and_thresholds() {
         threshold("p99.9 > +5%", false, Some("p99.9 has no interval: measure longer"), None),
         threshold("rate < -50%", false, None, None),
     ];
-    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
 }
 
 #[test]
@@ -215,15 +312,14 @@ fn stored_runs() {
     record.arms[1].given = "20261121-115007-4c1f".into();
     record.warnings =
         vec![Note { code: "not-interleaved".into(), message: "the two runs were measured one after the other".into() }];
-    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
 }
 
 fn ratio(figure: Figure, ratio: f64, half: f64) -> Ratio {
     Ratio { figure, ratio, low: Some(ratio / (1.0 + half)), high: Some(ratio * (1.0 + half)), rounds: 60 }
 }
 
-#[test]
-fn a_sweep_over_two_factors() {
+fn swept() -> Sweep {
     let factors = [("delayed-ack", ["on", "off"]), ("payload", ["4", "1460"])];
     let figures = |x: f64| vec![ratio(Figure::P50, x, 0.01), ratio(Figure::Rate, 1.0 / x, 0.01), ratio(Figure::Cpu, x, 0.05)];
     let cell = |ack: &str, size: &str, p50: f64| Cell {
@@ -239,7 +335,7 @@ fn a_sweep_over_two_factors() {
         against: factors[at].1[0].into(),
         figures: figures(x),
     };
-    let record = Sweep {
+    Sweep {
         head: Head {
             schema: Sweep::SCHEMA.into(),
             tool: "hairpin 0.1.0".into(),
@@ -283,8 +379,13 @@ fn a_sweep_over_two_factors() {
             ],
             warnings: Vec::new(),
         },
-    };
-    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
+    }
+}
+
+#[test]
+fn a_sweep_over_two_factors() {
+    let record = swept();
+    assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
     let mut filled = record.clone();
     filled.cells[1].arm.bulk_streams = 1;
     filled.cells[1].arm.bulk_bits_per_s = Some(7.9e9);
@@ -299,10 +400,10 @@ fn a_sweep_over_two_factors() {
     };
     filled.loss_free = vec![free("on", Some(512_345.0)), free("off", None)];
     crate::formats::formats(&filled);
-    assert_snapshot!("beside_bulk_and_frames", narrow(hairpin_report::term(&filled, &Options::default())));
+    assert_snapshot!("beside_bulk_and_frames", narrow(hairpin_report::term(&filled, &whole())));
     let mut silent = record;
     silent.interactions[0].figures.clear();
-    assert!(hairpin_report::term(&silent, &Options::default()).contains("none of 1 pairs of levels"));
+    assert!(hairpin_report::term(&silent, &whole()).contains("none of 1 pairs of levels"));
 }
 
 fn tried() -> TuneTry {
@@ -341,7 +442,7 @@ fn tried() -> TuneTry {
 
 #[test]
 fn settings_on_and_off_in_turn() {
-    assert_snapshot!(narrow(hairpin_report::term(&tried(), &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&tried(), &whole())));
 }
 
 #[test]
@@ -350,7 +451,7 @@ fn no_setting_is_worth_having() {
     (record.winners, record.profile, record.paths[0].together) = (Vec::new(), None, None);
     record.paths[0].alone.comparisons[0].verdict = Verdict::Same;
     record.head.interrupted = true;
-    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
 }
 
 #[test]
@@ -360,5 +461,5 @@ fn winners_that_contradict_themselves_are_unclear() {
     record.profile = None;
     record.contradictions =
         vec![Contradiction { path: "udp:block/udp:block".into(), settings, alone: [0.147, 0.383], anew: [0.404, 0.964] }];
-    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
 }

@@ -552,6 +552,10 @@ fn check_of_known_latencies() {
 #[test]
 fn check_of_a_sound_instrument() {
     assert_snapshot!(hairpin_report::term(&checked([0.6, -1.25, 12.0]), &Options::default()));
+    // Beyond its bound, but with a right clock: noise, and the size of it.
+    let noisy = hairpin_report::term(&checked([0.6, -1.25, 31.2]), &Options::default());
+    assert!(noisy.replace('\n', " ").contains("below 32 ns"), "{noisy}");
+    assert!(noisy.lines().count() <= 14 && noisy.contains("injected ns"), "{noisy}");
 }
 
 #[test]

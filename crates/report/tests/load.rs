@@ -17,6 +17,11 @@ fn fits(text: &str) -> &str {
     text
 }
 
+/// On a terminal with all details.
+fn whole() -> Options {
+    Options::default()
+}
+
 fn record(results: Vec<LoadCurve>) -> Load {
     let example: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
     Load {
@@ -85,8 +90,24 @@ fn a_curve_up_to_saturation() {
     rates.push(beyond);
     let mut one = curve("udp:spin/udp:spin", rates, knee(Some(100_000.0), Some(110_000.0), "achieved"));
     one.saturation_per_s = Some(100_213.4);
-    let text = hairpin_report::term(&record(vec![one]), &Options::default());
+    let text = hairpin_report::term(&record(vec![one]), &whole());
     assert_snapshot!(fits(&text));
+}
+
+#[test]
+fn a_stolen_core_is_no_measurement_and_the_answer_comes_first() {
+    let rates = vec![row(20_000.0, 1.0, 9_500, 40), row(60_000.0, 1.0, 10_200, 90), row(100_000.0, 0.9, 14_000, 310_000)];
+    let sound = curve("udp:spin/udp:spin", rates, knee(Some(60_000.0), Some(100_000.0), "achieved"));
+    let mut stolen = sound.clone();
+    for (row, share) in stolen.rates.iter_mut().zip([0.05, 0.18, 0.259]) {
+        row.stalls = Some(StallFacts { count: 900, total_ns: 1_700_000, share });
+    }
+    let text = [sound, stolen].map(|one| hairpin_report::term(&record(vec![one]), &Options::default()));
+    assert!(text[0].starts_with("keeps up with 60.0 k/s (p99 from due 11.3 us; at 100 k/s "), "{}", text[0]);
+    assert!(text[1].starts_with("not a measurement: "), "{}", text[1]);
+    let plot = text[0].lines().skip(1).take(12).collect::<Vec<_>>();
+    assert!(plot[..9].iter().any(|line| line.contains('f')) && plot[11].contains("offered"), "{plot:#?}");
+    assert_snapshot!(fits(&text.join("-----\n")));
 }
 
 #[test]
@@ -110,7 +131,7 @@ fn a_sleeping_client_beside_bulk_traffic_with_losses() {
     let schedule = ScheduleFacts { kind: "poisson".into(), seed: Some(7), file: None };
     let mut load = record(vec![one]);
     (load.bulk_streams, load.schedule) = (4, schedule);
-    assert_snapshot!(fits(&hairpin_report::term(&load, &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&load, &whole())));
     crate::formats::formats(&load);
     assert_snapshot!(hairpin_report::markdown(&load, &Options::default()));
     assert_snapshot!(hairpin_report::csv(&load, &Options::default()));
@@ -128,7 +149,7 @@ fn two_failing_paths_and_an_early_end() {
     let bends = curve("udp:spin/tcp:block", vec![row(10.0, 1.0, 9_000, 20)], knee(Some(10.0), Some(20.0), "latency"));
     let mut load = record(vec![slow("achieved"), bends]);
     (load.head.interrupted, load.head.error) = (true, Some("no reply for 5 s".into()));
-    assert_snapshot!(fits(&hairpin_report::term(&load, &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&load, &whole())));
 }
 
 #[test]
@@ -145,7 +166,7 @@ fn a_knee_that_stalls_hide_and_a_rate_measured_again() {
     };
     let load =
         record(vec![unclear(Some(20_000.0), Some(60_000.0)), unclear(Some(20_000.0), None), unclear(None, Some(60_000.0))]);
-    assert_snapshot!(fits(&hairpin_report::term(&load, &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&load, &whole())));
     assert_snapshot!(hairpin_report::csv(&record(vec![unclear(Some(20_000.0), Some(60_000.0))]), &Options::default()));
 }
 
@@ -155,8 +176,8 @@ fn a_recording_of_hostile_name_and_nothing_at_all() {
     let schedule = ScheduleFacts { kind: "replay".into(), seed: None, file: Some("/tmp/\u{1b}[2J a b.csv".into()) };
     let mut load = record(vec![one]);
     load.schedule = schedule;
-    let text = hairpin_report::term(&load, &Options::default());
+    let text = hairpin_report::term(&load, &whole());
     assert!(!text.contains('\u{1b}'));
     assert_snapshot!(fits(&text));
-    assert_snapshot!(fits(&hairpin_report::term(&record(Vec::new()), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&record(Vec::new()), &whole())));
 }

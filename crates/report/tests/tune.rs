@@ -17,6 +17,11 @@ fn fits(text: String) -> String {
     text
 }
 
+/// On a terminal with all details.
+fn whole() -> Options {
+    Options::default()
+}
+
 fn settable(safe: bool) -> Settable {
     Settable {
         mechanism: "How long the device may wait after a received packet before it interrupts, to gather more.".into(),
@@ -104,6 +109,24 @@ fn finding(name: &str, stake_ns: u64, at_boot: bool) -> Finding {
 }
 
 #[test]
+fn a_line_for_each_setting() {
+    let mut findings: Vec<Finding> = (0..11).map(|at| finding(&format!("setting_{at}"), 45_000 >> at, at % 2 == 1)).collect();
+    findings[1].now = "on".into();
+    let check = TuneCheck {
+        label: Label { schema: TuneCheck::SCHEMA.into(), tool: TOOL.into() },
+        hostname: "alpha".into(),
+        profile: "latency".into(),
+        interface: None,
+        findings,
+        fine: vec!["rx_usecs".into()],
+        unread: BTreeMap::new(),
+    };
+    let text = term(&check, &Options::default());
+    assert!(text.lines().count() <= 16 && text.contains("and 2 more"), "{text}");
+    assert_snapshot!(fits(text));
+}
+
+#[test]
 fn check_lists_settings_that_cost_latency() {
     let mut check = TuneCheck {
         label: Label { schema: TuneCheck::SCHEMA.into(), tool: TOOL.into() },
@@ -117,13 +140,13 @@ fn check_lists_settings_that_cost_latency() {
             "/dev/cpu_dma_latency: Permission denied (os error 13); run as root".into(),
         )]),
     };
-    assert_snapshot!(fits(term(&check, &Options::default())));
+    assert_snapshot!(fits(term(&check, &whole())));
     crate::formats::formats(&check);
     check.profile = "power".into();
-    assert_snapshot!(fits(term(&check, &Options::default())));
+    assert_snapshot!(fits(term(&check, &whole())));
     (check.findings, check.interface) = (Vec::new(), None);
     check.unread.clear();
-    assert_snapshot!(fits(term(&check, &Options::default())));
+    assert_snapshot!(fits(term(&check, &whole())));
 }
 
 fn change(knob: &str, place: &str, outcome: &str, why: Option<&str>) -> ChangeRow {

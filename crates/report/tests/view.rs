@@ -139,6 +139,7 @@ fn compared() -> Compare {
             states: vec![State { core_rtt_ns: Some(121), blocks: 400 }],
             arms: vec![arm("A", "udp:block/udp:block", 54_000.0), arm("B", "udp:spin/udp:spin", 5_120.0)],
             comparisons: vec![comparison("B", Verdict::Faster, 0.0948)],
+            placements: Vec::new(),
             thresholds: vec![Threshold {
                 given: "p99 > +5%".into(),
                 arm: "B".into(),
@@ -364,7 +365,7 @@ fn comparisons_have_their_verdict_and_every_ratio() {
         ("A: udp:block, 64 B, over loopback lo to ::1, MTU 65536", "B: udp:spin, 64 B")
     );
     assert_eq!((found.verdict.as_str(), found.figure.as_str(), found.interleaved), ("faster", "p50", true));
-    assert_eq!(found.sentence, "B against A: faster, RTT p50 90.4 to 90.6 % less.");
+    assert_eq!(found.sentence, "B is 10.4 to 10.7 times as fast as A: RTT p50 5.12 us against 54.0 us.");
     assert_eq!((found.ratios.len(), found.ratios[0].against, found.ratios[0].value), (2, Some(54_000.0), Some(5_120.0)));
     let codes: Vec<&str> = view.records[0].warnings.iter().map(|warning| warning.code.as_str()).collect();
     assert_eq!(codes, ["loss", "pairs", "threshold"]);

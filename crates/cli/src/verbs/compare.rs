@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser};
+use hairpin_lab::compare::placements::{self, Placements};
 use hairpin_lab::compare::{self, ANEW, Baseline, ComparePlan, Limit, MARGIN};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
@@ -17,6 +18,9 @@ use hairpin_record::run::Run;
 use hairpin_session::floor;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
+use hairpin_sys::host::RealHost;
+use hairpin_sys::signal::Signals;
+use hairpin_sys::thread::allowed_cpus;
 use hairpin_tune::Setting;
 use hairpin_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,6 +36,8 @@ use crate::verbs::ping::{PingProgress, signals};
 
 /// The default duration of the whole experiment.
 const DURATION: Nanos = Nanos::from_secs(30);
+/// The word in place of a host that compares the pairs of this host's CPUs.
+const PLACEMENTS: &str = "placements";
 
 /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
 #[derive(Debug, Args)]
@@ -82,8 +88,8 @@ struct How {
 /// Flags allowed on a side: peer and work.
 #[derive(Debug, Args)]
 struct Side {
-    /// A host on which `hairpin serve` runs, or loopback, veth[:…]; paths to compare (udp:spin tcp:spin); or two stored runs (latest -2), of either several, with commas
-    #[arg(value_name = "HOST[:PORT]|RUN", num_args = 0..=2)]
+    /// A host on which `hairpin serve` runs, or loopback, veth[:…]; paths to compare (udp:spin tcp:spin); two stored runs (latest -2), of either several, with commas; or `placements`: the pairs of this host's CPUs
+    #[arg(value_name = "HOST[:PORT]|RUN|placements", num_args = 0..=2)]
     words: Vec<String>,
     /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off]
     #[arg(long, value_name = "LINK")]
@@ -128,6 +134,7 @@ impl Compare {
         let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
         let (output, keep) = (self.how.output, self.how.keep);
         let record = match (stored, anew) {
+            (true, _) if self.side.words == [PLACEMENTS] => self.of_placements()?,
             (true, _) => self.of_runs()?,
             (_, true) if !sides.is_empty() => {
                 return Err(Failure::usage("--baseline measures the rows of its run: leave out the sides after `--`"));
@@ -146,7 +153,7 @@ impl Compare {
     fn of_runs(&self) -> Result<Record, Failure> {
         let [first, second] = &self.side.words[..] else {
             return Err(Failure::usage(
-                "say what to compare: paths (hairpin compare udp:spin tcp:spin), sides, each after a `--` (hairpin compare --link veth -- udp:spin -- udp:block), two stored runs (latest -2), or --baseline RUN",
+                "say what to compare: paths (hairpin compare udp:spin tcp:spin), sides, each after a `--` (hairpin compare --link veth -- udp:spin -- udp:block), two stored runs (latest -2), the placements of this host (hairpin compare placements), or --baseline RUN",
             ));
         };
         let idle = line::given_but("compare", &["words", "figure", "same_within", "fail_if"]);
@@ -202,6 +209,38 @@ impl Compare {
         Ok(record)
     }
 
+    fn of_placements(mut self) -> Result<Record, Failure> {
+        self.side.words.clear();
+        if self.side.work.cpu.is_some() || !self.side.knobs.is_empty() {
+            return Err(Failure::usage(
+                "`compare placements` chooses the CPUs, and changes no setting: leave out --cpu and --knob",
+            ));
+        }
+        if self.side.work.paths.len() > 1 {
+            return Err(Failure::usage("`compare placements` takes one --path, and measures it blocking and spinning"));
+        }
+        if self.side.echo.is_some() || self.side.reflector {
+            return Err(Failure::usage(
+                "the placements are those of this host: take --link loopback, the default, or --link veth",
+            ));
+        }
+        if self.side.work.paths.is_empty() {
+            self.side.work.paths.push("udp".parse().map_err(Failure::usage)?);
+        }
+        self.side.link.get_or_insert(LinkSpec::Loopback);
+        let (how, duration) = (self.how, of_all(self.side.work.duration));
+        let arm = self.side.arm(String::new())?;
+        let signals = signals()?;
+        let cpus =
+            allowed_cpus().map_err(|error| Failure::failed(format_args!("cannot read the CPUs of this process: {error}")))?;
+        let pairs = placements::pairs(&RealHost, &cpus, &mut placements::distance);
+        let mut found = Placements::new(&arm, pairs).map_err(Failure::usage)?;
+        let (arms, bases) = (std::mem::take(&mut found.arms), std::mem::take(&mut found.bases));
+        let mut record = how.measure(arms, bases, duration, &signals, &mut NoSwitch)?;
+        found.fill(&mut record);
+        Ok(record)
+    }
+
     fn live(self, sides: &[Vec<String>]) -> Result<Record, Failure> {
         if sides.len() < 2 {
             return Err(Failure::usage("a comparison takes two sides or more, each after a `--`: … -- udp:spin -- udp:block"));
@@ -216,25 +255,43 @@ impl Compare {
             Some(knobs) => knobs,
             None => &mut NoSwitch,
         };
-        let given = line::was_given("duration");
-        let duration = Duration::from(if given { self.side.work.duration } else { DURATION });
-        let margin = self.margin();
+        let duration = of_all(self.side.work.duration);
+        let record = self.how.measure(arms, Vec::new(), duration, &signals, switch);
+        knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
+        record
+    }
+}
+
+impl How {
+    fn measure(
+        self,
+        arms: Vec<Arm>,
+        bases: Vec<usize>,
+        duration: Duration,
+        signals: &Signals,
+        switch: &mut dyn Switch,
+    ) -> Result<Record, Failure> {
         let plan = ComparePlan {
             arms,
+            bases,
             duration,
-            seed: self.how.seed.map_or_else(cookie, Ok)?,
-            until: self.how.until,
-            margin,
-            figure: self.how.figure,
-            limits: self.how.fail_if,
+            seed: self.seed.map_or_else(cookie, Ok)?,
+            until: self.until,
+            margin: self.same_within.unwrap_or(MARGIN),
+            figure: self.figure,
+            limits: self.fail_if,
             command: line::typed(),
         };
         let bar = Bar::new(duration);
-        let record = compare::run(plan, &signals, switch, &mut |elapsed| bar.at(elapsed));
+        let record = compare::run(plan, signals, switch, &mut |elapsed| bar.at(elapsed));
         bar.clear();
-        knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
         Ok(record?)
     }
+}
+
+/// The duration of the whole experiment.
+fn of_all(duration: Nanos) -> Duration {
+    Duration::from(if line::was_given("duration") { duration } else { DURATION })
 }
 
 /// The words of each side.
@@ -265,17 +322,23 @@ fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting>), Failure
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Failure::usage(format_args!("the side \"{given}\": {first}"))
     })?;
-    let (ipv6, settings) = (whole.side.ipv6, whole.side.knobs.clone());
-    let declared = whole.side.declared.is_any().then(|| {
-        let link = whole.side.declared.link();
-        whole.side.declared.nic().map(|nic| floor::Declared { nic, link })
-    });
-    let floor = declared.transpose()?;
-    let (target, job) = whole.side.job_and_target()?;
-    Ok((Arm { given, target, ipv6, job, floor, bulk: 0 }, settings))
+    let settings = whole.side.knobs.clone();
+    Ok((whole.side.arm(given)?, settings))
 }
 
 impl Side {
+    /// The side as an arm of the experiment; `given` is its text.
+    fn arm(self, given: String) -> Result<Arm, Failure> {
+        let ipv6 = self.ipv6;
+        let declared = self.declared.is_any().then(|| {
+            let link = self.declared.link();
+            self.declared.nic().map(|nic| floor::Declared { nic, link })
+        });
+        let floor = declared.transpose()?;
+        let (target, job) = self.job_and_target()?;
+        Ok(Arm { given, target, ipv6, job, floor, bulk: 0 })
+    }
+
     /// The side's target and job.
     fn job_and_target(mut self) -> Result<(Target, Job), Failure> {
         if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {

@@ -1,5 +1,6 @@
 //! `hairpin exec`: an unmodified program with settings for low latency.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -41,9 +42,11 @@ impl Exec {
         let Exec { busy_poll, nodelay, quickack, cpu, hold_idle, set_live, command } = self;
         let signals = Signals::block(SIGNALS).map_err(Failure::failed)?;
         let settings = Settings { busy_poll, nodelay, quickack, cpu, hold_idle, set_live };
-        let ended = exec::run(&command, settings, &signals, &mut tell).map_err(|error| match error.of_the_program() {
-            Some(code) => Failure::with_code(&error, code),
-            None => Failure::blamed(&error, error.blame()),
+        let ended = exec::run(&command, settings, &signals, &mut |news| tell(news, quickack)).map_err(|error| {
+            match error.of_the_program() {
+                Some(code) => Failure::with_code(&error, code),
+                None => Failure::blamed(&error, error.blame()),
+            }
         })?;
         let Ended { status, seen, left } = ended;
         let read_back = busy_poll.is_some() || nodelay;
@@ -89,15 +92,28 @@ fn background(left: &[(u32, String)]) -> String {
     format!("{}{more} {has} gone into the background", named.join(", "))
 }
 
-fn tell(news: &News) {
+fn tell(news: &News, quickack: bool) {
     match news {
         News::Lacks(found) => lacks(found),
         News::InForce { sockets, options } => {
-            let options: Vec<String> = options.iter().map(|(option, count)| format!("{option} on {count}")).collect();
-            let s = if *sockets == 1 { "" } else { "s" };
-            say(format_args!("hairpin exec: {sockets} socket{s} seen: {} in force", options.join(", ")));
+            say(format_args!("hairpin exec: {}", in_force(*sockets, options, quickack)));
         }
     }
+}
+
+/// What took effect, in one line.
+fn in_force(sockets: u64, options: &BTreeMap<&'static str, u64>, quickack: bool) -> String {
+    let called = |option: &str| match option {
+        "busy-poll" => "SO_BUSY_POLL".to_owned(),
+        "nodelay" => "TCP_NODELAY".to_owned(),
+        other => other.to_owned(),
+    };
+    let on = |count: u64| if count == sockets { String::new() } else { format!(" on {count}") };
+    let options: Vec<String> = options.iter().map(|(option, count)| called(option) + &on(*count)).collect();
+    let s = if sockets == 1 { "" } else { "s" };
+    // The kernel resets this one, so it cannot be read back.
+    let after = if quickack { "; TCP_QUICKACK set after each receive call" } else { "" };
+    format!("{sockets} socket{s}: {} in force{after}", options.join(", "))
 }
 
 fn lacks(found: &LackingSocket) {
@@ -111,5 +127,18 @@ fn lacks(found: &LackingSocket) {
             "hairpin exec: {option}: {} (pid {}), descriptor {}, {}: {outcome}",
             found.name, found.pid, found.fd, found.what
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_says_what_took_effect() {
+        let told =
+            |sockets, options: &[(&'static str, u64)], quickack| in_force(sockets, &options.iter().copied().collect(), quickack);
+        assert_eq!(told(1, &[("nodelay", 1)], true), "1 socket: TCP_NODELAY in force; TCP_QUICKACK set after each receive call");
+        assert_eq!(told(3, &[("busy-poll", 3), ("nodelay", 2)], false), "3 sockets: SO_BUSY_POLL, TCP_NODELAY on 2 in force");
     }
 }

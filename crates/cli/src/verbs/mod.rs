@@ -73,7 +73,10 @@ pub enum Verb {
     ///
     ///   hairpin compare --link veth --path tcp -- --size 64 -- --size 1024
     ///
+    ///   hairpin compare placements
+    ///
     /// --duration is that of the whole experiment, 30 s if not given; the blocks choose their own warm-up. Two stored runs: `hairpin compare RUN RUN`.
+    /// `placements`: the pairs of this host's CPUs, one of each kind, with a blocking and a spinning policy of one --path (udp over loopback if not given).
     Compare(Box<compare::Compare>),
     /// Measure every combination of several factors in turn, and report the effect of each
     ///

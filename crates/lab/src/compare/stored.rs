@@ -131,7 +131,17 @@ pub(super) fn held(
     for state in arms.iter().flat_map(|arm| &arm.blocks).filter_map(|block| block.state) {
         counts[state as usize].blocks += 1;
     }
-    Ok(CompareBody { host: None, design: None, method, states: counts, arms, comparisons, thresholds: Vec::new(), warnings })
+    Ok(CompareBody {
+        host: None,
+        design: None,
+        method,
+        states: counts,
+        arms,
+        comparisons,
+        thresholds: Vec::new(),
+        placements: Vec::new(),
+        warnings,
+    })
 }
 
 const NOT_INTERLEAVED: &str = "the runs were measured one after the other, not in turn: whatever changed on the host in between counts as a difference of the arms; where both can be measured now, use `hairpin compare … -- A -- B`";

@@ -5,8 +5,8 @@ use crate::chart::canvas::{Canvas, Run};
 use crate::prose::width;
 use crate::style::Tone;
 
-/// Rows of a picture.
-const ROWS: usize = 16;
+/// Rows of a picture that has room.
+pub(crate) const ROWS: usize = 16;
 /// Columns for labels to the left.
 const LEFT: usize = 8;
 /// Columns for letters to the right: the largest number of curves that end in one row.
@@ -24,6 +24,7 @@ pub struct Picture {
     /// Values that may be labelled along the horizontal axis; empty for an axis of quantiles, which have names.
     pub(crate) values: Vec<f64>,
     pub(crate) x_title: &'static str,
+    pub(crate) rows: usize,
     pub(crate) curves: Vec<Curve>,
 }
 
@@ -44,8 +45,8 @@ impl Picture {
     /// The picture as lines of at most `columns`.
     pub(crate) fn lines(&self, columns: usize, colour: bool) -> Vec<String> {
         let room = columns.min(LONGEST) - LEFT - 2 - ENDS;
-        let mut canvas = Canvas::new(room, ROWS);
-        let mut ends: Vec<Vec<(char, usize)>> = vec![Vec::new(); ROWS];
+        let mut canvas = Canvas::new(room, self.rows);
+        let mut ends: Vec<Vec<(char, usize)>> = vec![Vec::new(); self.rows];
         let at = |(x, y): (f64, f64)| (self.x.at(x), self.y.at(y));
         for (number, curve) in self.curves.iter().enumerate() {
             curve.marks.iter().for_each(|(x, y, mark)| canvas.mark(at((*x, *y)), *mark, number));

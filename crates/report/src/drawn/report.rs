@@ -6,7 +6,7 @@ use super::plot::{Chart, Line, Plot};
 use super::words;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::axis::Axis;
-use crate::chart::picture::{Curve, Picture};
+use crate::chart::picture::{Curve, Picture, ROWS};
 use crate::chart::strip::{FLOOR, Strip};
 use crate::columns::RTT;
 use crate::doc::{Column, Doc, List, Row as TableRow, Show, Shown, Table};
@@ -220,7 +220,7 @@ fn picture(plot: &Plot) -> Picture {
         tone: Tone::Plain,
     });
     let curves = plot.lines.iter().enumerate().map(line).chain(published).chain(floors).collect();
-    Picture { x: plot.x, y: plot.y, values: plot.sizes.clone(), x_title: plot.x_title(), curves }
+    Picture { x: plot.x, y: plot.y, values: plot.sizes.clone(), x_title: plot.x_title(), rows: ROWS, curves }
 }
 
 /// The letter of a line, and its path.

@@ -70,7 +70,7 @@ fn comparison(number: usize, record: &Compare, found: &compare::Comparison) -> C
         arm: called(&found.arm, arm),
         verdict: found.verdict.to_string(),
         figure: record.method.figure.name().into(),
-        sentence: clean(&format!("{}.", sentence(record, found))),
+        sentence: clean(&format!("{}.", sentence(record, found, &found.arm, &found.against).0)),
         ratios: found.figures.iter().map(|estimate| ratio(estimate, against, arm)).collect(),
         interleaved: record.design.is_some(),
         margin: record.method.margin,

@@ -15,7 +15,7 @@ use hairpin_units::{Nanos, Quantile};
 
 use super::labels::Labels;
 use super::{Input, runs};
-use crate::compare::{because, described};
+use crate::compare::{described, sentence};
 use crate::explain::{lost, name, typical};
 use crate::figure::{payload, rate, ratio};
 use crate::gap::gap;
@@ -147,7 +147,7 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
     }
     if let Some((record, found)) = strongest(compared) {
         let (arm, against) = (arm(record, &found.arm), arm(record, &found.against));
-        return format!("{arm} against {against}: {}{}.", found.verdict, because(record, found));
+        return format!("{}.", sentence(record, found, &arm, &against).0);
     }
     let untraced = |result: &Explained| result.untraced_rtt_ns.p50.map(Nanos);
     match explained.iter().filter(|result| untraced(result).is_some()).min_by_key(|result| untraced(result)) {
