@@ -80,7 +80,8 @@ fn sound_row(row: &Value) {
     let slowest = row["slowest"].as_array().unwrap();
     assert_eq!(slowest.len() as u64, transactions.min(64), "{path}");
     assert_eq!(slowest[0]["rtt_ns"], row["rtt_ns"]["max"], "{path}");
-    assert!(row["cpu"]["client"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
+    // Blank where a sleeping side was woken in vain once in ten transactions; a busy neighbour does that to a short row.
+    assert!(transactions < 1000 || row["cpu"]["client"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
     let words: Vec<_> = path.split('/').collect();
     assert!(words.len() == 2 && words.iter().all(|side| side.contains(':')), "{path} is not canonical");
 }
