@@ -108,13 +108,14 @@ fn sound_times(path: &str, times: &Value, count: Option<u64>) {
 #[track_caller]
 fn sound_both(row: &Value) {
     let path = row["path"].as_str().unwrap();
-    assert!(row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
+    let transactions = row["transactions"].as_u64().unwrap();
+    assert!(transactions < 1000 || row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
     assert!(
         row["blocks"].as_array().unwrap().iter().all(|block| block["core_rtt_ns"].as_u64().is_some()),
         "{path}: {}",
         row["blocks"]
     );
-    assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= row["transactions"].as_u64().unwrap(), "{path}");
+    assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= transactions, "{path}");
     sound_times(path, &row["turnaround_ns"], None);
     if path.starts_with("tcp:") {
         for side in ["client", "server"] {
