@@ -80,7 +80,8 @@ fn sound_row(row: &Value) {
     let slowest = row["slowest"].as_array().unwrap();
     assert_eq!(slowest.len() as u64, transactions.min(64), "{path}");
     assert_eq!(slowest[0]["rtt_ns"], row["rtt_ns"]["max"], "{path}");
-    assert!(row["cpu"]["client"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
+    // Blank where a sleeping side was woken in vain once in ten transactions; a busy neighbour does that to a short row.
+    assert!(transactions < 1000 || row["cpu"]["client"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
     let words: Vec<_> = path.split('/').collect();
     assert!(words.len() == 2 && words.iter().all(|side| side.contains(':')), "{path} is not canonical");
 }
@@ -107,13 +108,14 @@ fn sound_times(path: &str, times: &Value, count: Option<u64>) {
 #[track_caller]
 fn sound_both(row: &Value) {
     let path = row["path"].as_str().unwrap();
-    assert!(row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
+    let transactions = row["transactions"].as_u64().unwrap();
+    assert!(transactions < 1000 || row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
     assert!(
         row["blocks"].as_array().unwrap().iter().all(|block| block["core_rtt_ns"].as_u64().is_some()),
         "{path}: {}",
         row["blocks"]
     );
-    assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= row["transactions"].as_u64().unwrap(), "{path}");
+    assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= transactions, "{path}");
     sound_times(path, &row["turnaround_ns"], None);
     if path.starts_with("tcp:") {
         for side in ["client", "server"] {
