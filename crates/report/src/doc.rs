@@ -38,6 +38,8 @@ pub(crate) enum Block {
     Chart(Picture),
     /// Blocks that only a terminal shows.
     Screen(Vec<Block>),
+    /// Blocks that a terminal shows only if [`Options::verbose`]; pages always have them.
+    Detail(Vec<Block>),
     /// A command that the reader can run again.
     Command(String),
     /// Lines printed unchanged.
@@ -325,6 +327,10 @@ impl Doc {
 
     pub(crate) fn screen(&mut self, part: Doc) {
         self.blocks.push(Block::Screen(part.blocks));
+    }
+
+    pub(crate) fn detail(&mut self, part: Doc) {
+        self.blocks.push(Block::Detail(part.blocks));
     }
 
     pub(crate) fn command(&mut self, command: String) {

@@ -8,9 +8,9 @@ use crate::style::Tone;
 pub(crate) fn markdown(doc: &Doc) -> String {
     let mut text = String::new();
     let mut before = None;
-    for block in &doc.blocks {
+    for block in whole(&doc.blocks) {
         let (lines, item) = match block {
-            Block::Gap | Block::Chart(_) | Block::Screen(_) => continue,
+            Block::Gap | Block::Chart(_) | Block::Screen(_) | Block::Detail(_) => continue,
             Block::Command(command) => (verbatim("sh", std::slice::from_ref(command)), false),
             Block::Text(text) => (vec![paragraph(text)], !text.lead.is_empty() && text.tone == Tone::Plain),
             Block::Table(all) => (table(all), false),
@@ -25,6 +25,18 @@ pub(crate) fn markdown(doc: &Doc) -> String {
         lines.iter().for_each(|line| text.extend([line, "\n"]));
     }
     text
+}
+
+/// The blocks with those of each detail in its place.
+fn whole(blocks: &[Block]) -> Vec<&Block> {
+    let mut all = Vec::new();
+    for block in blocks {
+        match block {
+            Block::Detail(part) => all.extend(whole(part)),
+            block => all.push(block),
+        }
+    }
+    all
 }
 
 /// A paragraph; a list item if it has a lead.

@@ -20,11 +20,21 @@ pub struct Options {
     /// Amount of extra detail: the number of timelines for `explain`; from 1 on, `floor` adds a sentence per
     /// stage and `tune list` describes each setting in full.
     pub detail: usize,
+    /// True to show what a terminal leaves out otherwise.
+    pub verbose: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { width: 80, colour: false, hrt: false, percentiles: PERCENTILES.into(), run: String::new(), detail: 0 }
+        Options {
+            width: 80,
+            colour: false,
+            hrt: false,
+            percentiles: PERCENTILES.into(),
+            run: String::new(),
+            detail: 0,
+            verbose: false,
+        }
     }
 }
 

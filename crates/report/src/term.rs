@@ -30,7 +30,8 @@ fn lines(block: &Block, options: &Options) -> Vec<String> {
             plain.iter().flat_map(|line| fold(line, options.columns())).map(|line| line.trim_end().to_owned()).collect()
         }
         Block::Chart(picture) => picture.lines(options.columns(), options.colour),
-        Block::Screen(part) => part.iter().flat_map(|block| lines(block, options)).collect(),
+        Block::Detail(_) if !options.verbose => Vec::new(),
+        Block::Screen(part) | Block::Detail(part) => part.iter().flat_map(|block| lines(block, options)).collect(),
         Block::Command(command) => command::lines("       ", &clean(command), options.columns()),
         Block::List(items) => list(items, options.colour),
         Block::Verbatim(lines) => lines.iter().map(|line| clean(line).trim_end().to_owned()).collect(),

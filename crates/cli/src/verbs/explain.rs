@@ -16,7 +16,7 @@ use crate::flags::{Mirror, Where, WorkFlags};
 use crate::output::{Keep, Output, options};
 use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
-use crate::verbs::ping::{PingProgress, signals};
+use crate::verbs::ping::{PingProgress, duration_was_given, signals};
 
 /// Split a round trip's time into stages
 #[derive(Debug, Args)]
@@ -45,6 +45,12 @@ pub struct Explain {
     /// Write the transactions of --timeline to this file as Chrome trace events, which Perfetto opens
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    /// Draw a server that runs on the terminal, stage by stage, once a second and without end; q ends it, and keeps and prints the result
+    #[arg(long)]
+    live: bool,
+    /// Print every stage, all causes, the slowest transactions, and what the hooks cost
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
@@ -56,8 +62,15 @@ pub struct Explain {
 impl Explain {
     /// Measures with and without hooks in turn, and prints the stages.
     pub fn run(self) -> Result<ExitCode, Failure> {
+        let options = Options { detail: self.timeline, verbose: self.verbose, ..options() };
         if let Some(target) = self.attach.target() {
-            return explain_attached::run(target, self.work.duration, self.output, self.keep);
+            let duration = (!self.live || duration_was_given("explain")).then_some(self.work.duration);
+            return explain_attached::run(target, duration, self.live, self.output, &options, self.keep);
+        }
+        if self.live {
+            return Err(Failure::usage(
+                "--live watches a server that runs: name it with --port N or --pid PID; `hairpin ping --watch` draws a path",
+            ));
         }
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
@@ -81,7 +94,7 @@ impl Explain {
             fs::write(file, hairpin_report::explain_perfetto(&found))
                 .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))?;
         }
-        let printed = self.output.print_with(&found, &Options { detail: self.timeline, ..options() });
+        let printed = self.output.print_with(&found, &options);
         self.keep.after(printed, &found)?;
         Ok(match &found.head.error {
             Some(error) => Failure::failed(error).report(),

@@ -66,7 +66,7 @@ impl Ping {
         let stream = self.output.form() == Format::JsonStream;
         let signals = if self.watch { watched_signals(stream)? } else { signals()? };
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
-        let rows = self.work.jobs(duration_was_given(), target.kind(), self.raw.is_some())?;
+        let rows = self.work.jobs(duration_was_given("ping"), target.kind(), self.raw.is_some())?;
         let shown = self.output.shown();
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
@@ -93,14 +93,22 @@ pub fn signals() -> Result<Signals, Failure> {
     Signals::block(&[SIGINT, SIGTERM]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
 }
 
-/// For a view on the terminal also SIGHUP, so that the terminal is restored when it is closed.
+/// For a view on the terminal.
 fn watched_signals(stream: bool) -> Result<Signals, Failure> {
     if stream {
         return Err(Failure::usage(
             "--watch and --json-stream both take the terminal: choose one; `hairpin watch FILE` draws what --json-stream writes",
         ));
     }
-    screen::check("--watch")?;
+    screen::check("--watch", FROM_ELSEWHERE)?;
+    terminal_signals()
+}
+
+/// What follows a run without a terminal.
+pub const FROM_ELSEWHERE: &str = "use --json-stream, or --metrics, to follow a run from elsewhere";
+
+/// The signals that end a view: those of [`signals`], and the end of its terminal.
+pub fn terminal_signals() -> Result<Signals, Failure> {
     Signals::block(&[SIGINT, SIGTERM, SIGHUP]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
 }
 
@@ -114,10 +122,10 @@ pub fn end(run: &Run) -> ExitCode {
 }
 
 /// True if --duration was given. With --count alone there is no other limit; with both, the first one reached ends a row.
-fn duration_was_given() -> bool {
+pub fn duration_was_given(verb: &str) -> bool {
     let matches = Cli::command().try_get_matches().ok();
-    let ping = matches.as_ref().and_then(|matches| matches.subcommand_matches("ping"));
-    ping.is_some_and(|ping| ping.value_source("duration") == Some(ValueSource::CommandLine))
+    let given = matches.as_ref().and_then(|matches| matches.subcommand_matches(verb));
+    given.is_some_and(|given| given.value_source("duration") == Some(ValueSource::CommandLine))
 }
 
 /// Reports the progress of a run: a bar on a terminal, drawn only between rows; JSON lines, a view, or Prometheus if asked for.
