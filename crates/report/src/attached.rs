@@ -50,7 +50,7 @@ impl Show for Attached {
         doc.detail(detail);
         doc.list(List::errors("Incomplete", incomplete));
         if !options.verbose {
-            doc.screen(hint(self.missing.len()));
+            doc.screen(hint(self.missing.len(), "every stage, connections, the slowest ones, all causes"));
         }
         doc.data = Some(data(self));
         doc

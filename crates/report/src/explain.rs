@@ -73,7 +73,7 @@ impl Show for Explain {
         doc.detail(detail);
         doc.list(ended(&self.head));
         if !options.verbose {
-            doc.screen(hint(self.missing.len()));
+            doc.screen(hint(self.missing.len(), "every stage, all causes, what the hooks cost"));
         }
         doc.data = Some(data(self));
         doc
@@ -126,15 +126,11 @@ fn missing(record: &Explain) -> List {
     List { tone: Tone::Warning, numbered: true, ..List::plain(NOT_SEEN, missing.collect()) }
 }
 
-/// The last line of a first screen.
-pub(crate) fn hint(missing: usize) -> Doc {
+/// The last line of a first screen; `more` is what the details have.
+pub(crate) fn hint(missing: usize, more: &str) -> Doc {
     let mut doc = Doc::default();
-    let missing = match missing {
-        0 => String::new(),
-        1 => "1 hook is missing here, which makes one stage of two; ".into(),
-        some => format!("{some} hooks are missing here, each makes one stage of two; "),
-    };
-    doc.text(format!("{missing}-v: every stage, all causes, what the hooks cost"));
+    let missing = if missing > 0 { format!("{missing} of the hooks missing here; ") } else { String::new() };
+    doc.text(format!("{missing}-v: {more}"));
     doc
 }
 

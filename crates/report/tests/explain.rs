@@ -235,7 +235,7 @@ fn merged() -> Explain {
 
 #[test]
 fn missing_hooks_merge_stages_and_are_named_first() {
-    assert!(first_screen(&merged()).contains("3 hooks are missing here"));
+    assert!(first_screen(&merged()).contains("3 of the hooks missing here"));
     let text = verbose(&merged());
     assert!(text.find("Not to be seen").unwrap() < text.find("RTT  ").unwrap());
     assert_snapshot!(text);
@@ -360,7 +360,7 @@ fn wake_up_time_is_the_same_in_answer_and_sentences() {
     let text = verbose(&record(vec![explained("udp/udp", BLOCK, 20_000)]));
     assert!(text.contains("40.0 us  74 %  waking the other side"), "{text}");
     assert!(text.contains("14.0 us  26 %  everything else"), "{text}");
-    assert!(text.contains("40.00 us (74.1 %) is waking the other side"), "{text}");
+    assert!(text.contains("40.00 us (74.1 %) goes to waking the other side"), "{text}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::style::Tone;
 /// A smaller part of the RTT or of its growth has no row of its own.
 const ROW: f64 = 0.01;
 /// The begin of the line on slow ones, which is to fit a line with its causes.
-pub(crate) const SLOW: &str = "  slow ones:  ";
+pub(crate) const SLOW: &str = "  slow ones: ";
 /// A finding that the answer itself tells.
 const DEEP_IDLE: &str = "deep-idle-wake-up";
 

@@ -70,7 +70,7 @@ fn leading(result: &Explained) -> Option<Leading> {
     Some(Leading { whole, part, ns, stages: names.into_iter().map(|(name, _)| name).collect() })
 }
 
-/// `Of 53.98 us typical, 40.00 us (74.1 %) is waking the other side ("wake-up" and "run queue"), both ways together: …`
+/// `Of 53.98 us typical, 40.00 us (74.1 %) goes to waking the other side ("wake-up" and "run queue"), both ways together: …`
 pub(crate) fn typical(result: &Explained) -> Option<String> {
     let Leading { whole, part, ns, stages } = leading(result)?;
     let names: Vec<String> = stages.iter().map(|name| quoted(name)).collect();
@@ -78,7 +78,7 @@ pub(crate) fn typical(result: &Explained) -> Option<String> {
     let meaning: Vec<&str> = stages.iter().filter_map(|name| meaning(name)).collect();
     let meaning = if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join("; ")) };
     let figures = format!("Of {} us typical, {} us ({} %)", us_signed(whole), us_signed(ns), percent(ns / whole));
-    Some(format!("{figures} is {}{names}, both ways together{meaning}.", part.words()))
+    Some(format!("{figures} goes to {}{names}, both ways together{meaning}.", part.words()))
 }
 
 /// A sleeping side has to be woken: the alternative, and the deepest idle state of the cores.

@@ -2,6 +2,7 @@
 
 use crate::doc::Doc;
 use crate::figure::{percent_short, us_short};
+use crate::prose::{WIDTH, width};
 
 /// A part of a round trip's time. Every stage belongs to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +25,6 @@ pub(crate) enum Part {
 }
 
 use Part::{Calls, Hooks, Kernel, Outside, Pieces, Program, Ring, Unnamed, Waiting, Waking};
-
-/// A smaller share is not named among everything else.
-const NAMED: f64 = 0.001;
 
 impl Part {
     /// The part of a stage, or of several stages joined by ` + `.
@@ -102,7 +100,7 @@ impl Part {
     }
 }
 
-/// Time by part, the largest first; what is hairpin's own or has no name comes last.
+/// Time by part, the largest first; what is hairpin's own or has no name is never the first, unless it is all.
 pub(crate) fn parts(stages: impl IntoIterator<Item = (Part, f64)>) -> Vec<(Part, f64)> {
     let mut parts: Vec<(Part, f64)> = Vec::new();
     for (part, ns) in stages {
@@ -111,23 +109,34 @@ pub(crate) fn parts(stages: impl IntoIterator<Item = (Part, f64)>) -> Vec<(Part,
             None => parts.push((part, ns)),
         }
     }
-    parts.sort_by(|(a, x), (b, y)| {
-        let last = |part: &Part| matches!(part, Hooks | Unnamed);
-        last(a).cmp(&last(b)).then(y.total_cmp(x))
-    });
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if let Some(first) = parts.iter().position(|(part, _)| !matches!(part, Hooks | Unnamed)) {
+        parts[..=first].rotate_right(1);
+    }
     parts
 }
 
 /// A line for the largest part and what helps, and one for everything else.
 pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, path: Option<&str>) {
     let Some(((first, ns), others)) = parts.split_first().filter(|_| whole > 0.0 && whole.is_finite()) else { return };
-    let lead = |ns: f64| format!("{:>9} us {:>3} %  ", us_short(ns), percent_short(ns / whole));
+    let lead = |ns: f64| format!("{:>6} us {:>3} %  ", us_short(ns), percent_short(ns / whole));
     doc.lead(lead(*ns), format!("{} -> {}", first.words(), first.fix(path)));
-    let named = others.iter().filter(|(_, ns)| *ns >= NAMED * whole);
-    let named: Vec<String> = named.map(|(part, ns)| format!("{} {}", part.word(), us_short(*ns))).collect();
-    if !named.is_empty() {
-        doc.lead(lead(whole - ns), format!("everything else: {}", named.join(", ")));
+    if !others.is_empty() {
+        let lead = lead(whole - ns);
+        let room = WIDTH.saturating_sub(width(&lead));
+        doc.lead(lead, everything_else(others, room));
     }
+}
+
+/// As many of the parts as fit, and the rest together.
+fn everything_else(parts: &[(Part, f64)], room: usize) -> String {
+    let line = |named: &[(Part, f64)], rest: f64| {
+        let mut words: Vec<String> = named.iter().map(|(part, ns)| format!("{} {}", part.word(), us_short(*ns))).collect();
+        words.extend((named.len() < parts.len()).then(|| format!("rest {}", us_short(rest))));
+        format!("everything else: {}", words.join(", "))
+    };
+    let of = |count: usize| line(&parts[..count], parts[count..].iter().map(|(_, ns)| ns).sum());
+    (1..=parts.len()).rev().map(of).find(|line| width(line) <= room).unwrap_or_else(|| of(1))
 }
 
 #[cfg(test)]
@@ -146,8 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn everything_else_is_a_line() {
+        let parts = [(Kernel, 7_180.0), (Waiting, 4_420.0), (Calls, 2_210.0), (Hooks, 1_100.0)];
+        assert_eq!(everything_else(&parts, 70), "everything else: kernel 7.18, waiting 4.42, calls 2.21, hooks 1.10");
+        assert_eq!(everything_else(&parts, 60), "everything else: kernel 7.18, waiting 4.42, rest 3.31");
+        assert_eq!(everything_else(&parts, 1), "everything else: kernel 7.18, rest 7.73");
+    }
+
+    #[test]
     fn parts_are_summed_and_the_hooks_are_never_the_first() {
         let sums = parts([(Kernel, 2.0), (Hooks, 90.0), (Waking, 1.0), (Kernel, 3.0), (Waking, 5.0)]);
-        assert_eq!(sums, [(Waking, 6.0), (Kernel, 5.0), (Hooks, 90.0)]);
+        assert_eq!(sums, [(Waking, 6.0), (Hooks, 90.0), (Kernel, 5.0)]);
     }
 }
