@@ -36,6 +36,7 @@ const TESTS: &[Listed] = &[
     ("a_flood_beside_it_loses_nothing", a_flood_beside_it_loses_nothing),
     ("a_competitor_is_named", a_competitor_is_named),
     ("observer_is_not_a_cause", found::observer_is_not_a_cause),
+    ("observer_leaves_the_servers_cpu", found::observer_leaves_the_servers_cpu),
     ("a_stopped_server_is_named", found::a_stopped_server_is_named),
     ("a_reply_in_two_writes_is_recognised", found::a_reply_in_two_writes_is_recognised),
     ("a_proxy_has_a_table_for_each_role", found::a_proxy_has_a_table_for_each_role),

@@ -4,14 +4,17 @@
 //! HAIRPIN_MUST_RUN=1 that is a failure.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
-use crate::support::{HAIRPIN, Home, LIMIT, can, rows};
+use crate::support::{HAIRPIN, Home, LIMIT, can, free_port, root, rows};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("watch", || alone::listed(TESTS));
@@ -24,6 +27,7 @@ const TESTS: &[Listed] = &[
     ("a_small_terminal_is_told", a_small_terminal_is_told),
     ("a_stored_run_is_drawn", a_stored_run_is_drawn),
     ("a_stream_is_followed_in_a_file_and_in_a_pipe", a_stream_is_followed_in_a_file_and_in_a_pipe),
+    ("a_running_server_is_drawn_stage_by_stage", a_running_server_is_drawn_stage_by_stage),
     ("without_a_terminal_there_is_no_view", without_a_terminal_there_is_no_view),
 ];
 
@@ -351,6 +355,80 @@ fn a_stream_is_followed_in_a_file_and_in_a_pipe(name: &str) -> bool {
     true
 }
 
+/// A server and its client in this process, until the value is dropped.
+struct Asked(Arc<AtomicBool>);
+
+impl Asked {
+    fn start(port: u16) -> Asked {
+        let over = Arc::new(AtomicBool::new(false));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("its port");
+        let echo = move || {
+            let (mut stream, _) = listener.accept().expect("the client");
+            let mut bytes = [0; 64];
+            while stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).is_ok() {}
+        };
+        let until = Arc::clone(&over);
+        let ask = move || {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a connection");
+            let mut bytes = [0; 64];
+            while !until.load(Ordering::Relaxed) && stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).is_ok()
+            {
+            }
+        };
+        drop((spawn(echo), spawn(ask)));
+        Asked(over)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn a_running_server_is_drawn_stage_by_stage(name: &str) -> bool {
+    if !terminals(name) || !can(name, root(), "BPF programs need root") {
+        return false;
+    }
+    for key in ["q", "C-c"] {
+        let home = Home::new();
+        let port = free_port();
+        let _asked = Asked::start(port);
+        let terminal = Terminal::start(&home, &format!("{HAIRPIN} explain --live --port {port}"));
+        let text =
+            terminal.until("a second", |text| text.contains("last 1.") && text.contains(" -> ") && text.contains("application"));
+        assert!(
+            text.contains(&format!("hairpin explain :{port}")) && text.contains(&format!(" {})", std::process::id())),
+            "{text}"
+        );
+        let whole = |text: &str| figures(text, "since start");
+        let (now, all) = (figures(&text, "last"), whole(&text));
+        // "last 1.0 s" has two words before its figures.
+        for [p50, p99, max, per_s] in [&now[2..], &all[..]].map(|line| [line[0], line[1], line[2], line[3]]) {
+            assert!(p50 > 0.5 && p50 <= p99 && p99 <= max && per_s > 100.0, "{text}");
+        }
+        terminal.press(&["?"]);
+        terminal.shows("goes on unseen");
+        terminal.press(&["?", "p"]);
+        let still = terminal.until("a still picture", |text| text.contains("PAUSED") && !text.contains("unseen"));
+        sleep(Duration::from_millis(1500));
+        assert_eq!(terminal.text(), still, "a paused picture stands still");
+        terminal.press(&["p"]);
+        let moved = terminal.until("another picture", |text| !text.contains("PAUSED") && whole(text) != whole(&still));
+        terminal.press(&[key]);
+        let all = terminal.ended();
+        for part in ["us typical", "everything else:", "ended early by the user", "stored as "] {
+            assert!(all.contains(part), "{key}: no \"{part}\" in {all}");
+        }
+        let record = stored(&home);
+        assert_eq!((&record["schema"], &record["interrupted"]), (&"hairpin.explain-attached/1".into(), &Value::Bool(true)));
+        // The last picture is a part of the record.
+        let us = |figure: &str| record["totals"][0]["sum_ns"][figure].as_f64().expect("a figure") / 1e3;
+        assert!(whole(&moved)[2] <= us("max") * 1.001 && (us("p50") / whole(&moved)[0]).ln().abs() < 0.7, "{key}: {moved}");
+    }
+    true
+}
+
 fn without_a_terminal_there_is_no_view(_name: &str) -> bool {
     let home = Home::new();
     home.hairpin("ping --link loopback --path udp --watch")
@@ -358,6 +436,8 @@ fn without_a_terminal_there_is_no_view(_name: &str) -> bool {
     home.hairpin("ping --link loopback --path udp --watch --json-stream").fails(2, &["choose one"]);
     home.hairpin("ping --link loopback --path udp --watch --format json-stream").fails(2, &["choose one"]);
     home.hairpin("watch latest").fails(2, &["hairpin watch draws on a terminal, and this is none"]);
+    home.hairpin("explain --live --port 1").fails(2, &["--live draws on a terminal, and this is none", "leave it out"]);
+    home.hairpin("explain --live --link loopback --path udp").fails(2, &["--live watches a server that runs", "ping --watch"]);
     assert!(!home.runs().exists(), "nothing was measured");
     true
 }

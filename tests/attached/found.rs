@@ -93,6 +93,34 @@ pub fn observer_is_not_a_cause(name: &str) -> bool {
     panic!("the observer had the server's CPU, and was not seen: {seen_of_all:?}");
 }
 
+/// The CPUs that a thread of this process may use.
+fn allowed(pid: u32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default().trim().to_owned()
+}
+
+pub fn observer_leaves_the_servers_cpu(name: &str) -> bool {
+    let cpus = allowed_cpus().expect("CPUs");
+    if !hooks(name) || !can(name, cpus.len() >= 2, "the observer needs another CPU") {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let last = cpus[cpus.len() - 1];
+    let _server = other_first(&home, "serve-tcp", port, last);
+    let explain = watch(&home, &format!("--port {port}"));
+    let before = allowed(explain.pid());
+    let client = other_first(&home, "ask", port, cpus[0]);
+    thread::sleep(LOAD);
+    let moved = allowed(explain.pid());
+    drop(client);
+    seen(explain);
+    assert_ne!(before, moved, "it stays on {before}");
+    let ends = moved.split([',', '-']).map(|cpu| cpu.parse::<u32>().expect("a CPU")).collect::<Vec<_>>();
+    assert!(ends.iter().all(|cpu| *cpu < last), "the server's is {last}, the observer's are {moved}");
+    true
+}
+
 /// Stops, at random times.
 const STOPS: usize = 12;
 const STOPPED: Duration = Duration::from_millis(20);
@@ -246,7 +274,7 @@ pub fn reports_transactions_right_after_a_handshake(name: &str) -> bool {
     let home = Home::new();
     let port = free_port();
     let _server = other(&home, "serve-tickets", port);
-    let mut explain = home.start(&format!("explain --port {port} --duration 60s"));
+    let mut explain = home.start(&format!("explain -v --port {port} --duration 60s"));
     explain.until("Ctrl-C ends it");
     for _ in 0..100 {
         let mut stream = connect(port);

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_report::watch::{Key, State, draw};
+use hairpin_report::watch::{Key, State, View};
 use hairpin_sys::thread;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -28,21 +28,19 @@ const FRAME: Duration = Duration::from_millis(250);
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// A state that one thread changes and another one draws.
-pub type Shared = Arc<Mutex<State>>;
+pub type Shared<V = State> = Arc<Mutex<V>>;
 
 /// Locks the state, even if a thread panicked while holding it.
-pub fn lock(state: &Shared) -> MutexGuard<'_, State> {
+pub fn lock<V>(state: &Shared<V>) -> MutexGuard<'_, V> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails without a terminal for output and keys, before anything starts.
-pub fn check(flag: &str) -> Result<(), Failure> {
+/// Fails without a terminal for output and keys, before anything starts; `or` says what does without.
+pub fn check(flag: &str, or: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() && keys().is_ok() {
         return Ok(());
     }
-    Err(Failure::usage(format_args!(
-        "{flag} draws on a terminal, and this is none: run it in one, or use --json-stream, or --metrics, to follow a run from elsewhere"
-    )))
+    Err(Failure::usage(format_args!("{flag} draws on a terminal, and this is none: run it in one, or {or}")))
 }
 
 /// The meaning of a key.
@@ -94,9 +92,9 @@ fn keys() -> io::Result<OwnedFd> {
 }
 
 /// Draws until `over` returns true or the user wants to leave; then `leave` decides, and true ends the loop.
-fn turn(
+fn turn<V: View>(
     terminal: &mut DefaultTerminal,
-    state: &Shared,
+    state: &Shared<V>,
     over: &mut dyn FnMut() -> bool,
     leave: &mut dyn FnMut(bool) -> bool,
 ) -> io::Result<()> {
@@ -108,7 +106,7 @@ fn turn(
         let changed =
             Some(lock(state)).filter(|state| waits.is_zero() && drawn != Some(state.version())).map(|state| state.clone());
         if let Some(state) = changed {
-            terminal.draw(|frame| draw(frame, &state, colour))?;
+            terminal.draw(|frame| state.draw(frame, colour))?;
             (drawn, at) = (Some(state.version()), Some(Instant::now()));
         }
         wait(&keys, if waits.is_zero() { FRAME } else { waits })?;
@@ -157,21 +155,21 @@ pub fn look(state: &Shared, signalled: &mut dyn FnMut() -> bool) -> Result<(), F
 }
 
 /// The live view of a run in this process. Dropping it restores the terminal.
-pub struct Screen {
-    state: Shared,
+pub struct Screen<V: View = State> {
+    state: Shared<V>,
     over: Arc<AtomicBool>,
     /// Disconnected when the thread has ended.
     thread: Option<Receiver<()>>,
 }
 
-impl Screen {
+impl<V: View> Screen<V> {
     /// Draws nothing before [`start`](Screen::start).
-    pub fn new(state: State) -> Screen {
+    pub fn new(state: V) -> Screen<V> {
         Screen { state: Arc::new(Mutex::new(state)), over: Arc::default(), thread: None }
     }
 
     /// Changes the state.
-    pub fn change(&self, change: impl FnOnce(&mut State)) {
+    pub fn change(&self, change: impl FnOnce(&mut V)) {
         change(&mut lock(&self.state));
     }
 
@@ -207,14 +205,14 @@ impl Screen {
             Ok(_) => self.thread = Some(ended),
             Err(error) => {
                 close();
-                return Err(Failure::failed(format_args!("cannot start a thread for --watch: {error}")));
+                return Err(Failure::failed(format_args!("cannot start a thread for the view: {error}")));
             }
         }
         Ok(())
     }
 }
 
-impl Drop for Screen {
+impl<V: View> Drop for Screen<V> {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.over.store(true, Ordering::Relaxed);

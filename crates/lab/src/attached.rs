@@ -3,13 +3,16 @@
 //! ```text
 //!   /proc/PID ─▶ ports ─▶ trace::attached ─ drained every 50 ms ─▶ totals ─▶ record
 //!                          until the duration, Ctrl-C, or the end of the process
+//!   once a second ─▶ off the server's CPUs, and the record so far for whom it is drawn
 //! ```
 //! Runs in the verb's process: nothing is measured here, records are only taken out of the kernel.
+
+mod seat;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use hairpin_record::attached::{Attached as Seen, AttachedBody, Unmatched, Watched};
+use hairpin_record::attached::{Attached as Seen, AttachedBody, Total, Unmatched, Watched};
 use hairpin_record::head::Record;
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
@@ -24,12 +27,15 @@ use hairpin_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, nice, pidfd_open};
 
+use self::seat::Seat;
 use hairpin_session::error::Blame;
 use hairpin_session::rows;
 use hairpin_session::side::wait;
 
 /// The ring has room for 32,768 transactions, which at this interval is 650,000 a second.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
+/// Interval at which the observer is moved, and drawn.
+const SECOND: Duration = Duration::from_secs(1);
 /// A greater share of lost records is reported at the head of the report.
 const LOST: f64 = 0.001;
 /// A greater share of unmatched records deserves a note.
@@ -42,8 +48,10 @@ const MANY: u64 = 20;
 #[derive(Clone, Debug)]
 pub struct AttachPlan {
     pub target: Target,
-    /// The longest duration.
-    pub duration: Nanos,
+    /// The longest duration; `None` for no limit.
+    pub duration: Option<Nanos>,
+    /// True to tell of every second.
+    pub live: bool,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
@@ -55,6 +63,22 @@ pub enum Target {
     Port(u16),
     /// This process and its descendants.
     Process(i32),
+}
+
+/// What is told while the watching goes on.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// The hooks are attached.
+    Begun(&'a Watched),
+    /// A second is over, if the plan is live.
+    Second {
+        /// The record so far.
+        so_far: &'a AttachedBody,
+        /// Totals of the last second.
+        last: Vec<Total>,
+        /// The length of that second.
+        last_ns: u64,
+    },
 }
 
 /// Why nothing was watched.
@@ -90,30 +114,26 @@ enum EndReason {
     Process,
 }
 
-/// Watches until the duration, the user or the end of the process ends it; calls `begun` once the hooks are attached.
+/// Watches until the duration, the user or the end of the process ends it, and tells of it in `news`.
 ///
 /// # Errors
 /// The hooks or the wait failed before the watching began.
-pub fn run(plan: &AttachPlan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Seen, AttachedError> {
+pub fn run(plan: &AttachPlan, signals: &Signals, news: &mut dyn FnMut(News<'_>)) -> Result<Seen, AttachedError> {
     let host = facts(&RealHost, &Place::default());
-    let Resolved { watch, mut watched, process, unix } = resolve(plan.target)?;
+    let Resolved { watch, watched, process, unix } = resolve(plan.target)?;
     let attached = Attached::attach(&watch)?;
     // The application has precedence: draining records can wait a little, and must not make a transaction slow.
     let _ = nice(5);
     let head = rows::begin::<AttachedBody>(&plan.command);
     let mut totals = attached.totals();
-    let missing = attached.missing().to_vec();
-    let since = attached.since();
-    begun(&watched);
-    let end = follow(plan.duration, signals, process.as_ref(), &attached, &mut totals);
-    let duration_ns = monotonic_ns() - since;
+    let mut record = Record { head, body: empty(host, watched) };
+    record.missing = attached.missing().to_vec();
+    news(News::Begun(&record.watched));
+    let end = follow(plan, signals, process.as_ref(), &attached, &mut totals, &mut record, news);
+    record.duration_ns = monotonic_ns() - attached.since();
     let counts = attached.finish(&mut totals);
     let end = end?;
-    watched.roles.clear();
-    let mut record = Record { head, body: empty(host, watched) };
     record.head.interrupted = end == EndReason::User;
-    record.duration_ns = duration_ns;
-    record.missing = missing;
     (record.open, record.lost, record.untracked) = (counts.open, counts.lost, counts.untracked);
     totals.write(counts.unanswered, &mut record);
     record.head.error = ended(plan.target, end, &record, unix);
@@ -159,13 +179,21 @@ fn resolve(target: Target) -> Result<Resolved, AttachedError> {
 }
 
 fn follow(
-    duration: Nanos,
+    plan: &AttachPlan,
     signals: &Signals,
     process: Option<&OwnedFd>,
     attached: &Attached,
     totals: &mut Totals,
+    record: &mut Seen,
+    news: &mut dyn FnMut(News<'_>),
 ) -> Result<EndReason, std::io::Error> {
-    let until = Instant::now() + Duration::from(duration);
+    let until = plan.duration.and_then(|duration| Instant::now().checked_add(Duration::from(duration)));
+    let mut seat = Seat::new();
+    if plan.live {
+        // From here on the last second is counted apart.
+        totals.recent();
+    }
+    let mut second = Instant::now();
     loop {
         attached.drain(totals);
         if signals.next()?.is_some() {
@@ -174,7 +202,20 @@ fn follow(
         if process.is_some_and(readable) {
             return Ok(EndReason::Process);
         }
-        let left = until.saturating_duration_since(Instant::now());
+        // It is moved at the first chance, and then once a second.
+        if totals.transactions() > 0 && (!seat.is_taken() || second.elapsed() >= SECOND) {
+            seat.move_off(&RealHost, &totals.threads());
+        }
+        if second.elapsed() >= SECOND {
+            if plan.live {
+                record.duration_ns = monotonic_ns() - attached.since();
+                record.lost = attached.lost();
+                totals.write(0, record);
+                news(News::Second { so_far: record, last: totals.recent(), last_ns: second.elapsed().as_nanos() as u64 });
+            }
+            second = Instant::now();
+        }
+        let left = until.map_or(DRAIN_EVERY, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return Ok(EndReason::Duration);
         }

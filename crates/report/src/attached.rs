@@ -1,42 +1,55 @@
-//! The output of `hairpin explain` on a running application: transactions stage by stage, connections, slow transactions and
-//! their causes.
+//! The output of `hairpin explain` on a running application: the answer in four lines, the stages, the causes; then transactions
+//! stage by stage, connections, slow transactions and their causes in detail.
 
+mod answer;
 mod causes;
+mod service;
 
 use hairpin_record::attached::{Attached, Connection, Process, Slow, Stage, Total, View};
 use hairpin_record::run::Side;
 
 use crate::bounce::words;
 use crate::cell::{Bar, Cell};
-use crate::doc::{Column, Data, Doc, List, Show, Table};
+use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
+use crate::explain::{NOT_SEEN, hint};
 use crate::figure::us;
 use crate::options::Options;
 use crate::prose::clean;
+
+pub(crate) use answer::{parts_of, slow};
+pub(crate) use service::service;
 
 /// At most this many connections and slow transactions are shown; the record has more.
 const SHOWN: usize = 5;
 
 impl Show for Attached {
     fn doc(&self, _: &Options) -> Doc {
-        let mut doc = Doc::of(&self.head, context(self));
-        doc.text(counts(self));
+        let mut doc = Doc::default();
+        let mut begin = Doc::of(&self.head, context(self));
+        begin.text(counts(self));
+        begin.gap();
+        doc.part(Shown::Full, begin);
+        answer::show(&mut doc, self);
+        let mut detail = Doc::default();
         for total in &self.totals {
-            doc.gap();
-            doc.heading(heading(total, self));
-            doc.table(stages(total));
+            detail.gap();
+            detail.heading(heading(total, self));
+            detail.table(stages(total));
         }
-        connections(&mut doc, self);
-        slowest(&mut doc, self);
-        causes::show(&mut doc, self, SHOWN);
+        connections(&mut detail, self);
+        slowest(&mut detail, self);
+        causes::show(&mut detail, self, SHOWN);
         let missing = self.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
         let mut incomplete: Vec<String> = self.head.error.iter().cloned().collect();
         if self.head.interrupted {
             incomplete.push("ended early by the user; the figures are those until then".into());
         }
-        doc.list(causes::findings(self));
-        doc.list(List::plain("Not to be seen on this host", missing.collect()));
-        doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
+        detail.list(causes::findings(self));
+        detail.list(List::plain(NOT_SEEN, missing.collect()));
+        detail.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
+        doc.part(Shown::Full, detail);
         doc.list(List::errors("Incomplete", incomplete));
+        doc.part(Shown::Brief, hint(self.missing.len(), "every stage, connections, the slowest ones, all causes"));
         doc.data = Some(data(self));
         doc
     }

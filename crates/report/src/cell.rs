@@ -146,7 +146,7 @@ impl Cell {
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// Full columns plus the remaining eighths. Any share above 0 draws something.
-fn block(share: f64, room: usize) -> String {
+pub(crate) fn block(share: f64, room: usize) -> String {
     if share.is_nan() || share <= 0.0 {
         return String::new();
     }

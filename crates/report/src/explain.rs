@@ -1,12 +1,15 @@
-//! The output of `hairpin explain`: missing hooks, the RTT, the stages of a round trip, and the causes of slow ones.
+//! The output of `hairpin explain`: the answer in four lines, the stages, the causes of slow round trips; then all in detail.
 //!
 //! ```text
-//!   Explain ──▶ head, waterfall ──▶ conclusion ──▶ causes ──▶ timeline
+//!   Explain ──▶ answer, its screen ──▶ detail: head, waterfall, conclusion, causes ──▶ timeline
 //!          └──▶ explain_perfetto                                          (a trace viewer)
 //! ```
 
+mod answer;
+pub(crate) mod brief;
 mod causes;
 mod conclusion;
+pub(crate) mod parts;
 mod perfetto;
 mod timeline;
 mod waterfall;
@@ -16,7 +19,7 @@ use hairpin_record::run::Quantiles;
 
 use crate::cell::Cell;
 use crate::columns::RTT;
-use crate::doc::{Data, Doc, List, Show};
+use crate::doc::{Data, Doc, List, Show, Shown};
 use crate::figure::{payloads, percent, us, us_signed};
 use crate::label::{Name, labelled, short};
 use crate::link::between;
@@ -24,35 +27,52 @@ use crate::notes::{beside_floor, ended, merged, not_granted, warned};
 use crate::options::Options;
 use crate::style::Tone;
 
+pub(crate) use answer::{SLOW, waits};
 pub(crate) use conclusion::{lost, typical};
 pub use perfetto::explain_perfetto;
 pub(crate) use waterfall::gap as not_adding_up;
 
+/// The heading of the missing hooks.
+pub(crate) const NOT_SEEN: &str = "Not to be seen on this host";
 /// The head warns of lost events if there is more than one in this many transactions.
 const LOST_EVENTS_PER: u128 = 1000;
 
 /// [`Options::detail`] is the number of slowest transactions per path to print event by event.
 impl Show for Explain {
     fn doc(&self, options: &Options) -> Doc {
-        let mut doc = Doc::of(&self.head, between(&self.place));
-        doc.text(format!("RTT: {RTT}"));
-        let missing = self.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
-        doc.list(List { tone: Tone::Warning, numbered: true, ..List::plain("Not to be seen on this host", missing.collect()) });
+        let mut doc = Doc::default();
+        let mut begin = Doc::of(&self.head, between(&self.place));
+        begin.text(format!("RTT: {RTT}"));
+        begin.list(missing(self));
+        begin.gap();
+        doc.part(Shown::Full, begin);
         if self.results.is_empty() {
-            doc.gap();
             doc.text("(no results)");
         }
-        for result in &self.results {
-            doc.gap();
-            head(&mut doc, result);
-            doc.gap();
-            waterfall::show(&mut doc, result);
-            conclusion::show(&mut doc, result, &self.place.hosts);
-            causes::show(&mut doc, result);
+        for (at, result) in self.results.iter().enumerate() {
+            if at > 0 {
+                doc.gap();
+            }
+            losses(&mut doc, result);
+            answer::show(&mut doc, result, &self.place);
+            doc.part(Shown::Screen, answer::screen(result));
+            let mut detail = Doc::default();
+            detail.gap();
+            head(&mut detail, result);
+            detail.gap();
+            waterfall::show(&mut detail, result);
+            conclusion::show(&mut detail, result, &self.place.hosts);
+            causes::show(&mut detail, result);
+            doc.part(Shown::Full, detail);
             timeline::show(&mut doc, result, options.detail);
         }
-        doc.lists(lists(self));
+        let [errors, floor, lists @ ..] = lists(self);
+        doc.lists([errors, floor]);
+        let mut detail = Doc::default();
+        detail.lists(lists);
+        doc.part(Shown::Full, detail);
         doc.list(ended(&self.head));
+        doc.part(Shown::Brief, hint(self.missing.len(), "every stage, all causes, what the hooks cost"));
         doc.data = Some(data(self));
         doc
     }
@@ -98,8 +118,22 @@ pub(crate) fn name(result: &Explained) -> Name {
     Name { base, size: format!("{} B", payloads(result.request_bytes, result.reply_bytes)) }
 }
 
-/// Lost events if there are many, then the headline RTT, the traced transactions beside it, and the unmatched ones.
-fn head(doc: &mut Doc, result: &Explained) {
+/// Hooks that this host does not offer.
+fn missing(record: &Explain) -> List {
+    let missing = record.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
+    List { tone: Tone::Warning, numbered: true, ..List::plain(NOT_SEEN, missing.collect()) }
+}
+
+/// The last line of a first screen; `more` is what the details have.
+pub(crate) fn hint(missing: usize, more: &str) -> Doc {
+    let mut doc = Doc::default();
+    let missing = if missing > 0 { format!("{missing} of the hooks missing here; ") } else { String::new() };
+    doc.text(format!("{missing}-v: {more}"));
+    doc
+}
+
+/// An alarm if there are many lost events.
+fn losses(doc: &mut Doc, result: &Explained) {
     let (traced, lost) = (&result.rtt_ns, result.lost_events);
     if u128::from(lost) * LOST_EVENTS_PER > u128::from(traced.count) {
         let share = share_of(lost, traced.count).map_or(String::new(), |share| format!(", {share} %"));
@@ -109,6 +143,11 @@ fn head(doc: &mut Doc, result: &Explained) {
         );
         doc.toned("", alarm, Tone::Warning);
     }
+}
+
+/// The headline RTT, the traced transactions beside it, and the unmatched ones.
+fn head(doc: &mut Doc, result: &Explained) {
+    let traced = &result.rtt_ns;
     let Name { base, size } = name(result);
     doc.heading(format!("{base}, {size}"));
     let untraced = &result.untraced_rtt_ns;
@@ -179,18 +218,18 @@ fn share_of(part: u64, whole: u64) -> Option<String> {
     })
 }
 
-/// The lists below all paths.
-fn lists(record: &Explain) -> Vec<List> {
+/// The lists below all paths; no screen leaves out the first two, which are errors and the floor that was asked for.
+fn lists(record: &Explain) -> [List; 4] {
     let names: Vec<Name> = record.results.iter().map(name).collect();
     let results: Vec<&Explained> = record.results.iter().collect();
     let floor = |result: &Explained| match &result.floor {
         Some(floor) => beside_floor(result.untraced_rtt_ns.p50, result.origin, floor),
         None => Vec::new(),
     };
-    vec![
+    [
+        List::errors("Does not add up", merged(&names, &results, waterfall::gap)),
         List::plain("Floor", merged(&names, &results, floor)),
         not_granted(&names, &results, |result| &result.granted),
-        List::errors("Does not add up", merged(&names, &results, waterfall::gap)),
         warned(&names, &results, |result| &result.warnings),
     ]
 }

@@ -57,6 +57,26 @@ pub(crate) fn us_signed(ns: f64) -> String {
     }
 }
 
+/// A time in us with three digits, for a sentence.
+pub(crate) fn us_short(ns: f64) -> String {
+    match ns / 1e3 {
+        x if !(0.0..1e7).contains(&x) => us_signed(ns),
+        x if x < 9.995 => format!("{x:.2}"),
+        x if x < 99.95 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    }
+}
+
+/// A share in whole percent, for a sentence; never 0 for a share above 0.
+pub(crate) fn percent_short(share: f64) -> String {
+    match share * 100.0 {
+        x if x <= 0.0 => "0".into(),
+        x if x < 1.0 => "<1".into(),
+        x if x < 1e4 => format!("{x:.0}"),
+        x => format!("{x:.0e}"),
+    }
+}
+
 /// A rate in 1/s: whole from 100 on, one decimal below, three below 1.
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s {

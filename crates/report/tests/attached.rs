@@ -10,12 +10,27 @@ use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{HostFacts, Side};
 use hairpin_record::warning::Note;
+use hairpin_report::watch::{Key, Stages, View as Drawn};
 use hairpin_report::{Options, term};
 use insta::assert_snapshot;
+
+use crate::watch::frame;
 
 fn fits(text: String) -> String {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "a line is wider than 80 columns:\n{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    text
+}
+
+/// With all that a first screen leaves out.
+fn verbose(record: &Attached) -> String {
+    fits(term(record, &Options::default()))
+}
+
+/// The text of one table, which a terminal of 80 columns and 24 lines holds.
+fn first_screen(record: &Attached) -> String {
+    let text = fits(term(record, &Options::default()));
+    assert!(text.lines().count() <= 24, "{} lines\n{text}", text.lines().count());
     text
 }
 
@@ -195,7 +210,8 @@ fn one_connection_of_client_and_server() {
         ],
         ..record()
     });
-    assert_snapshot!(fits(term(&record, &Options::default())));
+    assert_snapshot!(first_screen(&record));
+    assert_snapshot!(verbose(&record));
 }
 
 #[test]
@@ -234,6 +250,7 @@ fn many_connections_seen_from_the_server_of_a_process() {
     });
     record.head.interrupted = true;
     assert_snapshot!(fits(term(&record, &Options::default())));
+    assert_snapshot!(verbose(&record));
 }
 
 #[test]
@@ -270,14 +287,15 @@ fn a_stopped_process_parts_held_back_and_a_crowd_of_short_ones() {
         }],
         ..record()
     });
-    assert_snapshot!(fits(term(&record, &Options::default())));
+    assert_snapshot!(first_screen(&record));
+    assert_snapshot!(verbose(&record));
 }
 
 #[test]
 fn nothing_at_all() {
     let mut record = whole(record());
     record.head.error = Some("no message of port 6379 was seen within 10.00 s: nobody serves there".into());
-    assert_snapshot!(fits(term(&record, &Options::default())));
+    assert_snapshot!(first_screen(&record));
 }
 
 #[test]
@@ -294,5 +312,60 @@ fn names_of_others_steer_no_terminal() {
         ..record()
     });
     fits(term(&record, &Options::default()));
+    verbose(&record);
     crate::formats::formats(&record);
+}
+
+/// A server whose last second was spent more in waking than the time before.
+#[test]
+fn a_second_of_a_server_is_drawn_beside_the_whole() {
+    let mut view = Stages::new("hairpin explain :6379");
+    assert!(frame(&view, 80, 24).contains("The first figures come after a second"));
+    view.second(&record(), Vec::new(), 1_000_000_000);
+    assert!(frame(&view, 80, 24).contains("No transaction yet"));
+    let body = AttachedBody {
+        transactions: 68_810,
+        totals: vec![both(68_810)],
+        connections: vec![connection("127.0.0.1:52714", both(68_810))],
+        slow: 256,
+        slow_observer: 55,
+        slow_above: Some("p99".into()),
+        causes: vec![
+            cause("run queue wait", "stress-ng (3479)", "wake-up + run queue", 160, 198_859_000, "give it a CPU"),
+            cause("nothing seen", "", "application", 41, 2_356_000, "the time passed between two hooks"),
+        ],
+        ..record()
+    };
+    let mut last = both(6_881);
+    (last.stages[5].share, last.stages[12].share) = (0.5, 0.23);
+    view.second(&body, vec![last], 1_003_000_000);
+    let text = frame(&view, 80, 24);
+    let row = text
+        .lines()
+        .find(|line| line.contains("wake-up + run queue") && line.contains("->"))
+        .expect("the largest, with what helps");
+    assert!(row.contains("50 %") && row.contains("+5.5"), "{row}");
+    assert_snapshot!(text);
+    assert_snapshot!(frame(&view, 120, 30));
+    view.key(Key::Pause);
+    view.second(&AttachedBody { transactions: 1, ..body }, vec![both(1)], 1_000_000_000);
+    let still = frame(&view, 80, 24);
+    assert_eq!(still.lines().skip(1).collect::<Vec<_>>(), text.lines().skip(1).collect::<Vec<_>>());
+    assert!(still.contains("PAUSED"));
+    assert!(frame(&view, 60, 12).contains("This view needs 80 columns and 24 lines; here are 60 and 12."));
+}
+
+/// A proxy has two tables; the keys go from one to the other.
+#[test]
+fn each_role_has_a_picture() {
+    let client = Total { roles: vec![Side::Client], ..total(View::Client, 9_000, &[("network and server", None, 250_000, 100)]) };
+    let totals = vec![server_alone(20_000), client];
+    let mut view = Stages::new("hairpin explain 3469");
+    view.second(&AttachedBody { transactions: 29_000, totals, ..record() }, Vec::new(), 1_000_000_000);
+    assert!(frame(&view, 80, 24).contains("as server"));
+    view.key(Key::RowAfter);
+    view.key(Key::RowAfter);
+    assert!(frame(&view, 80, 24).contains("network and server"));
+    view.key(Key::RowBefore);
+    assert!(frame(&view, 80, 24).contains("application"));
 }

@@ -171,9 +171,23 @@ fn screen(record: &Explain) -> String {
     fits(term(record, &Options::default()))
 }
 
+/// With all that a first screen leaves out.
+fn verbose(record: &Explain) -> String {
+    fits(term(record, &Options::default()))
+}
+
+/// The text of one path, which a terminal of 80 columns and 24 lines holds.
+fn first_screen(record: &Explain) -> String {
+    let text = screen(record);
+    assert!(text.lines().count() <= 24, "{} lines\n{text}", text.lines().count());
+    text
+}
+
 #[test]
 fn blocking_datagrams_over_veth() {
-    assert_snapshot!(screen(&record(vec![explained("udp/udp", BLOCK, 20_000)])));
+    let record = record(vec![explained("udp/udp", BLOCK, 20_000)]);
+    assert_snapshot!(first_screen(&record));
+    assert_snapshot!(verbose(&record));
 }
 
 #[test]
@@ -181,12 +195,12 @@ fn spinning_datagrams_beside_their_floor() {
     let mut spin = explained("udp:spin/udp:spin", SPIN, 50_000);
     let link = Link { rate: "10G".parse().ok(), cable: "twinax:3m".parse().ok(), ..Link::default() };
     spin.floor = Some(Box::new(waterfall::floor(find("none").unwrap(), Some(Size::Payload(64)), &link).unwrap()));
-    assert_snapshot!(screen(&record(vec![spin])));
+    assert_snapshot!(verbose(&record(vec![spin])));
 }
 
 #[test]
 fn too_few_to_tell_the_slow_ones() {
-    let text = screen(&record(vec![explained("udp:spin/udp:spin", SPIN, 900)]));
+    let text = first_screen(&record(vec![explained("udp:spin/udp:spin", SPIN, 900)]));
     assert!(text.contains("too few") && !text.contains("grew"), "{text}");
     assert_snapshot!(text);
 }
@@ -221,7 +235,8 @@ fn merged() -> Explain {
 
 #[test]
 fn missing_hooks_merge_stages_and_are_named_first() {
-    let text = screen(&merged());
+    assert!(first_screen(&merged()).contains("3 of the hooks missing here"));
+    let text = verbose(&merged());
     assert!(text.find("Not to be seen").unwrap() < text.find("RTT  ").unwrap());
     assert_snapshot!(text);
 }
@@ -302,9 +317,10 @@ fn timeline(rtt_ns: u64) -> Timeline {
 
 #[test]
 fn losses_causes_and_findings() {
-    let text = screen(&troubled());
+    let text = verbose(&troubled());
     assert!(text.find("LOST EVENTS").unwrap() < text.find("udp, 64 B").unwrap());
     assert_snapshot!(text);
+    assert_snapshot!(screen(&troubled()));
     // One in a thousand is not worth the alarm.
     let mut few = troubled();
     few.results[0].lost_events = 20;
@@ -313,12 +329,46 @@ fn losses_causes_and_findings() {
     assert!(screen(&few).contains("LOST EVENTS"));
 }
 
+/// Seven causes, of which the last has less than 2 % of the time.
+#[test]
+fn causes_of_two_percent_and_more_have_a_line_each() {
+    let mut result = explained("udp/udp", BLOCK, 20_000);
+    let names = ["idle wake-up", "run queue wait", "soft interrupt", "preempted", "timer", "stolen", "migration"];
+    let causes = names.iter().zip([640, 120, 100, 60, 40, 22, 18]).map(|(name, lost_ns)| Cause {
+        cause: (*name).into(),
+        who: if *name == "run queue wait" { "kdamond.0 (59)".into() } else { String::new() },
+        count: 3,
+        lost_ns,
+        advice:
+            "hold cpu_dma_latency_us at 0, or in a virtual machine raise guest_halt_poll_ns; see idle_states; spin never sleeps"
+                .into(),
+    });
+    result.causes = causes.collect();
+    let finding = |name: &str| Finding { detector: name.into(), seen: "wake-ups take much".into(), advice: "do".into() };
+    result.findings = ["deep-idle-wake-up", "low-rate-penalty", "shared-core", "xdp-fallback"].map(finding).into();
+    let text = first_screen(&record(vec![result.clone()]));
+    assert!(text.contains("stolen") && !text.contains("migration"), "{text}");
+    assert!(!text.contains("deep-idle-wake-up"), "the answer tells it already");
+    assert_snapshot!(text);
+    let text = verbose(&record(vec![result]));
+    assert!(text.contains("migration") && text.contains("deep-idle-wake-up"), "{text}");
+}
+
+/// Each sum says of what it is: the parts of the answer, the rows of the table and the sentences have one definition.
+#[test]
+fn wake_up_time_is_the_same_in_answer_and_sentences() {
+    let text = verbose(&record(vec![explained("udp/udp", BLOCK, 20_000)]));
+    assert!(text.contains("40.0 us  74 %  waking the other side"), "{text}");
+    assert!(text.contains("14.0 us  26 %  everything else"), "{text}");
+    assert!(text.contains("40.00 us (74.1 %) goes to waking the other side"), "{text}");
+}
+
 #[test]
 fn timelines_event_by_event() {
     let text = fits(term(&troubled(), &Options { detail: 1, ..Options::default() }));
     let start = text.find("Slowest 1").unwrap();
     assert!(!text.contains("Slowest 2"));
-    assert_snapshot!(text[start..text.find("\nudp:spin, 64 B").unwrap()].to_owned());
+    assert_snapshot!(text[start..text.find("\nudp:spin over").unwrap()].to_owned());
     assert!(fits(term(&troubled(), &Options { detail: 9, ..Options::default() })).contains("Slowest 2"));
 }
 
@@ -338,7 +388,8 @@ fn reports_stages_that_do_not_add_up() {
     let mut result = explained("udp/udp", BLOCK, 20_000);
     assert!(!screen(&record(vec![result.clone()])).contains("add up:"));
     result.typical.rtt_ns += 400.0;
-    let text = screen(&record(vec![result]));
+    assert!(screen(&record(vec![result.clone()])).contains("Does not add up"), "no screen leaves it out");
+    let text = verbose(&record(vec![result]));
     assert_snapshot!(text[text.find("Does not").unwrap()..].to_owned());
 }
 
@@ -490,7 +541,8 @@ proptest! {
         let mut record = record(results);
         record.place.hosts.client.hostname = said.clone();
         record.missing = vec![Missing { hook: said.clone(), why: said.clone(), adds: said }];
-        for line in term(&record, &Options { detail: 9, ..Options::default() }).lines() {
+        let text = [false, true].map(|verbose| term(&record, &Options { detail: 9, brief: !verbose, ..Options::default() })).concat();
+        for line in text.lines() {
             prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
             prop_assert!(!line.chars().any(char::is_control), "{line:?}");
         }

@@ -7,15 +7,15 @@ use hairpin_record::histogram::Times;
 use hairpin_record::progress::{CpuSoFar, Interval, Progress};
 use hairpin_record::run::{Origin, Row, Run};
 use hairpin_record::warning::Warning;
-use hairpin_report::watch::{Begins, Key, Source, State, draw};
+use hairpin_report::watch::{Begins, Key, Source, State, View};
 use hairpin_units::Nanos;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 /// The frame's text, without the blanks at the ends of lines.
-fn frame(state: &State, columns: u16, lines: u16) -> String {
+pub fn frame(view: &impl View, columns: u16, lines: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
-    terminal.draw(|frame| draw(frame, state, false)).unwrap();
+    terminal.draw(|frame| view.draw(frame, false)).unwrap();
     let buffer = terminal.backend().buffer();
     let line = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned() + "\n";
     (0..lines).map(line).collect()

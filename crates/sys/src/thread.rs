@@ -6,7 +6,7 @@ use std::io;
 use std::num::NonZeroU64;
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Pid, Resource, getrlimit};
 use rustix::thread::{
     ClockId, CpuSet, Timespec, clock_nanosleep_absolute, sched_getaffinity, sched_getcpu, sched_setaffinity,
     set_current_timer_slack,
@@ -106,6 +106,23 @@ pub fn stay_on(cpus: &[u32]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Keeps all threads of this process, and what they start later, on these CPUs.
+///
+/// # Errors
+/// /proc cannot be read; the errors of sched_setaffinity(2). Threads that end meanwhile are no error.
+pub fn all_stay_on(cpus: &[u32]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let thread = task?.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        match thread.map_or(Ok(()), |thread| sched_setaffinity(Some(thread), &set)) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// `0-3,8` for 0, 1, 2, 3 and 8, the kernel's notation for CPU lists.

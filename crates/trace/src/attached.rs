@@ -230,6 +230,11 @@ impl Attached {
         &self.missing
     }
 
+    /// Transactions dropped so far because the ring was full.
+    pub fn lost(&self) -> u64 {
+        self.variables.get(place::LOST)
+    }
+
     /// Takes the completed transactions.
     pub fn drain(&self, totals: &mut Totals) {
         let mut taken = self.variables.get(place::TAKEN);

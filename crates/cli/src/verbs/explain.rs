@@ -47,6 +47,9 @@ pub struct Explain {
     /// Write the transactions of --timeline to this file as Chrome trace events, which Perfetto opens
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    /// Draw a server that runs on the terminal, stage by stage, once a second and without end; q ends it, and keeps and prints the result
+    #[arg(long)]
+    live: bool,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
@@ -59,7 +62,13 @@ impl Explain {
     /// Measures with and without hooks in turn, and prints the stages.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(target) = self.attach.target(self.to.host.as_ref())? {
-            return explain_attached::run(target, self.work.duration, self.output, self.keep);
+            let duration = (!self.live || line::was_given("duration")).then_some(self.work.duration);
+            return explain_attached::run(target, duration, self.live, self.output, self.keep);
+        }
+        if self.live {
+            return Err(Failure::usage(
+                "--live watches a server that runs: name it by its :PORT, its program or its process id; `hairpin ping --watch` draws a path",
+            ));
         }
         if let Some(Place::Frames(_)) = self.to.host {
             return Err(Failure::usage(

@@ -4,8 +4,9 @@ use std::fs;
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_lab::attached::{self, AttachPlan, AttachedError, Target};
+use hairpin_lab::attached::{self, AttachPlan, AttachedError, News, Target};
 use hairpin_record::attached::Watched;
+use hairpin_report::watch::Stages;
 use hairpin_units::Nanos;
 
 use crate::exit::{Failure, note};
@@ -13,7 +14,8 @@ use crate::flags::whole_in;
 use crate::line;
 use crate::output::{Keep, Output};
 use crate::place::{HostPort, Place};
-use crate::verbs::ping::signals;
+use crate::screen::{self, Screen};
+use crate::verbs::ping::{signals, terminal_signals};
 
 /// An application that already runs, in place of a path
 #[derive(Clone, Copy, Debug, Args)]
@@ -30,7 +32,7 @@ pub struct Attach {
 impl Attach {
     /// The application to watch, if one was given, by a flag or as the place.
     pub fn target(self, place: Option<&Place>) -> Result<Option<Target>, Failure> {
-        let of_a_path = line::given_but("explain", &["host", "port", "pid", "duration"]);
+        let of_a_path = line::given_but("explain", &["host", "port", "pid", "duration", "live"]);
         let flag = self.port.map(Target::Port).or(self.pid.map(Target::Process));
         let target = match (flag, place) {
             (Some(target), _) => Some(target),
@@ -92,14 +94,35 @@ fn processes() -> Vec<Process> {
     pids.filter(|pid| u32::try_from(*pid) != Ok(std::process::id())).filter_map(read).collect()
 }
 
-/// Watches, and prints the record.
-pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Result<ExitCode, Failure> {
-    if duration == Nanos::ZERO {
+/// Watches, and prints the record. `live` draws it meanwhile, until the user ends it if there is no duration.
+pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, keep: Keep) -> Result<ExitCode, Failure> {
+    if duration == Some(Nanos::ZERO) {
         return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
     }
-    let signals = signals()?;
-    let plan = AttachPlan { target, duration, command: line::typed() };
-    let record = attached::run(&plan, &signals, &mut |watched| note(begun(watched, duration)))?;
+    let signals = if live {
+        screen::check("--live", "leave it out, for the result at the end")?;
+        terminal_signals()?
+    } else {
+        signals()?
+    };
+    let plan = AttachPlan { target, duration, live, command: line::typed() };
+    let mut screen = live.then(|| Screen::new(Stages::new(&title(target))));
+    let mut news = |news: News<'_>| match (news, &mut screen) {
+        (News::Begun(_), Some(started)) => {
+            if let Err(failure) = started.start(Vec::new()) {
+                // The user wants the result; the watching goes on without its view.
+                failure.report();
+                screen = None;
+            }
+        }
+        (News::Begun(watched), None) => note(begun(watched, duration)),
+        (News::Second { so_far, last, last_ns }, Some(screen)) => screen.change(|state| state.second(so_far, last, last_ns)),
+        (News::Second { .. }, None) => {}
+    };
+    let record = attached::run(&plan, &signals, &mut news);
+    // From here on output goes where the view was.
+    drop(screen);
+    let record = record?;
     keep.after(output.print(&record), &record)?;
     // If something was seen, the end of the watched process is not a failure.
     match record.head.error {
@@ -108,7 +131,14 @@ pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Resul
     }
 }
 
-fn begun(watched: &Watched, duration: Nanos) -> String {
+fn title(target: Target) -> String {
+    match target {
+        Target::Port(port) => format!("hairpin explain :{port}"),
+        Target::Process(pid) => format!("hairpin explain {pid}"),
+    }
+}
+
+fn begun(watched: &Watched, duration: Option<Nanos>) -> String {
     let what = match (watched.port, watched.pid) {
         (Some(port), _) => format!("port {port}"),
         (_, pid) => {
@@ -119,7 +149,8 @@ fn begun(watched: &Watched, duration: Nanos) -> String {
             format!("{comm} ({}), which {serves},", pid.unwrap_or_default())
         }
     };
-    format!("hairpin watches {what} for {duration}; Ctrl-C ends it")
+    let lasts = duration.map_or(String::new(), |duration| format!(" for {duration}"));
+    format!("hairpin watches {what}{lasts}; Ctrl-C ends it")
 }
 
 impl From<AttachedError> for Failure {

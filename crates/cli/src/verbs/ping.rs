@@ -94,14 +94,22 @@ pub fn signals() -> Result<Signals, Failure> {
     Signals::block(&[SIGINT, SIGTERM]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
 }
 
-/// For a view on the terminal also SIGHUP, so that the terminal is restored when it is closed.
+/// For a view on the terminal.
 fn watched_signals(stream: bool) -> Result<Signals, Failure> {
     if stream {
         return Err(Failure::usage(
             "--watch and --json-stream both take the terminal: choose one; `hairpin watch FILE` draws what --json-stream writes",
         ));
     }
-    screen::check("--watch")?;
+    screen::check("--watch", FROM_ELSEWHERE)?;
+    terminal_signals()
+}
+
+/// What follows a run without a terminal.
+pub const FROM_ELSEWHERE: &str = "use --json-stream, or --metrics, to follow a run from elsewhere";
+
+/// The signals that end a view: those of [`signals`], and the end of its terminal.
+pub fn terminal_signals() -> Result<Signals, Failure> {
     Signals::block(&[SIGINT, SIGTERM, SIGHUP]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
 }
 

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use clap::Args;
 use hairpin_lab::records;
 use hairpin_report::watch::{Source, State};
-use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 
 use crate::exit::Failure;
 use crate::follow::{follow, is_stream};
 use crate::output::open_store;
 use crate::screen;
+use crate::verbs::ping::{FROM_ELSEWHERE, terminal_signals};
 
 /// Look at a stored run, or at one that goes on, in the terminal
 #[derive(Debug, Args)]
@@ -28,9 +28,8 @@ pub struct Watch {
 impl Watch {
     /// Draws until the user leaves.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        screen::check("hairpin watch")?;
-        let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP])
-            .map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))?;
+        screen::check("hairpin watch", FROM_ELSEWHERE)?;
+        let signals = terminal_signals()?;
         let title = format!("hairpin watch {}", self.what);
         let shared = |state| Arc::new(Mutex::new(state));
         let state = if self.what == "-" {

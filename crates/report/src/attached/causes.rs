@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use hairpin_record::attached::{Attached, SlowCause};
+use hairpin_record::attached::{Attached, AttachedBody, SlowCause};
 
 use crate::cell::Cell;
 use crate::doc::{Column, Doc, List, Table};
+use crate::explain::brief::Cause;
 use crate::prose::clean;
 
 /// A cause, summed over all processes of one name and over all stages.
@@ -29,11 +30,7 @@ pub(super) fn show(doc: &mut Doc, record: &Attached, most: usize) {
     doc.gap();
     doc.heading(format!("Why {} transactions above {above} were slow; lost: us above p50 of the sum, together", record.slow));
     if record.slow_observer > 0 {
-        let observer = format!(
-            "observer: {} of {} slow ones overlap hairpin's own work, left out of causes and slowest transactions",
-            record.slow_observer, record.slow
-        );
-        doc.lead("  ", observer);
+        doc.lead("  ", observer(record));
     }
     let rows = by_program(&record.causes);
     if rows.is_empty() {
@@ -62,6 +59,24 @@ pub(super) fn show(doc: &mut Doc, record: &Attached, most: usize) {
             doc.lead("  - ", format!("{}: {}", cause.cause, cause.advice));
         }
     }
+}
+
+/// The slow ones that hairpin itself held up.
+pub(super) fn observer(record: &Attached) -> String {
+    format!("observer: {} of {} slow ones are hairpin's own, left out below", record.slow_observer, record.slow)
+}
+
+/// Each cause with its share of the time, by program.
+pub(super) fn brief(record: &AttachedBody) -> Vec<Cause> {
+    let rows = by_program(&record.causes);
+    let all: f64 = rows.iter().map(|row| row.lost_ns as f64).sum();
+    let of = |row: &Row<'_>| Cause {
+        share: row.lost_ns as f64 / all.max(1.0),
+        cause: row.cause.cause.clone(),
+        who: row.who(),
+        advice: row.cause.advice.clone(),
+    };
+    rows.iter().map(of).collect()
 }
 
 /// Problems that affect all transactions.

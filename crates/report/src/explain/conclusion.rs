@@ -1,4 +1,4 @@
-//! Sentences derived from the stages: the largest stages, the additions of slow round trips, and the main
+//! Sentences derived from the stages: the largest part, the additions of slow round trips, and the main
 //! cause.
 //!
 //! They use the record alone. A sentence without data is left out.
@@ -6,6 +6,8 @@
 use hairpin_record::explain::{Explained, Stage};
 use hairpin_record::run::Hosts;
 
+use super::answer::parts_of;
+use super::parts::Part;
 use crate::doc::{Doc, List};
 use crate::figure::{percent, us_signed};
 use crate::prose::clean;
@@ -31,8 +33,7 @@ const STAGES: [(&str, &str); 17] = [
     ("ring", "until the receiver's library has found the descriptor; of an emulated device all of it"),
     ("outside", "all that lies outside both hosts"),
 ];
-/// Stages are named until they make up this share of the round trip, but at most [`NAMED`].
-const MOST: f64 = 0.5;
+/// At most so many stages of the largest part are named.
 const NAMED: usize = 3;
 /// A larger unexplained share is mentioned.
 const RESIDUAL: f64 = 0.05;
@@ -42,10 +43,22 @@ pub(super) fn show(doc: &mut Doc, result: &Explained, hosts: &Hosts) {
     doc.list(List::plain("What this shows", sentences.into_iter().flatten().collect()));
 }
 
-/// Stages summed by name over both directions, the longest first.
-fn by_name(stages: &[Stage]) -> Vec<(String, f64)> {
+/// The largest part of a typical round trip, and the names of its stages, the longest first.
+struct Leading {
+    whole: f64,
+    part: Part,
+    ns: f64,
+    stages: Vec<String>,
+}
+
+fn leading(result: &Explained) -> Option<Leading> {
+    let whole = result.typical.rtt_ns;
+    if result.typical.count == 0 || !(whole > 0.0 && whole.is_finite()) {
+        return None;
+    }
+    let (part, ns) = parts_of(result).into_iter().next().filter(|(_, ns)| *ns > 0.0)?;
     let mut names: Vec<(String, f64)> = Vec::new();
-    for stage in stages {
+    for stage in result.stages.iter().filter(|stage| Part::of(&stage.name) == part && stage.typical_ns > 0.0) {
         let name = clean(&stage.name);
         match names.iter_mut().find(|(known, _)| *known == name) {
             Some((_, ns)) => *ns += stage.typical_ns,
@@ -53,44 +66,24 @@ fn by_name(stages: &[Stage]) -> Vec<(String, f64)> {
         }
     }
     names.sort_by(|a, b| b.1.total_cmp(&a.1));
-    names
+    names.truncate(NAMED);
+    Some(Leading { whole, part, ns, stages: names.into_iter().map(|(name, _)| name).collect() })
 }
 
-/// The few stages that make up most of the typical round trip.
-fn leading(result: &Explained) -> Option<(f64, Vec<(String, f64)>)> {
-    let whole = result.typical.rtt_ns;
-    if result.typical.count == 0 || !(whole > 0.0 && whole.is_finite()) {
-        return None;
-    }
-    let mut sum = 0.0;
-    let mut named = by_name(&result.stages);
-    named.retain(|(_, ns)| *ns > 0.0);
-    let enough = named.iter().take_while(|(_, ns)| {
-        let more = sum < MOST * whole;
-        sum += ns;
-        more
-    });
-    let count = enough.count().min(NAMED);
-    named.truncate(count);
-    (!named.is_empty()).then_some((whole, named))
-}
-
-/// `Of 56.10 us typical, 40.10 us (71.5 %) are "wake-up" and "run queue": …`
+/// `Of 53.98 us typical, 40.00 us (74.1 %) goes to waking the other side ("wake-up" and "run queue"), both ways together: …`
 pub(crate) fn typical(result: &Explained) -> Option<String> {
-    let (whole, named) = leading(result)?;
-    let sum: f64 = named.iter().map(|(_, ns)| ns).sum();
-    let names: Vec<String> = named.iter().map(|(name, _)| quoted(name)).collect();
-    let figures = format!("Of {} us typical, {} us ({} %)", us_signed(whole), us_signed(sum), percent(sum / whole));
-    let meaning: Vec<&str> = named.iter().filter_map(|(name, _)| meaning(name)).collect();
+    let Leading { whole, part, ns, stages } = leading(result)?;
+    let names: Vec<String> = stages.iter().map(|name| quoted(name)).collect();
+    let names = if names.is_empty() { String::new() } else { format!(" ({})", and(&names)) };
+    let meaning: Vec<&str> = stages.iter().filter_map(|name| meaning(name)).collect();
     let meaning = if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join("; ")) };
-    let verb = if named.len() == 1 { "is" } else { "are" };
-    Some(format!("{figures} {verb} {}, both ways together{meaning}.", and(&names)))
+    let figures = format!("Of {} us typical, {} us ({} %)", us_signed(whole), us_signed(ns), percent(ns / whole));
+    Some(format!("{figures} goes to {}{names}, both ways together{meaning}.", part.words()))
 }
 
 /// A sleeping side has to be woken: the alternative, and the deepest idle state of the cores.
 fn sleeping(result: &Explained, hosts: &Hosts) -> Option<String> {
-    let (_, named) = leading(result)?;
-    named.iter().find(|(name, _)| name.split(" + ").any(|part| ["wake-up", "run queue"].contains(&part)))?;
+    leading(result).filter(|leading| leading.part == Part::Waking)?;
     let mut sides = vec![("client", &hosts.client)];
     sides.extend(hosts.server.as_ref().map(|server| ("server", server)));
     let states: Vec<(&str, String)> = sides.into_iter().filter_map(|(side, host)| Some((side, idle(host)?))).collect();

@@ -104,7 +104,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
 }
 
 /// Cuts text to `columns`; three dots mark the cut.
-fn cut(text: &str, columns: usize) -> String {
+pub(super) fn cut(text: &str, columns: usize) -> String {
     if crate::prose::width(text) <= columns {
         return text.into();
     }
@@ -210,9 +210,14 @@ fn help(frame: &mut Frame<'_>, area: Rect, state: &State) {
             Source::Stored => "Nothing is changed by looking.",
         },
     ];
+    boxed(frame, area, &lines);
+}
+
+/// The help in the middle of the screen.
+pub(super) fn boxed(frame: &mut Frame<'_>, area: Rect, lines: &[&str]) {
     let (width, height) = (64, lines.len() as u16 + 2);
     let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
     frame.render_widget(Clear, place);
     let block = Block::bordered().title(" Keys ");
-    frame.render_widget(Paragraph::new(lines.map(Line::from).to_vec()).block(block), place);
+    frame.render_widget(Paragraph::new(lines.iter().map(|line| Line::from(*line)).collect::<Vec<_>>()).block(block), place);
 }

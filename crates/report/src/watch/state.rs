@@ -3,6 +3,9 @@
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Row, Run};
 
+use ratatui::Frame;
+
+use super::View;
 use super::course::{Begins, Course, FIGURES};
 use crate::prose::clean;
 
@@ -34,6 +37,19 @@ pub enum Key {
     RowAfter,
     /// Show or hide the help.
     Help,
+}
+
+/// Adds a note unless it is the last one; true if it was added.
+pub(super) fn noted(notes: &mut Vec<String>, text: &str) -> bool {
+    let text = clean(text);
+    if notes.last() == Some(&text) {
+        return false;
+    }
+    notes.push(text);
+    // A stream of nonsense must not fill the memory.
+    let old = notes.len().saturating_sub(8);
+    notes.drain(..old);
+    true
 }
 
 #[derive(Clone, Debug)]
@@ -141,13 +157,8 @@ impl State {
 
     /// Adds a note about the view itself.
     pub fn note(&mut self, text: &str) {
-        let text = clean(text);
-        if self.notes.last() != Some(&text) {
+        if noted(&mut self.notes, text) {
             self.version += 1;
-            self.notes.push(text);
-            // A stream of nonsense must not fill the memory.
-            let old = self.notes.len().saturating_sub(8);
-            self.notes.drain(..old);
         }
     }
 
@@ -173,6 +184,7 @@ impl State {
         }
     }
 
+    /// The rows on the screen.
     pub(super) fn shown(&self) -> &[Course] {
         self.frozen.as_ref().unwrap_or(&self.courses)
     }
@@ -182,5 +194,27 @@ impl State {
         let all = self.shown();
         let at = self.chosen.unwrap_or(usize::MAX).min(all.len().checked_sub(1)?);
         Some((at + 1, &all[at]))
+    }
+}
+
+impl View for State {
+    fn version(&self) -> u64 {
+        State::version(self)
+    }
+
+    fn key(&mut self, key: Key) {
+        State::key(self, key);
+    }
+
+    fn note(&mut self, text: &str) {
+        State::note(self, text);
+    }
+
+    fn ending(&mut self) {
+        State::ending(self);
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, colour: bool) {
+        super::draw(frame, self, colour);
     }
 }

@@ -4,7 +4,7 @@
 //! tables.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use hairpin_record::attached as record;
 use hairpin_record::attached::View;
@@ -37,6 +37,8 @@ pub struct Totals {
     /// The watching process.
     observer: i32,
     kinds: BTreeMap<Kind, Sums<Times>>,
+    /// Those since the last look, if anyone looks.
+    recent: Option<BTreeMap<Kind, Sums<Rough>>>,
     connections: HashMap<(Connection, Kind), OfConnection>,
     given_up: u64,
     slow: BTreeMap<Kind, BinaryHeap<Reverse<BySum>>>,
@@ -140,6 +142,7 @@ impl Totals {
             since,
             observer,
             kinds: BTreeMap::new(),
+            recent: None,
             connections: HashMap::new(),
             given_up: 0,
             slow: BTreeMap::new(),
@@ -154,6 +157,23 @@ impl Totals {
     /// The number of matched transactions.
     pub fn transactions(&self) -> u64 {
         self.transactions
+    }
+
+    /// The totals since the last call, those with most transactions first; the first call begins the count.
+    pub fn recent(&mut self) -> Vec<record::Total> {
+        let recent = self.recent.replace(BTreeMap::new()).unwrap_or_default();
+        let mut totals: Vec<_> = recent.iter().map(|(kind, sums)| sums.record(*kind, self.hooks)).collect();
+        totals.sort_by_key(|total| Reverse(total.sum_ns.count));
+        totals
+    }
+
+    /// The threads that clients and servers of the busiest connections read with.
+    pub fn threads(&self) -> [BTreeSet<i32>; 2] {
+        let mut busiest: Vec<&OfConnection> = self.connections.values().collect();
+        busiest.sort_by_key(|of| Reverse(of.sums.sum.count()));
+        let of =
+            |side: usize| busiest.iter().take(SHOWN).map(|of| of.processes[side].thread).filter(|thread| *thread != 0).collect();
+        [of(0), of(1)]
     }
 
     /// Adds a completed transaction. Every request is counted once: if a record stands for several datagrams, those
@@ -195,6 +215,9 @@ impl Totals {
         }
         let kind = (measured.view, transaction.ours);
         self.kinds.entry(kind).or_default().add(&measured);
+        if let Some(recent) = &mut self.recent {
+            recent.entry(kind).or_default().add(&measured);
+        }
         let connection = self.connection(transaction.connection, kind);
         connection.sums.add(&measured);
         connection.processes = transaction.processes;
@@ -273,6 +296,9 @@ impl Totals {
 
     /// Causes of the transactions above p99 of their kind, or p90 if the largest kind has too few for p99.
     fn write_causes(&self, slow: &[(&BySum, Cause)], record: &mut record::Attached) {
+        // A record that is watched is written once a second.
+        (record.slow, record.slow_observer, record.slow_above) = (0, 0, None);
+        record.causes.clear();
         let mut causes: Vec<(What, record::SlowCause)> = Vec::new();
         let most = self.kinds.values().max_by_key(|sums| sums.sum.count());
         let above = [Quantile::P99, Quantile::P90].into_iter().find(|q| most.is_some_and(|sums| sums.sum.quantile(*q).is_some()));
@@ -460,6 +486,27 @@ mod tests {
         assert_eq!((record.slow, record.slow_observer, record.causes.len()), (40, 30, 1));
         assert_eq!((record.causes[0].program.as_str(), record.causes[0].pid, record.causes[0].count), ("stress", Some(7), 10));
         assert!(record.slowest.iter().all(|slow| !slow.who.contains("hairpin")));
+    }
+
+    #[test]
+    fn what_is_recent_begins_anew_with_every_look() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (0..50).for_each(|_| totals.add(transaction(40_000, 5_000)));
+        assert!(totals.recent().is_empty(), "nobody looked before");
+        (0..20).for_each(|_| totals.add(transaction(40_000, 95_000)));
+        let recent = totals.recent();
+        let [second] = &recent[..] else { panic!("one kind") };
+        assert_eq!((second.view, second.sum_ns.count, second.sum_ns.p50.unwrap() / 10_000), (View::Server, 20, 9));
+        assert!(totals.recent().is_empty());
+    }
+
+    #[test]
+    fn a_record_may_be_written_more_than_once() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (0..2000).for_each(|n| totals.add(transaction(40_000, 5_000 + n)));
+        let mut twice = record(&totals, 1);
+        totals.write(1, &mut twice);
+        assert_eq!(twice, record(&totals, 1));
     }
 
     #[test]

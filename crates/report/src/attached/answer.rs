@@ -1,0 +1,142 @@
+//! The first screen of a server that runs: the answer in four lines, the stages, the causes of slow ones.
+
+use hairpin_record::attached::{Attached, AttachedBody, Stage, Total, View};
+
+use super::causes;
+use super::service;
+use crate::cell::{Bar, Cell};
+use crate::doc::{Column, Doc, Row, Shown, Table};
+use crate::explain::brief::{self, Cause};
+use crate::explain::parts::{self, Part};
+use crate::explain::{SLOW, waits};
+use crate::figure::{percent_short, us_short};
+use crate::style::Tone;
+
+/// A smaller part of the sum has no row of its own.
+const ROW: f64 = 0.01;
+
+pub(super) fn show(doc: &mut Doc, record: &Attached) {
+    let causes = brief::causes(&causes_of(record));
+    let notices = brief::notices(&notices(record));
+    let observer = usize::from(record.slow_observer > 0);
+    let heading = usize::from(!causes.is_empty() || record.slow_observer > 0);
+    for (at, total) in record.totals.iter().enumerate() {
+        if at > 0 {
+            doc.gap();
+        }
+        doc.heading(format!("{}: {}", subject(record, total), figures(total)));
+        parts::show(doc, &parts_of(total), mean(total), None);
+        if let (0, Some(text)) = (at, slow(record)) {
+            doc.lead(SLOW, text);
+        }
+        // The answer, a blank line, the heading, the row of all others, the sum, the hint at the end.
+        let rows = brief::room(4 + 1 + 1 + 1 + 1 + 1 + heading + observer + causes.len() + notices.len());
+        let mut screen = Doc::default();
+        screen.gap();
+        screen.table(table(total, rows));
+        doc.part(Shown::Screen, screen);
+    }
+    if record.totals.is_empty() {
+        doc.heading(format!("{}: no transaction", service(record)));
+    }
+    let mut screen = Doc::default();
+    if heading > 0 {
+        let above = record.slow_above.as_deref().unwrap_or("p99");
+        screen.heading(format!(
+            "causes of {} above {above}, by time beyond p50 of the sum",
+            record.slow - record.slow_observer.min(record.slow)
+        ));
+    }
+    if observer > 0 {
+        screen.lead("  ", causes::observer(record));
+    }
+    if !causes.is_empty() {
+        screen.verbatim(causes);
+    }
+    notices.into_iter().for_each(|notice| screen.toned("", notice, Tone::Warning));
+    doc.part(Shown::Screen, screen);
+}
+
+/// The server, and whose time it is if not both sides' together.
+fn subject(record: &AttachedBody, total: &Total) -> String {
+    let view = match total.view {
+        View::Both => "",
+        View::Server => ", seen at the server",
+        View::Client => ", seen at the client",
+    };
+    let roles: Vec<String> = total.roles.iter().map(ToString::to_string).collect();
+    // A process of several roles has a table for each.
+    let role = if record.totals.len() > 1 && !roles.is_empty() { format!(" as {}", roles.join(" and ")) } else { String::new() };
+    format!("{}{role}{view}", service(record))
+}
+
+fn figures(total: &Total) -> String {
+    let sum = &total.sum_ns;
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(sum.p50.map(|ns| format!("{} us typical", us_short(ns as f64))));
+    parts.extend(sum.p99.map(|ns| format!("{} slow (p99)", us_short(ns as f64))));
+    parts.push(format!("{}{} mean", us_short(mean(total)), if parts.is_empty() { " us" } else { "" }));
+    parts.join(", ")
+}
+
+/// The mean of the sum, of which the parts are shares.
+fn mean(total: &Total) -> f64 {
+    total.sum_ns.mean.unwrap_or(0.0)
+}
+
+pub(crate) fn parts_of(total: &Total) -> Vec<(Part, f64)> {
+    parts::parts(total.stages.iter().map(|stage| (Part::of(&stage.name), stage.share * mean(total))))
+}
+
+/// The causes worth a line.
+pub(crate) fn causes_of(record: &AttachedBody) -> Vec<Cause> {
+    brief::large(causes::brief(record))
+}
+
+/// How much longer slow ones take, and what for.
+pub(crate) fn slow(record: &AttachedBody) -> Option<String> {
+    let counted: u64 = record.causes.iter().map(|cause| cause.count).sum();
+    let lost: u64 = record.causes.iter().fold(0, |sum: u64, cause| sum.saturating_add(cause.lost_ns));
+    let causes = causes_of(record);
+    (!causes.is_empty()).then(|| waits(&format!("+{} us", us_short(lost as f64 / counted.max(1) as f64)), &causes))
+}
+
+/// Findings and warnings.
+fn notices(record: &Attached) -> Vec<String> {
+    let findings = record.findings.iter().map(|finding| format!("{}: {}", finding.detector, finding.seen));
+    findings.chain(record.warnings.iter().map(|note| format!("{}: {}", note.code, note.message))).collect()
+}
+
+/// At most `most` rows and one for the others, then the sum, to which the shares add up.
+fn table(total: &Total, most: usize) -> Table {
+    let sizes: Vec<f64> = total.stages.iter().map(|stage| stage.share).collect();
+    let worth = sizes.iter().filter(|size| **size >= ROW).count();
+    let shown = brief::largest(&sizes, most.min(worth));
+    let most_share = sizes.iter().copied().fold(0.0, f64::max);
+    let mut at = 0.0;
+    let mut bar = |share: f64| {
+        let from = at;
+        at += share;
+        Cell::Bar(Bar::new(from, at))
+    };
+    let percent = |share: f64| Cell::Text(format!("{} %", percent_short(share)));
+    let mut row = |stage: &Stage| {
+        let side = stage.side.map_or("-".into(), |side| side.to_string());
+        let (p50, p99) = (Cell::ns(stage.ns.p50), Cell::ns(stage.ns.p99));
+        let cells = vec![brief::cut(&stage.name, 26).into(), side.into(), p50, p99, percent(stage.share), bar(stage.share)];
+        Row { cells, tone: if stage.share >= most_share { Tone::Warning } else { Tone::Plain } }
+    };
+    let mut rows: Vec<Row> = shown.iter().map(|at| row(&total.stages[*at])).collect();
+    let others: Vec<f64> = (0..sizes.len()).filter(|at| !shown.contains(at)).map(|at| sizes[at]).collect();
+    if !others.is_empty() {
+        let (name, share) = (format!("{} smaller", others.len()), others.iter().sum());
+        rows.push(vec![name.into(), Cell::Blank, Cell::Blank, Cell::Blank, percent(share), bar(share)].into());
+    }
+    let sum = &total.sum_ns;
+    let whole =
+        vec!["sum".into(), Cell::Blank, Cell::ns(sum.p50), Cell::ns(sum.p99), percent(1.0), Cell::Bar(Bar::new(0.0, 1.0))];
+    rows.push(Row { cells: whole, tone: Tone::Heading });
+    let mut columns = ["stage", "side"].map(Column::words).to_vec();
+    columns.extend([Column::us("p50 us"), Column::us("p99 us"), Column::figures("share"), Column::bar()]);
+    Table::new(columns, 1, rows)
+}

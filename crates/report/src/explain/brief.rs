@@ -1,0 +1,128 @@
+//! Lines of a first screen: rows that matter, causes on a line each, and what warns.
+
+use crate::figure::percent_short;
+use crate::prose::{WIDTH, clean, fold, width};
+
+/// Lines of a first screen; those that a shell adds keep it within 24.
+const LINES: usize = 22;
+/// Some rows are shown even where causes take the room.
+const LEAST_ROWS: usize = 3;
+/// Causes with less of the time are left to the details.
+const CAUSE: f64 = 0.02;
+const CAUSES: usize = 6;
+const NOTICES: usize = 2;
+/// A name is cut to this width.
+const NAME: usize = 22;
+
+/// A cause of slow ones.
+pub(crate) struct Cause {
+    /// Of the time of all causes.
+    pub(crate) share: f64,
+    pub(crate) cause: String,
+    pub(crate) who: String,
+    pub(crate) advice: String,
+}
+
+/// Those worth a line.
+pub(crate) fn large(causes: Vec<Cause>) -> Vec<Cause> {
+    causes.into_iter().filter(|cause| cause.share >= CAUSE).take(CAUSES).collect()
+}
+
+/// The rows that have room beside `others` lines.
+pub(crate) fn room(others: usize) -> usize {
+    LINES.saturating_sub(others).max(LEAST_ROWS)
+}
+
+/// The numbers of the rows to show: at most `most`, the largest, in their order.
+pub(crate) fn largest(sizes: &[f64], most: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by(|a, b| sizes[*b].total_cmp(&sizes[*a]));
+    // A row for the others takes a line too, so one other is shown itself.
+    order.truncate(if sizes.len() <= most + 1 { sizes.len() } else { most });
+    order.sort_unstable();
+    order
+}
+
+/// A line per cause.
+pub(crate) fn causes(causes: &[Cause]) -> Vec<String> {
+    let names = |of: fn(&Cause) -> &str| causes.iter().map(|cause| cut(of(cause), NAME)).collect::<Vec<_>>();
+    let (what, who) = (names(|cause| &cause.cause), names(|cause| &cause.who));
+    let most = |names: &[String]| names.iter().map(|name| width(name)).max().unwrap_or(0);
+    let (first, second) = (most(&what), most(&who));
+    let padded = |name: &str, to: usize| format!("{name}{}", " ".repeat(to - width(name)));
+    let line = |(cause, (what, who)): (&Cause, (&String, &String))| {
+        let who = if second > 0 { format!("  {}", padded(who, second)) } else { String::new() };
+        let begin = format!("{:>6} %  {}{who}", percent_short(cause.share), padded(what, first));
+        let room = WIDTH.saturating_sub(width(&begin) + 5);
+        match clause(&cause.advice, room) {
+            advice if advice.is_empty() => begin.trim_end().to_owned(),
+            advice => format!("{begin}  -> {advice}"),
+        }
+    };
+    causes.iter().zip(what.iter().zip(&who)).map(line).collect()
+}
+
+/// A line per reason why figures may mislead, and the number of further ones.
+pub(crate) fn notices(all: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(NOTICES).map(|notice| cut(&format!("! {notice}"), WIDTH)).collect();
+    if let (Some(last), 1..) = (lines.last_mut(), all.len().saturating_sub(NOTICES)) {
+        let more = format!(" (+{} more: -v)", all.len() - NOTICES);
+        *last = format!("{}{more}", cut(last, WIDTH - more.len()));
+    }
+    lines
+}
+
+/// As much of a sentence as fits, up to the end of a clause, or else of a word.
+fn clause(text: &str, room: usize) -> String {
+    let text = clean(text);
+    if width(&text) <= room {
+        return text;
+    }
+    let fits = |end: &usize| width(&text[..*end]) <= room;
+    let clauses = text.match_indices([',', ';', ':', '(']).map(|(at, _)| text[..at].trim_end().len());
+    clauses.filter(fits).last().map_or_else(|| cut(&text, room), |end| text[..end].to_owned())
+}
+
+/// The text, cut to a number of columns.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    let text = clean(text);
+    if width(&text) <= columns {
+        return text;
+    }
+    if columns < 3 {
+        return String::new();
+    }
+    format!("{}..", fold(&text, columns - 2).swap_remove(0).trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_rows_stay_in_their_order() {
+        assert_eq!(largest(&[1.0, 9.0, 3.0, 7.0, 2.0], 2), [1, 3]);
+        assert_eq!(largest(&[1.0, 9.0, 3.0], 2), [0, 1, 2], "a row for one other would save nothing");
+        assert_eq!(largest(&[], 2), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_cause_is_a_line() {
+        let cause =
+            |share, who: &str, advice: &str| Cause { share, cause: "preempted".into(), who: who.into(), advice: advice.into() };
+        let advice = "keep others off this core: isolated_cpus, or another core with --cpu, or --sched fifo:50";
+        let all = large(vec![cause(0.9, "a", advice), cause(0.08, "\u{1b}bb", ""), cause(0.019, "c", "do")]);
+        assert_eq!(
+            causes(&all),
+            ["    90 %  preempted  a    -> keep others off this core: isolated_cpus", "     8 %  preempted  \u{FFFD}bb"]
+        );
+        assert_eq!(clause("nobodycansaywhat", 6), "nobo..");
+    }
+
+    #[test]
+    fn notices_are_a_line_each_and_the_rest_is_counted() {
+        let all = ["a".repeat(100), "b".into(), "c".into()];
+        assert_eq!(notices(&all), [format!("! {}..", "a".repeat(76)), "! b (+1 more: -v)".into()]);
+        assert!(notices(&[]).is_empty());
+    }
+}
