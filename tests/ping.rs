@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::support::{Home, can, links, root, rows, warnings};
+use crate::support::{HAIRPIN, Home, can, links, root, rows, warnings};
 use hairpin_record::histogram::Decoded;
 use hairpin_units::Quantile;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -236,6 +237,35 @@ fn sizes_and_counts_are_as_asked() {
 }
 
 #[test]
+fn a_row_is_drawn_while_it_goes_on_and_on_a_terminal_only() {
+    let name = "a_row_is_drawn_while_it_goes_on_and_on_a_terminal_only";
+    let there = Command::new("script").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !can(name, there, "needs script(1)") {
+        return;
+    }
+    let home = Home::new();
+    let ping = "ping loopback --path udp --path tcp --warmup 10ms";
+    let on_terminal = |args: &str| {
+        let mut command = home.command("script");
+        command.args(["-qec", &format!("{HAIRPIN} {ping} {args}"), "/dev/null"]);
+        home.spawn(command).done().out
+    };
+    let drawn = on_terminal("--duration 1s");
+    for line in ["[1/2] udp:block", "s left   RTT p50", "[2/2] tcp:block", "next  hairpin explain"] {
+        assert!(drawn.contains(line), "no {line:?} in {drawn:?}");
+    }
+    // A loop with due times does not wait for a line.
+    let paced = on_terminal("--duration 600ms --rate 1000");
+    assert!(paced.contains("[1/2] udp:block") && !paced.contains("s left"), "{paced:?}");
+    for args in ["--quiet", "--json-stream"] {
+        let drawn = on_terminal(&format!("--duration 300ms {args}"));
+        assert!(!drawn.contains("[1/2]"), "{args}: {drawn:?}");
+    }
+    let piped = home.hairpin(&format!("{ping} --duration 300ms"));
+    assert!(!piped.err.contains("[1/2]") && !piped.err.contains('\u{1b}'), "{piped:?}");
+}
+
+#[test]
 fn a_duration_ends_a_row_and_is_kept() {
     let home = Home::new();
     let run = home.json("ping --link loopback --duration 300ms --warmup 10ms --path udp");
@@ -393,7 +423,7 @@ fn forms_of_output() {
     assert!(!markdown.out.contains("p99"), "{}", markdown.out);
 
     let half = home.hairpin(&format!("{ping} --hrt"));
-    assert!(half.out.contains("RTT/2, not one-way"), "{}", half.out);
+    assert!(half.out.replace('\n', " ").contains("RTT/2, not one-way"), "{}", half.out);
 
     let pingpong = home.hairpin(&format!("{ping} --format pingpong"));
     let lines: Vec<_> = pingpong.out.lines().filter(|line| !line.starts_with("# ")).collect();

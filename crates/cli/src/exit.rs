@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hairpin_report::prose::wrap;
 use hairpin_session::error::{Blame, RunError};
 
-use crate::output::width;
+use crate::terminal::width;
 
 /// The verb failed.
 pub const FAILED: u8 = 1;

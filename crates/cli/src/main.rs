@@ -11,7 +11,9 @@ mod help;
 mod line;
 mod output;
 mod place;
+mod progress;
 mod screen;
+mod terminal;
 mod verbs;
 
 use std::process::ExitCode;

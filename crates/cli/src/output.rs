@@ -12,11 +12,11 @@ use hairpin_record::run::Run;
 use hairpin_report::{Options, PERCENTILES, Show, csv, json, json_line, markdown, pingpong, term};
 use hairpin_session::time;
 use hairpin_units::Quantile;
-use ratatui::crossterm::terminal;
 use serde::Serialize;
 
 use crate::exit::{Failure, note, say};
 use crate::flags::{Percentiles, percentiles};
+use crate::terminal::{colour, width};
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,18 +189,6 @@ impl RunOutput {
 /// The default options of a document.
 pub fn options() -> Options {
     Options { colour: colour(), width: width(&io::stdout()), ..Options::default() }
-}
-
-/// The columns of a terminal, or as COLUMNS says; 80 for a file or pipe.
-pub fn width(of: &impl IsTerminal) -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    let size = || of.is_terminal().then(|| terminal::size().ok()).flatten().map(|(columns, _)| columns.into());
-    asked.or_else(size).unwrap_or(Options::default().width)
-}
-
-/// True if stdout supports colour: a terminal that is not dumb, without NO_COLOR.
-pub fn colour() -> bool {
-    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never && io::stdout().is_terminal()
 }
 
 /// Writes data to stdout.

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::exit::Failure;
-use crate::output::colour;
+use crate::terminal::colour;
 
 /// Least time between two frames, and longest delay before an event shows.
 const FRAME: Duration = Duration::from_millis(250);

@@ -19,6 +19,7 @@ use hairpin_plan::path::{self, Path, Speaks};
 use hairpin_record::explain::{Direction, Explain, ExplainBody, Explained, Missing};
 use hairpin_record::head::Record;
 use hairpin_record::histogram::Times;
+use hairpin_record::progress::Progress;
 use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
 use hairpin_sys::shared::{Announced, Stamps};
 use hairpin_sys::signal::Signals;
@@ -105,7 +106,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
             let job = &Job { traced: true, socket_stamps, ..hairpin_session::plan::emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
             let paced = flat_out(&mut testbed, job, index, signals);
-            let mut tracing = Tracing::new(job, route, how, &stamps, clock);
+            let mut tracing = Tracing::new(job, route, how, &stamps, clock, watcher);
             let measured = testbed.row(job, index, signals, &mut tracing)?;
             let row = testbed.joined(plan, job, measured, head, &mut body.place);
             tracing.missing.retain(|missing| !body.missing.contains(missing));
@@ -184,6 +185,7 @@ enum Phase {
 
 /// The tracing of one row.
 struct Tracing<'a> {
+    watcher: &'a mut dyn Watcher,
     stamps: &'a Sides<Stamps>,
     clock: AnyClock,
     route: Route,
@@ -218,8 +220,16 @@ struct Tracing<'a> {
 }
 
 impl<'a> Tracing<'a> {
-    fn new(job: &Job, route: Route, how: &'a How, stamps: &'a Sides<Stamps>, clock: AnyClock) -> Tracing<'a> {
+    fn new(
+        job: &Job,
+        route: Route,
+        how: &'a How,
+        stamps: &'a Sides<Stamps>,
+        clock: AnyClock,
+        watcher: &'a mut dyn Watcher,
+    ) -> Tracing<'a> {
         Tracing {
+            watcher,
             stamps,
             clock,
             route,
@@ -395,10 +405,21 @@ impl<'a> Tracing<'a> {
 
 impl Watcher for Tracing<'_> {
     fn ready(&mut self) -> Result<(), String> {
+        self.watcher.ready()?;
         self.load();
         self.since = Instant::now();
         self.before = Some(self.clock.relation());
         Ok(())
+    }
+
+    fn draws(&self) -> bool {
+        self.watcher.draws()
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        // Its blocks with hooks and those without are two distributions: no figure of both together is shown.
+        let (rtt_ns, transactions_per_s) = Default::default();
+        self.watcher.progress(&Progress { rtt_ns, transactions_per_s, ..progress.clone() });
     }
 
     fn wants_halves(&self) -> bool {

@@ -1,5 +1,7 @@
 //! The output of `hairpin compare`: one verdict per comparison, the arms, and a table of ratios with intervals.
 
+mod placements;
+
 use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_record::warning::Note;
@@ -13,7 +15,6 @@ use crate::label::{Name, short};
 use crate::link::link_words;
 use crate::notes::{ended, not_granted, warnings};
 use crate::options::Options;
-use crate::placements;
 use crate::prose::clean;
 use crate::style::Tone;
 

@@ -29,7 +29,7 @@ fn verbose(record: &Attached) -> String {
 
 /// The text of one table, which a terminal of 80 columns and 24 lines holds.
 fn first_screen(record: &Attached) -> String {
-    let text = fits(term(record, &Options::default()));
+    let text = fits(term(record, &Options { brief: true, ..Options::default() }));
     assert!(text.lines().count() <= 24, "{} lines\n{text}", text.lines().count());
     text
 }
@@ -249,7 +249,7 @@ fn many_connections_seen_from_the_server_of_a_process() {
         ..record()
     });
     record.head.interrupted = true;
-    assert_snapshot!(fits(term(&record, &Options::default())));
+    assert_snapshot!(fits(term(&record, &Options { brief: true, ..Options::default() })));
     assert_snapshot!(verbose(&record));
 }
 
@@ -311,7 +311,7 @@ fn names_of_others_steer_no_terminal() {
         causes: vec![cause("preempted", "\u{1b}[5m (7)", "application", 1, 1, "do\u{7}")],
         ..record()
     });
-    fits(term(&record, &Options::default()));
+    fits(term(&record, &Options { brief: true, ..Options::default() }));
     verbose(&record);
     crate::formats::formats(&record);
 }

@@ -168,7 +168,7 @@ fn decision_first_on_half_a_screen() {
         (&swept(), "strongest: delayed-ack off has 1.574 to 1.606 times the RTT p50 of on"),
     ];
     let shown = records.map(|(record, first)| {
-        let text = narrow(hairpin_report::term(record, &Options::default()));
+        let text = narrow(hairpin_report::term(record, &Options { brief: true, ..Options::default() }));
         assert!(text.starts_with(first) && text.lines().count() <= 14, "{text}");
         assert!(text.ends_with("(-v: all figures and how they were found)\n"), "{text}");
         assert!(hairpin_report::term(record, &whole()).lines().count() > text.lines().count());
@@ -262,13 +262,13 @@ fn placements(blocking: [f64; 2], spinning: f64) -> Compare {
 
 #[test]
 fn placements_as_a_heat_map() {
-    let short = narrow(hairpin_report::term(&placements([0.08, 0.079], 0.07), &Options::default()));
+    let short = narrow(hairpin_report::term(&placements([0.08, 0.079], 0.07), &Options { brief: true, ..Options::default() }));
     assert!(short.lines().count() <= 14, "{short}");
     let all = narrow(hairpin_report::term(&placements([0.08, 0.079], 0.07), &Options::default()));
-    let slower = narrow(hairpin_report::term(&placements([1.3, 2.6], 0.07), &Options::default()));
+    let slower = narrow(hairpin_report::term(&placements([1.3, 2.6], 0.07), &Options { brief: true, ..Options::default() }));
     let mut one = placements([0.08, 0.08], 0.07);
     (one.comparisons, one.arms, one.placements) = (Vec::new(), one.arms[1..2].to_vec(), one.placements[..1].to_vec());
-    let one = narrow(hairpin_report::term(&one, &Options::default()));
+    let one = narrow(hairpin_report::term(&one, &Options { brief: true, ..Options::default() }));
     assert!(one.starts_with("udp:block: there is one placement only, both on CPU 0: RTT p50 3.69 us"), "{one}");
     assert_snapshot!([short, slower, one, all].join("-----\n"));
     assert_snapshot!(hairpin_report::markdown(&placements([0.08, 0.079], 0.07), &Options::default()));

@@ -168,7 +168,7 @@ fn fits(text: String) -> String {
 }
 
 fn screen(record: &Explain) -> String {
-    fits(term(record, &Options::default()))
+    fits(term(record, &Options { brief: true, ..Options::default() }))
 }
 
 /// With all that a first screen leaves out.
@@ -365,21 +365,21 @@ fn wake_up_time_is_the_same_in_answer_and_sentences() {
 
 #[test]
 fn timelines_event_by_event() {
-    let text = fits(term(&troubled(), &Options { detail: 1, ..Options::default() }));
+    let text = fits(term(&troubled(), &Options { brief: true, detail: 1, ..Options::default() }));
     let start = text.find("Slowest 1").unwrap();
     assert!(!text.contains("Slowest 2"));
     assert_snapshot!(text[start..text.find("\nudp:spin over").unwrap()].to_owned());
-    assert!(fits(term(&troubled(), &Options { detail: 9, ..Options::default() })).contains("Slowest 2"));
+    assert!(fits(term(&troubled(), &Options { brief: true, detail: 9, ..Options::default() })).contains("Slowest 2"));
 }
 
 #[test]
 fn wider_terminals_get_longer_bars_and_colour_only_if_asked() {
     let record = record(vec![explained("udp/udp", BLOCK, 20_000)]);
     let longest = |text: &str| text.lines().map(|line| line.matches('#').count()).max().unwrap();
-    let wide = term(&record, &Options { width: 120, ..Options::default() });
+    let wide = term(&record, &Options { brief: true, width: 120, ..Options::default() });
     assert!(longest(&wide) > longest(&screen(&record)), "{wide}");
     assert!(wide.lines().all(|line| line.width() <= 120), "{wide}");
-    let colour = term(&record, &Options { colour: true, ..Options::default() });
+    let colour = term(&record, &Options { brief: true, colour: true, ..Options::default() });
     assert!(colour.contains("\u{1b}[1m") && !screen(&record).contains('\u{1b}'));
 }
 

@@ -139,6 +139,10 @@ impl Watcher for Live<'_> {
         self.watcher.wants_snapshots()
     }
 
+    fn draws(&self) -> bool {
+        self.watcher.draws()
+    }
+
     fn progress(&mut self, progress: &Progress) {
         if !self.watcher.wants_snapshots() {
             return self.watcher.progress(progress);

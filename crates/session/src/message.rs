@@ -84,6 +84,8 @@ pub enum Order {
         index: u32,
         /// True if a watcher wants snapshots: each progress message then holds the data since the one before.
         snapshots: bool,
+        /// True if a watcher draws the progress: it comes more often, and each message waits for `Go`.
+        drawn: bool,
     },
     /// The flows are open: start measuring.
     Go,

@@ -26,7 +26,7 @@ use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::plan::{Plan, Target};
 use crate::server::{NUDGE_EVERY, Server, ServerEvent, without_error};
 use crate::side::{SideError, WorkerSide, wait};
-use crate::watch::Watcher;
+use crate::watch::{Watcher, stands_still};
 
 /// Both sides, ready for rows.
 pub struct Testbed {
@@ -139,8 +139,8 @@ impl Testbed {
         let peer: Address = self.server.plan(&Job { open: None, ..job.clone() })?;
         self.client.clear_stop();
         let snapshots = watcher.wants_snapshots();
-        self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32, snapshots })?;
-        let mut watch = RowState::new(job);
+        let mut watch = RowState::new(job, watcher.draws() && stands_still(job));
+        self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32, snapshots, drawn: watch.drawn })?;
         let client = loop {
             match self.step(&mut watch, signals, watcher)? {
                 Some(report) => break report,
@@ -202,7 +202,12 @@ impl Testbed {
                     }
                     self.client.send(&Order::Go)?;
                 }
-                Answer::Progress(progress) => watcher.progress(&progress),
+                Answer::Progress(progress) => {
+                    watcher.progress(&progress);
+                    if watch.drawn {
+                        self.client.send(&Order::Go)?;
+                    }
+                }
                 Answer::Client(mut report) => {
                     if let Some(why) = watch.why.take() {
                         report.error.get_or_insert(why);
@@ -298,6 +303,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// The state of a row in progress.
 struct RowState {
     path: String,
+    /// Each progress message waits until it is drawn.
+    drawn: bool,
     going: bool,
     interrupted: bool,
     stopped: Option<Instant>,
@@ -310,13 +317,14 @@ struct RowState {
 }
 
 impl RowState {
-    fn new(job: &Job) -> RowState {
+    fn new(job: &Job, drawn: bool) -> RowState {
         let now = Instant::now();
         // A paced run is silent between two requests.
         let interval_s = job.pace.map(|per_s| 1.0 / per_s).or(job.open.as_ref().map(OpenLoop::longest_gap_s));
         let interval = Duration::from_secs_f64(interval_s.unwrap_or(0.0).min(86_400.0));
         RowState {
             path: job.spec.to_string(),
+            drawn,
             going: false,
             interrupted: false,
             stopped: None,

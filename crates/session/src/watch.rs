@@ -32,10 +32,19 @@ pub trait Watcher {
     fn wants_snapshots(&self) -> bool {
         false
     }
+    /// True to draw: a row with [`stands_still`] then makes progress four times a second, and its next block begins when that is drawn.
+    fn draws(&self) -> bool {
+        false
+    }
     /// A row makes progress.
     fn progress(&mut self, _progress: &Progress) {}
     /// A row is done.
     fn ends(&mut self, _row: &Row) {}
+}
+
+/// True for a row whose loop may stand still between two blocks: it has one thread, and no request is due.
+pub fn stands_still(job: &Job) -> bool {
+    job.threads == 1 && job.pace.is_none() && job.open.is_none()
 }
 
 /// Ignores all progress.

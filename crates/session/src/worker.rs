@@ -39,7 +39,7 @@ use crate::message::{
 };
 use crate::raw::{RawRow, RawWriter};
 
-use self::reporter::{Meter, Reporter};
+use self::reporter::{Meter, Reporter, Reports};
 use self::rings::{Open, Opened};
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
 
@@ -132,7 +132,7 @@ impl Worker {
                 Ok(Answer::Done)
             }
             Order::Plan { job, listen } => self.answer_requests(&job, listen),
-            Order::Row { job, peer, index, snapshots } => self.measure(&job, peer, index, snapshots),
+            Order::Row { job, peer, index, snapshots, drawn } => self.measure(&job, peer, index, snapshots, drawn),
             Order::Go => Ok(Answer::Done),
             Order::Rings(ask) => self.open_rings(ask.as_deref()),
             Order::Stream(work) => self.stream(&work),
@@ -227,7 +227,7 @@ impl Worker {
 
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
         self.untell();
-        let reporter = Reporter::new(&mut self.channel, job, Side::Server, &self.allowed, None, false);
+        let reporter = Reporter::new(&mut self.channel, job, Side::Server, &self.allowed, None, Reports::default());
         let mut run = ServerRun {
             job,
             listen,
@@ -265,11 +265,11 @@ impl Worker {
         }
     }
 
-    fn measure(&mut self, job: &Job, peer: Address, index: u32, snapshots: bool) -> Result<Answer, Failure> {
+    fn measure(&mut self, job: &Job, peer: Address, index: u32, snapshots: bool, drawn: bool) -> Result<Answer, Failure> {
         self.untell();
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
-        let reporter = Reporter::new(&mut self.channel, job, Side::Client, &self.allowed, raw, snapshots);
+        let reporter = Reporter::new(&mut self.channel, job, Side::Client, &self.allowed, raw, Reports { snapshots, drawn });
         let mut run = ClientRun {
             job,
             peer,

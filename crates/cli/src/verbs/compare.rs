@@ -30,9 +30,10 @@ use crate::flags::{WorkFlags, cookie, whole, whole_in};
 use crate::line;
 use crate::output::{Keep, Output, open_store};
 use crate::place::{HostPort, Mirror, Where};
+use crate::progress::PingProgress;
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
-use crate::verbs::ping::{PingProgress, signals};
+use crate::verbs::ping::signals;
 
 /// The default duration of the whole experiment.
 const DURATION: Nanos = Nanos::from_secs(30);

@@ -16,7 +16,8 @@ use hairpin_units::{Nanos, Quantile};
 use crate::exit::{Failure, say};
 use crate::line;
 use crate::output::{Format, Output, keep, options, print};
-use crate::verbs::ping::{PingProgress, end, signals};
+use crate::progress::PingProgress;
+use crate::verbs::ping::{end, signals};
 use crate::verbs::report;
 
 /// The report's file name in the working directory. No other file uses it, and the next demonstration replaces it.

@@ -16,9 +16,10 @@ use crate::flags::{WorkFlags, whole};
 use crate::line;
 use crate::output::{Keep, Output, options};
 use crate::place::{Mirror, Place, Where};
+use crate::progress::PingProgress;
 use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
-use crate::verbs::ping::{PingProgress, signals};
+use crate::verbs::ping::signals;
 
 /// Split a round trip's time into stages
 #[derive(Debug, Args)]

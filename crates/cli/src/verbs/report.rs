@@ -15,7 +15,8 @@ use hairpin_session::time::rfc3339;
 
 use crate::exit::{Failure, say};
 use crate::line;
-use crate::output::{colour, open_store, print, width};
+use crate::output::{open_store, print};
+use crate::terminal::{colour, width};
 
 /// Records as one file to look at
 #[derive(Debug, Args)]

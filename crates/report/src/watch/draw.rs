@@ -7,9 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::course::{Course, FIGURES, Figures};
-use super::state::{Source, State};
+use super::state::{Key, Source, State};
 use super::widget::seconds;
-use super::{plot, spread};
+use super::{View, plot, spread};
 use crate::figure::{decimals, rate, us};
 use crate::prose::wrap;
 
@@ -220,4 +220,26 @@ pub(super) fn boxed(frame: &mut Frame<'_>, area: Rect, lines: &[&str]) {
     frame.render_widget(Clear, place);
     let block = Block::bordered().title(" Keys ");
     frame.render_widget(Paragraph::new(lines.iter().map(|line| Line::from(*line)).collect::<Vec<_>>()).block(block), place);
+}
+
+impl View for State {
+    fn version(&self) -> u64 {
+        State::version(self)
+    }
+
+    fn key(&mut self, key: Key) {
+        State::key(self, key);
+    }
+
+    fn note(&mut self, text: &str) {
+        State::note(self, text);
+    }
+
+    fn ending(&mut self) {
+        State::ending(self);
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, colour: bool) {
+        draw(frame, self, colour);
+    }
 }

@@ -3,9 +3,6 @@
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Row, Run};
 
-use ratatui::Frame;
-
-use super::View;
 use super::course::{Begins, Course, FIGURES};
 use crate::prose::clean;
 
@@ -194,27 +191,5 @@ impl State {
         let all = self.shown();
         let at = self.chosen.unwrap_or(usize::MAX).min(all.len().checked_sub(1)?);
         Some((at + 1, &all[at]))
-    }
-}
-
-impl View for State {
-    fn version(&self) -> u64 {
-        State::version(self)
-    }
-
-    fn key(&mut self, key: Key) {
-        State::key(self, key);
-    }
-
-    fn note(&mut self, text: &str) {
-        State::note(self, text);
-    }
-
-    fn ending(&mut self) {
-        State::ending(self);
-    }
-
-    fn draw(&self, frame: &mut Frame<'_>, colour: bool) {
-        super::draw(frame, self, colour);
     }
 }

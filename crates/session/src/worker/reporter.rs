@@ -1,8 +1,8 @@
 //! Reports a side's progress to the parent, between blocks.
 //!
 //! The cost of a snapshot falls into the gap between two blocks, once a second: some 10 us for the quantiles since the start. If
-//! a watcher wants snapshots ([`Before`]), the difference of two histograms and its encoding come on top. None of it is inside a
-//! measured interval; it is in `gap_ns`.
+//! a watcher wants snapshots ([`Before`]), the difference of two histograms and its encoding come on top. If one draws, the gap lasts
+//! until it has drawn. None of it is inside a measured interval; it is in `gap_ns`.
 
 use std::io;
 use std::sync::Mutex;
@@ -29,8 +29,21 @@ use crate::raw::RawWriter;
 
 /// Interval of progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// Time limit for drawing: the user may stop and resume the parent.
+const DRAWN_WITHIN: Duration = Duration::from_secs(86_400);
+/// [`PROGRESS_EVERY`] where each is drawn.
+const DRAWN_EVERY: Duration = Duration::from_millis(250);
 /// Time limit for the parent's `Go`, which normally comes at once.
 const GO_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the parent wants to hear of a row.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Reports {
+    /// A watcher wants the data of each second.
+    pub(super) snapshots: bool,
+    /// A watcher draws.
+    pub(super) drawn: bool,
+}
 
 /// Reports a side's progress to the parent.
 pub(super) struct Reporter<'a> {
@@ -38,6 +51,8 @@ pub(super) struct Reporter<'a> {
     raw: Mutex<Option<(&'a mut RawWriter, u32)>>,
     job: &'a Job,
     side: Side,
+    /// The parent draws each message, and says `Go` after that.
+    drawn: bool,
     cpus: Vec<u32>,
     /// One per measuring thread.
     last: Vec<Mutex<LastReport>>,
@@ -49,21 +64,22 @@ pub(super) struct Reporter<'a> {
 }
 
 impl<'a> Reporter<'a> {
-    /// `snapshots`: a watcher wants the data of each second.
     pub(super) fn new(
         channel: &'a mut Channel,
         job: &'a Job,
         side: Side,
         allowed: &[u32],
         raw: Option<(&'a mut RawWriter, u32)>,
-        snapshots: bool,
+        reports: Reports,
     ) -> Reporter<'a> {
-        let last = || LastReport { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
+        let last =
+            || LastReport { at: Instant::now(), before: reports.snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
         Reporter {
             channel: Mutex::new(channel),
             raw: Mutex::new(raw),
             job,
             side,
+            drawn: reports.drawn,
             cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
             last: (0..job.threads).map(|_| Mutex::new(last())).collect(),
             meter: Mutex::new(None),
@@ -83,9 +99,9 @@ impl<'a> Reporter<'a> {
         channel.send(answer).map_err(io::Error::other)
     }
 
-    fn await_go(&self) -> io::Result<()> {
+    fn await_go(&self, limit: Duration) -> io::Result<()> {
         let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
-        match channel.recv(GO_WITHIN).map_err(io::Error::other)? {
+        match channel.recv(limit).map_err(io::Error::other)? {
             Order::Go => Ok(()),
             other => Err(io::Error::other(format!("{other:?} came instead of Go"))),
         }
@@ -97,7 +113,7 @@ impl Observer for Reporter<'_> {
         self.send(&Answer::Ready(address.cloned()))?;
         if self.side == Side::Client {
             // The thread's meter starts with its loop.
-            return self.await_go();
+            return self.await_go(GO_WITHIN);
         }
         if let Ok(mut meter) = self.meter.lock() {
             *meter = Some(Meter::start(&self.cpus));
@@ -122,12 +138,12 @@ impl Observer for Reporter<'_> {
 
     fn block(&self) -> io::Result<()> {
         self.send(&Answer::Block)?;
-        self.await_go()
+        self.await_go(GO_WITHIN)
     }
 
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts) {
         let Some(Ok(mut last)) = self.last.get(thread as usize).map(Mutex::lock) else { return };
-        if last.at.elapsed() < PROGRESS_EVERY {
+        if last.at.elapsed() < if self.drawn { DRAWN_EVERY } else { PROGRESS_EVERY } {
             return;
         }
         last.at = Instant::now();
@@ -154,6 +170,9 @@ impl Observer for Reporter<'_> {
         };
         // If the parent is gone, this process dies with it; there is nobody to tell.
         let _ = self.send(&Answer::Progress(Box::new(progress)));
+        if self.drawn {
+            let _ = self.await_go(DRAWN_WITHIN);
+        }
     }
 
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {

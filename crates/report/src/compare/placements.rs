@@ -3,8 +3,8 @@
 use hairpin_record::compare::{Compare, Comparison, Placement, PlacementCell};
 use hairpin_record::experiment::Verdict;
 
+use super::{rounds, sentence, tone};
 use crate::cell::{Cell, IntoCell};
-use crate::compare::{rounds, sentence, tone};
 use crate::doc::{Column, Doc, Table};
 use crate::figure::{payloads, time, us};
 use crate::label::short;

@@ -1,0 +1,124 @@
+//! The progress of a run: one live line on a terminal, and what was asked for besides.
+
+mod line;
+
+use hairpin_lab::metrics::{Exporter, Listen};
+use hairpin_plan::job::Job;
+use hairpin_record::progress::Progress;
+use hairpin_record::run::{Origin, Row};
+use hairpin_report::watch::{Begins, Source, State};
+use hairpin_session::plan::Target;
+use hairpin_session::watch::Watcher;
+
+use self::line::Live;
+use crate::exit::{Failure, say};
+use crate::output::print;
+use crate::screen::Screen;
+
+/// Reports the progress of a run: a line on a terminal, unless it has a view; JSON lines, a view, or Prometheus if asked for.
+pub struct PingProgress {
+    stream: bool,
+    line: Option<Live>,
+    view: Option<(Screen, Target)>,
+    metrics: Option<Exporter>,
+}
+
+impl PingProgress {
+    /// With `stream`, prints a line of JSON per second.
+    pub fn new(stream: bool) -> PingProgress {
+        PingProgress { stream, line: if stream { None } else { Live::on_terminal() }, view: None, metrics: None }
+    }
+
+    /// Serves metrics, and prints the address.
+    pub fn serve(&mut self, on: Listen, target: &Target) -> Result<(), Failure> {
+        let exporter = Exporter::listen(on, target).map_err(Failure::failed)?;
+        say(format_args!("metrics on http://{}/metrics", exporter.address()));
+        if !on.is_loopback() {
+            say("hairpin: anyone who reaches this address can read them");
+        }
+        self.metrics = Some(exporter);
+        Ok(())
+    }
+
+    /// Draws on the terminal from the first row on.
+    pub fn draw(&mut self, target: &Target) {
+        let state = State::new(Source::Live, &format!("hairpin ping {}", target.label()));
+        (self.line, self.view) = (None, Some((Screen::new(state), target.clone())));
+    }
+
+    /// Removes line and view from the terminal.
+    pub fn clear(&mut self) {
+        if let Some(line) = self.line.take() {
+            line.clear();
+        }
+        self.view = None;
+    }
+}
+
+impl Watcher for PingProgress {
+    fn begins(&mut self, index: usize, of: usize, job: &Job) {
+        if let Some(line) = &mut self.line {
+            line.begins(index, of, job);
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.begins(index, of, job);
+        }
+        if let Some((screen, target)) = &mut self.view {
+            let origin = if job.emulated.is_some() { Origin::Emulated } else { Origin::Measured };
+            let (request_bytes, reply_bytes) = (job.request.into(), job.reply.into());
+            let path = job.spec.to_string();
+            screen.change(|state| {
+                state.begins(&Begins { path: &path, request_bytes, reply_bytes, origin, pace_per_s: job.pace, of });
+            });
+            if let Err(failure) = screen.start(target.cpus(job)) {
+                // The user wants the run; it goes on without its view.
+                failure.report();
+                self.view = None;
+            }
+        }
+    }
+
+    fn ready(&mut self) -> Result<(), String> {
+        if let Some(line) = &mut self.line {
+            line.ready();
+        }
+        self.metrics.as_mut().map_or(Ok(()), Watcher::ready)
+    }
+
+    fn wants_snapshots(&self) -> bool {
+        self.stream || self.view.is_some() || self.metrics.is_some()
+    }
+
+    fn draws(&self) -> bool {
+        // Lines for programs come once a second.
+        self.line.is_some() && !self.wants_snapshots()
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if self.stream {
+            // If the reader is gone, the error shows when the record is printed.
+            let _ = print(&hairpin_report::json_line(progress));
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.progress(progress);
+        }
+        if let Some((screen, _)) = &self.view {
+            screen.change(|state| state.progress(progress));
+        }
+        if let Some(line) = self.line.as_mut().filter(|_| self.metrics.is_none()) {
+            line.progress(progress);
+        }
+    }
+
+    fn ends(&mut self, row: &Row) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.ends(row);
+        }
+        if let Some((screen, _)) = &self.view {
+            screen.change(|state| state.ends(row));
+        }
+        if let Some(line) = &mut self.line {
+            line.ends(row);
+        }
+    }
+}
