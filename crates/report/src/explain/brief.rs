@@ -83,7 +83,7 @@ fn clause(text: &str, room: usize) -> String {
     clauses.filter(fits).last().map_or_else(|| cut(&text, room), |end| text[..end].to_owned())
 }
 
-/// The text, cut to a number of columns.
+/// The text, cut to a number of columns: after a word, unless that would leave out half of it.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     let text = clean(text);
     if width(&text) <= columns {
@@ -92,7 +92,10 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     if columns < 3 {
         return String::new();
     }
-    format!("{}..", fold(&text, columns - 2).swap_remove(0).trim_end())
+    let fits = fold(&text, columns - 2).swap_remove(0);
+    let within_a_word = !text[fits.len()..].starts_with(' ');
+    let word = fits.rfind(' ').filter(|at| within_a_word && 2 * at >= fits.len()).map_or(fits.as_str(), |at| &fits[..at]);
+    format!("{}..", word.trim_end())
 }
 
 #[cfg(test)]
@@ -117,6 +120,9 @@ mod tests {
             ["    90 %  preempted  a    -> keep others off this core: isolated_cpus", "     8 %  preempted  \u{FFFD}bb"]
         );
         assert_eq!(clause("nobodycansaywhat", 6), "nobo..");
+        assert_eq!(cut("the core takes its time", 20), "the core takes its..");
+        assert_eq!(cut("the core takes its time", 19), "the core takes..");
+        assert_eq!(cut("redis-server worker", 10), "redis-se..");
     }
 
     #[test]
