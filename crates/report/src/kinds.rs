@@ -14,7 +14,7 @@ const SHOWN: usize = 3;
 /// is in every RTT, then what is in the tail, then what is missing. `{0}` is the first figure of the message, `{side}` the sides.
 const KINDS: [(&str, &str); 21] = [
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
-    ("loss", "{0} of {1} requests were never answered"),
+    ("loss", "{0} of {1} requests were not answered in time"),
     ("ring-loss", "{0} frames lost by a full ring{side}"),
     ("always-loss", "frames were lost at every rate, down to {0}"),
     ("no-answer", "no answer for {0}: the server or the way to it stood still"),
