@@ -168,7 +168,7 @@ fn fits(text: String) -> String {
 }
 
 fn screen(record: &Explain) -> String {
-    fits(term(record, &Options::default()))
+    fits(term(record, &Options { brief: true, ..Options::default() }))
 }
 
 /// With all that a first screen leaves out.
@@ -196,6 +196,16 @@ fn spinning_datagrams_beside_their_floor() {
     let link = Link { rate: "10G".parse().ok(), cable: "twinax:3m".parse().ok(), ..Link::default() };
     spin.floor = Some(Box::new(waterfall::floor(find("none").unwrap(), Some(Size::Payload(64)), &link).unwrap()));
     assert_snapshot!(verbose(&record(vec![spin])));
+}
+
+#[test]
+fn the_bar_of_a_declared_link_is_on_the_first_screen() {
+    let mut block = explained("udp/udp", BLOCK, 20_000);
+    block.floor = Some(Box::new(waterfall::floor(find("niq").unwrap(), None, &Link::default()).unwrap()));
+    let text = first_screen(&record(vec![block]));
+    assert!(text.contains("no cable in it. Theirs, derived:\n3.978 us (niq"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with('|') && line.ends_with("//|")), "{text}");
+    assert_snapshot!(text);
 }
 
 #[test]
