@@ -13,7 +13,7 @@ const ROOM: f64 = WIDTH - 2.0 * LEFT;
 const BAR: f64 = 34.0;
 /// Columns of small text over the whole width, and of a source.
 const COLUMNS: usize = 130;
-const SOURCE: usize = 72;
+const SOURCE: usize = 92;
 /// The left edges of figures, classes and sources.
 const FIGURES: f64 = LEFT + 190.0;
 const CLASSES: f64 = LEFT + 210.0;
