@@ -1,11 +1,12 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo test bench-builds
+.PHONY: help demo demos test bench-builds
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo         build, then run every path that this host supports, print one table and write a report to look at (about a minute once built)'
+	@echo 'make demos        record the demonstrations of docs/demos anew (as root; about two minutes)'
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
 	@echo 'make bench-peers  hairpin against sockperf, interleaved; the record goes to runs/'
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'
@@ -19,6 +20,9 @@ help:
 
 demo:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec "$${CARGO_TARGET_DIR:-target}/debug/hairpin" demo
+
+demos:
+	@scripts/demos.sh
 
 test:
 	@scripts/test.sh

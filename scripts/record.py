@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records a demonstration from a terminal: docs/recordings/NAME.cast (asciinema, version 2) and NAME.svg (the same, moving).
+"""Records a demonstration from a terminal: docs/demos/NAME.cast (asciinema, version 2) and NAME.svg (the same, moving).
 
-    scripts/record.py docs/recordings/NAME.txt
+    scripts/record.py docs/demos/NAME.txt       all of them: scripts/demos.sh
 
 The demonstration is a list of lines:
 
@@ -11,7 +11,7 @@ The demonstration is a list of lines:
     key NAME               a key by its name in tmux(1), such as q or C-c
     wait SECONDS           at most that long, or until the command has ended: `wait 20 done`
 
-It takes tmux, and `hairpin` in PATH. What is recorded is the screen, ten times a second, where it has changed.
+A `$NAME` in a line is a variable of the environment. It takes tmux, and `hairpin` in PATH. What is recorded is the screen, ten times a second, where it has changed.
 """
 import html
 import json
@@ -24,6 +24,8 @@ import time
 
 TICK_S = 0.1
 TYPED_S = 0.04
+# Letters of which one screen is kept: each screen makes the picture larger.
+LETTERS = 3
 PROMPT = "$ "
 # The palette of the SVG: the eight colours of a terminal, and their bright forms.
 COLOURS = ["#3b4252", "#bf616a", "#a3be8c", "#ebcb8b", "#81a1c1", "#b48ead", "#88c0d0", "#e5e9f0"]
@@ -90,10 +92,11 @@ def play(steps):
             recording = Recording(terminal)
             for word, rest in steps:
                 if word == "type":
-                    for letter in rest:
+                    for at, letter in enumerate(rest):
                         terminal.keys("-l", letter)
                         time.sleep(TYPED_S)
-                        recording.look()
+                        if at % LETTERS == 0:
+                            recording.look()
                     terminal.keys("Enter")
                     recording.wait(0.3)
                 elif word == "key":
@@ -107,6 +110,7 @@ def play(steps):
             terminal.end()
             for process in behind:
                 os.killpg(process.pid, 15)
+                process.wait(10)
 
 
 def cast(size, frames):
@@ -145,31 +149,45 @@ def spans(line):
                 colour = COLOURS[code - 90]
 
 
-def drawn(screen):
-    lines = []
-    for row, line in enumerate(screen.split("\n")):
-        for column, text, colour, bold, dim in spans(line):
-            if not text.strip():
-                continue
-            style = f' fill="{colour}"' if colour else ""
-            style += ' font-weight="bold"' if bold else ""
-            style += ' opacity="0.6"' if dim else ""
-            x, y = MARGIN + column * WIDTH, MARGIN + (row + 0.8) * HEIGHT
-            # Each piece has its width, so that the columns stand under each other in every font.
-            length = len(text) * WIDTH
-            lines.append(f'<text x="{x:.1f}" y="{y:.1f}" textLength="{length:.1f}" xml:space="preserve"{style}>{html.escape(text)}</text>')
-    return "".join(lines)
+def drawn(row, line):
+    pieces = []
+    for column, text, colour, bold, dim in spans(line.rstrip()):
+        if not text.strip():
+            continue
+        style = f' fill="{colour}"' if colour else ""
+        style += ' font-weight="bold"' if bold else ""
+        style += ' opacity="0.6"' if dim else ""
+        # Blanks at the begin are skipped. Each piece has its width, so that the columns stand under each other in every font.
+        column, text = column + len(text) - len(text.lstrip()), text.strip()
+        x, y = MARGIN + column * WIDTH, MARGIN + (row + 0.8) * HEIGHT
+        pieces.append(f'<text x="{x:g}" y="{y:g}" textLength="{len(text) * WIDTH:g}"{style}>{html.escape(text, quote=False)}</text>')
+    return "".join(pieces)
 
 
 def svg(size, frames, last_s=3.0):
+    """Every line stands in the picture once for each time that it is on the screen, so lines that stay cost nothing."""
     width, height = 2 * MARGIN + size[0] * WIDTH, 2 * MARGIN + size[1] * HEIGHT
     whole = frames[-1][0] + last_s
-    ends = [at for at, _ in frames[1:]] + [whole]
-    style, groups = [], []
-    for number, ((begins, screen), ends_at) in enumerate(zip(frames, ends)):
-        a, b = 100 * begins / whole, 100 * ends_at / whole
-        style.append(f"@keyframes f{number}{{0%,{max(a - 0.001, 0):.3f}%{{visibility:hidden}}{a:.3f}%,{b - 0.001:.3f}%{{visibility:visible}}{b:.3f}%,100%{{visibility:hidden}}}}")
-        groups.append(f'<g style="visibility:hidden;animation:f{number} {whole:.2f}s steps(1,end) infinite">{drawn(screen)}</g>')
+    begins = [at for at, _ in frames] + [whole]
+    screens = [screen.split("\n") for _, screen in frames]
+    shown = {}
+    for row in range(size[1]):
+        lines = [screen[row] if row < len(screen) else "" for screen in screens]
+        first = 0
+        for at in range(1, len(lines) + 1):
+            if at == len(lines) or lines[at] != lines[first]:
+                shown.setdefault((first, at), []).append(drawn(row, lines[first]))
+                first = at
+    style, groups = ["text{white-space:pre}g{visibility:hidden}"], []
+    for number, ((first, last), pieces) in enumerate(sorted(shown.items())):
+        if not (text := "".join(pieces)):
+            continue
+        a, b = 100 * begins[first] / whole, 100 * begins[last] / whole
+        style.append(f"#a{number}{{animation:f{number} {whole:.2f}s steps(1,end) infinite}}")
+        before = f"0%{{visibility:hidden}}{a:.2f}%" if first else "0%"
+        after = "" if last == len(lines) else f"{b:.2f}%{{visibility:hidden}}"
+        style.append(f"@keyframes f{number}{{{before}{{visibility:visible}}{after}}}")
+        groups.append(f'<g id="a{number}">{text}</g>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="14" fill="{INK}">'
         f'<style>{"".join(style)}</style><rect width="100%" height="100%" rx="8" fill="{PAPER}"/>{"".join(groups)}</svg>\n'
@@ -181,7 +199,7 @@ def main():
         sys.exit(__doc__)
     given = sys.argv[1]
     with open(given, encoding="utf-8") as file:
-        lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+        lines = [os.path.expandvars(line.strip()) for line in file if line.strip() and not line.startswith("#")]
     steps = [(line.split(" ", 1) + [""])[:2] for line in lines]
     if bad := [word for word, _ in steps if word not in ("size", "before", "type", "key", "wait")]:
         sys.exit(f"{given}: no step is called {bad[0]}")

@@ -2,9 +2,10 @@
 //!
 //! Dependencies between crates and between modules, the number of compiled measuring loops, test programs,
 //! records, names, `forbid(unsafe_code)`, licences of all dependencies, the crate table in
-//! docs/architecture.md, and that every link in the documentation leads somewhere.
+//! docs/architecture.md, the recorded demonstrations, and that every link in the documentation leads somewhere.
 
 mod circles;
+mod demos;
 mod instances;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hairpin_record::design::CableType;
 use hairpin_units::Picos;
 use serde::Deserialize;
 
@@ -136,6 +137,16 @@ impl Cable {
             )
         })
     }
+}
+
+/// Every type of cable with a published delay.
+pub fn types() -> Vec<CableType> {
+    let of = |row: &crate::published::Cable| CableType {
+        name: row.name.clone(),
+        ns_per_m: row.ns_per_m,
+        source: format!("{:.2} ns/m, {}", row.ns_per_m, row.source),
+    };
+    published().cable.iter().map(of).collect()
 }
 
 /// ns per metre at a share of the speed of light.

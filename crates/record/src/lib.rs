@@ -15,6 +15,7 @@ pub mod bounce;
 pub mod check;
 pub mod compare;
 pub mod core_states;
+pub mod design;
 pub mod experiment;
 pub mod explain;
 pub mod fit;

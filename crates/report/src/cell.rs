@@ -52,15 +52,17 @@ pub struct Bar {
     pub to: f64,
     /// The furthest possible end, where that is beyond `to`.
     pub most: f64,
+    /// Nothing measured it: drawn hatched.
+    pub hatched: bool,
 }
 
 impl Bar {
     /// A part whose end is exact.
     pub fn new(from: f64, to: f64) -> Bar {
-        Bar { from, to, most: to }
+        Bar { from, to, most: to, hatched: false }
     }
 
-    /// `#` from start to end, `-` on to the furthest possible end, `<` for a negative part. Less than half a column becomes a
+    /// `#` (hatched `/`) from start to end, `-` on to the furthest possible end, `<` for a negative part. Less than half a column becomes a
     /// dot.
     fn drawn(self, room: usize) -> String {
         let exact = |at: f64| if at.is_nan() { 0.0 } else { at.clamp(0.0, 1.0) * room as f64 };
@@ -79,7 +81,8 @@ impl Bar {
         }
         let solid = to.saturating_sub(from);
         let open = most.saturating_sub(to.max(from));
-        format!("{indent}{}{}", "#".repeat(if solid + open == 0 { 1 } else { solid }), "-".repeat(open))
+        let full = if self.hatched { "/" } else { "#" };
+        format!("{indent}{}{}", full.repeat(if solid + open == 0 { 1 } else { solid }), "-".repeat(open))
     }
 }
 
@@ -243,13 +246,14 @@ mod tests {
 
     #[test]
     fn bars_show_the_values() {
-        let drawn = |from, to, most| Bar { from, to, most }.drawn(10);
+        let drawn = |from, to, most| Bar { from, to, most, hatched: false }.drawn(10);
         assert_eq!(drawn(0.0, 0.5, 0.5), "#####");
         assert_eq!(drawn(0.2, 0.4, 0.6), "  ##--");
         assert_eq!(drawn(0.5, 0.51, 0.51), "     .");
         assert_eq!(drawn(1.0, 1.0 + 1e-3, 0.0), "");
         assert_eq!(drawn(0.6, 0.4, 0.4), "    <<");
         assert_eq!(drawn(0.3, 0.3, 0.3), "");
+        assert_eq!(Bar { hatched: true, ..Bar::new(0.2, 0.4) }.drawn(10), "  //");
         assert_eq!(drawn(f64::NAN, f64::INFINITY, 0.0), "##########");
     }
 }

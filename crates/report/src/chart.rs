@@ -11,3 +11,4 @@ pub(crate) mod axis;
 pub(crate) mod canvas;
 pub(crate) mod picture;
 pub(crate) mod strip;
+pub(crate) mod whole;

@@ -11,6 +11,7 @@ use hairpin_record::head::Head;
 use crate::cell::Cell;
 use crate::chart::axis::Axis;
 use crate::chart::picture::Picture;
+use crate::chart::whole::Segment;
 use crate::options::Options;
 use crate::style::Tone;
 
@@ -36,6 +37,8 @@ pub(crate) enum Block {
     List(List),
     /// A plot; terminals only, since the tables have its figures.
     Chart(Picture),
+    /// A whole of several pieces in one line, as wide as the page.
+    Whole(Vec<Segment>),
     /// Blocks that not every view shows.
     Part(Shown, Vec<Block>),
     /// A command that the reader can run again.
@@ -348,6 +351,10 @@ impl Doc {
 
     pub(crate) fn chart(&mut self, picture: Picture) {
         self.blocks.push(Block::Chart(picture));
+    }
+
+    pub(crate) fn whole(&mut self, pieces: Vec<Segment>) {
+        self.blocks.push(Block::Whole(pieces));
     }
 
     /// Adds blocks that only some views show.

@@ -12,4 +12,4 @@ mod words;
 
 pub use plot::Chart;
 pub(crate) use report::dot;
-pub use svg::report_svg;
+pub use svg::{budget_svg, report_svg};

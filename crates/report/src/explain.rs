@@ -17,6 +17,7 @@ mod waterfall;
 use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::run::Quantiles;
 
+use crate::budget;
 use crate::cell::Cell;
 use crate::columns::RTT;
 use crate::doc::{Data, Doc, List, Show, Shown};
@@ -26,6 +27,8 @@ use crate::link::between;
 use crate::notes::{beside_floor, ended, merged, not_granted, warned};
 use crate::options::Options;
 use crate::style::Tone;
+use crate::view::Beside;
+use crate::view::breakdowns::breakdown;
 
 pub(crate) use answer::{SLOW, waits};
 pub(crate) use conclusion::{lost, typical};
@@ -55,19 +58,27 @@ impl Show for Explain {
             }
             losses(&mut doc, result);
             answer::show(&mut doc, result, &self.place);
-            doc.part(Shown::Screen, answer::screen(result));
+            // Only a link that was declared stands beside the path; a report draws the bar without one too.
+            let beside = result.floor.as_ref().map(|_| breakdown(self, result, name(result).base, &Beside::default()));
+            doc.part(Shown::Screen, answer::screen(result, beside.as_ref()));
             let mut detail = Doc::default();
             detail.gap();
             head(&mut detail, result);
             detail.gap();
+            if let Some(beside) = &beside {
+                detail.text(&beside.wire_said);
+                detail.gap();
+                detail.table(budget::table(beside));
+                detail.gap();
+            }
             waterfall::show(&mut detail, result);
             conclusion::show(&mut detail, result, &self.place.hosts);
             causes::show(&mut detail, result);
             doc.part(Shown::Full, detail);
             timeline::show(&mut doc, result, options.detail);
         }
-        let [errors, floor, lists @ ..] = lists(self);
-        doc.lists([errors, floor]);
+        let [errors, lists @ ..] = lists(self);
+        doc.list(errors);
         let mut detail = Doc::default();
         detail.lists(lists);
         doc.part(Shown::Full, detail);
@@ -218,7 +229,7 @@ fn share_of(part: u64, whole: u64) -> Option<String> {
     })
 }
 
-/// The lists below all paths; no screen leaves out the first two, which are errors and the floor that was asked for.
+/// The lists below all paths; no screen leaves out the first, which are errors.
 fn lists(record: &Explain) -> [List; 4] {
     let names: Vec<Name> = record.results.iter().map(name).collect();
     let results: Vec<&Explained> = record.results.iter().collect();

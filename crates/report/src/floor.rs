@@ -69,7 +69,7 @@ fn waterfall(floor: &Floor) -> Table {
     let total = floor.total_high_ns.0.max(1) as f64;
     let bar = |begins: Span, ends: Span| {
         let at = |time: Picos| time.0.max(0) as f64 / total;
-        Cell::Bar(Bar { from: at(begins.low_ns), to: at(ends.low_ns), most: at(ends.high_ns) })
+        Cell::Bar(Bar { from: at(begins.low_ns), to: at(ends.low_ns), most: at(ends.high_ns), hatched: false })
     };
     let mut begins = Span::point(Picos::ZERO);
     let row = |stage: &Stage| {

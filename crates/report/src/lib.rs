@@ -18,6 +18,7 @@ mod any;
 mod attached;
 mod bounce;
 mod brief;
+mod budget;
 mod cell;
 mod chart;
 mod check;
@@ -64,7 +65,7 @@ pub mod watch;
 
 pub use bounce::{bounce_heading, bounce_line};
 pub use doc::{Doc, Show};
-pub use drawn::{Chart, report_svg};
+pub use drawn::{Chart, budget_svg, report_svg};
 pub use explain::explain_perfetto;
 pub use floor::floor_pingpong;
 pub use html::html;

@@ -1,7 +1,8 @@
 //! A document as GitHub-flavoured Markdown, with the unit in every heading; width and colour do not apply.
 
+use crate::chart::whole;
 use crate::doc::{Block, Doc, List, Place, Shown, Table, Text};
-use crate::prose::clean;
+use crate::prose::{WIDTH, clean};
 use crate::style::Tone;
 
 /// The document for issues, pull requests and pages.
@@ -24,6 +25,7 @@ fn written(blocks: &[Block], before: &mut Option<bool>, text: &mut String) {
             Block::Text(text) => (vec![paragraph(text)], !text.lead.is_empty() && text.tone == Tone::Plain),
             Block::Table(all) => (table(all), false),
             Block::List(items) => (list(items), false),
+            Block::Whole(pieces) => (verbatim("", &[whole::line(pieces, WIDTH)]), false),
             Block::Verbatim(lines) => (verbatim("", lines), false),
         };
         // Items of one list are not separated by a blank line.

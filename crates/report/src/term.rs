@@ -1,5 +1,6 @@
 //! A document for a terminal: aligned tables, wrapped prose, optional colour.
 
+use crate::chart::whole;
 use crate::command;
 use crate::doc::{Block, Doc, List, Shown, Text};
 use crate::grid::{self, Lines};
@@ -37,6 +38,7 @@ fn lines(block: &Block, options: &Options) -> Vec<String> {
             plain.iter().flat_map(|line| fold(line, options.columns())).map(|line| line.trim_end().to_owned()).collect()
         }
         Block::Chart(picture) => picture.lines(options.columns(), options.colour),
+        Block::Whole(pieces) => vec![whole::line(pieces, options.columns())],
         Block::Part(shown, part) if shown.on_terminal(options.brief) => {
             part.iter().flat_map(|block| lines(block, options)).collect()
         }

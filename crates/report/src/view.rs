@@ -9,7 +9,7 @@
 //! Times are nanoseconds. A value that a record does not hold is `null` or an empty list, never zero. Every text may come from
 //! another host: it is printable (see [`prose::clean`](crate::prose::clean)), but not escaped for any format.
 
-mod breakdowns;
+pub(crate) mod breakdowns;
 mod checks;
 mod comparisons;
 mod curves;
@@ -27,9 +27,11 @@ use serde::Serialize;
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::core_states::CoreStates;
+use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::head::TOOL;
 use hairpin_record::run::{Origin, Run};
 
+pub use hairpin_record::design::{CableType, Design, DesignCable, DesignPart};
 pub use hairpin_record::published::Published;
 
 use crate::notes::hosts;
@@ -43,9 +45,19 @@ pub struct Input {
     pub record: AnyRecord,
 }
 
-/// The view of these records, in their order. `made` is the creation time, RFC 3339 in UTC; `published` figures can be shown
-/// beside the measured ones.
-pub fn view(given: &[Input], made: &str, published: Vec<Published>) -> View {
+/// Figures that no record holds, to show beside the measured ones.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Published round trips.
+    pub published: Vec<Published>,
+    /// Types of cable to choose from.
+    pub cables: Vec<CableType>,
+    /// The NIC designs to choose from for an explained path.
+    pub designs: Option<fn(&Explain, &Explained) -> Vec<Design>>,
+}
+
+/// The view of these records, in their order. `made` is the creation time, RFC 3339 in UTC.
+pub fn view(given: &[Input], made: &str, beside: Beside) -> View {
     let labels = Labels::of(given);
     let states = core_states(given);
     let rows = rows::rows(given, &labels, &states);
@@ -57,14 +69,15 @@ pub fn view(given: &[Input], made: &str, published: Vec<Published>) -> View {
         records: given.iter().enumerate().map(|(at, given)| records::record(at + 1, given)).collect(),
         curves: curves::curves(given, &rows),
         rows,
-        breakdowns: breakdowns::breakdowns(given),
+        breakdowns: breakdowns::breakdowns(given, &beside),
         comparisons: comparisons::comparisons(given),
         loads: loads::loads(given),
         frames: frames::frames(given),
         checks: checks::checks(given),
         facts,
         hosts,
-        published,
+        cables: beside.cables,
+        published: beside.published,
     }
 }
 
@@ -110,6 +123,8 @@ pub struct View {
     pub facts: Vec<Fact>,
     /// The hosts of [`Fact::values`], in the same order: `client of 1`, `server of 1` …
     pub hosts: Vec<String>,
+    /// Types of cable that a reader can choose for a [`Breakdown::designs`].
+    pub cables: Vec<CableType>,
     /// Published figures to show beside the measured ones.
     pub published: Vec<Published>,
 }
@@ -301,15 +316,37 @@ pub struct Breakdown {
     pub slow_ns: f64,
     /// In the order of a round trip; `observer` and `residual` last.
     pub stages: Vec<StageRow>,
+    /// Where a NIC and a cable stand in this round trip.
+    pub wire: Wire,
+    /// The same in a sentence.
+    pub wire_said: String,
+    /// True if the first of `designs` is the one that was declared for the measurement.
+    pub declared: bool,
+    /// NIC designs whose floor can be drawn beside or within this round trip.
+    pub designs: Vec<Design>,
     /// Causes of slow transactions, the largest total time first.
     pub causes: Vec<Cause>,
     pub warnings: Vec<Warning>,
+}
+
+/// Where a NIC and a cable stand in a measured round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wire {
+    /// Nowhere, since both sides are on one host: their floor stands beside the measured time.
+    Beside,
+    /// In the time outside of both hosts, as its floor.
+    Outside,
+    /// In the time of the ring: the device with these latencies is emulated.
+    Ring,
 }
 
 /// A part of a round trip.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageRow {
     pub name: String,
+    /// The kind of work, in a word: `waking`, `kernel`, `calls`, `program`, `waiting`, `pieces`, `ring`, `outside`, `hooks`, `no stage`.
+    pub part: String,
     /// `client`, `server`, or empty.
     pub side: String,
     /// `request`, `reply`, or empty.

@@ -5,8 +5,8 @@
 
 mod views;
 
-use hairpin_report::view::{Curve, View};
-use hairpin_report::{Chart, Options, report_svg};
+use hairpin_report::view::{Curve, View, Wire};
+use hairpin_report::{Chart, Options, budget_svg, report_svg};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -38,7 +38,10 @@ fn term(view: &View, columns: usize) -> String {
 
 /// Asserts that the document is XML with every text intact, and that it runs and loads nothing.
 fn svg(view: &View, chart: Chart) -> String {
-    let text = report_svg(view, chart);
+    sound(report_svg(view, chart))
+}
+
+fn sound(text: String) -> String {
     let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     for node in document.descendants().filter(roxmltree::Node::is_element) {
         let known = ["svg", "title", "desc", "style", "rect", "g", "polyline", "polygon", "path", "text"];
@@ -104,6 +107,61 @@ fn svg_of_percentiles() {
     assert_eq!(lines_with(&picture, "line"), 12);
     assert!(texts(&picture, "text").iter().any(|text| text == "8 more rows are left out."));
     assert_snapshot!(picture);
+}
+
+#[test]
+fn svg_of_a_budget() {
+    let picture = sound(budget_svg(&views::everything()));
+    let told = texts(&picture, "desc").concat();
+    assert!(told.contains("pcie write 0.968 us (published)"), "{told}");
+    assert!(
+        told.contains("4.899 us, no NIC and no cable in it. Theirs, derived: 3.978 us (niq")
+            && told.contains("The sum, derived: 8.877 us."),
+        "{told}"
+    );
+    assert_snapshot!(picture);
+    let view = View::default();
+    assert!(texts(&sound(budget_svg(&view)), "text").iter().any(|text| text == "Nothing to draw: no path was explained."));
+    sound(budget_svg(&views::hostile()));
+}
+
+/// Names of the budget's rows with their figures and classes, as Markdown has them.
+fn budget(view: &View) -> Vec<[String; 3]> {
+    let text = markdown(view);
+    let table = text.split("| part |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    table.lines().skip(2).map(cells).map(|cells| [2, 3, 4].map(|at| cells[at].clone())).collect()
+}
+
+#[test]
+fn a_floor_within_a_measured_time_is_not_added_to_it() {
+    let mut view = views::everything();
+    let breakdown = &mut view.breakdowns[0];
+    let [first, ..] = &mut breakdown.stages[..] else { panic!("stages") };
+    (first.name, first.part, first.typical_ns) = ("outside".into(), "outside".into(), 9_000.0);
+    breakdown.wire = Wire::Outside;
+    breakdown.typical_ns = breakdown.stages.iter().map(|stage| stage.typical_ns).sum();
+    let row = |name: &str, figure: &str, class: &str| [name, figure, class].map(str::to_owned);
+    let rows = budget(&view);
+    assert!(rows.contains(&row("rest, less the floor", "5.022", "derived")), "{rows:?}");
+    assert_eq!(rows.last(), Some(&row("", "13.28", "measured")), "no sum of measured and derived");
+    assert!(markdown(&view).contains("Of 9.000 us outside of both hosts, 3.978 us (niq"));
+    // A floor above what was measured there is told, and not drawn.
+    view.breakdowns[0].stages[0].typical_ns = 3_000.0;
+    assert!(budget(&view).iter().all(|[_, _, class]| class == "measured"));
+    assert!(markdown(&view).contains("this link is not the declared one"));
+    // Nothing measured could hold it.
+    view.breakdowns[0].stages[0].part = "kernel".into();
+    assert!(budget(&view).iter().all(|[_, _, class]| class == "measured"));
+}
+
+#[test]
+fn a_floor_beside_a_measured_time_makes_a_derived_sum() {
+    let rows = budget(&views::everything());
+    let row = |name: &str, figure: &str, class: &str| [name, figure, class].map(str::to_owned);
+    assert!(rows.contains(&row("cable", "0.030", "published")), "{rows:?}");
+    assert!(rows.contains(&row("driver", "0.373", "measured")), "both ways together: {rows:?}");
+    assert_eq!(rows[rows.len() - 2..], [row("", "4.899", "measured"), row("", "8.877", "derived")]);
 }
 
 #[test]
@@ -237,5 +295,6 @@ proptest! {
         markdown(&view);
         svg(&view, Chart::Sizes);
         svg(&view, Chart::Percentiles);
+        sound(budget_svg(&view));
     }
 }

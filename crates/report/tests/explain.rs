@@ -199,6 +199,16 @@ fn spinning_datagrams_beside_their_floor() {
 }
 
 #[test]
+fn the_bar_of_a_declared_link_is_on_the_first_screen() {
+    let mut block = explained("udp/udp", BLOCK, 20_000);
+    block.floor = Some(Box::new(waterfall::floor(find("niq").unwrap(), None, &Link::default()).unwrap()));
+    let text = first_screen(&record(vec![block]));
+    assert!(text.contains("3.978 us (niq, 10Gbit/s, a frame of") && text.contains("57.95 us"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with('|') && line.ends_with("//|")), "{text}");
+    assert_snapshot!(text);
+}
+
+#[test]
 fn too_few_to_tell_the_slow_ones() {
     let text = first_screen(&record(vec![explained("udp:spin/udp:spin", SPIN, 900)]));
     assert!(text.contains("too few") && !text.contains("grew"), "{text}");

@@ -13,7 +13,7 @@ use hairpin_record::histogram::Times;
 use hairpin_record::run::{Block, Origin, Point, Quantiles, Row, Run};
 use hairpin_record::warning::Note;
 use hairpin_report::html;
-use hairpin_report::view::{Input, View, view};
+use hairpin_report::view::{Beside, Input, View, Wire, view};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -38,7 +38,7 @@ fn of_runs(runs: Vec<Run>) -> View {
 }
 
 fn made(given: &[Input]) -> View {
-    view(given, MADE, Vec::new())
+    view(given, MADE, Beside::default())
 }
 
 fn example() -> Run {
@@ -357,6 +357,26 @@ fn stages_add_up_with_observer_and_residual_last() {
 }
 
 #[test]
+fn a_wire_is_in_a_measured_time_only_where_there_is_one() {
+    let wire = |kind: &str, peer: Option<&str>, origin: Origin| {
+        let mut given = given(&kept("explain-all-hooks.json"));
+        let AnyRecord::Explain(record) = &mut given[0].record else { panic!("an explain record") };
+        (record.place.link.kind, record.place.link.peer) = (kind.into(), peer.map(str::to_owned));
+        record.results[0].origin = origin;
+        let breakdown = made(&given).breakdowns.swap_remove(0);
+        assert!(!breakdown.declared && breakdown.designs.is_empty());
+        let known = ["waking", "kernel", "calls", "program", "hooks", "no stage"];
+        breakdown.stages.iter().for_each(|stage| assert!(known.contains(&stage.part.as_str()), "{stage:?}"));
+        breakdown.wire
+    };
+    assert_eq!(wire("veth", None, Origin::Measured), Wire::Beside);
+    assert_eq!(wire("loopback", Some("::1"), Origin::Measured), Wire::Beside);
+    assert_eq!(wire("echo", Some("127.0.0.1:7"), Origin::Measured), Wire::Beside);
+    assert_eq!(wire("host", Some("192.0.2.1"), Origin::Measured), Wire::Outside);
+    assert_eq!(wire("veth", None, Origin::Emulated), Wire::Ring);
+}
+
+#[test]
 fn comparisons_have_their_verdict_and_every_ratio() {
     let view = made(&[compare_record()]);
     let found = &view.comparisons[0];
@@ -404,7 +424,7 @@ fn summary_of_nothing() {
 
 #[test]
 fn published_rows_keep_their_source() {
-    let view = view(&[], MADE, references());
+    let view = view(&[], MADE, Beside { published: references(), ..Beside::default() });
     assert!(
         view.published.iter().all(|published| published.derived && !published.source.is_empty() && !published.what.is_empty())
     );
@@ -586,7 +606,7 @@ fn every_kind() -> Vec<Input> {
 #[test]
 fn every_kind_of_record_is_shown() {
     let given = every_kind();
-    let all = view(&given, "2026-11-22T12:00:00Z", Vec::new());
+    let all = view(&given, "2026-11-22T12:00:00Z", Beside::default());
     assert_eq!((all.records.len(), all.rows.len(), all.breakdowns.len()), (12, 1, 1));
     assert_eq!((all.loads.len(), all.loads[0].rates.len()), (1, 1));
     let frames: Vec<_> = all.frames.iter().map(|frames| frames.direction.as_str()).collect();
@@ -601,7 +621,9 @@ fn every_kind_of_record_is_shown() {
 
 #[test]
 fn each_kind_alone_leads_with_its_result() {
-    let leads: Vec<String> =
-        every_kind().chunks(1).map(|given| format!("{}: {}", given[0].name, view(given, "now", Vec::new()).summary[0])).collect();
+    let leads: Vec<String> = every_kind()
+        .chunks(1)
+        .map(|given| format!("{}: {}", given[0].name, view(given, "now", Beside::default()).summary[0]))
+        .collect();
     assert_snapshot!(leads.join("\n"));
 }

@@ -7,13 +7,18 @@
 //!   job: path, payload ─┘
 //! ```
 
+use std::net::IpAddr;
+
+use hairpin_model::cable;
 use hairpin_model::design::Transfer;
-use hairpin_model::nic::Nic;
+use hairpin_model::nic::{Nic, built_in};
 use hairpin_model::pcie::Pcie;
 use hairpin_model::waterfall::{Link, Size, floor, round_trip};
 use hairpin_plan::job::{Emulated, FrameTimes, Job};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::SideSpec;
+use hairpin_record::design::Design;
+use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::floor::{Counts, Floor, Part};
 use hairpin_record::run::{HostFacts, Row};
 use hairpin_record::warning::Warning;
@@ -130,6 +135,34 @@ pub fn beside(row: &mut Row, declared: Option<&Declared>, job: &Job, known: Know
     }
 }
 
+/// Every design of the program at the frames of an explained path: at the rate that was declared for it, else at the design's
+/// published one, else at 10G; over 3 m of twinax. A design that cannot carry the frames is left out.
+pub fn designs(record: &Explain, result: &Explained) -> Vec<Design> {
+    let payload = |bytes: u64| u32::try_from(bytes).ok();
+    let (Ok(spec), Some(request), Some(reply)) =
+        (result.path.parse(), payload(result.request_bytes), payload(result.reply_bytes))
+    else {
+        return Vec::new();
+    };
+    let job = Job { request, reply, ..Job::new(spec) };
+    let peer = record.place.link.peer.as_deref().and_then(|peer| peer.parse().ok());
+    let ipv6 =
+        matches!(peer, Some(IpAddr::V6(_))) || record.head.command.iter().any(|word| ["-6", "--ipv6"].contains(&word.as_str()));
+    // The host is not asked: a design is compared with others over one link.
+    let known = Known { client: &record.place.hosts.client, mtu: None, one_host: true, ipv6 };
+    let cables = cable::types();
+    let of = |name: &str| {
+        let floor = |rate: Option<BitRate>| {
+            let link = Link { rate, cable: "twinax:3m".parse().ok(), ..Link::default() };
+            Declared { nic: name.parse().ok()?, link }.of(&job, known).ok()
+        };
+        let declared = result.floor.as_ref().map(|floor| BitRate(floor.rate_bit_per_s));
+        let found = declared.and_then(|rate| floor(Some(rate))).or_else(|| floor(None)).or_else(|| floor("10G".parse().ok()))?;
+        Some(Design::of(&found, &cables))
+    };
+    built_in().iter().filter_map(|nic| of(nic.name())).collect()
+}
+
 /// The stages of a floor in the form that the device takes.
 fn frame_times(floor: &Floor) -> Result<FrameTimes, String> {
     let total = floor.total_ns.ok_or_else(|| {
@@ -233,6 +266,58 @@ mod tests {
         assert_eq!(here.rate_bit_per_s, 10_000_000_000);
         // A design without DMA uses no PCIe link.
         assert!(declared("sniffer10g", Link::default()).of(&sized("udp", 64, 64), known(&client)).is_ok());
+    }
+
+    /// A round trip of `udp` over veth with nothing but its sizes.
+    fn explained(payload: u64) -> (Explain, Explained) {
+        let result = Explained { path: "udp/udp".into(), request_bytes: payload, reply_bytes: payload, ..Explained::default() };
+        let empty = json!({"schema": "hairpin.explain/1", "tool": "", "missing": [], "results": [],
+            "hosts": {"client": {"hostname": "a"}, "server": null},
+            "link": {"kind": "veth", "interface": null, "mtu": null, "peer": null},
+            "clock": {"source": "tsc", "cost_ns": 1.0, "step_ns": 1.0, "ticks_per_s": 1e9, "drift_ppb": null}});
+        (serde_json::from_value(empty).unwrap(), result)
+    }
+
+    #[test]
+    fn every_design_stands_beside_an_explained_path_and_takes_another_cable_as_the_model_does() {
+        let (record, result) = explained(18);
+        let all = designs(&record, &result);
+        let names: Vec<&str> = all.iter().map(|design| design.name.as_str()).collect();
+        assert_eq!(names, built_in().iter().map(|nic| nic.name()).collect::<Vec<_>>());
+        assert_eq!((all[0].ns(), all[0].over.as_str()), ([3978.0, 3978.0], "twinax:3m"), "1989 ns there and back");
+        let here = HostFacts::default();
+        for design in &all {
+            let Some(cable) = &design.cable else {
+                assert!(!["niq", "dma", "none"].contains(&design.name.as_str()), "{design:?}");
+                continue;
+            };
+            for kind in cable::types() {
+                let rate = (design.name == "none").then_some("10G").and_then(|rate| rate.parse().ok());
+                let link = Link { rate, cable: format!("{}:250m", kind.name).parse().ok(), ..Link::default() };
+                let floor =
+                    declared(&design.name, link).of(&sized("udp", 18, 18), Known { one_host: true, ..known(&here) }).unwrap();
+                let own = design.parts[cable.part].ns[0];
+                let chosen = design.ns()[0] - own + cable.fixed_ns + 2.0 * 250.0 * kind.ns_per_m;
+                assert!(
+                    (chosen - floor.rtt.ns.unwrap().as_ns_f64()).abs() < 0.01,
+                    "{} over {}: {chosen}",
+                    design.name,
+                    kind.name
+                );
+            }
+        }
+        // What a design cannot carry, and a path that never leaves the host.
+        assert!(designs(&record, &explained(60_000).1).is_empty());
+        assert!(designs(&record, &Explained { path: "pipe/pipe".into(), ..explained(18).1 }).is_empty());
+    }
+
+    #[test]
+    fn a_reply_of_another_size_is_a_part_of_its_own() {
+        let floor =
+            declared("niq", Link::default()).of(&sized("udp", 18, 22), Known { one_host: true, ..known(&facts(&[])) }).unwrap();
+        let design = Design::of(&floor, &cable::types());
+        assert_eq!(design.ns(), [1989.0 + 3059.0; 2]);
+        assert_eq!(design.parts.last().map(|part| (part.name.as_str(), part.ns[0])), Some(("reply, difference", 1070.0)));
     }
 
     #[test]

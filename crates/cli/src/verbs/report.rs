@@ -8,9 +8,11 @@ use std::time::SystemTime;
 use clap::{Args, ValueEnum};
 use hairpin_lab::records;
 use hairpin_lab::whole_file::{self, WriteError};
+use hairpin_model::cable;
 use hairpin_model::reference::references;
-use hairpin_report::view::{Input, View, view};
+use hairpin_report::view::{Beside, Input, View, view};
 use hairpin_report::{Chart, Options};
+use hairpin_session::floor;
 use hairpin_session::time::rfc3339;
 
 use crate::exit::{Failure, say};
@@ -56,6 +58,8 @@ enum Picture {
     Sizes,
     /// RTT at each percentile
     Percentiles,
+    /// The stages of each explained path as one bar, with the floor of a NIC and a cable
+    Budget,
 }
 
 impl Report {
@@ -79,7 +83,11 @@ impl Report {
         let text = match format {
             Format::Html => hairpin_report::html(&view),
             Format::Md => hairpin_report::markdown(&view, &Options::default()),
-            Format::Svg => hairpin_report::report_svg(&view, self.chart.into()),
+            Format::Svg => match self.chart {
+                Picture::Sizes => hairpin_report::report_svg(&view, Chart::Sizes),
+                Picture::Percentiles => hairpin_report::report_svg(&view, Chart::Percentiles),
+                Picture::Budget => hairpin_report::budget_svg(&view),
+            },
             // Colours are for a reader at the terminal.
             Format::Term => {
                 let shown = self.output.is_none();
@@ -99,18 +107,10 @@ impl Report {
     }
 }
 
-impl From<Picture> for Chart {
-    fn from(picture: Picture) -> Chart {
-        match picture {
-            Picture::Sizes => Chart::Sizes,
-            Picture::Percentiles => Chart::Percentiles,
-        }
-    }
-}
-
-/// The view of these records, with the current time and every published table.
+/// The view of these records, with the current time, every published table, and the model's designs and cables.
 pub fn of(given: &[Input]) -> View {
-    view(given, &rfc3339(SystemTime::now()), references())
+    let beside = Beside { published: references(), cables: cable::types(), designs: Some(floor::designs) };
+    view(given, &rfc3339(SystemTime::now()), beside)
 }
 
 /// Writes a report completely or not at all, and prints its path.

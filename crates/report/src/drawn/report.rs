@@ -4,6 +4,7 @@ use hairpin_record::run::Origin;
 
 use super::plot::{Chart, Line, Plot};
 use super::words;
+use crate::budget;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::axis::Axis;
 use crate::chart::picture::{Curve, Picture, ROWS};
@@ -42,7 +43,10 @@ impl Show for View {
             plot(&mut doc, self, chart);
         }
         self.comparisons.iter().for_each(|found| comparison(&mut doc, found));
-        self.breakdowns.iter().for_each(|found| breakdown(&mut doc, found));
+        for found in &self.breakdowns {
+            budgeted(&mut doc, found);
+            breakdown(&mut doc, found);
+        }
         if let Some((differ, said)) = words::hosts(self) {
             let mut items: Vec<String> = differ.into_iter().map(|(fact, values)| format!("{fact}: {values}")).collect();
             items.push(said);
@@ -305,6 +309,16 @@ fn ratios(ratios: &[Ratio]) -> Vec<Strip> {
         strip
     };
     ratios.iter().map(strip).collect()
+}
+
+/// One bar of all parts, and each with its class and source.
+fn budgeted(doc: &mut Doc, found: &Breakdown) {
+    doc.gap();
+    doc.heading(format!("Latency budget: {}", words::breakdown(found)));
+    budget::bar(doc, found);
+    doc.text(&found.wire_said);
+    doc.gap();
+    doc.table(budget::table(found));
 }
 
 /// A bar for each stage, in the order of a round trip.

@@ -11,10 +11,12 @@
 //!   rows left out, the tool
 //! ```
 
+mod budget;
 mod page;
 
 use hairpin_record::run::Origin;
 
+pub use self::budget::budget_svg;
 use self::page::{Label, Page, Shape, Sign, place};
 use super::plot::{Chart, Line, Plot, title};
 use super::words;

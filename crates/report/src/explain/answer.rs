@@ -6,17 +6,21 @@ use hairpin_record::head::Place;
 use super::brief::{self, Cause};
 use super::name;
 use super::parts::{self, Part};
+use crate::budget;
 use crate::cell::{Bar, Cell};
 use crate::doc::{Column, Doc, Row, Table};
 use crate::figure::{percent_short, us_short};
 use crate::label::{Name, short};
 use crate::prose::{WIDTH, clean, width};
 use crate::style::Tone;
+use crate::view::Breakdown;
 
 /// A smaller part of the RTT or of its growth has no row of its own.
 const ROW: f64 = 0.01;
 /// The begin of the line on slow ones, which is to fit a line with its causes.
 pub(crate) const SLOW: &str = "  slow ones: ";
+/// Lines of the bar with a blank one before it.
+const BAR: usize = 6;
 /// A finding that the answer itself tells.
 const DEEP_IDLE: &str = "deep-idle-wake-up";
 
@@ -99,14 +103,19 @@ fn causes(result: &Explained) -> Vec<Cause> {
     result.causes.iter().map(of).collect()
 }
 
-/// Stages, causes and warnings as far as they fit on a terminal of 24 lines.
-pub(super) fn screen(result: &Explained) -> Doc {
+/// The bar of all parts, if a link was declared, then stages, causes and warnings as far as they fit on a terminal of 24 lines.
+pub(super) fn screen(result: &Explained, beside: Option<&Breakdown>) -> Doc {
     let causes = brief::causes(&brief::large(causes(result)));
     let notices = brief::notices(&notices(result));
     let heading = usize::from(!causes.is_empty());
     let mut doc = Doc::default();
-    // The answer, a blank line, two of headings, the row of all others, the sum, the hint at the end.
-    let rows = brief::room(4 + 1 + 2 + 1 + 1 + 1 + heading + causes.len() + notices.len());
+    if let Some(beside) = beside {
+        doc.gap();
+        budget::bar(&mut doc, beside);
+    }
+    let bar = if beside.is_some() { BAR } else { 0 };
+    // The answer, the bar, a blank line, two of headings, the row of all others, the sum, the hint at the end.
+    let rows = brief::room(4 + bar + 1 + 2 + 1 + 1 + 1 + heading + causes.len() + notices.len());
     if result.typical.count > 0 {
         doc.gap();
         doc.table(table(result, rows));

@@ -2,22 +2,24 @@
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::explain::{self, Explain, Explained};
-use hairpin_record::run::Quantiles;
+use hairpin_record::run::{Link, Origin, Quantiles};
 use hairpin_units::Quantile;
 
 use super::records::{told, warning};
-use super::{Breakdown, Cause, Input, StageRow, Warning};
+use super::{Beside, Breakdown, Cause, Design, Input, StageRow, Warning, Wire};
+use crate::explain::parts::Part;
 use crate::explain::{matched, name, not_adding_up};
 use crate::label::Name;
 use crate::notes::refused;
 use crate::prose::clean;
 
 /// All breakdowns, in the order of the records.
-pub(super) fn breakdowns(given: &[Input]) -> Vec<Breakdown> {
+pub(super) fn breakdowns(given: &[Input], beside: &Beside) -> Vec<Breakdown> {
     let of = |(at, given): (usize, &Input)| match &given.record {
         AnyRecord::Explain(record) => {
             let labels = labels(record);
-            record.results.iter().zip(labels).map(|(result, label)| breakdown(at + 1, result, label)).collect()
+            let of = |(result, label)| Breakdown { record: at + 1, ..breakdown(record, result, label, beside) };
+            record.results.iter().zip(labels).map(of).collect()
         }
         _ => Vec::new(),
     };
@@ -34,15 +36,18 @@ pub(super) fn labels(record: &Explain) -> Vec<String> {
     names.iter().map(called).collect()
 }
 
-fn breakdown(record: usize, result: &Explained, label: String) -> Breakdown {
+/// One path, with the designs that stand beside it.
+pub(crate) fn breakdown(record: &Explain, result: &Explained, label: String, beside: &Beside) -> Breakdown {
     let (typical, slow) = (&result.typical, &result.slow);
     let mut stages: Vec<StageRow> = result.stages.iter().map(stage).collect();
     let around = [
         ("observer", &result.observer_ns, typical.observer_ns, slow.observer_ns),
         ("residual", &result.residual_ns, typical.residual_ns, slow.residual_ns),
     ];
-    stages.extend(around.map(|(name, times, typical_ns, slow_ns)| StageRow {
+    let parts = [Part::Hooks, Part::Unnamed];
+    stages.extend(around.into_iter().zip(parts).map(|((name, times, typical_ns, slow_ns), part)| StageRow {
         name: name.into(),
+        part: part.word().into(),
         side: String::new(),
         direction: String::new(),
         typical_ns,
@@ -58,8 +63,11 @@ fn breakdown(record: usize, result: &Explained, label: String) -> Breakdown {
         advice: clean(&cause.advice),
     };
     let untraced = &result.untraced_rtt_ns;
+    let wire = wire(result, &record.place.link);
+    let mut designs: Vec<Design> = result.floor.iter().map(|floor| Design::of(floor, &beside.cables)).collect();
+    designs.extend(beside.designs.map(|of| of(record, result)).unwrap_or_default());
     Breakdown {
-        record,
+        record: 1,
         label,
         origin: result.origin,
         request_bytes: result.request_bytes,
@@ -71,8 +79,37 @@ fn breakdown(record: usize, result: &Explained, label: String) -> Breakdown {
         slow_count: slow.count,
         slow_ns: slow.rtt_ns,
         stages,
+        wire,
+        wire_said: said(wire, &record.place.link),
+        declared: result.floor.is_some(),
+        designs,
         causes: result.causes.iter().map(cause).collect(),
         warnings: warnings(result),
+    }
+}
+
+/// Where a NIC and a cable stand in this path's round trip.
+fn wire(result: &Explained, link: &Link) -> Wire {
+    let on_this_host =
+        link.peer.as_deref().is_some_and(|peer| ["127.", "::1", "[::1]", "localhost"].iter().any(|own| peer.starts_with(own)));
+    match link.kind.as_str() {
+        _ if result.origin == Origin::Emulated => Wire::Ring,
+        "loopback" | "veth" => Wire::Beside,
+        _ if on_this_host => Wire::Beside,
+        _ => Wire::Outside,
+    }
+}
+
+fn said(wire: Wire, link: &Link) -> String {
+    match wire {
+        Wire::Beside => format!(
+            "Both sides are on this host, over {}: no NIC and no cable is in the measured time. Theirs stands beside it, and a sum of the two is derived, not measured.",
+            clean(&link.kind)
+        ),
+        Wire::Outside => "NIC and cable are in the measured time, outside of both hosts: their floor is drawn as a part of that, not added to it.".into(),
+        Wire::Ring => {
+            "The device is emulated, with the declared latencies: they are in the measured time of the ring, not added to it.".into()
+        }
     }
 }
 
@@ -83,6 +120,7 @@ fn stage(stage: &explain::Stage) -> StageRow {
     };
     StageRow {
         name: clean(&stage.name),
+        part: Part::of(&stage.name).word().into(),
         side: stage.side.to_string(),
         direction: direction.into(),
         typical_ns: stage.typical_ns,

@@ -1,5 +1,7 @@
 //! Views made from formulas, so that a golden depends on nothing else.
 
+use hairpin_model::nic::find;
+use hairpin_model::waterfall::{self, Link};
 use hairpin_record::fit::fit;
 use hairpin_record::run::Origin;
 use hairpin_report::view::*;
@@ -182,9 +184,21 @@ pub fn everything() -> View {
     view
 }
 
+/// The kind of a stage's work.
+fn part(stage: &str) -> &'static str {
+    match stage {
+        "send call" | "receive" => "calls",
+        "turn-around" => "program",
+        "observer" => "hooks",
+        "residual" => "no stage",
+        _ => "kernel",
+    }
+}
+
 fn breakdown() -> Breakdown {
     let stage = |name: &str, direction: &str, side: &str, typical_ns: f64, slow_ns: f64| StageRow {
         name: name.into(),
+        part: part(name).into(),
         side: side.into(),
         direction: direction.into(),
         typical_ns,
@@ -208,6 +222,7 @@ fn breakdown() -> Breakdown {
         stage("residual", "", "", 140.0, 140.0),
     ];
     let sum = |of: fn(&StageRow) -> f64| stages.iter().map(of).sum();
+    let floor = waterfall::floor(find("niq").unwrap(), None, &Link::default()).unwrap();
     Breakdown {
         record: 2,
         label: "udp:spin".into(),
@@ -221,6 +236,10 @@ fn breakdown() -> Breakdown {
         slow_count: 500,
         slow_ns: sum(|stage| stage.slow_ns),
         stages,
+        wire: Wire::Beside,
+        wire_said: "Both sides are on this host, over veth: no NIC and no cable is in the measured time.".into(),
+        declared: true,
+        designs: vec![Design::of(&floor, &[])],
         causes: vec![
             Cause {
                 cause: "interrupt".into(),
@@ -288,6 +307,10 @@ pub fn hostile() -> View {
     view.breakdowns[0].label = evil.into();
     view.breakdowns[0].stages[0].name = evil.into();
     view.breakdowns[0].causes[0].who = evil.into();
+    view.breakdowns[0].wire_said = evil.into();
+    let design = &mut view.breakdowns[0].designs[0];
+    (design.name, design.link, design.over) = (evil.into(), evil.into(), evil.into());
+    (design.parts[0].name, design.parts[0].source) = (evil.into(), evil.into());
     view.comparisons[0].arm = evil.into();
     view.comparisons[0].against = long;
     view.comparisons[0].sentence = evil.into();

@@ -36,6 +36,8 @@ export interface Figure {
   draw(): void;
   /** Draws again: other colours, another width. */
   redraw(): void;
+  /** Says the table again: the reader chose something within the chart. */
+  retell(): void;
 }
 
 const waiting = new Map<Element, () => void>();
@@ -130,6 +132,10 @@ export function figure(spec: Spec): Figure {
       if (element.dataset.drawn !== "true") return;
       pending = true;
       draw();
+    },
+    retell: () => {
+      table.changed();
+      table.show();
     },
   };
 }

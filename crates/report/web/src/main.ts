@@ -3,6 +3,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 
+import { budget } from "./charts/budget.ts";
 import { check } from "./charts/check.ts";
 import { comparison } from "./charts/comparison.ts";
 import { distribution } from "./charts/distribution.ts";
@@ -33,7 +34,7 @@ function build(view: View, root: HTMLElement): void {
   const all = choices(view);
   let selection: Selection = parse(location.hash, all).selection;
   const show = shower(view);
-  const figures: Figure[] = [rttByPath, sizes, percentiles, distribution, overTime, heatMap, load, stages, comparison, frames, check]
+  const figures: Figure[] = [rttByPath, sizes, percentiles, distribution, overTime, heatMap, load, budget, stages, comparison, frames, check]
     .map((make) => make(view))
     .filter((made) => made !== null);
 

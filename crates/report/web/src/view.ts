@@ -15,6 +15,7 @@ export interface View {
   checks: Checked[];
   facts: Fact[];
   hosts: string[];
+  cables: CableType[];
   published: Published[];
 }
 
@@ -144,12 +145,43 @@ export interface Breakdown {
   slow_count: number;
   slow_ns: number;
   stages: Stage[];
+  /** Where NIC and cable stand: beside the measured time, or within a part of it. */
+  wire: "beside" | "outside" | "ring";
+  wire_said: string;
+  /** The first of `designs` is the one that was declared. */
+  declared: boolean;
+  designs: Design[];
   causes: Cause[];
   warnings: Warning[];
 }
 
+/** The floor of a round trip, both ways together. */
+export interface Design {
+  name: string;
+  about: string;
+  link: string;
+  over: string;
+  parts: DesignPart[];
+  /** The part that a cable's type and length change. */
+  cable: { part: number; kind: string; metres: number; fixed_ns: number } | null;
+}
+
+export interface DesignPart {
+  name: string;
+  ns: [number, number];
+  class: string;
+  source: string;
+}
+
+export interface CableType {
+  name: string;
+  ns_per_m: number;
+  source: string;
+}
+
 export interface Stage {
   name: string;
+  part: string;
   side: string;
   direction: string;
   typical_ns: number;

@@ -1,7 +1,7 @@
 // Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
 // nothing about any host.
 
-/** @import { Breakdown, Bucket, Checked, Comparison, Curve, Frames, LoadCurve, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
+/** @import { Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
 
 /** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
  * @param {number} seed */
@@ -288,6 +288,7 @@ export function full() {
       { name: "rx_usecs", values: [null, null], differs: false },
     ],
     hosts: ["client of 1", "server of 1"],
+    cables: cables(),
     published: published(),
   };
 }
@@ -319,6 +320,53 @@ export function published() {
   ];
 }
 
+/** @returns {CableType[]} */
+export function cables() {
+  return [
+    { name: "optical", ns_per_m: 5.05, source: "5.05 ns/m, a published table of cables" },
+    { name: "twinax", ns_per_m: 5.1, source: "5.10 ns/m, a published table of cables" },
+  ];
+}
+
+/** The published budget of a NIC with 3 m of twinax: 1989 ns one way. And one whose figures hold their own cable.
+ * @returns {Design[]} */
+export function designs() {
+  /** @type {[string, number][]} */
+  const parts = [
+    ["pcie write", 484],
+    ["nic logic tx", 150],
+    ["mac tx", 202],
+    ["phy tx", 135],
+    ["cable", 15],
+    ["phy rx", 135],
+    ["mac rx", 438],
+    ["nic logic rx", 150],
+    ["pcie reply", 280],
+  ];
+  const source = "a published budget";
+  /** @param {string} name @param {number} ns @returns {DesignPart} */
+  const part = (name, ns) => ({ name, ns: [2 * ns, 2 * ns], class: "published", source });
+  const common = { about: "made for a test", link: "10Gbit/s, a frame of 60 bytes" };
+  return [
+    {
+      ...common,
+      name: "niq",
+      over: "twinax:3m",
+      parts: parts.map(([name, ns]) => part(name, ns)),
+      cable: { part: 4, kind: "twinax", metres: 3, fixed_ns: -0.6 },
+    },
+    { ...common, name: "whole", over: "", parts: [{ ...part("half round trip", 5000), ns: [8000, 10_000] }], cable: null },
+  ];
+}
+
+/** The kind of a stage's work.
+ * @param {string} stage */
+function part(stage) {
+  if (stage.startsWith("wake-up") || stage === "run queue") return "waking";
+  if (["send call", "receive + return"].includes(stage)) return "calls";
+  return { "turn-around": "program", observer: "hooks", residual: "no stage", outside: "outside", ring: "ring" }[stage] ?? "kernel";
+}
+
 /** @param {Partial<Breakdown>} options @returns {Breakdown} */
 export function breakdown(options = {}) {
   /** @type {[string, string, string, number, number][]} */
@@ -340,7 +388,16 @@ export function breakdown(options = {}) {
   ];
   const stages = parts.map(
     ([name, side, direction, typical, slow]) =>
-      /** @type {Stage} */ ({ name, side, direction, typical_ns: typical, slow_ns: slow, p50_ns: typical < 0 ? null : typical, p99_ns: slow }),
+      /** @type {Stage} */ ({
+        name,
+        part: part(name),
+        side,
+        direction,
+        typical_ns: typical,
+        slow_ns: slow,
+        p50_ns: typical < 0 ? null : typical,
+        p99_ns: slow,
+      }),
   );
   return {
     record: 2,
@@ -355,6 +412,10 @@ export function breakdown(options = {}) {
     slow_count: 902,
     slow_ns: stages.reduce((sum, stage) => sum + stage.slow_ns, 0),
     stages,
+    wire: "beside",
+    wire_said: "Both sides are on this host, over veth: no NIC and no cable is in the measured time.",
+    declared: false,
+    designs: designs(),
     causes: [
       { cause: "deep idle", who: "cpu 1", count: 611, lost_ns: 91_000_000, advice: "hold /dev/cpu_dma_latency at 0, or spin" },
       { cause: "another task", who: "kworker/1:2", count: 140, lost_ns: 12_400_000, advice: "use a quiet core: --cpu" },
@@ -446,6 +507,7 @@ export function bare(options = {}) {
     checks: [],
     facts: [],
     hosts: [],
+    cables: [],
     published: [],
     ...options,
   };
@@ -542,12 +604,18 @@ export function hostile() {
   view.breakdowns.forEach((each) => {
     each.label = at(0);
     each.stages.forEach((stage, index) => Object.assign(stage, { name: at(index), side: at(index + 1), direction: at(index + 2) }));
+    each.wire_said = at(1);
+    each.designs.forEach((design, index) => {
+      Object.assign(design, { name: at(index), about: at(index), link: at(index + 1), over: at(index + 2) });
+      for (const part of design.parts) Object.assign(part, { name: at(index), class: at(index + 1), source: at(index + 2) });
+    });
     each.causes.forEach((cause, index) => Object.assign(cause, { cause: at(index), who: at(index + 1), advice: at(index + 2) }));
   });
   view.comparisons.forEach((each, index) =>
     Object.assign(each, { arm: at(index), against: at(index + 1), sentence: at(index + 2), verdict: at(index + 8), figure: at(index) }),
   );
   view.facts.forEach((fact, index) => Object.assign(fact, { name: at(index), values: [at(index + 1), at(index + 2)] }));
+  view.cables.forEach((each, index) => Object.assign(each, { name: at(index), source: at(index + 1) }));
   view.published.forEach((each, index) => Object.assign(each, { name: at(index), what: at(index + 1), source: at(index + 2) }));
   return view;
 }

@@ -79,6 +79,7 @@ browser("a full report: all sections in their order, nothing fetched, nothing co
     "time",
     "heat",
     "load",
+    "budget",
     "stages",
     "comparison",
     "frames",
@@ -156,6 +157,71 @@ browser("figures in the tables are those of the JSON", async () => {
     ratios.rows.map((cells) => figure(cells[7])),
     view.comparisons.flatMap((each) => each.ratios.map((of) => (of.ratio === null ? null : Number(of.ratio.toFixed(4))))),
   );
+  await close();
+});
+
+browser("a latency budget: the reader chooses NIC and cable, and the sum is that of the parts", async () => {
+  const { page, complaints, close } = await open(fixtures.bare({ cables: fixtures.cables(), breakdowns: [fixtures.breakdown()] }));
+  const [measured] = [fixtures.breakdown().typical_ns];
+  const floor = async () => {
+    const { rows } = await tableOf(page, "budget");
+    return rows.filter((cells) => cells[1] === "floor").reduce((sum, cells) => sum + (figure(cells[3]) ?? NaN), 0);
+  };
+  const words = async () => (await page.locator("#budget .arithmetic").textContent()) ?? "";
+  // The published one way is 1989 ns; there and back it is twice that.
+  assert.equal(await floor(), 3978);
+  assert.match(
+    await words(),
+    /^Measured on this host, .* 51\.9 us, no NIC and no cable in it\. Theirs, derived: 3\.98 us \(niq, 10Gbit\/s, a frame of 60 bytes, twinax:3m, there and back\)\. The sum, derived: 55\.9 us\.$/,
+  );
+  assert.equal((await tableOf(page, "budget")).rows.filter((cells) => cells[4] === "measured").length, 10);
+  // 100 m of optical fibre: 2 × 100 × 5.05 ns, less what the source rounded.
+  await page.getByLabel("cable length in metres").fill("100");
+  await page.locator("#budget .choice").getByLabel("cable", { exact: true }).selectOption("optical");
+  assert.ok(Math.abs((await floor()) - (3978 - 30 - 0.6 + 2 * 100 * 5.05)) < 0.01, `${await floor()}`);
+  assert.match(await words(), /optical:100m/);
+  // A drawn piece is as long as its share of the whole.
+  const share = await page.locator("#budget .budget-bar").evaluate((bar) => {
+    const width = (/** @type {Element} */ element) => element.getBoundingClientRect().width;
+    return [...bar.querySelectorAll(".hatched")].reduce((sum, piece) => sum + width(piece), 0) / width(bar);
+  });
+  assert.ok(Math.abs(share - 4957.4 / (4957.4 + measured)) < 0.02, `${share}`);
+  await page.getByLabel("cable length, to 100 metres").fill("3");
+  assert.equal(await page.getByLabel("cable length in metres").inputValue(), "3");
+  await page.getByLabel("cable length in metres").fill("-5");
+  assert.match(await words(), /optical:3m/, "no cable is of that length");
+  // Figures that hold their own cable take no other.
+  await page.locator("#budget .choice").getByLabel("NIC").selectOption("whole");
+  assert.match(await words(), /8\.00 us to 10\.0 us \(whole, .*The sum, derived: 59\.9 us to 61\.9 us/);
+  assert.ok(await page.getByLabel("cable length in metres").isDisabled());
+  await page.locator("#budget .choice").getByLabel("NIC").selectOption("not drawn");
+  assert.equal(await floor(), 0);
+  assert.equal(await page.locator("#budget .budget-bar .hatched").count(), 0);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("a latency budget over a real link: the floor is a part of what was measured outside of both hosts", async () => {
+  const { stages } = fixtures.breakdown();
+  const outside = { ...stages[0], name: "outside", part: "outside", side: "", direction: "", typical_ns: 9000 };
+  const real = fixtures.breakdown({ wire: "outside", declared: true, stages: /** @type {typeof stages} */ ([...stages, outside]) });
+  real.designs = [.../** @type {typeof real.designs} */ (real.designs.slice(0, 1)), ...real.designs];
+  const { page, complaints, close } = await open(fixtures.bare({ cables: fixtures.cables(), breakdowns: [real] }));
+  const { rows } = await tableOf(page, "budget");
+  const rest = rows.find((cells) => cells[2] === "rest, less the floor");
+  assert.equal(figure(rest?.[3]), 9000 - 3978);
+  assert.equal(rest?.[4], "derived");
+  const sum = rows.reduce((all, cells) => all + (figure(cells[3]) ?? NaN), 0);
+  assert.equal(
+    sum,
+    [...stages, outside].reduce((all, stage) => all + (stage.typical_ns ?? NaN), 0),
+    "nothing is added to the measured time",
+  );
+  assert.match((await page.locator("#budget .arithmetic").textContent()) ?? "", /Of 9\.00 us outside of both hosts, 3\.98 us .* are the floor, derived/);
+  await page.getByLabel("cable length in metres").fill("5000");
+  assert.match((await page.locator("#budget .arithmetic").textContent()) ?? "", /is above the 9\.00 us .*not the chosen one/);
+  assert.equal(await page.locator("#budget .budget-bar .hatched").count(), 0);
+  assert.deepEqual(complaints, []);
   await close();
 });
 
@@ -329,7 +395,7 @@ browser("sections without data are left out", async () => {
   };
   assert.deepEqual(await ids(fixtures.bare()), ["summary", "reproduce", "method"]);
   assert.deepEqual(await ids(fixtures.bare({ records: [] })), ["summary", "method"]);
-  assert.deepEqual(await ids(fixtures.bare({ breakdowns: [fixtures.breakdown()] })), ["summary", "stages", "reproduce", "method"]);
+  assert.deepEqual(await ids(fixtures.bare({ breakdowns: [fixtures.breakdown()] })), ["summary", "budget", "stages", "reproduce", "method"]);
   assert.deepEqual(await ids(fixtures.bare({ comparisons: fixtures.full().comparisons })), ["summary", "comparison", "reproduce", "method"]);
   const plain = fixtures.row(1, "udp", { buckets: [], percentiles: [], intervals: 0, rtt: fixtures.summary([], 0) });
   assert.deepEqual(await ids(fixtures.bare({ rows: [plain] })), ["summary", "rtt", "reproduce", "method"]);
@@ -460,7 +526,7 @@ browser("paper: light, all charts, no filters", async () => {
   assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(11).fill("true"),
+    new Array(12).fill("true"),
   );
   await page.emulateMedia({ media: "print" });
   assert.ok(await page.locator("aside").isHidden());
@@ -473,7 +539,7 @@ browser("a picture of the whole page has every chart, though nobody scrolls", as
   const { page, close } = await open(fixtures.full(), { drawn: false });
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(11).fill("true"),
+    new Array(12).fill("true"),
   );
   await close();
 });

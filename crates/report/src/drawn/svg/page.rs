@@ -24,6 +24,8 @@ const DARK: &str = "\
 text{fill:#e8e8e8}.paper{fill:#14171c}.small,.tick{fill:#a8adb5}.grid{stroke:#2b3038}.axis{stroke:#8b919b}.leader{stroke:#6d737d}\
 .mark{stroke:#14171c}.published,.floor{stroke:#a8adb5}path.published{fill:#14171c}.floor-area{fill:#a8adb5}\
 polyline.c6,path.interval.c6,path.apart.c6{stroke:#e8e8e8}path.mark.c6{fill:#e8e8e8}polyline.c0,path.interval.c0,path.apart.c0{stroke:#2f8fd0}path.mark.c0{fill:#2f8fd0}path.mark.apart{fill:#14171c}";
+/// From one oblique line to the next.
+const HATCH: f64 = 5.0;
 /// Half the size of a mark.
 const HALF: f64 = 5.0;
 /// Line spacing within a label, and the gap between two labels.
@@ -205,6 +207,26 @@ impl Page {
         } else {
             self.put(format_args!("<path class=\"{class}\" d=\"{path}\"><title>{}</title></path>", escape(tooltip)));
         }
+    }
+
+    /// A filled rectangle.
+    pub(super) fn rectangle(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str) {
+        self.put(format_args!("<path class=\"{class}\" d=\"M{x:.1} {y:.1}h{width:.2}v{height:.1}h-{width:.2}Z\"/>"));
+    }
+
+    /// The outline of a rectangle, with oblique lines in it.
+    pub(super) fn hatched(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str) {
+        let mut path = format!("M{x:.1} {y:.1}h{width:.2}v{height:.1}h-{width:.2}Z");
+        let steps = ((width + height) / HATCH).ceil() as usize;
+        for step in 1..steps {
+            // The line from the lower edge to the upper one, cut off at the sides.
+            let begins = step as f64 * HATCH - height;
+            let (from, to) = ((-begins).max(0.0), (width - begins).min(height));
+            if to > from {
+                path += &format!("M{:.1} {:.1}l{:.1} -{:.1}", x + begins + from, y + height - from, to - from, to - from);
+            }
+        }
+        self.put(format_args!("<path class=\"{class}\" d=\"{path}\"/>"));
     }
 
     /// The text of a placed label, its sign, and a leader from the end of its line.

@@ -47,7 +47,8 @@ function bar(axis: Scale, grid: number[], [start, end]: [number, number], stage:
   );
 }
 
-function axisLine(axis: Scale, grid: number[]): SVGElement {
+/** The ticks of a bar. */
+export function axisLine(axis: Scale, grid: number[]): SVGElement {
   return s(
     "svg",
     { class: "lane-drawing", width: "100%", height: 18, "aria-hidden": "true" },

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Records the demonstrations: of every docs/demos/NAME.txt a NAME.cast and a NAME.svg beside it.
+#
+#     scripts/demos.sh              all of them
+#     scripts/demos.sh NAME...      only these
+#
+# It takes root (the hooks of explain), tmux, python3, redis-server and redis-benchmark. What it starts it ends, by process id.
+cd "$(dirname "$0")/.." || exit 1
+. ./scripts/setup.sh
+
+say() { printf '%s\n' "$*" >&2; }
+
+for tool in tmux python3 redis-server redis-benchmark; do
+    command -v "$tool" >/dev/null 2>&1 || { say "no $tool here: install the packages tmux, python3 and redis-server"; exit 1; }
+done
+cargo build $setup_quiet --workspace --bin hairpin || exit 1
+PATH="$PWD/${CARGO_TARGET_DIR:-target}/debug:$PATH"
+# The runs of a demonstration are no runs of whoever records it.
+HAIRPIN_RUNS=$(mktemp -d) || exit 1
+trap 'rm -rf "$HAIRPIN_RUNS"' EXIT
+
+# A Redis of one's own may serve at the usual port.
+REDIS_PORT=6379
+while redis-cli -p "$REDIS_PORT" ping >/dev/null 2>&1; do REDIS_PORT=$((REDIS_PORT + 1)); done
+export PATH HAIRPIN_RUNS REDIS_PORT
+
+[ $# -gt 0 ] || set -- $(cd docs/demos && ls ./*.txt)
+for name in "$@"; do
+    name=$(basename "$name" .txt)
+    python3 scripts/record.py "docs/demos/$name.txt" || exit 1
+    size=$(wc -c <"docs/demos/$name.svg")
+    [ "$size" -le 60000 ] || say "docs/demos/$name.svg has $size bytes: shorten the demonstration, 60000 are enough"
+done
