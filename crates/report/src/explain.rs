@@ -23,6 +23,7 @@ use crate::doc::{Data, Doc, List, Show, Shown};
 use crate::figure::{payloads, percent, us, us_signed};
 use crate::label::{Name, labelled, short};
 use crate::link::between;
+use crate::next;
 use crate::notes::{beside_floor, ended, merged, not_granted, warned};
 use crate::options::Options;
 use crate::style::Tone;
@@ -72,7 +73,9 @@ impl Show for Explain {
         detail.lists(lists);
         doc.part(Shown::Full, detail);
         doc.list(ended(&self.head));
-        doc.part(Shown::Brief, hint(self.missing.len(), "every stage, all causes, what the hooks cost"));
+        let mut end = hint(self.missing.len(), "every stage, all causes, what the hooks cost");
+        next::show(&mut end, answer::next(self).as_slice(), options);
+        doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
     }

@@ -42,6 +42,7 @@ mod link;
 mod load;
 mod markdown;
 mod median;
+mod next;
 mod notes;
 mod options;
 mod paths;
