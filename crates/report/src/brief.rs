@@ -21,7 +21,7 @@ use crate::columns::{CpuOf, times, titles, turnaround};
 use crate::doc::{Column, Doc, Table};
 use crate::drawn::dot;
 use crate::figure::{payload, time, time_range};
-use crate::label::{self, short};
+use crate::label;
 use crate::link::link_words;
 use crate::median::{Median, median};
 use crate::next;
@@ -233,11 +233,5 @@ fn explain(run: &Run) -> Option<String> {
         name(client) == name(server) && words.contains(&name(client).as_str())
     };
     let row = run.results.iter().filter(known).max_by_key(|row| row.rtt_ns.p50)?;
-    let mut command = format!("hairpin explain {}", next::to(&run.place, &run.head)?);
-    // Without a path, both are explained.
-    let path = short(&row.path);
-    if !["tcp:block", "udp:block", "tcp", "udp"].contains(&path.as_str()) {
-        command += &format!(" -p {path}");
-    }
-    next::plain(command)
+    next::plain(format!("hairpin explain {} -p {}", next::to(&run.place, &run.head)?, next::path(&row.path)))
 }

@@ -3,6 +3,7 @@
 use hairpin_record::head::{Head, Place};
 
 use crate::doc::Doc;
+use crate::label::short;
 use crate::options::Options;
 use crate::prose::{clean, width};
 
@@ -44,6 +45,12 @@ pub(crate) fn to(place: &Place, head: &Head) -> Option<String> {
         words += &format!(" --key-file {file}");
     }
     Some(words)
+}
+
+/// A path as it is typed: without the policy that it has by itself.
+pub(crate) fn path(spec: &str) -> String {
+    let spec = short(spec);
+    spec.strip_suffix(":block").map_or(spec.clone(), str::to_owned)
 }
 
 /// The command, if a shell takes it as it stands: the record may come from elsewhere, and whoever reads this may paste it.

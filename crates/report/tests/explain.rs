@@ -168,7 +168,7 @@ fn fits(text: String) -> String {
 }
 
 fn screen(record: &Explain) -> String {
-    fits(term(record, &Options::default()))
+    fits(term(record, &Options { brief: true, ..Options::default() }))
 }
 
 /// With all that a first screen leaves out.

@@ -122,7 +122,7 @@ fn a_line_for_each_setting() {
         unread: BTreeMap::new(),
     };
     let text = term(&check, &Options::default());
-    assert!(text.lines().count() <= 16 && text.contains("and 2 more"), "{text}");
+    assert!(text.lines().count() <= 16 && text.contains("and 4 more"), "{text}");
     assert_snapshot!(fits(text));
 }
 

@@ -56,7 +56,7 @@ pub(super) fn next(record: &Explain) -> Option<String> {
     let sleeping = record.results.iter().filter(|result| is_waking(result));
     let result = sleeping.max_by(|a, b| a.typical.rtt_ns.total_cmp(&b.typical.rtt_ns))?;
     let to = next::to(&record.place, &record.head)?;
-    next::plain(format!("sudo hairpin tune try {to} -p {} --knob cpu_dma_latency_us=0", short(&result.path)))
+    next::plain(format!("sudo hairpin tune try {to} -p {} --knob cpu_dma_latency_us=0", next::path(&result.path)))
 }
 
 /// How much longer slow ones take, and what for.
