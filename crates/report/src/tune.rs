@@ -169,9 +169,10 @@ impl Show for TuneCheck {
             self.unread.iter().for_each(|(name, why)| rest.lead(format!("  {name}: "), why));
         }
         doc.text("Orders of magnitude from the references; nothing was measured.");
-        let in_full = self.findings.first().map(|first| format!("hairpin tune list {}", first.name));
-        let to_measure = "sudo hairpin tune try loopback --all-safe".to_owned();
-        next::show(&mut doc, &std::iter::once(to_measure).chain(in_full).collect::<Vec<_>>(), options);
+        if let Some(first) = self.findings.first() {
+            let in_full = format!("hairpin tune list {}", first.name);
+            next::show(&mut doc, &["sudo hairpin tune try loopback --all-safe".into(), in_full], options);
+        }
         doc.part(Shown::Full, rest);
         let names = "setting stake_ns now better effect cost at_boot fix";
         let line = |found: &Finding| {

@@ -551,9 +551,9 @@ fn check_of_known_latencies() {
 
 #[test]
 fn check_of_a_sound_instrument() {
-    assert_snapshot!(hairpin_report::term(&checked([0.6, -1.25, 12.0]), &Options::default()));
+    assert_snapshot!(hairpin_report::term(&checked([0.6, -1.25, 12.0]), &Options { brief: true, ..Options::default() }));
     // Beyond its bound, but with a right clock: noise, and the size of it.
-    let noisy = hairpin_report::term(&checked([0.6, -1.25, 31.2]), &Options::default());
+    let noisy = hairpin_report::term(&checked([0.6, -1.25, 31.2]), &Options { brief: true, ..Options::default() });
     assert!(noisy.replace('\n', " ").contains("below 32 ns"), "{noisy}");
     assert!(noisy.lines().count() <= 14 && noisy.contains("injected ns"), "{noisy}");
 }
@@ -562,7 +562,7 @@ fn check_of_a_sound_instrument() {
 fn check_of_a_clock_that_runs_wrong() {
     let mut check = checked([-5.1, -200.0, -1_000.5]);
     (check.elapsed, check.delay_tries) = (Some(elapsed(-9_987.0)), 3);
-    assert_snapshot!(hairpin_report::term(&check, &Options::default()));
+    assert_snapshot!(hairpin_report::term(&check, &Options { brief: true, ..Options::default() }));
     let read: Check = serde_json::from_str(&hairpin_report::json(&check)).unwrap();
     assert_eq!(read, check);
 }

@@ -121,7 +121,7 @@ fn a_line_for_each_setting() {
         fine: vec!["rx_usecs".into()],
         unread: BTreeMap::new(),
     };
-    let text = term(&check, &Options::default());
+    let text = term(&check, &Options { brief: true, ..Options::default() });
     assert!(text.lines().count() <= 16 && text.contains("and 4 more"), "{text}");
     assert_snapshot!(fits(text));
 }
