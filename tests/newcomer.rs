@@ -11,17 +11,17 @@ pub const PART: Part =
 /// As many commands lead to it.
 const COMMANDS: usize = 5;
 /// Hosts have moods.
-const TRIES: usize = 3;
+const TRIES: u32 = 3;
 
 /// A command as it is printed, without sudo, and with what makes it short and answers its question.
-fn run(home: &Home, command: &str) -> Done {
+fn run(home: &Home, command: &str, tries: u32) -> Done {
     let words =
         command.trim_start_matches("sudo ").strip_prefix("hairpin").unwrap_or_else(|| panic!("no command: {command}")).trim();
     let more = match words.split(' ').next() {
-        Some("ping") => "--duration 300ms",
-        Some("explain") => "--duration 1s",
-        _ if words.starts_with("tune try") => "--duration 8s --yes",
-        _ => "",
+        Some("ping") => "--duration 300ms".to_owned(),
+        Some("explain") => "--duration 1s".to_owned(),
+        _ if words.starts_with("tune try") => format!("--duration {}s --yes", 8 << tries),
+        _ => String::new(),
     };
     let words = words.replace("COMMAND", "true").replace("tune apply", "tune apply --yes");
     let done = home.hairpin(&format!("{words} {more}"));
@@ -48,10 +48,10 @@ fn each_screen_names_the_next_command() -> Ended {
     let mut tries = 0;
     while typed.len() <= COMMANDS {
         let command = typed.last().expect("a command");
-        let screen = run(&home, command).out;
+        let screen = run(&home, command, tries).out;
         let next = named(&screen);
         // What a setting is worth can stay unclear where others work.
-        if command.contains("tune try") && !screen.contains("worth having: ") {
+        if command.contains("tune try") && !screen.starts_with("worth having: ") {
             tries += 1;
             if tries < TRIES {
                 continue;

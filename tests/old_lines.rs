@@ -2,7 +2,7 @@
 //! test's own.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::Value;
 
@@ -51,14 +51,16 @@ fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
     veth("eth1", "eth2");
     symlink(HAIRPIN, home.file("hairpin")).expect("a link");
     fs::write(home.file("hairpin.key"), "5".repeat(64)).expect("a key");
+    fs::set_permissions(home.file("hairpin.key"), fs::Permissions::from_mode(0o600)).expect("chmod");
     let (_serve, host) = home.serve("");
     let (_keyed, keyed) = home.serve("--key-file hairpin.key");
     let _asked = (Asked::start(7), Asked::start(6379));
     let mut bounce = home.start("bounce -i eth2");
     bounce.until("Ctrl-C");
-    home.hairpin("ping --link loopback --path udp --duration 200ms --warmup 0s -q").fails(0, &[]);
+    home.hairpin("ping --link loopback --path udp:spin --duration 500ms --warmup 0s -q").fails(0, &[]);
     let run = home.json("runs list")["runs"][0]["id"].as_str().expect("an id").to_owned();
     let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap_or_default());
+    let mut wrong: Vec<String> = Vec::new();
     for Line { codes, line, fields } in lines() {
         let mut script = line.clone();
         for (word, is) in
@@ -69,17 +71,17 @@ fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
         let mut command = home.command("bash");
         command.args(["-c", &script]).env("PATH", &path);
         let done = home.spawn(command).done();
-        assert!(done.code.is_some_and(|code| codes.contains(&code)), "{script}: {done:?}");
         // A rate that is the link's is taken so, and told once; nothing else is told of.
         let told = ["ping", "explain", "compare"].iter().any(|verb| line.contains(&format!("hairpin {verb} ")));
         let told = usize::from(told && line.contains("--rate 10G"));
-        assert_eq!(done.err.matches("is taken as --link-rate ").count(), told, "{script}: {}", done.err);
-        if !fields.is_empty() {
-            let record = done.json();
-            for field in fields {
-                assert!(at(&record, &field).is_some(), "{script}: no {field} in {record}");
-            }
+        let sound =
+            done.code.is_some_and(|code| codes.contains(&code)) && done.err.matches("is taken as --link-rate ").count() == told;
+        let record: Value = serde_json::from_str(&done.out).unwrap_or_default();
+        let lacking: Vec<&String> = fields.iter().filter(|field| at(&record, field).is_none()).collect();
+        if !sound || !lacking.is_empty() {
+            wrong.push(format!("{script}: {:?}, without {lacking:?}\n{}{}", done.code, done.out, done.err));
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     true
 }
