@@ -11,7 +11,10 @@ mod explain_detectors;
 mod howto;
 mod load;
 mod metrics;
+mod newcomer;
 mod niq;
+mod old_lines;
+mod shell;
 mod sun_fire;
 mod support;
 mod tune;
@@ -32,7 +35,10 @@ const PARTS: &[Part] = &[
     howto::PART,
     load::PART,
     metrics::PART,
+    newcomer::PART,
     niq::PART,
+    old_lines::PART,
+    shell::PART,
     sun_fire::PART,
     tune::PART,
     tune_try::PART,

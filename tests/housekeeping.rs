@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::support::Home;
+use crate::support::{Home, can};
 
 #[test]
 fn every_verb_has_its_page() {
@@ -176,25 +176,95 @@ fn every_verb_prints_every_format() {
 #[test]
 fn completions_are_made_for_each_shell() {
     let home = Home::new();
-    for (shell, part) in [("bash", "complete"), ("zsh", "#compdef hairpin"), ("fish", "complete -c hairpin")] {
+    for (shell, part) in
+        [("bash", "complete -o bashdefault -F _hairpin hairpin"), ("zsh", "#compdef hairpin"), ("fish", "--command hairpin")]
+    {
         let done = home.hairpin(&format!("completions {shell}"));
-        assert_eq!(done.code, Some(0), "{done:?}");
-        for part in [part, "outstanding", "percentiles", "data-ports"] {
-            assert!(done.out.contains(part), "{shell}: no {part}");
-        }
+        assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
+        assert!(done.out.contains(part) && done.out.contains("HAIRPIN_COMPLETE"), "{shell}: {done:?}");
     }
     home.hairpin("completions tcsh").fails(2, &["tcsh", "bash", "fish"]);
+}
+
+/// The words that bash's own function offers for the last one of a line, as bash calls it: it parts words at colons and equal signs.
+#[test]
+fn bash_is_told_of_what_there_is_now() {
+    let home = Home::new();
+    home.hairpin("ping loopback -p udp -c 20 --warmup 1ms -q").fails(0, &[]);
+    let id = home.json("runs list")["runs"][0]["id"].as_str().expect("an id").to_owned();
+    let lines: &[(&str, &[&str], &[&str])] = &[
+        ("hairpin ", &["ping", "tune", "sweep"], &["man", "--version", "help"]),
+        ("hairpin pi", &["ping"], &["explain"]),
+        ("hairpin ping ", &["loopback", "veth", "frames:lo"], &["--path"]),
+        ("hairpin ping --outs", &["--outstanding"], &[]),
+        ("hairpin ping loopback -p ", &["udp", "tcp-crr", "niq"], &["udp:spin"]),
+        ("hairpin ping loopback -p udp:sp", &["spin"], &["block"]),
+        ("hairpin ping loopback --path=tcp:spin,quick", &["spin,quickack=on"], &[]),
+        ("hairpin explain --link ve", &["veth"], &["loopback"]),
+        ("hairpin compare udp:spin tcp:bl", &["block"], &["spin"]),
+        ("hairpin tune try loopback --knob cpu_dma", &["cpu_dma_latency_us="], &["watchdog="]),
+        ("hairpin tune apply cpu_", &["cpu_dma_latency_us="], &["cpu_model="]),
+        ("hairpin tune list watch", &["watchdog"], &["watchdog="]),
+        ("hairpin runs show ", &["latest", &id], &["latest~1"]),
+        ("hairpin report la", &["latest"], &[]),
+        ("hairpin report kept", &["kept.json"], &[]),
+        ("hairpin bounce -i l", &["lo"], &[]),
+        ("hairpin bounce -i lo -p pack", &["packet:spin"], &[]),
+        ("hairpin sweep sun", &["sun-fire"], &[]),
+        ("hairpin ping loopback --format j", &["json", "json-stream"], &["csv"]),
+    ];
+    fs::write(home.file("kept.json"), "{}").expect("a file");
+    std::os::unix::fs::symlink(crate::support::HAIRPIN, home.file("hairpin")).expect("a link");
+    let script = r#"source <(hairpin completions bash)
+        compopt() { :; }
+        for line; do COMP_LINE=$line COMP_POINT=${#line}; _hairpin hairpin; printf '%s\n' "${COMPREPLY[@]}" --; done"#;
+    let mut command = home.command("bash");
+    command.args(["--norc", "-c", script, "bash"]).args(lines.iter().map(|(line, ..)| line));
+    command.env("PATH", format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap_or_default()));
+    let done = home.spawn(command).done();
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
+    let mut answers = done.out.split("--\n");
+    for (line, there, missing) in lines {
+        let words: Vec<&str> = answers.next().expect("an answer").lines().collect();
+        for word in *there {
+            assert!(words.contains(word), "no {word} behind \"{line}\": {words:?}");
+        }
+        for word in *missing {
+            assert!(!words.contains(word), "{word} behind \"{line}\": {words:?}");
+        }
+    }
 }
 
 #[test]
 fn man_pages_are_made_for_each_verb() {
     let home = Home::new();
-    home.hairpin("man .").fails(0, &[]);
-    for page in ["hairpin.1", "hairpin-ping.1", "hairpin-serve.1", "hairpin-runs.1"] {
-        let text = fs::read_to_string(home.file(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
-        assert!(text.contains(".TH"), "{page}");
+    fs::create_dir(home.file("man1")).expect("a folder");
+    home.hairpin("man man1").fails(0, &[]);
+    let pages: Vec<_> = fs::read_dir(home.file("man1")).expect("pages").map(|entry| entry.expect("a page").path()).collect();
+    for page in ["hairpin.1", "hairpin-ping.1", "hairpin-serve.1", "hairpin-runs-show.1", "hairpin-tune-try.1"] {
+        assert!(pages.contains(&home.file("man1").join(page)), "no {page}");
     }
-    assert!(fs::read_to_string(home.file("hairpin-ping.1")).unwrap().contains("outstanding"));
+    let man = can(
+        "man_pages_are_made_for_each_verb",
+        Command::new("man").arg("--version").output().is_ok(),
+        "no man here; pages are not rendered",
+    );
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a page");
+        assert!(text.contains(".TH") && text.contains(".SH EXAMPLES\n"), "{page:?}");
+        if man {
+            let mut command = home.command("man");
+            command.args(["--warnings", "-l"]).arg(&page).env("LC_ALL", "C.UTF-8").env("MANWIDTH", "80").env("MANPAGER", "cat");
+            let done = home.spawn(command).done();
+            assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{page:?}: {done:?}");
+            assert!(
+                done.out.contains("EXAMPLES") && done.out.lines().all(|line| line.chars().count() <= 80),
+                "{page:?}: {}",
+                done.out
+            );
+        }
+    }
+    assert!(fs::read_to_string(home.file("man1/hairpin-ping.1")).expect("a page").contains("outstanding"));
     home.hairpin("man nowhere").fails(1, &["cannot write man pages to nowhere"]);
 }
 

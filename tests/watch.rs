@@ -4,17 +4,14 @@
 //! HAIRPIN_MUST_RUN=1 that is a failure.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{sleep, spawn};
+use std::process::Command;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
-use crate::support::{HAIRPIN, Home, LIMIT, can, free_port, root, rows};
+use crate::support::asked::Asked;
+use crate::support::terminal::{Terminal, terminals};
+use crate::support::{HAIRPIN, Home, LIMIT, can, free_port, links, root, rows};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("watch", || alone::listed(TESTS));
@@ -24,114 +21,13 @@ const TESTS: &[Listed] = &[
     ("quitting_keeps_the_run_and_the_terminal", quitting_keeps_the_run_and_the_terminal),
     ("signals_end_it_like_quitting", signals_end_it_like_quitting),
     ("the_view_keeps_off_the_measured_cores", the_view_keeps_off_the_measured_cores),
-    ("a_small_terminal_is_told", a_small_terminal_is_told),
+    ("every_size_of_terminal_is_drawn", every_size_of_terminal_is_drawn),
+    ("a_pipe_sees_no_escape_codes", a_pipe_sees_no_escape_codes),
     ("a_stored_run_is_drawn", a_stored_run_is_drawn),
     ("a_stream_is_followed_in_a_file_and_in_a_pipe", a_stream_is_followed_in_a_file_and_in_a_pipe),
     ("a_running_server_is_drawn_stage_by_stage", a_running_server_is_drawn_stage_by_stage),
     ("without_a_terminal_there_is_no_view", without_a_terminal_there_is_no_view),
 ];
-
-/// True if there is a tmux.
-fn terminals(name: &str) -> bool {
-    let here = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
-    can(name, here, "no tmux here; install it to try the live view on a terminal")
-}
-
-/// A terminal of 100 by 30 in which a shell command runs; its server ends with this value.
-struct Terminal<'a> {
-    home: &'a Home,
-    socket: PathBuf,
-}
-
-impl<'a> Terminal<'a> {
-    /// `command` is of the shell, and its exit code is printed when it ends.
-    fn start(home: &'a Home, command: &str) -> Terminal<'a> {
-        // The server of the terminal before may still be about to end.
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let socket = home.file(&format!("tmux-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
-        let terminal = Terminal { home, socket };
-        let modes = r"stty -a | tr ' ' '\n' | grep -xE -- '-?(icanon|echo)' | tr '\n' ' '";
-        let command = format!("{command}; echo \"ended with $?\"; echo \"modes: $({modes})\"; exec cat");
-        terminal.tmux(&["new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", &command]);
-        terminal
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> String {
-        let mut command = self.home.command("tmux");
-        command.arg("-S").arg(&self.socket).args(["-f", "/dev/null", "-u"]).args(arguments);
-        command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("TMUX");
-        let output = command.output().expect("tmux");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// The text on the screen.
-    fn text(&self) -> String {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    /// The text with the lines that have scrolled away.
-    fn all(&self) -> String {
-        self.tmux(&["capture-pane", "-p", "-S", "-"])
-    }
-
-    fn press(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    /// Waits until `wanted` accepts the screen, and returns that.
-    #[track_caller]
-    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let begun = Instant::now();
-        loop {
-            let text = self.text();
-            if wanted(&text) {
-                return text;
-            }
-            assert!(begun.elapsed() < LIMIT, "no {what} on\n{text}");
-            sleep(Duration::from_millis(50));
-        }
-    }
-
-    #[track_caller]
-    fn shows(&self, part: &str) -> String {
-        self.until(part, |text| text.contains(part))
-    }
-
-    /// Waits for the first figures.
-    #[track_caller]
-    fn measured(&self) -> String {
-        let whole = |line: &str| line.starts_with("since start") && line.split_whitespace().count() > 8;
-        self.until("figures", |text| text.lines().any(whole))
-    }
-
-    /// Waits for the command's end: the exit code, with the terminal as it was before.
-    #[track_caller]
-    fn ended(&self) -> String {
-        let text = self.shows("modes: ");
-        assert!(text.contains("modes: icanon echo"), "{text}");
-        assert_eq!(self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]).trim(), "0 1", "{text}");
-        let all = self.all();
-        let code = all.lines().find_map(|line| line.strip_prefix("ended with ")).expect("an exit code");
-        assert_eq!(code.trim(), "0", "{all}");
-        all
-    }
-
-    /// The hairpin that runs in it: the child of its shell.
-    fn pid(&self) -> u32 {
-        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
-        let shell = shell.trim();
-        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).expect("children");
-        children.split_whitespace().next().and_then(|pid| pid.parse().ok()).expect("a child")
-    }
-}
-
-impl Drop for Terminal<'_> {
-    fn drop(&mut self) {
-        let mut command = self.home.command("tmux");
-        let _ = command.arg("-S").arg(&self.socket).arg("kill-server").stderr(Stdio::null()).status();
-    }
-}
 
 /// The figures of a line of the table: min p50 p90 p99 p99.9 max, trans/s, lost.
 #[track_caller]
@@ -277,19 +173,59 @@ fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
     true
 }
 
-fn a_small_terminal_is_told(name: &str) -> bool {
+fn every_size_of_terminal_is_drawn(name: &str) -> bool {
     if !terminals(name) {
         return false;
     }
     let home = Home::new();
-    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
-    terminal.measured();
-    terminal.tmux(&["resize-window", "-x", "60", "-y", "12"]);
-    terminal.shows("This view needs 80 columns and 24 lines; here are 60 and 12.");
-    terminal.tmux(&["resize-window", "-x", "160", "-y", "50"]);
-    terminal.shows("Distribution since");
-    terminal.press(&["q"]);
-    terminal.ended();
+    let port = free_port();
+    let asked = Asked::start(port);
+    let explain = root().then(|| (format!("explain --live :{port}"), "application"));
+    for (verb, part) in [(PING.to_owned(), "Distribution since")].into_iter().chain(explain) {
+        for key in ["q", "C-c"] {
+            let terminal = Terminal::start(&home, &format!("{HAIRPIN} {verb}"));
+            terminal.shows(part);
+            let sized = |columns: usize, lines: usize, wanted: &str| {
+                terminal.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
+                let text = terminal.shows(wanted);
+                let fits = text.lines().count() <= lines && text.lines().all(|line| line.chars().count() <= columns);
+                assert!(fits, "{verb} at {columns} x {lines}:\n{text}");
+            };
+            sized(80, 24, part);
+            sized(60, 20, "This view needs 80 columns and 24 lines; here are 60 and 20.");
+            sized(140, 40, part);
+            terminal.press(&[key]);
+            terminal.ended();
+        }
+    }
+    drop(asked);
+    true
+}
+
+/// Neither colours nor a bar, though TERM names a terminal that has both.
+fn a_pipe_sees_no_escape_codes(_name: &str) -> bool {
+    let home = Home::new();
+    let mut lines = vec![
+        "",
+        "ping -h",
+        "ping --help",
+        "ping loopback -p udp -p tcp -c 20 --warmup 1ms",
+        "runs",
+        "report latest --format term",
+        "tune check",
+        "compare udp udp:spin -t 300ms --no-store",
+        "ping loopback --watch",
+        "ping loopback --msg-size 1",
+    ];
+    lines.extend(root().then_some("explain loopback -p udp -t 300ms --no-store"));
+    lines.extend(links().then_some("ping veth -p udp -t 20ms --warmup 1ms --no-store -v"));
+    for line in lines {
+        let mut command = home.command("sh");
+        command.args(["-c", &format!("{HAIRPIN} {line} 2>&1 | cat")]);
+        command.env("TERM", "xterm-256color").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        let done = home.spawn(command).done();
+        assert!(!done.out.is_empty() && !done.out.contains('\u{1b}') && !done.out.contains('\r'), "{line}: {done:?}");
+    }
     true
 }
 
@@ -353,37 +289,6 @@ fn a_stream_is_followed_in_a_file_and_in_a_pipe(name: &str) -> bool {
     terminal.press(&["q"]);
     terminal.ended();
     true
-}
-
-/// A server and its client in this process, until the value is dropped.
-struct Asked(Arc<AtomicBool>);
-
-impl Asked {
-    fn start(port: u16) -> Asked {
-        let over = Arc::new(AtomicBool::new(false));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("its port");
-        let echo = move || {
-            let (mut stream, _) = listener.accept().expect("the client");
-            let mut bytes = [0; 64];
-            while stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).is_ok() {}
-        };
-        let until = Arc::clone(&over);
-        let ask = move || {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a connection");
-            let mut bytes = [0; 64];
-            while !until.load(Ordering::Relaxed) && stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).is_ok()
-            {
-            }
-        };
-        drop((spawn(echo), spawn(ask)));
-        Asked(over)
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn a_running_server_is_drawn_stage_by_stage(name: &str) -> bool {

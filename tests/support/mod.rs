@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod alone;
+pub mod asked;
 pub mod net;
+pub mod terminal;
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -25,15 +25,18 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("packets", "bounce"),
 ];
 
+/// First commands, each with what it is for.
+pub const FIRST: &[(&str, &str)] = &[
+    ("hairpin demo", "every path that this host can take, in 40 s"),
+    ("hairpin ping loopback", "this host with itself"),
+    ("hairpin serve", "on the other host; prints what to type here"),
+    ("hairpin explain :6379", "a server that already runs, unmodified"),
+];
+
 /// The page.
 pub fn page() -> String {
     let mut text = format!("hairpin {}   where a round trip's time goes, and how to get it back\n\n", env!("CARGO_PKG_VERSION"));
-    for (command, what) in [
-        ("hairpin demo", "every path that this host can take, in 40 s"),
-        ("hairpin ping loopback", "this host with itself"),
-        ("hairpin serve", "on the other host; prints what to type here"),
-        ("hairpin explain :6379", "a server that already runs, unmodified"),
-    ] {
+    for (command, what) in FIRST {
         text.push_str(&format!("  {command:24}{what}\n"));
     }
     text.push('\n');

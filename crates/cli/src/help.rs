@@ -321,6 +321,26 @@ mod tests {
         }
     }
 
+    /// The flags of version 0.1.0, verb by verb, which scripts have.
+    #[test]
+    fn every_flag_that_there_once_was_is_taken() {
+        let command = built();
+        for line in include_str!("../../../tests/old_flags.txt").lines() {
+            let (name, flags) = line.split_once(": ").unwrap();
+            let words: Vec<OsString> = format!("hairpin {name}").split(' ').map(OsString::from).collect();
+            let (verb, at) = verb(&command, &words);
+            assert_eq!(at, words.len(), "hairpin {name}");
+            for flag in flags.split(' ') {
+                let long = |arg: &Arg| {
+                    let mut names = arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default());
+                    names.any(|long| flag.strip_prefix("--") == Some(long))
+                };
+                let short = |arg: &Arg| arg.get_short().is_some_and(|letter| flag == format!("-{letter}"));
+                assert!(verb.get_arguments().any(|arg| long(arg) || short(arg)), "hairpin {name} has no {flag}");
+            }
+        }
+    }
+
     #[test]
     fn every_example_is_one_that_the_verb_takes() {
         for face in FACES {

@@ -106,6 +106,7 @@ pub fn rewritten(command: &Command, mut words: Vec<OsString>) -> Result<Vec<OsSt
 
 /// Where `--rate` is the speed of a link, as it once was, writes `--link-rate`.
 fn link_rate(words: &mut [OsString]) -> Result<(), Failure> {
+    let mut told = false;
     for at in 0..words.len() {
         let Some(word) = words[at].to_str() else { continue };
         let (value, joined) = match word.strip_prefix("--rate=") {
@@ -122,7 +123,9 @@ fn link_rate(words: &mut [OsString]) -> Result<(), Failure> {
                 )));
             }
             Means::Link => {
-                say(format_args!("hairpin: --rate {value} is taken as --link-rate {value}; --rate is requests per second"));
+                if !std::mem::replace(&mut told, true) {
+                    say(format_args!("hairpin: --rate {value} is taken as --link-rate {value}; --rate is requests per second"));
+                }
                 words[at] = if joined { format!("--link-rate={value}").into() } else { "--link-rate".into() };
             }
         }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod complete;
 mod exit;
 mod flags;
 mod follow;
@@ -21,6 +22,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // A worker must start before any thread exists.
     if let Some(code) = verbs::worker::run_if_asked() {
+        return code;
+    }
+    if let Some(code) = complete::answer() {
         return code;
     }
     let cli = match line::read() {

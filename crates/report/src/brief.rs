@@ -7,7 +7,7 @@
 //!   udp:block  78.9 us  86.1 us …
 //!
 //!   ! pushed off the core 398-502 times a row: in the tail        a line per kind of warning (kinds)
-//!   next  hairpin explain --link loopback …                       what can be done now
+//!   next  hairpin explain loopback …                              what can be done now
 //! ```
 
 use hairpin_record::core_states::CoreStates;
@@ -21,12 +21,12 @@ use crate::columns::{CpuOf, times, titles, turnaround};
 use crate::doc::{Column, Doc, Table};
 use crate::drawn::dot;
 use crate::figure::{payload, time, time_range};
-use crate::label::{self, short};
+use crate::label;
 use crate::link::link_words;
 use crate::median::{Median, median};
+use crate::next;
 use crate::notes::mark;
 use crate::options::Options;
-use crate::prose::{clean, width};
 use crate::style::Tone;
 
 /// From this width on, the range of each row is drawn beside its figures.
@@ -215,54 +215,23 @@ fn strip(row: &Row, axis: &Axis) -> Strip {
     Strip::spread(marks(row).map(at), at(row.rtt_ns.max.map(|ns| ns as f64)), None, dot(row.origin))
 }
 
-/// Commands to go on with, as many in a line as fit.
-pub(crate) fn next(run: &Run, options: &Options) -> Vec<String> {
+/// Commands to go on with.
+pub(crate) fn next(doc: &mut Doc, run: &Run, options: &Options) {
     let stored = if options.run.is_empty() { if options.latest { "latest" } else { "" } } else { &options.run };
     let report = (!stored.is_empty()).then(|| format!("hairpin report {stored}"));
-    let mut items: Vec<String> = explain(run).into_iter().chain(report).collect();
-    items.push("(-v: all)".into());
-    let mut lines: Vec<String> = Vec::new();
-    for item in items.into_iter().map(|item| clean(&item)) {
-        match lines.last_mut() {
-            Some(line) if width(line) + 4 + width(&item) <= options.columns() => line.extend(["    ", &item]),
-            Some(_) => lines.push(format!("      {item}")),
-            None => lines.push(format!("next  {item}")),
-        }
-    }
-    lines
+    let items: Vec<String> = explain(run).into_iter().chain(report).chain(["(-v: all)".to_owned()]).collect();
+    next::show(doc, &items, options);
 }
 
 /// The command that explains the slowest row; `None` where nothing can: no path of which stages are known, or no server.
 fn explain(run: &Run) -> Option<String> {
-    let Link { kind, options, peer, .. } = &run.place.link;
-    let remote = kind == "host";
-    let words: &[&str] = if remote { &["tcp", "udp"] } else { &["tcp", "udp", "packet", "xdp", "niq", "memory"] };
+    let words: &[&str] =
+        if run.place.link.kind == "host" { &["tcp", "udp"] } else { &["tcp", "udp", "packet", "xdp", "niq", "memory"] };
     let name = |side: &str| side.split(':').next().unwrap_or_default().to_owned();
     let known = |row: &&Row| {
         let (client, server) = row.path.split_once('/').unwrap_or((&row.path, &row.path));
         name(client) == name(server) && words.contains(&name(client).as_str())
     };
     let row = run.results.iter().filter(known).max_by_key(|row| row.rtt_ns.p50)?;
-    let keys: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mut command = match kind.as_str() {
-        "loopback" | "veth" if keys.is_empty() => format!("hairpin explain --link {kind}"),
-        "loopback" | "veth" => format!("hairpin explain --link {kind}:{}", keys.join(",")),
-        "host" => format!("hairpin explain {}", peer.as_ref()?),
-        _ => return None,
-    };
-    let asked = &run.head.command;
-    if asked.iter().any(|word| word == "-6" || word == "--ipv6") {
-        command += " -6";
-    }
-    if let Some(file) = asked.iter().position(|word| word == "--key-file").and_then(|at| asked.get(at + 1)) {
-        command += &format!(" --key-file {file}");
-    }
-    // Without --path, both are explained.
-    let path = short(&row.path);
-    if !["tcp:block", "udp:block", "tcp", "udp"].contains(&path.as_str()) {
-        command += &format!(" --path {path}");
-    }
-    // The record may come from elsewhere, and whoever reads this may paste it.
-    let plain = |c: char| c.is_ascii_alphanumeric() || " .:,/=%-_[]".contains(c);
-    command.chars().all(plain).then_some(command)
+    next::plain(format!("hairpin explain {} -p {}", next::to(&run.place, &run.head)?, next::path(&row.path)))
 }

@@ -11,8 +11,9 @@ mod causes;
 mod conclusion;
 pub(crate) mod parts;
 mod perfetto;
+pub(crate) mod row;
 mod timeline;
-mod waterfall;
+pub(crate) mod waterfall;
 
 use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::run::Quantiles;
@@ -21,9 +22,10 @@ use crate::budget;
 use crate::cell::Cell;
 use crate::columns::RTT;
 use crate::doc::{Data, Doc, List, Show, Shown};
-use crate::figure::{payloads, percent, us, us_signed};
-use crate::label::{Name, labelled, short};
+use crate::figure::{percent, us, us_signed};
+use crate::label::Name;
 use crate::link::between;
+use crate::next;
 use crate::notes::{beside_floor, ended, merged, not_granted, warned};
 use crate::options::Options;
 use crate::style::Tone;
@@ -33,7 +35,8 @@ use crate::view::breakdowns::breakdown;
 pub(crate) use answer::{SLOW, waits};
 pub(crate) use conclusion::{lost, typical};
 pub use perfetto::explain_perfetto;
-pub(crate) use waterfall::gap as not_adding_up;
+pub(crate) use row::name;
+use row::{matched, share_of};
 
 /// The heading of the missing hooks.
 pub(crate) const NOT_SEEN: &str = "Not to be seen on this host";
@@ -83,7 +86,9 @@ impl Show for Explain {
         detail.lists(lists);
         doc.part(Shown::Full, detail);
         doc.list(ended(&self.head));
-        doc.part(Shown::Brief, hint(self.missing.len(), "every stage, all causes, what the hooks cost"));
+        let mut end = hint(self.missing.len(), "every stage, all causes, what the hooks cost");
+        next::show(&mut end, answer::next(self).as_slice(), options);
+        doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
     }
@@ -122,11 +127,6 @@ fn data(record: &Explain) -> Data {
         stages.chain(rest).collect::<Vec<_>>()
     };
     Data::table(names, record.results.iter().flat_map(of))
-}
-
-pub(crate) fn name(result: &Explained) -> Name {
-    let base = labelled(short(&result.path), result.origin);
-    Name { base, size: format!("{} B", payloads(result.request_bytes, result.reply_bytes)) }
 }
 
 /// Hooks that this host does not offer.
@@ -197,36 +197,6 @@ fn agreement(result: &Explained) -> Option<String> {
     let than = if beyond < 0.0 { "shorter" } else { "longer" };
     // The ratio of two 64-bit times may have twenty digits.
     (beyond.abs() < 1e4).then(|| format!("{figures}, {} % {than} than without any hook (derived)", percent(beyond.abs())))
-}
-
-/// Unmatched round trips, lost events and rejected blocks.
-pub(crate) fn matched(result: &Explained) -> String {
-    let (count, lost) = (result.rtt_ns.count, result.lost_events);
-    let all = count.saturating_add(result.unmatched);
-    let mut parts = vec![match result.unmatched {
-        0 => "every round trip matched".into(),
-        some => format!("{some} round trips unmatched ({} %)", share_of(some, all).unwrap_or_default()),
-    }];
-    parts.push(match lost {
-        0 => "no event lost".into(),
-        some => format!("{some} events lost{}", share_of(some, count).map_or(String::new(), |share| format!(" ({share} %)"))),
-    });
-    parts.extend((result.blocks_rejected > 0).then(|| {
-        format!(
-            "{} of {} traced blocks rejected since clocks disagreed by more than 50 ns",
-            result.blocks_rejected,
-            result.blocks.saturating_add(result.blocks_rejected)
-        )
-    }));
-    parts.join(", ")
-}
-
-/// The percentage; `None` if the whole is 0.
-fn share_of(part: u64, whole: u64) -> Option<String> {
-    (whole > 0).then(|| match part as f64 / whole as f64 {
-        share if share < 1e4 => percent(share),
-        share => format!("{:.1e}", 100.0 * share),
-    })
 }
 
 /// The lists below all paths; no screen leaves out the first, which are errors.

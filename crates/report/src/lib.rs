@@ -44,6 +44,7 @@ pub mod live;
 mod load;
 mod markdown;
 mod median;
+mod next;
 mod notes;
 mod options;
 mod paths;

@@ -50,7 +50,7 @@ impl Show for Run {
         if !matches!(doc.blocks.last(), Some(Block::List(list)) if !list.short.is_empty()) {
             next.gap();
         }
-        next.verbatim(brief::next(self, options));
+        brief::next(&mut next, self, options);
         doc.part(Shown::Brief, next);
         doc.data = Some(Data::new(line(self, &Row::default(), options), self.results.iter().map(|row| line(self, row, options))));
         doc

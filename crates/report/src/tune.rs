@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::cell::Cell;
 use crate::doc::{Column, Data, Doc, Show, Shown, Table};
 use crate::figure::time;
+use crate::next;
 use crate::options::Options;
 use crate::prose::{clean, width};
 use crate::style::Tone;
@@ -140,7 +141,7 @@ fn cut(text: &str) -> String {
 
 /// The doctor's findings, the largest expected effect first: a line of each.
 impl Show for TuneCheck {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         let latency = self.profile == "latency";
         doc.text(found(self));
@@ -167,9 +168,10 @@ impl Show for TuneCheck {
             rest.toned("", "could not be read", Tone::Warning);
             self.unread.iter().for_each(|(name, why)| rest.lead(format!("  {name}: "), why));
         }
-        doc.text("Orders of magnitude from the references. To measure: sudo hairpin tune try");
+        doc.text("Orders of magnitude from the references; nothing was measured.");
         if let Some(first) = self.findings.first() {
-            doc.text(format!("In full: hairpin tune list {}. To set it: sudo hairpin tune apply", first.name));
+            let in_full = format!("hairpin tune list {}", first.name);
+            next::show(&mut doc, &["sudo hairpin tune try loopback --all-safe".into(), in_full], options);
         }
         doc.part(Shown::Full, rest);
         let names = "setting stake_ns now better effect cost at_boot fix";

@@ -11,13 +11,14 @@ use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
 use crate::figure::{fine_ratio as ratio, payloads, seconds, time, us};
 use crate::label::{Name, short};
 use crate::link::link_words;
+use crate::next;
 use crate::notes::{ended, warned};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
 
 impl Show for TuneTry {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         let (said, word, tone) = conclusion(self);
         doc.verdict("", said, word, tone);
@@ -60,6 +61,9 @@ impl Show for TuneTry {
         hinted(&mut doc, arms.flat_map(|arm| &arm.warnings));
         doc.part(Shown::Full, rest);
         doc.list(ended(&self.head));
+        let mut end = Doc::default();
+        next::show(&mut end, next(self).as_slice(), options);
+        doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
     }
@@ -289,8 +293,11 @@ fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
     let after = if record.kept {
         "They are in force now; `hairpin tune revert` puts them back.".to_owned()
     } else {
-        let held = record.settings.iter().any(|tried| tried.held && record.winners.contains(&tried.setting));
-        let how = if held { "`hairpin tune apply PROFILE.toml --while -- COMMAND`" } else { "`hairpin tune apply PROFILE.toml`" };
+        let how = if is_held(record) {
+            "`hairpin tune apply PROFILE.toml --while -- COMMAND`"
+        } else {
+            "`hairpin tune apply PROFILE.toml`"
+        };
         format!("All is as it was; -o PROFILE.toml writes the profile for {how}.")
     };
     let gains = gains(record);
@@ -300,6 +307,21 @@ fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
         "worth having",
         Tone::Heading,
     )
+}
+
+/// True if a winner is in force only as long as a process holds it.
+fn is_held(record: &TuneTry) -> bool {
+    record.settings.iter().any(|tried| tried.held && record.winners.contains(&tried.setting))
+}
+
+/// The command that has the winners in force.
+fn next(record: &TuneTry) -> Option<String> {
+    if record.winners.is_empty() || record.kept {
+        return None;
+    }
+    let interface = record.interface.as_ref().map_or(String::new(), |name| format!(" -i {name}"));
+    let held = if is_held(record) { " --while -- COMMAND" } else { "" };
+    next::plain(format!("sudo hairpin tune apply {}{interface}{held}", record.winners.join(" ")))
 }
 
 /// What all winners together bring on each path, measured anew.

@@ -148,19 +148,19 @@ fn next_commands_are_those_of_the_run() {
     let last = |run: &Run, options: Options| {
         term(run, &options).lines().skip_while(|line| !line.starts_with("next")).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(last(&usual(), at(80, true)), ["next  hairpin explain --link loopback    hairpin report latest    (-v: all)"]);
+    assert_eq!(last(&usual(), at(80, true)), ["next  hairpin explain loopback -p udp    hairpin report latest    (-v: all)"]);
     let stored =
         Options { run: "20260302-094107-1234".into(), started: "2026-03-02 10:41:07".into(), latest: false, ..at(80, true) };
     assert_eq!(last(&usual(), stored.clone()).concat().matches("20260302-094107-1234").count(), 1);
     assert!(term(&usual(), &stored).starts_with("20260302-094107-1234, 2026-03-02 10:41:07, loopback lo, 64 B"));
-    assert_eq!(last(&usual(), Options { latest: false, ..at(80, true) }), ["next  hairpin explain --link loopback    (-v: all)"]);
+    assert_eq!(last(&usual(), Options { latest: false, ..at(80, true) }), ["next  hairpin explain loopback -p udp    (-v: all)"]);
     let mut remote = usual();
     (remote.place.link.kind, remote.place.link.peer) = ("host".into(), Some("10.0.0.2".into()));
     remote.head.command.extend(["--key-file", "k.key"].map(String::from));
     remote.results.truncate(1);
     remote.results[0].path = "udp:spin/udp:spin".into();
     let said = last(&remote, at(200, true)).concat();
-    assert!(said.contains("hairpin explain 10.0.0.2 --key-file k.key --path udp:spin    hairpin report"), "{said}");
+    assert!(said.contains("hairpin explain 10.0.0.2 --key-file k.key -p udp:spin    hairpin report"), "{said}");
     // A record from elsewhere puts no command of its own into the reader's shell.
     remote.place.link.peer = Some("$(reboot)".into());
     assert_eq!(last(&remote, at(80, true)), ["next  hairpin report latest    (-v: all)"]);

@@ -1,16 +1,17 @@
 //! The first screen of a path: the answer in four lines, the stages of both ways together, causes and warnings on a line each.
 
-use hairpin_record::explain::{Direction, Explained};
+use hairpin_record::explain::{Direction, Explain, Explained};
 use hairpin_record::head::Place;
 
 use super::brief::{self, Cause};
-use super::name;
 use super::parts::{self, Part};
+use super::row::name;
 use crate::budget;
 use crate::cell::{Bar, Cell};
 use crate::doc::{Column, Doc, Row, Table};
 use crate::figure::{percent_short, us_short};
 use crate::label::{Name, short};
+use crate::next;
 use crate::prose::{WIDTH, clean, width};
 use crate::style::Tone;
 use crate::view::Breakdown;
@@ -47,6 +48,19 @@ pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place) {
     if let Some(text) = slow(result) {
         doc.lead(SLOW, text);
     }
+}
+
+/// True if most of it is what a setting of the host takes away.
+fn is_waking(result: &Explained) -> bool {
+    result.typical.count > 0 && parts_of(result).first().is_some_and(|(part, _)| *part == Part::Waking)
+}
+
+/// The command that tells what such a setting is worth on the slowest path that sleeps.
+pub(super) fn next(record: &Explain) -> Option<String> {
+    let sleeping = record.results.iter().filter(|result| is_waking(result));
+    let result = sleeping.max_by(|a, b| a.typical.rtt_ns.total_cmp(&b.typical.rtt_ns))?;
+    let to = next::to(&record.place, &record.head)?;
+    next::plain(format!("sudo hairpin tune try {to} -p {} --knob cpu_dma_latency_us=0", next::path(&result.path)))
 }
 
 /// How much longer slow ones take, and what for.
@@ -114,8 +128,9 @@ pub(super) fn screen(result: &Explained, beside: Option<&Breakdown>) -> Doc {
         budget::bar(&mut doc, beside);
     }
     let bar = if beside.is_some() { BAR } else { 0 };
-    // The answer, the bar, a blank line, two of headings, the row of all others, the sum, the hint at the end.
-    let rows = brief::room(4 + bar + 1 + 2 + 1 + 1 + 1 + heading + causes.len() + notices.len());
+    let next = usize::from(is_waking(result));
+    // The answer, the bar, a blank line, two of headings, the row of all others, the sum, the hint and the next command at the end.
+    let rows = brief::room(4 + bar + 1 + 2 + 1 + 1 + 1 + next + heading + causes.len() + notices.len());
     if result.typical.count > 0 {
         doc.gap();
         doc.table(table(result, rows));
@@ -130,7 +145,7 @@ pub(super) fn screen(result: &Explained, beside: Option<&Breakdown>) -> Doc {
 
 /// Findings, warnings and refused settings.
 fn notices(result: &Explained) -> Vec<String> {
-    let told = parts_of(result).first().is_some_and(|(part, _)| *part == Part::Waking);
+    let told = is_waking(result);
     let findings = result.findings.iter().filter(|finding| !(told && finding.detector == DEEP_IDLE));
     let findings = findings.map(|finding| format!("{}: {}", finding.detector, finding.seen));
     let refused = crate::notes::refused(&result.granted);

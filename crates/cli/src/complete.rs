@@ -1,0 +1,248 @@
+//! Words that a shell offers: verbs, flags, and the paths, links, settings and runs that there are now.
+//!
+//! ```text
+//!   Tab ──▶ the function of `hairpin completions bash` ──▶ HAIRPIN_COMPLETE=bash hairpin -- WORD… ──▶ a word per line
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs};
+
+use clap::Command;
+use clap_complete::Shell;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete};
+use clap_complete::env::{self as shells, CompleteEnv, EnvCompleter, Shells};
+use hairpin_lab::sweep::PLANS;
+use hairpin_plan::option::Values;
+use hairpin_plan::path;
+use hairpin_plan::paths::PATHS;
+
+use crate::exit::FAILED;
+use crate::help;
+use crate::output::open_store;
+
+/// Set by the script of a shell.
+const VARIABLE: &str = "HAIRPIN_COMPLETE";
+const NAME: &str = "hairpin";
+const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Elvish, &shells::Fish, &shells::Powershell, &shells::Zsh]);
+/// As many of the last runs are offered.
+const RUNS: usize = 10;
+
+/// Prints the words for a shell that asks; `None` if none does.
+pub fn answer() -> Option<ExitCode> {
+    let asked = CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS);
+    match asked.try_complete(env::args_os(), env::current_dir().ok().as_deref()) {
+        Ok(false) => None,
+        Ok(true) => Some(ExitCode::SUCCESS),
+        // Nobody wants a message in the middle of a line.
+        Err(_) => Some(ExitCode::from(FAILED)),
+    }
+}
+
+/// What a shell has to read once.
+pub fn script(shell: Shell) -> io::Result<String> {
+    let mut text = Vec::new();
+    let shell = SHELLS
+        .completer(&shell.to_string())
+        .ok_or(io::ErrorKind::Unsupported)?
+        .write_registration(VARIABLE, NAME, NAME, NAME, &mut text);
+    shell.map(|()| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The flags and their values.
+fn command() -> Command {
+    with_values(help::dressed())
+}
+
+fn with_values(command: Command) -> Command {
+    let verb = command.get_name().to_owned();
+    let command = command.mut_args(|arg| match offer(&verb, arg.get_id().as_str()) {
+        Some(offer) => arg.add(ArgValueCompleter::new(move |text: &OsStr| candidates(offer, text))),
+        None => arg,
+    });
+    command.mut_subcommands(with_values)
+}
+
+/// Words that may stand where this text does; those that do not begin with it are left out later.
+type Offer = fn(&str) -> Vec<String>;
+
+fn candidates(offer: Offer, text: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(text) = text.to_str() else { return Vec::new() };
+    offer(text).into_iter().filter(|word| word.starts_with(text)).map(CompletionCandidate::new).collect()
+}
+
+/// What is offered for a flag or a word of a verb.
+fn offer(verb: &str, id: &str) -> Option<Offer> {
+    Some(match (verb, id) {
+        (_, "paths") => specs,
+        (_, "io") => {
+            |text| specs(text).into_iter().filter(|spec| spec.starts_with("xdp") || spec.starts_with("packet")).collect()
+        }
+        ("stream", "link") => |_| veth(),
+        (_, "link") => |_| links(),
+        ("ping" | "explain" | "load" | "try", "host") => places,
+        ("compare", "words") => |text| [links(), runs(text), specs(text)].concat(),
+        ("show" | "export" | "rm", "run" | "runs") | ("watch", "what") | ("report", "runs") | (_, "baseline" | "fit") => runs,
+        ("list" | "revert", "names" | "knobs") => knobs,
+        ("apply", "settings") => |text| [settings(text), files(text)].concat(),
+        ("try" | "compare" | "sweep", "knobs") => settings,
+        ("sweep", "plan") => |text| [PLANS.iter().map(|(name, _)| (*name).to_owned()).collect(), files(text)].concat(),
+        (_, "interface" | "out_of") => |_| interfaces(),
+        _ => return None,
+    })
+}
+
+/// Path specs: the names, and behind a name its policies and options.
+fn specs(text: &str) -> Vec<String> {
+    let (before, last) = text.split_at(text.rfind([':', ',', '/']).map_or(0, |at| at + 1));
+    let of = |path: &path::Path| path.policies.iter().map(|policy| policy.name().to_owned()).collect::<Vec<_>>();
+    let side = before.rsplit('/').next().unwrap_or_default();
+    let words = match side.split_once(':').map(|(name, _)| PATHS.iter().find(|path| path.name == name)) {
+        Some(path) => path.map_or_else(Vec::new, |path| [of(path), options(path)].concat()),
+        None => {
+            let begun: Vec<_> = PATHS.iter().filter(|path| path.name.starts_with(last)).collect();
+            let only = begun.len() == 1;
+            let with = |path: &&path::Path| {
+                // The policies of all paths at once would be too many.
+                let policies = if only || path.name == last { of(path) } else { Vec::new() };
+                let specs = policies.into_iter().map(|policy| format!("{}:{policy}", path.name));
+                std::iter::once(path.name.to_owned()).chain(specs).collect::<Vec<_>>()
+            };
+            begun.iter().flat_map(|path| with(path)).collect()
+        }
+    };
+    words.into_iter().map(|word| format!("{before}{word}")).collect()
+}
+
+/// Options of a path, with their values where these are words.
+fn options(path: &path::Path) -> Vec<String> {
+    let of = |option: &hairpin_plan::option::OptionDef| match option.values {
+        Values::Words(words) => words.iter().map(|word| format!("{}={word}", option.name)).collect(),
+        _ => vec![format!("{}=", option.name)],
+    };
+    path.options.iter().flat_map(|option| of(option)).collect()
+}
+
+fn veth() -> Vec<String> {
+    vec!["veth".into()]
+}
+
+fn links() -> Vec<String> {
+    [vec!["loopback".into()], veth()].concat()
+}
+
+fn places(_: &str) -> Vec<String> {
+    let frames = interfaces().into_iter().map(|name| format!("frames:{name}"));
+    links().into_iter().chain(["echo:".into()]).chain(frames).collect()
+}
+
+fn interfaces() -> Vec<String> {
+    let names = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// All facts and settings of a host.
+fn knobs(_: &str) -> Vec<String> {
+    hairpin_tune::all().map(|knob| knob.name.to_owned()).collect()
+}
+
+/// Those that can be changed.
+fn settings(_: &str) -> Vec<String> {
+    hairpin_tune::all().filter(|knob| knob.change.is_some()).map(|knob| format!("{}=", knob.name)).collect()
+}
+
+/// Runs by age and by id, the last one first; where none begins so, files.
+fn runs(text: &str) -> Vec<String> {
+    let ids = open_store().ok().and_then(|store| store.ids().ok()).unwrap_or_default();
+    let ages = ["latest", "latest~1"].into_iter().take(ids.len()).map(str::to_owned);
+    let ids = ids.iter().rev().map(|id| id.as_str().to_owned()).filter(|id| id.starts_with(text)).take(RUNS);
+    let runs: Vec<String> = ages.chain(ids).collect();
+    if runs.iter().any(|run| run.starts_with(text)) { runs } else { files(text) }
+}
+
+fn files(text: &str) -> Vec<String> {
+    let found = PathCompleter::any().complete(OsStr::new(text));
+    found.iter().map(|file| file.get_value().to_string_lossy().into_owned()).collect()
+}
+
+/// As clap's own for bash, but of the line: bash parts its words at colons and equal signs, of which path specs have many.
+struct Bash;
+
+impl EnvCompleter for Bash {
+    fn name(&self) -> &'static str {
+        shells::Bash.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        shells::Bash.is(name)
+    }
+
+    fn write_registration(&self, _: &str, _: &str, _: &str, _: &str, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(include_str!("complete.bash").as_bytes())
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        here: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let last = words.len().saturating_sub(1);
+        let flag = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
+        let found = complete(command, words, last, here)?;
+        let found: Vec<_> = found.iter().map(|word| word.get_value().to_string_lossy()).collect();
+        // Flags are offered behind a dash, or where there is nothing else.
+        let others = found.iter().any(|word| !word.starts_with('-'));
+        found.iter().filter(|word| flag || !others || !word.starts_with('-')).try_for_each(|word| writeln!(out, "{word}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_are_offered_word_by_word() {
+        let begin = |text: &str| {
+            candidates(specs, OsStr::new(text)).into_iter().map(|word| word.get_value().to_os_string()).collect::<Vec<_>>()
+        };
+        assert!(begin("").contains(&"tcp-crr".into()) && !begin("").contains(&"udp:spin".into()));
+        assert_eq!(begin("mem"), ["memory", "memory:spin"].map(OsString::from));
+        assert_eq!(begin("udp:sp"), ["udp:spin"]);
+        assert!(begin("tcp:spin,quick").contains(&"tcp:spin,quickack=on".into()));
+        assert!(begin("xdp:spin/ud").contains(&"xdp:spin/udp".into()));
+        assert!(begin("upd:").is_empty());
+    }
+
+    #[test]
+    fn every_offer_is_of_a_flag_that_exists() {
+        for (verb, id) in [
+            ("ping", "host"),
+            ("compare", "words"),
+            ("show", "run"),
+            ("rm", "runs"),
+            ("watch", "what"),
+            ("report", "runs"),
+            ("compare", "baseline"),
+            ("floor", "fit"),
+            ("list", "names"),
+            ("revert", "knobs"),
+            ("apply", "settings"),
+            ("try", "knobs"),
+            ("sweep", "plan"),
+            ("bounce", "io"),
+            ("bounce", "out_of"),
+            ("stream", "link"),
+        ] {
+            let has = |command: &Command| command.get_name() == verb && command.get_arguments().any(|arg| arg.get_id() == id);
+            let command = help::dressed();
+            let there = command.get_subcommands().any(|inner| has(inner) || inner.get_subcommands().any(has));
+            assert!(there && offer(verb, id).is_some(), "{verb} {id}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What scripts hold: the command lines of version 0.1.0, each with its exit code and the fields of its JSON (`old_lines.txt`), in a network namespace of the
+//! test's own.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::Value;
+
+use crate::support::alone::{self, Listed, Part};
+use crate::support::asked::Asked;
+use crate::support::net::{MAC_B, Net, ip, text, veth};
+use crate::support::{HAIRPIN, Home, can, namespaces};
+
+pub const PART: Part = Part::new("old_lines", || alone::listed(TESTS));
+
+const TESTS: &[Listed] = &[("lines_of_scripts_do_what_they_did", lines_of_scripts_do_what_they_did)];
+
+/// A line, with the exit codes that it may have, and paths of fields of its JSON.
+struct Line {
+    codes: Vec<i32>,
+    line: String,
+    fields: Vec<String>,
+}
+
+fn lines() -> Vec<Line> {
+    let of = |line: &str| {
+        let (line, fields) = line.split_once("=>").unwrap_or((line, ""));
+        let (codes, line) = line.split_once(' ').expect("a line");
+        let codes = codes.split(',').map(|code| code.parse().expect("an exit code")).collect();
+        Line { codes, line: line.trim().replace(['{', '}'], ""), fields: fields.split_whitespace().map(str::to_owned).collect() }
+    };
+    include_str!("old_lines.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(of).collect()
+}
+
+/// The value at `results.0.path`.
+fn at<'a>(record: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(record, |value, name| match name.parse::<usize>() {
+        Ok(index) if value.is_array() => value.get(index),
+        _ => value.get(name),
+    })
+}
+
+fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
+    if !can(name, namespaces(), "it takes root and namespaces") {
+        return false;
+    }
+    let home = Home::new();
+    let net = Net::new();
+    net.enter();
+    ip("link set lo up");
+    veth("eth1", "eth2");
+    symlink(HAIRPIN, home.file("hairpin")).expect("a link");
+    fs::write(home.file("hairpin.key"), "5".repeat(64)).expect("a key");
+    fs::set_permissions(home.file("hairpin.key"), fs::Permissions::from_mode(0o600)).expect("chmod");
+    let (_serve, host) = home.serve("");
+    let (_keyed, keyed) = home.serve("--key-file hairpin.key");
+    let _asked = (Asked::start(7), Asked::start(6379));
+    let mut bounce = home.start("bounce -i eth2");
+    bounce.until("Ctrl-C");
+    home.hairpin("ping --link loopback --path udp:spin --duration 500ms --warmup 0s -q").fails(0, &[]);
+    let run = home.json("runs list")["runs"][0]["id"].as_str().expect("an id").to_owned();
+    let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap_or_default());
+    let mut wrong: Vec<String> = Vec::new();
+    for Line { codes, line, fields } in lines() {
+        let mut script = line.clone();
+        for (word, is) in
+            [("HOST", &host), ("KEYED", &keyed), ("PID", &std::process::id().to_string()), ("MAC", &text(MAC_B)), ("RUN", &run)]
+        {
+            script = script.replace(word, is);
+        }
+        let mut command = home.command("bash");
+        command.args(["-c", &script]).env("PATH", &path);
+        let done = home.spawn(command).done();
+        // A rate that is the link's is taken so, and told once; nothing else is told of.
+        let told = ["ping", "explain", "compare"].iter().any(|verb| line.contains(&format!("hairpin {verb} ")));
+        let told = usize::from(told && line.contains("--rate 10G"));
+        let sound =
+            done.code.is_some_and(|code| codes.contains(&code)) && done.err.matches("is taken as --link-rate ").count() == told;
+        let record: Value = serde_json::from_str(&done.out).unwrap_or_default();
+        let lacking: Vec<&String> = fields.iter().filter(|field| at(&record, field).is_none()).collect();
+        if !sound || !lacking.is_empty() {
+            wrong.push(format!("{script}: {:?}, without {lacking:?}\n{}{}", done.code, done.out, done.err));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    true
+}
