@@ -25,8 +25,11 @@ fn every_demonstration_has_its_recording_and_its_place_in_the_page() {
     assert!(listed.len() >= 3, "{listed:?}");
     assert_eq!((names(&folder, "cast"), names(&folder, "svg")), (listed.clone(), listed.clone()), "record them: make demos");
     let page = fs::read_to_string(folder.join("README.md")).expect("docs/demos/README.md");
-    let pictures: BTreeSet<String> =
-        page.match_indices("](").filter_map(|(at, _)| Some(page[at + 2..].split_once(".svg)")?.0.to_owned())).filter(|name| !name.contains(')')).collect();
+    let pictures: BTreeSet<String> = page
+        .match_indices("](")
+        .filter_map(|(at, _)| Some(page[at + 2..].split_once(".svg)")?.0.to_owned()))
+        .filter(|name| !name.contains(')'))
+        .collect();
     assert_eq!(pictures, listed, "the pictures in docs/demos/README.md");
     for name in &listed {
         let read = |ending: &str| fs::read_to_string(folder.join(format!("{name}.{ending}"))).expect(name);
@@ -37,7 +40,11 @@ fn every_demonstration_has_its_recording_and_its_place_in_the_page() {
         let [columns, rows] = size.split(' ').collect::<Vec<_>>()[..] else { panic!("{name}: size {size}") };
         assert_eq!(columns, COLUMNS, "{name}");
         let head: serde_json::Value = serde_json::from_str(read("cast").lines().next().expect("a head")).expect("JSON");
-        assert_eq!((&head["version"], head["height"].to_string().as_str()), (&2.into(), rows), "{name} was recorded by another list");
+        assert_eq!(
+            (&head["version"], head["height"].to_string().as_str()),
+            (&2.into(), rows),
+            "{name} was recorded by another list"
+        );
         // What is typed stands in the recording, and so does no error of a shell.
         let recorded = read("cast");
         assert!(!recorded.contains("command not found") && !recorded.contains("Stopped"), "{name}");
