@@ -122,38 +122,55 @@ def cast(size, frames):
     return "\n".join(lines) + "\n"
 
 
-def spans(line):
-    """Pieces of a line with the attributes of each: (column, text, colour, bold, dim)."""
-    colour, bold, dim, column = None, False, False, 0
-    for piece in re.split(r"(\x1b\[[0-9;]*m)", line):
-        if not piece.startswith("\x1b["):
-            if piece:
-                yield column, piece, colour, bold, dim
+def colour_of(number):
+    """One of the 256 colours of a terminal."""
+    if number < 16:
+        return COLOURS[number % 8]
+    if number >= 232:
+        return "#" + 3 * f"{8 + 10 * (number - 232):02x}"
+    level = lambda part: 0 if part == 0 else 55 + 40 * part
+    number -= 16
+    return "#" + "".join(f"{level(part):02x}" for part in (number // 36, number // 6 % 6, number % 6))
+
+
+def lines_of(screen):
+    """The lines of a screen, each as its pieces: (column, text, colour, bold, dim). What is set at a line's end holds in the next one."""
+    colour, bold, dim, lines = None, False, False, []
+    for line in screen.split("\n"):
+        column, pieces = 0, []
+        for piece in re.split(r"(\x1b\[[0-9;]*m)", line):
+            if not piece.startswith("\x1b["):
+                if piece.strip():
+                    pieces.append((column, piece, colour, bold, dim))
                 column += len(piece)
-            continue
-        codes = [int(code or 0) for code in piece[2:-1].split(";")]
-        for code in codes:
-            if code == 0:
-                colour, bold, dim = None, False, False
-            elif code == 1:
-                bold = True
-            elif code == 2:
-                dim = True
-            elif code == 22:
-                bold = dim = False
-            elif code == 39:
-                colour = None
-            elif 30 <= code <= 37:
-                colour = COLOURS[code - 30]
-            elif 90 <= code <= 97:
-                colour = COLOURS[code - 90]
+                continue
+            codes = [int(code or 0) for code in piece[2:-1].split(";")]
+            while codes:
+                code = codes.pop(0)
+                if code == 0:
+                    colour, bold, dim = None, False, False
+                elif code == 1:
+                    bold = True
+                elif code == 2:
+                    dim = True
+                elif code == 22:
+                    bold = dim = False
+                elif code == 39:
+                    colour = None
+                elif code in (38, 48) and codes[:1] == [5] and len(codes) > 1:
+                    colour = colour_of(codes[1]) if code == 38 else colour
+                    codes = codes[2:]
+                elif 30 <= code <= 37:
+                    colour = COLOURS[code - 30]
+                elif 90 <= code <= 97:
+                    colour = COLOURS[code - 90]
+        lines.append(tuple(pieces))
+    return lines
 
 
 def drawn(row, line):
     pieces = []
-    for column, text, colour, bold, dim in spans(line.rstrip()):
-        if not text.strip():
-            continue
+    for column, text, colour, bold, dim in line:
         style = f' fill="{colour}"' if colour else ""
         style += ' font-weight="bold"' if bold else ""
         style += ' opacity="0.6"' if dim else ""
@@ -164,15 +181,15 @@ def drawn(row, line):
     return "".join(pieces)
 
 
-def svg(size, frames, last_s=3.0):
+def svg(size, frames, last_s=6.0):
     """Every line stands in the picture once for each time that it is on the screen, so lines that stay cost nothing."""
     width, height = 2 * MARGIN + size[0] * WIDTH, 2 * MARGIN + size[1] * HEIGHT
     whole = frames[-1][0] + last_s
     begins = [at for at, _ in frames] + [whole]
-    screens = [screen.split("\n") for _, screen in frames]
+    screens = [lines_of(screen) for _, screen in frames]
     shown = {}
     for row in range(size[1]):
-        lines = [screen[row] if row < len(screen) else "" for screen in screens]
+        lines = [screen[row] if row < len(screen) else () for screen in screens]
         first = 0
         for at in range(1, len(lines) + 1):
             if at == len(lines) or lines[at] != lines[first]:

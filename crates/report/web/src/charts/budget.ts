@@ -132,8 +132,8 @@ export function budget(view: View): Figure | null {
       const options = [...(declared ? [DECLARED] : []), ...names, NONE].map((each) =>
         h("option", { value: each, selected: each === name }, each === "none" ? "none: the wire alone" : each),
       );
-      const nic = h("select", {}, ...options);
-      const type = h("select", {}, ...view.cables.map((each) => h("option", { value: each.name }, each.name)));
+      const nic = h("select", { "aria-label": "NIC design" }, ...options);
+      const type = h("select", { "aria-label": "cable type" }, ...view.cables.map((each) => h("option", { value: each.name }, each.name)));
       const far = h("input", { type: "number", min: 0, max: MOST_METRES, step: "any", "aria-label": "cable length in metres" });
       const slide = h("input", { type: "range", min: 0, max: 100, step: 0.5, "aria-label": "cable length, to 100 metres" });
       nic.addEventListener("input", () => {
