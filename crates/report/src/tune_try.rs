@@ -62,7 +62,8 @@ impl Show for TuneTry {
         doc.part(Shown::Full, rest);
         doc.list(ended(&self.head));
         let mut end = Doc::default();
-        next::show(&mut end, next(self).as_slice(), options);
+        let items: Vec<String> = next(self).into_iter().flat_map(|command| [command, "(-v: all)".into()]).collect();
+        next::show(&mut end, &items, options);
         doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
