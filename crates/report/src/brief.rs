@@ -104,8 +104,8 @@ fn duration(rows: &[Entry<'_>]) -> Option<String> {
 /// A duration of an experiment: `3 s`, `9.5 s`, `120 ms`.
 fn rounded(ns: u64) -> String {
     let (size, unit) = match ns {
-        ..1_000_000 => (ns as f64 / 1e3, "us"),
-        ..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        0..1_000_000 => (ns as f64 / 1e3, "us"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
     let text = if size < 9.95 { format!("{size:.1}") } else { format!("{size:.0}") };

@@ -79,8 +79,8 @@ fn clause(text: &str, room: usize) -> String {
         return text;
     }
     let fits = |end: &usize| width(&text[..*end]) <= room;
-    let clauses = text.match_indices([',', ';', ':', '(']).map(|(at, _)| text[..at].trim_end().len());
-    clauses.filter(fits).last().map_or_else(|| cut(&text, room), |end| text[..end].to_owned())
+    let mut clauses = text.match_indices([',', ';', ':', '(']).map(|(at, _)| text[..at].trim_end().len());
+    clauses.rfind(fits).map_or_else(|| cut(&text, room), |end| text[..end].to_owned())
 }
 
 /// The text, cut to a number of columns: after a word, unless that would leave out half of it.
