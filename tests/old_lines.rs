@@ -32,6 +32,9 @@ fn lines() -> Vec<Line> {
     include_str!("old_lines.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(of).collect()
 }
 
+/// A line is tried this often.
+const TRIES: usize = 3;
+
 /// The value at `results.0.path`.
 fn at<'a>(record: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(record, |value, name| match name.parse::<usize>() {
@@ -68,19 +71,22 @@ fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
         {
             script = script.replace(word, is);
         }
-        let mut command = home.command("bash");
-        command.args(["-c", &script]).env("PATH", &path);
-        let done = home.spawn(command).done();
         // A rate that is the link's is taken so, and told once; nothing else is told of.
         let told = ["ping", "explain", "compare"].iter().any(|verb| line.contains(&format!("hairpin {verb} ")));
         let told = usize::from(told && line.contains("--rate 10G"));
-        let sound =
-            done.code.is_some_and(|code| codes.contains(&code)) && done.err.matches("is taken as --link-rate ").count() == told;
-        let record: Value = serde_json::from_str(&done.out).unwrap_or_default();
-        let lacking: Vec<&String> = fields.iter().filter(|field| at(&record, field).is_none()).collect();
-        if !sound || !lacking.is_empty() {
-            wrong.push(format!("{script}: {:?}, without {lacking:?}\n{}{}", done.code, done.out, done.err));
-        }
+        let fault = || {
+            let mut command = home.command("bash");
+            command.args(["-c", &script]).env("PATH", &path);
+            let done = home.spawn(command).done();
+            let sound = done.code.is_some_and(|code| codes.contains(&code));
+            let sound = sound && done.err.matches("is taken as --link-rate ").count() == told;
+            let record: Value = serde_json::from_str(&done.out).unwrap_or_default();
+            let lacking: Vec<&String> = fields.iter().filter(|field| at(&record, field).is_none()).collect();
+            let fault = || format!("{script}: {:?}, without {lacking:?}\n{}{}", done.code, done.out, done.err);
+            (!sound || !lacking.is_empty()).then(fault)
+        };
+        // What measures can fail where others keep it off the cores.
+        wrong.extend((1..TRIES).find_map(|_| fault().is_none().then_some(None)).unwrap_or_else(fault));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     true
