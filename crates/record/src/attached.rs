@@ -147,6 +147,13 @@ pub struct Total {
     pub stages: Vec<Stage>,
 }
 
+impl Total {
+    /// True if at least half of the transactions passed the stage: only then are its quantiles those of a typical one.
+    pub fn is_common(&self, stage: &Stage) -> bool {
+        stage.ns.count.saturating_mul(2) >= self.sum_ns.count
+    }
+}
+
 /// The time between two neighbouring hooks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {

@@ -292,6 +292,21 @@ fn a_stopped_process_parts_held_back_and_a_crowd_of_short_ones() {
 }
 
 #[test]
+fn a_stage_that_few_pass_has_no_typical_time() {
+    let mut watched = record();
+    let mut total = server_alone(10_000);
+    let typical = |total: &Total| {
+        let text = first_screen(&whole(AttachedBody { transactions: 10_000, totals: vec![total.clone()], ..record() }));
+        text.lines().find(|line| line.starts_with("application")).expect("its row").to_owned()
+    };
+    assert!(typical(&total).contains("24.00"), "{}", typical(&total));
+    total.stages[2].ns = times(4_999, 24_000).quantiles();
+    assert!(!typical(&total).contains("24.00") && typical(&total).contains("20 %"), "{}", typical(&total));
+    watched.totals = vec![total];
+    assert!(verbose(&whole(watched)).contains("24.00"));
+}
+
+#[test]
 fn nothing_at_all() {
     let mut record = whole(record());
     record.head.error = Some("no message of port 6379 was seen within 10.00 s: nobody serves there".into());

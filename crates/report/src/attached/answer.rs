@@ -122,7 +122,8 @@ fn table(total: &Total, most: usize) -> Table {
     let percent = |share: f64| Cell::Text(format!("{} %", percent_short(share)));
     let mut row = |stage: &Stage| {
         let side = stage.side.map_or("-".into(), |side| side.to_string());
-        let (p50, p99) = (Cell::ns(stage.ns.p50), Cell::ns(stage.ns.p99));
+        let (p50, p99) =
+            if total.is_common(stage) { (Cell::ns(stage.ns.p50), Cell::ns(stage.ns.p99)) } else { (Cell::Blank, Cell::Blank) };
         let cells = vec![brief::cut(&stage.name, 26).into(), side.into(), p50, p99, percent(stage.share), bar(stage.share)];
         Row { cells, tone: if stage.share >= most_share { Tone::Warning } else { Tone::Plain } }
     };

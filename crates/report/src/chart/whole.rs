@@ -46,7 +46,7 @@ mod tests {
         let all = [(0.5, "waking", false), (0.9, "calls", false), (0.95, "x", true), (1.0, "y", true)];
         let all = all.map(|(to, label, hatched)| Segment { to, label: [label.into(), "5.0".into()], hatched });
         assert_eq!(line(&all, 41), "|### waking 5.0 ####|## calls 5.0 ##|/|/|");
-        assert_eq!(line(&all, 21), "|# waking |# calls //|");
+        assert_eq!(line(&all, 21), "| waking #| calls //|");
         assert_eq!(line(&[Segment { to: f64::NAN, ..all[0].clone() }], 0), "|");
     }
 }

@@ -225,7 +225,7 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
             if of_first(at) { style(colour, Color::Red, Modifier::BOLD) } else { style(colour, Color::Blue, Modifier::empty()) };
         let side = stage.side.map_or(String::new(), |side| side.to_string());
         let name = brief::cut(&stage.name, NAME);
-        let p50 = stage.ns.p50.map_or("-".into(), |ns| us(ns as f64));
+        let p50 = stage.ns.p50.filter(|_| now.is_common(stage)).map_or("-".into(), |ns| us(ns as f64));
         let name = format!("{side:7}{name}{}{p50:>7}{}", " ".repeat(NAME - width(&name)), percent(stage.share));
         let bar = block(stage.share, room);
         let pad = " ".repeat(room.saturating_sub(width(&bar)));
