@@ -310,7 +310,8 @@ browser("the list of rows narrows down, and all and none act on what is listed",
   const view = fixtures.full();
   const { page, close } = await open(view);
   await page.getByRole("searchbox").fill("tcp 64");
-  assert.equal(await page.locator("#filter-rows label:visible").count(), 1);
+  assert.equal(await page.locator("#filter-rows label:not(.path):visible").count(), 1);
+  assert.deepEqual(await page.locator("#filter-rows label.path:visible").allTextContents(), ["tcp (4)"]);
   await page.getByRole("button", { name: "none of the listed rows" }).click();
   await drawAll(page);
   const tcp = view.rows.find((row) => row.label === "tcp:spin, 64 B")?.number;
@@ -319,6 +320,29 @@ browser("the list of rows narrows down, and all and none act on what is listed",
     numbers(view).filter((number) => number !== tcp),
   );
   await close();
+});
+
+browser("many rows are grouped by their path, and one box chooses those of a path", async () => {
+  const view = fixtures.full();
+  const { page, close } = await open(view);
+  const ofUdp = view.rows.filter((row) => /^udp[:/]/.test(row.path)).map((row) => row.number);
+  const box = page.getByRole("checkbox", { name: "all rows of udp", exact: true });
+  await box.uncheck();
+  await drawAll(page);
+  assert.deepEqual(
+    (await charted(page)).heat,
+    numbers(view).filter((number) => !ofUdp.includes(number)),
+  );
+  await page.locator(`#filter-rows input[value="${ofUdp[0]}"]`).check();
+  assert.ok(await box.evaluate((input) => input instanceof HTMLInputElement && input.indeterminate && !input.checked));
+  await box.check();
+  await drawAll(page);
+  assert.deepEqual((await charted(page)).heat, numbers(view));
+  await close();
+
+  const few = await open({ ...view, rows: view.rows.slice(0, 5) });
+  assert.equal(await few.page.locator("#filter-rows label.path").count(), 0);
+  await few.close();
 });
 
 browser("published figures are off until chosen, and drawn differently", async () => {

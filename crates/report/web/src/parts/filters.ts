@@ -16,6 +16,13 @@ export interface Filters {
 /** More rows than this get a field that narrows the list down. */
 const MANY = 12;
 
+/** The rows of a path, which one box chooses together. */
+interface Group {
+  input: HTMLInputElement;
+  element: HTMLElement;
+  rows: Box<number>[];
+}
+
 interface Box<T> {
   item: T;
   input: HTMLInputElement;
@@ -32,6 +39,27 @@ function box<T>(item: T, text: string, change: (item: T, on: boolean) => void): 
 
 function button(text: string, action: () => void, label = text): HTMLButtonElement {
   return h("button", { type: "button", class: "small", "aria-label": label, click: action }, text);
+}
+
+/** The rows by the client's path, in the order of their first ones; `choose` takes those of a path that are listed. */
+function grouped(view: View, rows: Box<number>[], choose: (listed: Box<number>[], on: boolean) => void): Group[] {
+  const paths = new Map<string, Box<number>[]>();
+  for (const each of rows) {
+    const path = view.rows.find((row) => row.number === each.item)?.path ?? "";
+    const name = /^[^:/]*/.exec(path)?.[0] ?? "";
+    paths.set(name, [...(paths.get(name) ?? []), each]);
+  }
+  return [...paths].map(([name, of]) => {
+    const input = h("input", { type: "checkbox", "aria-label": `all rows of ${name}` });
+    input.addEventListener("change", () =>
+      choose(
+        of.filter((each) => !each.label.hidden),
+        input.checked,
+      ),
+    );
+    const head = h("label", { class: "path" }, input, h("span", {}, `${name} (${of.length})`));
+    return { input, rows: of, element: h("div", { role: "group", "aria-label": name }, head, ...of.map((each) => each.label)) };
+  });
 }
 
 /** The panel; `choose` is told of every change. */
@@ -54,6 +82,7 @@ export function filters(view: View, all: Choices, current: () => Selection, choo
   for (const each of published) each.sample.append(swatch(PUBLISHED, { line: false, hollow: true }));
 
   const many = view.rows.length > MANY;
+  const paths: Group[] = many ? grouped(view, rows, (listed, on) => chosen(listed, on)) : [];
   const search = h("input", { type: "search", placeholder: "narrow down", "aria-label": "narrow the list of rows down", autocomplete: "off" });
   const visible = (): Box<number>[] => rows.filter((each) => !each.label.hidden);
   search.addEventListener("input", () => {
@@ -62,16 +91,18 @@ export function filters(view: View, all: Choices, current: () => Selection, choo
       const text = each.label.title.toLowerCase();
       each.label.hidden = !words.every((word) => text.includes(word));
     }
+    for (const path of paths) path.element.hidden = path.rows.every((each) => each.label.hidden);
   });
-  const only = (on: boolean): void => {
+  const chosen = (some: Box<number>[], on: boolean): void => {
     const next = new Set(current().rows);
-    for (const each of visible()) {
+    for (const each of some) {
       if (on) next.add(each.item);
       else next.delete(each.item);
     }
     choose({ ...current(), rows: next });
   };
-  const list = h("div", { class: "list" }, ...rows.map((each) => each.label));
+  const only = (on: boolean): void => chosen(visible(), on);
+  const list = h("div", { class: "list" }, ...(many ? paths.map((path) => path.element) : rows.map((each) => each.label)));
   const counted = h("span", {}, "");
   const group = (title: string, id: string, ...content: (Node | null)[]): HTMLElement =>
     h("fieldset", { id: `filter-${id}` }, h("legend", {}, title), ...content);
@@ -125,6 +156,11 @@ export function filters(view: View, all: Choices, current: () => Selection, choo
         const drawn = marks.get(each.item);
         each.sample.replaceChildren(swatch(drawn ?? mark(Number.MAX_SAFE_INTEGER), { line: false }));
         each.label.classList.toggle("off", !drawn);
+      }
+      for (const path of paths) {
+        const on = path.rows.filter((each) => each.input.checked).length;
+        path.input.checked = on === path.rows.length;
+        path.input.indeterminate = on > 0 && on < path.rows.length;
       }
       counted.textContent = view.rows.length > 0 ? `(${shown.rows.length} of ${plural(view.rows.length, "row")} shown)` : "";
     },
