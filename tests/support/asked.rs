@@ -22,7 +22,7 @@ impl Asked {
             while !until.load(Ordering::Relaxed) && stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).is_ok()
             {
                 // The cores are for what is measured.
-                sleep(Duration::from_millis(1));
+                sleep(Duration::from_micros(100));
             }
         });
         Asked(over)
