@@ -216,7 +216,7 @@ fn rejects_experiments_that_cannot_run(_: &str) -> bool {
     for (args, code, words) in [
         ("tune try --link veth --knob tcp_autocorking=0 --yes", 2, "namespaces of its own"),
         ("compare --link veth --yes -- tcp -- tcp --knob tcp_autocorking=0", 2, "namespaces of its own"),
-        ("tune try --link veth", 2, "--all-safe"),
+        ("tune try --link veth", 2, "to be tried"),
         ("tune try --link veth --knob tcp_autocork=0 --yes", 2, "did you mean tcp_autocorking"),
         ("tune try --link veth --knob tcp_autocorking=1 --yes", 2, "it is so already"),
         ("tune try --link veth --knob rx_usecs=0 --yes", 2, "-i IF"),

@@ -72,7 +72,7 @@ const LINES: &[&str] = &[
     "watch",
     "tune aply",
     "tune apply",
-    "tune try loopback",
+    "tune try --link",
     "stream --link loopback",
     "stream --link veth -R 5",
     "bounce",

@@ -49,8 +49,8 @@ pub struct Try {
     /// A setting to try; repeatable, also with several values of one
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     knobs: Vec<Setting>,
-    /// Try every setting that lowers latency, is put back at once, and can neither cut the network nor stop a service
-    #[arg(long, required_unless_present = "knobs")]
+    /// Try every setting that lowers latency, is put back at once, and can neither cut the network nor stop a service; the default without --knob
+    #[arg(long)]
     all_safe: bool,
     /// Interface to tune; default the one that leads to HOST; over --link there is none
     #[arg(short = 'i', long, value_name = "IF")]
@@ -98,7 +98,8 @@ impl Try {
         let target = to.target(self.key_file.take(), mirror, &self.work.paths)?;
         let jobs = self.work.jobs(true, target.kind(), false)?;
         let mut settings = self.knobs.clone();
-        if self.all_safe {
+        let all_safe = self.all_safe || self.knobs.is_empty();
+        if all_safe {
             let more = profile::settings(Profile::Latency, true).into_iter().filter(|setting| setting.control.safe);
             settings.extend(more.filter(|setting| !self.knobs.contains(setting)));
         }
@@ -108,7 +109,7 @@ impl Try {
         };
         let mut plan = TrialPlan {
             settings,
-            as_there_are: self.all_safe,
+            as_there_are: all_safe,
             target: &target,
             place: Place { cpus: &[], interface: interface.as_deref() },
             arm: &arm,
