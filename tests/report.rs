@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::terminal::{on_terminal, scripts};
 use crate::support::{Done, HAIRPIN, Home, LIMIT, can, root, rows};
 use serde_json::Value;
 
@@ -248,18 +249,12 @@ fn a_full_file_system_keeps_the_earlier_report() {
 
 #[test]
 fn a_terminal_gets_plots_and_no_page() {
-    let name = "a_terminal_gets_plots_and_no_page";
-    let there = Command::new("script").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !can(name, there, "needs script(1)") {
+    if !scripts("a_terminal_gets_plots_and_no_page") {
         return;
     }
     let home = Home::new();
     home.json(&format!("ping {QUICK} --path udp"));
-    let on_terminal = |args: &str| {
-        let mut command = home.command("script");
-        command.args(["-qec", &format!("{HAIRPIN} report latest {args}"), "/dev/null"]);
-        home.spawn(command).done()
-    };
+    let on_terminal = |args: &str| on_terminal(&home, &format!("report latest {args}"));
     let plots = on_terminal("");
     assert!(plots.code == Some(0) && plots.out.contains("RTT by path"), "{plots:?}");
     let page = on_terminal("--format html");

@@ -1,4 +1,4 @@
-//! A real terminal (tmux): what is on its screen, its keys, its size, and its state at the end.
+//! A real terminal (tmux): its screen, its keys, its size, and its state at the end; and one without a size that only writes (script(1)).
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,12 +7,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{Home, LIMIT, can};
+use super::{Done, HAIRPIN, Home, LIMIT, can};
 
 /// True if there is a tmux.
 pub fn terminals(name: &str) -> bool {
     let here = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
     can(name, here, "no tmux here; install it to try the live view on a terminal")
+}
+
+/// True if there is a script(1).
+pub fn scripts(name: &str) -> bool {
+    let here = Command::new("script").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    can(name, here, "needs script(1)")
+}
+
+/// All that a command of hairpin writes to a terminal.
+pub fn on_terminal(home: &Home, args: &str) -> Done {
+    let mut command = home.command("script");
+    command.args(["-qec", &format!("{HAIRPIN} {args}"), "/dev/null"]);
+    home.spawn(command).done()
 }
 
 /// A terminal of 100 by 30 in which a shell command runs; its server ends with this value.

@@ -41,7 +41,10 @@ pub fn answer() -> Option<ExitCode> {
     }
 }
 
-/// What a shell has to read once.
+/// The script that a shell reads once, to ask for words from then on.
+///
+/// # Errors
+/// The shell is none of these, or the script cannot be written.
 pub fn script(shell: Shell) -> io::Result<String> {
     let mut text = Vec::new();
     let shell = SHELLS
@@ -73,7 +76,7 @@ fn candidates(offer: Offer, text: &OsStr) -> Vec<CompletionCandidate> {
     offer(text).into_iter().filter(|word| word.starts_with(text)).map(CompletionCandidate::new).collect()
 }
 
-/// What is offered for a flag or a word of a verb.
+/// The source of the words for a flag or an argument of a verb; `None` if nothing is offered.
 fn offer(verb: &str, id: &str) -> Option<Offer> {
     Some(match (verb, id) {
         (_, "paths") => specs,

@@ -1,6 +1,6 @@
 //! What bare `hairpin` prints: the verbs in groups, first commands, this host, and the last run.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
@@ -8,7 +8,7 @@ use hairpin_lab::store::Store;
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::paths::PATHS;
 use hairpin_record::any::AnyRecord;
-use hairpin_session::time::rfc3339;
+use hairpin_session::time;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
@@ -76,11 +76,11 @@ fn this_host() -> String {
 fn last_run(store: &Store) -> Option<String> {
     let id = store.ids().ok()?.pop()?;
     let record = hairpin_lab::records::load(store, id.as_str()).ok()?.pop()?.record;
-    let age = age(id.as_str())?;
+    let age = age(&record.head().started)?;
     let what = match &record {
         AnyRecord::Run(run) => {
             let row = run.results.first();
-            row.and_then(|row| Some(format!("{} {} p50", hairpin_report::short_path(&row.path), Nanos(row.rtt_ns.p50?))))
+            row.and_then(|row| Some(format!("{}, RTT p50 {}", hairpin_report::row_path(row), Nanos(row.rtt_ns.p50?))))
         }
         _ => None,
     };
@@ -88,28 +88,21 @@ fn last_run(store: &Store) -> Option<String> {
     Some(format!("{age}, {what}: hairpin report latest"))
 }
 
-/// The time since the start that an id of the store names.
-fn age(id: &str) -> Option<String> {
-    // Ids and these times sort alike, so the age is found without a calendar.
-    let now = SystemTime::now();
-    let id_of = |time: SystemTime| rfc3339(time).chars().filter(char::is_ascii_digit).take(14).collect::<String>();
-    let digits: String = id.chars().filter(char::is_ascii_digit).take(14).collect();
-    let since = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
-    let (mut low, mut high) = (0, since);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if id_of(now - Duration::from_secs(middle)) <= digits { high = middle } else { low = middle + 1 }
-    }
-    Some(match low {
-        0..60 => format!("{low} s ago"),
-        60..3600 => format!("{} min ago", low / 60),
-        3600..86_400 => format!("{} h ago", low / 3600),
-        _ => format!("{} days ago", low / 86_400),
+/// The time since a record began.
+fn age(started: &str) -> Option<String> {
+    let seconds = SystemTime::now().duration_since(time::parsed(started)?).ok()?.as_secs();
+    Some(match seconds {
+        0..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86_400 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -126,10 +119,7 @@ mod tests {
 
     #[test]
     fn ages_are_in_the_largest_unit() {
-        let ago = |seconds| {
-            let text = rfc3339(SystemTime::now() - Duration::from_secs(seconds));
-            age(&text.chars().filter(char::is_ascii_digit).collect::<String>()).unwrap()
-        };
+        let ago = |seconds| age(&time::rfc3339(SystemTime::now() - Duration::from_secs(seconds))).unwrap();
         assert_eq!((ago(200), ago(7300), ago(200_000)), ("3 min ago".into(), "2 h ago".into(), "2 days ago".into()));
     }
 }

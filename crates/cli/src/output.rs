@@ -66,7 +66,7 @@ pub struct Output {
     #[arg(long, group = "form")]
     markdown: bool,
     /// The form of the output
-    #[arg(long, group = "form", value_parser = formats(&[]))]
+    #[arg(short = 'o', long, group = "form", value_parser = formats(&[]))]
     format: Option<Format>,
     /// The result and errors only: no progress, no notes
     #[arg(short = 'q', long)]

@@ -5,7 +5,7 @@ mod line;
 use hairpin_lab::metrics::{Exporter, Listen};
 use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
-use hairpin_record::run::{Origin, Row};
+use hairpin_record::run::Row;
 use hairpin_report::watch::{Begins, Source, State};
 use hairpin_session::plan::Target;
 use hairpin_session::watch::Watcher;
@@ -64,7 +64,7 @@ impl Watcher for PingProgress {
             metrics.begins(index, of, job);
         }
         if let Some((screen, target)) = &mut self.view {
-            let origin = if job.emulated.is_some() { Origin::Emulated } else { Origin::Measured };
+            let origin = line::origin(job);
             let (request_bytes, reply_bytes) = (job.request.into(), job.reply.into());
             let path = job.spec.to_string();
             screen.change(|state| {

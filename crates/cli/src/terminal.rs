@@ -1,4 +1,4 @@
-//! What the terminal can show.
+//! Width and colours of the terminal.
 
 use std::io::{self, IsTerminal};
 

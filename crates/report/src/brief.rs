@@ -41,7 +41,7 @@ const LONG_TURN: f64 = 0.1;
 /// A row and its run.
 pub(crate) type Entry<'a> = (&'a Run, &'a Row);
 
-/// What is said once if all rows agree in it, and else in a column.
+/// A property of rows: in the heading if all rows agree, else in a column.
 struct Fact {
     title: &'static str,
     values: Vec<String>,
@@ -112,7 +112,7 @@ fn rounded(ns: u64) -> String {
     format!("{} {unit}", text.trim_end_matches(".0"))
 }
 
-/// What all rows share: link, payload, placement, work, duration.
+/// The line above the table: link, payload, placement, work and duration, as far as all rows share them.
 pub(crate) fn heading(rows: &[Entry<'_>], options: &Options) -> Doc {
     let mut doc = Doc::default();
     let mut parts: Vec<String> = [&options.run, &options.started].into_iter().filter(|part| !part.is_empty()).cloned().collect();

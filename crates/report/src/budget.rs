@@ -18,7 +18,7 @@ use crate::view::{Breakdown, Design, Wire};
 
 /// Kinds of work in the order of the bar: what lies outside of both programs first.
 const ORDER: [&str; 10] = ["outside", "ring", "kernel", "calls", "program", "waiting", "pieces", "waking", "hooks", "no stage"];
-/// What the floor is a part of is measured, so the rest of that is a difference.
+/// The rest is a difference: the whole is measured, the floor is derived.
 const REST: &str = "rest, less the floor";
 /// How the bar is drawn.
 const DRAWN: &str = "us, to scale: # measured, / derived from published and declared figures";

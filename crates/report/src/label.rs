@@ -54,7 +54,7 @@ pub(crate) fn paced(row: &Row) -> String {
 }
 
 /// The first cell of a row: path, rate if paced, origin unless measured.
-pub(crate) fn path(row: &Row) -> String {
+pub fn path(row: &Row) -> String {
     labelled(paced(row), row.origin)
 }
 

@@ -6,11 +6,11 @@
 //! ```
 
 use hairpin_record::progress::Progress;
-use hairpin_record::run::{Quantiles, Row};
+use hairpin_record::run::{Origin, Quantiles, Row};
 
 use crate::figure::{per_second, time};
-use crate::label::short;
-use crate::prose::{clean, width};
+use crate::label::{labelled, path, short};
+use crate::prose::width;
 
 /// A longer bar adds nothing.
 const LONGEST_BAR: usize = 20;
@@ -25,7 +25,9 @@ pub struct Going<'a> {
     pub of: usize,
     /// Path spec of the row.
     pub path: &'a str,
-    /// The part of the row that is over, 0 to 1; `None` if it has no end.
+    /// Whether its figures are measured or emulated.
+    pub origin: Origin,
+    /// The part of the row that is over, 0 to 1; `None` if that is not known.
     pub share: Option<f64>,
     /// Seconds until its end, if that is known.
     pub left_s: Option<f64>,
@@ -38,7 +40,7 @@ pub fn going(row: &Going<'_>, columns: usize) -> String {
     let left = row.left_s.map(|left| format!("{:.0} s left", left.max(0.0).ceil()));
     let figures = row.so_far.map(|so_far| figures(&so_far.rtt_ns, so_far.transactions_per_s)).unwrap_or_default();
     let words: Vec<String> = left.into_iter().chain(figures).collect();
-    let head = head(row.index, row.of, row.path);
+    let head = head(row.index, row.of, labelled(short(row.path), row.origin));
     let taken = width(&head) + words.iter().map(|word| width(word) + 3).sum::<usize>();
     let room = columns.saturating_sub(taken + 2).min(LONGEST_BAR);
     let bar = row.share.filter(|_| room >= LEAST_BAR).map(|share| format!("  {}", bar(share, room))).unwrap_or_default();
@@ -47,11 +49,10 @@ pub fn going(row: &Going<'_>, columns: usize) -> String {
 
 /// The line of a row that is done.
 pub fn done(index: usize, of: usize, row: &Row, columns: usize) -> String {
-    fitted(head(index, of, &row.path), figures(&row.rtt_ns, row.transactions_per_s), columns)
+    fitted(head(index, of, path(row)), figures(&row.rtt_ns, row.transactions_per_s), columns)
 }
 
-fn head(index: usize, of: usize, path: &str) -> String {
-    let path = clean(&short(path));
+fn head(index: usize, of: usize, path: String) -> String {
     if of > 1 { format!("[{}/{of}] {path}", index + 1) } else { path }
 }
 
@@ -89,8 +90,15 @@ mod tests {
     #[test]
     fn a_row_that_goes_on_fits_every_width() {
         let so_far = so_far();
-        let row =
-            Going { index: 1, of: 3, path: "udp:block/udp:block", share: Some(0.56), left_s: Some(3.2), so_far: Some(&so_far) };
+        let row = Going {
+            index: 1,
+            of: 3,
+            path: "udp:block/udp:block",
+            origin: Origin::Measured,
+            share: Some(0.56),
+            left_s: Some(3.2),
+            so_far: Some(&so_far),
+        };
         let at = |columns| going(&row, columns);
         assert_eq!(at(100), "[2/3] udp:block  ━━━━━━━━━━━─────────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
         assert_eq!(at(80), "[2/3] udp:block  ━━━━━╸────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
@@ -100,10 +108,12 @@ mod tests {
 
     #[test]
     fn what_is_not_known_has_no_word() {
-        let bare = Going { index: 0, of: 1, path: "udp:spin/udp:spin", share: None, left_s: None, so_far: None };
+        let (path, origin) = ("udp:spin/udp:spin", Origin::Measured);
+        let bare = Going { index: 0, of: 1, path, origin, share: None, left_s: None, so_far: None };
         assert_eq!(going(&bare, 80), "udp:spin");
         let over = Going { share: Some(7.0), left_s: Some(-3.0), ..bare };
         assert_eq!(going(&over, 80), "udp:spin  ━━━━━━━━━━━━━━━━━━━━   0 s left");
+        assert_eq!(going(&Going { origin: Origin::Emulated, ..bare }, 80), "udp:spin [emulated]");
     }
 
     #[test]

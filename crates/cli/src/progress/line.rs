@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
-use hairpin_record::run::Row;
+use hairpin_record::run::{Origin, Row};
 use hairpin_report::live::{self, Going};
 use hairpin_session::watch::stands_still;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -16,6 +16,11 @@ use crate::terminal::width;
 
 /// More finished rows push the older ones off.
 const DONE: usize = 8;
+
+/// Whether the figures of a row are measured or emulated.
+pub fn origin(job: &Job) -> Origin {
+    if job.emulated.is_some() { Origin::Emulated } else { Origin::Measured }
+}
 
 /// The lines on the terminal.
 pub struct Live {
@@ -30,6 +35,7 @@ struct Current {
     index: usize,
     of: usize,
     path: String,
+    origin: Origin,
     /// Until its end, warm-up included; `None` without a limit of time.
     lasts: Option<Duration>,
     count: Option<u64>,
@@ -40,7 +46,7 @@ struct Current {
 
 impl Current {
     fn going(&self) -> Going<'_> {
-        Going { index: self.index, of: self.of, path: &self.path, share: None, left_s: None, so_far: None }
+        Going { index: self.index, of: self.of, path: &self.path, origin: self.origin, share: None, left_s: None, so_far: None }
     }
 
     fn draw(&self, so_far: Option<&Progress>) {
@@ -68,8 +74,8 @@ impl Live {
         self.end();
         let line = self.line();
         let lasts = job.duration.map(|duration| Duration::from(duration) + Duration::from(job.warmup));
-        let (path, since, drawn) = (job.spec.to_string(), Instant::now(), stands_still(job));
-        let row = Current { line, index, of, path, lasts, count: job.count, since, drawn };
+        let (path, origin, since, drawn) = (job.spec.to_string(), origin(job), Instant::now(), stands_still(job));
+        let row = Current { line, index, of, path, origin, lasts, count: job.count, since, drawn };
         row.draw(None);
         self.row = Some(row);
     }

@@ -22,6 +22,7 @@ use crate::verbs::ping::signals;
 
 /// Send every frame back as soon as it arrives
 #[derive(Debug, Args)]
+#[command(mut_arg("format", |arg| arg.short(None)))]
 pub struct Bounce {
     /// The interface
     #[arg(short = 'i', long, value_name = "IF")]

@@ -88,6 +88,7 @@ struct How {
 
 /// Flags allowed on a side: peer and work.
 #[derive(Debug, Args)]
+#[command(mut_arg("duration", |arg| arg.visible_alias("for")))]
 struct Side {
     /// A host on which `hairpin serve` runs, or loopback, veth[:…]; paths to compare (udp:spin tcp:spin); two stored runs (latest -2), of either several, with commas; or `placements`: the pairs of this host's CPUs
     #[arg(value_name = "HOST[:PORT]|RUN|placements", num_args = 0..=2)]

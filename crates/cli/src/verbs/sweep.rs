@@ -64,7 +64,7 @@ pub struct Sweep {
     #[arg(long, value_name = "FILE", requires = "host", conflicts_with = "link")]
     key_file: Option<PathBuf>,
     /// The whole experiment, instead of the plan's; 60 s without a plan
-    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 't', long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
     /// Seed of the random order; a new one each time if not given
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]

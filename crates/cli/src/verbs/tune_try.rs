@@ -33,6 +33,7 @@ use crate::verbs::ping::signals;
 /// after a crash by `hairpin tune revert`. --duration is that of the whole experiment; without it each
 /// setting has 6 s a path, and the winners a third of that time more.
 #[derive(Debug, Args)]
+#[command(mut_arg("format", |arg| arg.short(None)), mut_arg("duration", |arg| arg.visible_alias("for")))]
 pub struct Try {
     /// A host on which `hairpin serve` runs; or loopback, veth[:…]
     #[arg(value_name = "HOST[:PORT]", conflicts_with = "link")]

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::experiment::Arm;
 use crate::experiment::rounds::letter;
 
-/// With at most so many CPUs every pair is compared; with more, one of each kind.
+/// Up to this number of CPUs every pair is compared; with more, one of each kind.
 const FEW: usize = 3;
 /// Time for which a cache line goes to and fro between two CPUs; its median is their distance.
 const BOUNCE: Duration = Duration::from_millis(2);
