@@ -6,8 +6,8 @@
 # Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build ───────────────┬─▶ tests ─────────────────────────────────┬─▶ tests that want idle cores ─▶ sum
-#     page in a browser ───┴─▶ scripts/lint.sh at the lowest priority ┘
+#     build of `alone` ──┬─▶ `alone`: one test at a time ──────────────┬─▶ all other tests ─▶ tests that want idle cores ─▶ sum
+#     page in a browser ─┴─▶ build of the others, scripts/lint.sh, both at the lowest priority ┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -83,20 +83,25 @@ else
     echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log"
 fi
 # Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
-step cargo test --workspace --no-run
+step cargo test --workspace --test alone --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
-cargo test --workspace --no-run $setup_quiet
+cargo test --workspace --test alone --no-run $setup_quiet
 [ -z "$page" ] || ended "$page" "$scratch/page" "scripts/web.sh --test"
 page=
 
-# It looks at small things first, so the tests below have cargo's lock on the build before clippy asks for it.
+# The tests that run one at a time wait for most of their time; what is compiled meanwhile gets what they leave.
 setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
 lint=$!
 
 # Tests of settings and causes that show only on cores which rest.
 idle='explain_detectors:: tune_try::'
-# shellcheck disable=SC2046,SC2086 # words
-tests cargo test --workspace --no-fail-fast -- $(printf -- '--skip %s ' $idle)
+# shellcheck disable=SC2046 # words
+tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
+# They wait as well, so twice as many of them as cores run at once.
+RUST_TEST_THREADS=$((2 * $(nproc)))
+export RUST_TEST_THREADS
+tests cargo test --workspace --no-fail-fast --lib --bins --test main
+tests cargo test --workspace --no-fail-fast --doc
 ended "$lint" "$scratch/lint" scripts/lint.sh
 lint=
 # shellcheck disable=SC2086 # words

@@ -9,7 +9,7 @@ use crate::support::alone::{self, Listed, Part};
 use crate::support::net::Net;
 use crate::support::{HAIRPIN, Home, can, namespaces};
 
-pub const PART: Part = Part::new("howto", || alone::listed(TESTS));
+pub const PART: Part = Part::new("howto", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
     ("slow_server", |name| runs(name, "slow-server.md", &["GET", "wake-up"])),

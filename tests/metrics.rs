@@ -17,7 +17,7 @@ use crate::support::alone::{self, Listed, Part};
 use crate::support::{HAIRPIN, Home, LIMIT, Running, can, free_port, rows};
 use serde_json::Value;
 
-pub const PART: Part = Part::new("metrics", || alone::listed(TESTS));
+pub const PART: Part = Part::new("metrics", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
     ("a_scrape_by_hand_agrees_with_the_record", a_scrape_by_hand_agrees_with_the_record),

@@ -22,14 +22,16 @@ struct Line {
     fields: Vec<String>,
 }
 
-fn lines() -> Vec<Line> {
+/// The lines of each paragraph.
+fn paragraphs() -> Vec<Vec<Line>> {
     let of = |line: &str| {
         let (line, fields) = line.split_once("=>").unwrap_or((line, ""));
         let (codes, line) = line.split_once(' ').expect("a line");
         let codes = codes.split(',').map(|code| code.parse().expect("an exit code")).collect();
         Line { codes, line: line.trim().replace(['{', '}'], ""), fields: fields.split_whitespace().map(str::to_owned).collect() }
     };
-    include_str!("old_lines.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(of).collect()
+    let lines = |paragraph: &str| paragraph.lines().filter(|line| !line.starts_with('#')).map(of).collect();
+    include_str!("old_lines.txt").split("\n\n").map(lines).filter(|lines: &Vec<Line>| !lines.is_empty()).collect()
 }
 
 /// A line is tried this often.
@@ -47,24 +49,35 @@ fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
     if !can(name, namespaces(), "it takes root and namespaces") {
         return false;
     }
-    let home = Home::new();
     let net = Net::new();
     net.enter();
     ip("link set lo up");
     veth("eth1", "eth2");
+    let _asked = (Asked::start(7), Asked::start(6379));
+    let home = Home::new();
+    let mut bounce = home.start("bounce -i eth2");
+    bounce.until("Ctrl-C");
+    let wrong = std::thread::scope(|scope| {
+        let all: Vec<_> = paragraphs().into_iter().map(|lines| scope.spawn(move || wrong_of(lines))).collect();
+        all.into_iter().flat_map(|one| one.join().expect("its lines")).collect::<Vec<String>>()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    true
+}
+
+/// What is wrong with the lines of a paragraph, each run in turn.
+fn wrong_of(lines: Vec<Line>) -> Vec<String> {
+    let home = Home::new();
     symlink(HAIRPIN, home.file("hairpin")).expect("a link");
     fs::write(home.file("hairpin.key"), "5".repeat(64)).expect("a key");
     fs::set_permissions(home.file("hairpin.key"), fs::Permissions::from_mode(0o600)).expect("chmod");
     let (_serve, host) = home.serve("");
     let (_keyed, keyed) = home.serve("--key-file hairpin.key");
-    let _asked = (Asked::start(7), Asked::start(6379));
-    let mut bounce = home.start("bounce -i eth2");
-    bounce.until("Ctrl-C");
     home.hairpin("ping --link loopback --path udp:spin --duration 500ms --warmup 0s -q").fails(0, &[]);
     let run = home.json("runs list")["runs"][0]["id"].as_str().expect("an id").to_owned();
     let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap_or_default());
     let mut wrong: Vec<String> = Vec::new();
-    for Line { codes, line, fields } in lines() {
+    for Line { codes, line, fields } in lines {
         let mut script = line.clone();
         for (word, is) in
             [("HOST", &host), ("KEYED", &keyed), ("PID", &std::process::id().to_string()), ("MAC", &text(MAC_B)), ("RUN", &run)]
@@ -88,6 +101,5 @@ fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
         // What measures can fail where others keep it off the cores.
         wrong.extend((1..TRIES).find_map(|_| fault().is_none().then_some(None)).unwrap_or_else(fault));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    true
+    wrong
 }

@@ -14,7 +14,7 @@ use crate::support::terminal::{Terminal, terminals};
 use crate::support::{HAIRPIN, Home, LIMIT, can, free_port, links, root, rows};
 use serde_json::Value;
 
-pub const PART: Part = Part::new("watch", || alone::listed(TESTS));
+pub const PART: Part = Part::new("watch", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
     ("a_run_is_drawn_and_keys_change_the_picture", a_run_is_drawn_and_keys_change_the_picture),

@@ -1,10 +1,10 @@
-//! The test programs `alone.rs`: one test at a time, each in a process of its own.
+//! The test programs `alone.rs`: one test at a time unless its file says otherwise, each in a process of its own.
 //!
 //! ```text
 //!   alone ──▶ itself as "only NAME": enters namespaces, changes limits, is killed ──▶ ends with 0, with SKIPPED, or otherwise: failed
 //!                └──▶ itself as "play …": a server, a worker, a program under test
 //! ```
-//! Such a process has one thread, as entering a user namespace needs, and nothing else of the program runs beside it.
+//! Such a process has one thread, as entering a user namespace needs.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -13,6 +13,8 @@ use std::fmt::Display;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -58,12 +60,12 @@ impl<E: Display> From<Result<(), E>> for Ended {
 pub struct Test {
     name: String,
     user: Option<u32>,
-    run: Box<dyn Fn(&str) -> Ended>,
+    run: Box<dyn Fn(&str) -> Ended + Sync>,
 }
 
 impl Test {
     /// `run` is called with the test's full name, and fails by its result or by a panic.
-    pub fn new<T: Into<Ended>>(name: impl Into<String>, run: impl Fn(&str) -> T + 'static) -> Test {
+    pub fn new<T: Into<Ended>>(name: impl Into<String>, run: impl Fn(&str) -> T + Sync + 'static) -> Test {
         Test { name: name.into(), user: None, run: Box::new(move |name| run(name).into()) }
     }
 
@@ -81,15 +83,22 @@ pub struct Part {
     pub play: fn(&[&str]) -> Option<ExitCode>,
     /// A description of the host that must be the same after the tests as before.
     pub unchanged: Option<fn() -> String>,
+    /// Tests that run side by side.
+    pub at_once: usize,
 }
 
 impl Part {
     pub const fn new(name: &'static str, tests: fn() -> Vec<Test>) -> Part {
-        Part { name, tests, play: |_| None, unchanged: None }
+        Part { name, tests, play: |_| None, unchanged: None, at_once: 1 }
     }
 
     pub const fn playing(self, play: fn(&[&str]) -> Option<ExitCode>) -> Part {
         Part { play, ..self }
+    }
+
+    /// Three at a time: none of them measures, and each waits most of its time.
+    pub const fn side_by_side(self) -> Part {
+        Part { at_once: 3, ..self }
     }
 
     pub const fn unchanged(self, said: fn() -> String) -> Part {
@@ -185,35 +194,21 @@ fn all(parts: &[Part], words: &[&str]) -> ExitCode {
 fn each(part: &Part, tests: &[Test]) -> bool {
     let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|value| value == "1");
     let before = part.unchanged.map(|said| said());
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for test in tests {
-        let (full, begun) = (part.full(test), Instant::now());
-        let ended = spawn(&full, test.user).and_then(end);
-        let took = begun.elapsed().as_secs_f64();
-        match ended {
-            Ok(status) if status.success() => {
-                println!("{full}: ok, {took:.1} s");
-                passed += 1;
-            }
-            Ok(status) if status.code() == Some(SKIPPED.into()) && !must_run => skipped += 1,
-            Ok(status) if status.code() == Some(UNSHOWN.into()) => skipped += 1,
-            Ok(status) if status.code() == Some(SKIPPED.into()) => {
-                println!("{full}: FAILED: it must run here");
-                failed += 1;
-            }
-            Err(error) if test.user.is_some() && error.kind() == io::ErrorKind::PermissionDenied && !must_run => {
-                println!("{full}: SKIPPED: another user may not run this program: {error}");
-                skipped += 1;
-            }
-            other => {
-                println!(
-                    "{full}: FAILED after {took:.1} s: {}",
-                    other.map_or_else(|e| e.to_string(), |status| status.to_string())
-                );
-                failed += 1;
-            }
+    let next = Mutex::new(tests.iter());
+    let ended = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..part.at_once {
+            scope.spawn(|| {
+                while let Some(test) = { next.lock().expect("no panic").next() } {
+                    let ended_so = one(&part.full(test), test.user, must_run);
+                    ended.lock().expect("no panic").push(ended_so);
+                }
+            });
         }
-    }
+    });
+    let ended = ended.into_inner().expect("no panic");
+    let count = |so: Counted| ended.iter().filter(|ended| **ended == so).count();
+    let (passed, mut failed, skipped) = (count(Counted::Passed), count(Counted::Failed), count(Counted::Skipped));
     let after = part.unchanged.map(|said| said());
     if before != after {
         println!(
@@ -226,6 +221,41 @@ fn each(part: &Part, tests: &[Test]) -> bool {
     }
     println!("{}: {passed} passed, {failed} failed, {skipped} skipped", part.name);
     failed == 0
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Counted {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Runs a test in a process of its own, and prints how it ended.
+fn one(full: &str, user: Option<u32>, must_run: bool) -> Counted {
+    let begun = Instant::now();
+    let ended = spawn(full, user).and_then(end);
+    let took = begun.elapsed().as_secs_f64();
+    match ended {
+        Ok(status) if status.success() => {
+            println!("{full}: ok, {took:.1} s");
+            Counted::Passed
+        }
+        Ok(status) if status.code() == Some(SKIPPED.into()) && !must_run => Counted::Skipped,
+        Ok(status) if status.code() == Some(UNSHOWN.into()) => Counted::Skipped,
+        Ok(status) if status.code() == Some(SKIPPED.into()) => {
+            println!("{full}: FAILED: it must run here");
+            Counted::Failed
+        }
+        Err(error) if user.is_some() && error.kind() == io::ErrorKind::PermissionDenied && !must_run => {
+            println!("{full}: SKIPPED: another user may not run this program: {error}");
+            Counted::Skipped
+        }
+        other => {
+            let how = other.map_or_else(|error| error.to_string(), |status| status.to_string());
+            println!("{full}: FAILED after {took:.1} s: {how}");
+            Counted::Failed
+        }
+    }
 }
 
 fn spawn(full: &str, user: Option<u32>) -> io::Result<Child> {
