@@ -42,8 +42,8 @@ const TESTS: &[(&str, fn())] = &[
     ("a timeline tells who came and who left", timelines),
 ];
 
-/// Two phases, and as little as that.
-const SHORT: &str = "--link veth --duration 800ms --warmup 20ms";
+/// One phase of each kind, and as little as that.
+const SHORT: &str = "--link veth --duration 520ms --warmup 20ms";
 /// What this program does for itself: `loop BUSY SLEEP`, in us, for ever.
 const LOOP: &str = "loop";
 
@@ -297,8 +297,8 @@ fn xdp_fallback() {
 
 fn queue_overflow() {
     let path = "--path udp:spin,rcvbuf=256/block --cpu 0,1";
-    let args = format!("--link veth --duration 3s --warmup 20ms {path}");
-    silent("receive-queue-overflow", &args);
+    silent("receive-queue-overflow", &format!("{SHORT} {path}"));
+    let args = format!("--link veth --duration 2s --warmup 20ms {path}");
     let said = found_in("receive-queue-overflow", &args, || stopped(&args));
     assert!(said.ends_with("at the server"), "{said}");
 }
@@ -308,9 +308,9 @@ fn stopped(args: &str) -> Option<String> {
     let home = Home::new();
     let run = home.start(&format!("explain {args} --json"));
     // Longer than a phase without hooks.
-    sleep(Duration::from_millis(1200));
+    sleep(Duration::from_millis(800));
     let server = server_of(run.pid());
-    for (signal, after) in [("STOP", 1500), ("CONT", 0)] {
+    for (signal, after) in [("STOP", 1000), ("CONT", 0)] {
         let done = Command::new("kill").args([format!("-{signal}"), server.to_string()]).status().expect("kill");
         assert!(done.success(), "the server's process has ended");
         sleep(Duration::from_millis(after));
@@ -336,7 +336,7 @@ fn number(value: &Value) -> f64 {
 
 fn the_table_names_it() {
     let run = |args: &str, noise: &Noise, first: bool| {
-        let args = format!("--link veth --duration 1500ms --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
+        let args = format!("--link veth --duration 1s --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
         // All slow ones, and all of the time: whoever else is named counts as much as nobody.
         let names = |named: &Named| {
             let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;

@@ -20,7 +20,7 @@ pub const FIRST: &str = "first";
 
 /// Runs with and without, in turn. Paths that sleep, because the cost of the hooks is then measured apart: of one that spins it is by how much it is slower, and
 /// a busy host makes that anything. Ahead of all ordinary threads, so that nobody else is in the run queue.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 /// What the delay of the right stage may be off by, and what any other may grow by, as a part of it.
 const NEAR: f64 = 0.1;
 const OTHERS: f64 = 0.15;
