@@ -94,11 +94,11 @@ setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
 lint=$!
 
 # Tests of settings and causes that show only on cores which rest.
-idle='explain_detectors:: tune_try::'
+idle='explain_detectors:: newcomer:: tune_try::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
-# They wait as well, so twice as many of them as cores run at once.
-RUST_TEST_THREADS=$((2 * $(nproc)))
+# They wait as well, so one more than there are cores runs at once.
+RUST_TEST_THREADS=$(($(nproc) + 1))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 tests cargo test --workspace --no-fail-fast --doc

@@ -19,16 +19,18 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 /// The user "nobody" of all common distributions, to try without privileges when the tests run as root.
 const NOBODY: u32 = 65534;
 
-pub const PART: Part = Part::new("af_packet", tests).playing(|arguments| match arguments {
-    ["helper", name] => Some(link::help(name).map_or_else(
-        |reason| {
-            println!("{reason}");
-            ExitCode::FAILURE
-        },
-        |()| ExitCode::SUCCESS,
-    )),
-    _ => None,
-});
+pub const PART: Part = Part::new("af_packet", tests)
+    .playing(|arguments| match arguments {
+        ["helper", name] => Some(link::help(name).map_or_else(
+            |reason| {
+                println!("{reason}");
+                ExitCode::FAILURE
+            },
+            |()| ExitCode::SUCCESS,
+        )),
+        _ => None,
+    })
+    .side_by_side();
 
 /// Every test as root, and as a user without privileges.
 fn tests() -> Vec<Test> {

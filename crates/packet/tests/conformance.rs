@@ -15,7 +15,7 @@ use crate::alone::{Ended, Part, Test};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-pub const PART: Part = Part::new("conformance", tests);
+pub const PART: Part = Part::new("conformance", tests).side_by_side();
 
 fn tests() -> Vec<Test> {
     let of = |(pair, make): &'static pairs::Maker| {
