@@ -572,14 +572,14 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
     for spec in
         ["udp:block", "tcp:spin", "eventfd", "memory", "tcp-crr --pace 200", "pipe:epoll", "unix:adaptive", "udp --pace 5"]
     {
-        let ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --json"));
-        sleep(Duration::from_millis(1200));
+        let mut ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --json-stream"));
+        ping.until("transactions");
         ping.signal("INT");
         let signalled = Instant::now();
         let done = ping.done();
         assert_eq!(done.code, Some(0), "{spec}: {done:?}");
         assert!(signalled.elapsed() < Duration::from_secs(5), "{spec}: {:?}", signalled.elapsed());
-        let run = done.json();
+        let run: Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
         assert_eq!((&run["interrupted"], &run["error"]), (&true.into(), &serde_json::Value::Null), "{spec}");
         assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
         assert!(done.err.contains("stored as"), "{spec}: {done:?}");
