@@ -43,9 +43,9 @@ const ETHERNET: usize = 14;
 /// A VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
-/// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue
-/// (`net/xdp/xsk_buff_pool.c`), whose thread waits for a core on a busy host.
-const RELEASE: Duration = Duration::from_secs(2);
+/// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue,
+/// and under the lock of all network settings (`xp_release_deferred` of `net/xdp/xsk_buff_pool.c`), so others on a busy host can hold it up for seconds.
+const RELEASE: Duration = Duration::from_secs(5);
 /// Time between two looks at it.
 const LOOK: Duration = Duration::from_millis(5);
 
