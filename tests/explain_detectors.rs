@@ -423,7 +423,7 @@ impl fmt::Display for Named {
 
 fn timelines() {
     let noise = Noise::ahead_on(1);
-    let result = explained(&format!("{SHORT} --path udp:block --cpu 0,1 --sched fifo:50 --timeline 5"));
+    let result = explained("--link veth --duration 1s --warmup 20ms --path udp:block --cpu 0,1 --sched fifo:50 --timeline 5");
     let it = format!("{} ({})", noise.name(), noise.pid());
     let slowest = result["slowest"].as_array().expect("timelines");
     assert_eq!(slowest.len(), 5);
