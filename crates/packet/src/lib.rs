@@ -15,13 +15,28 @@
 //! All back ends implement [`io::PacketIo`], the trait for devices around devices too: a tracer, a pcap writer, a fault
 //! injector. A frame is always in exactly one place (application, pool or ring), and the types enforce it.
 //!
+//! The smallest program that sends back each frame of a port, as root:
+//!
+//! ```no_run
+//! use hairpin_packet::prelude::*;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut device = AfXdp::open("eth0", &Config { filter: "udp:7007".parse()?, ..Config::default() })?;
+//! let ring = Ring::new(device.ring(0)?, Tsc::calibrate("tsc")?, RingConfig::default());
+//! device.start()?;
+//! while let Received::Got(mut frame) = ring.recv(1000)? {   // milliseconds
+//!     ethernet::swap_macs(&mut frame);
+//!     let _full = frame.send_back()?;                       // in place, no copy
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The same program runs without privileges or hardware over the pair in memory:
 //!
 //! ```
-//! use hairpin_packet::clock::Tsc;
-//! use hairpin_packet::device::Config;
 //! use hairpin_packet::memory;
-//! use hairpin_packet::ring::{Received, Ring, RingConfig};
+//! use hairpin_packet::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let Ok(clock) = Tsc::calibrate("tsc") else { return Ok(()) };
@@ -50,6 +65,7 @@
 #![warn(missing_docs)]
 
 pub use hairpin_sys::{clock, umem};
+pub use hairpin_wire::{ethernet, ipv4, ipv6, udp};
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -65,3 +81,16 @@ pub mod pcap;
 pub mod ring;
 pub mod stream;
 pub mod tracer;
+
+/// What most programs name: devices, rings, what was granted, clocks, Ethernet.
+pub mod prelude {
+    pub use crate::af_packet::AfPacket;
+    pub use crate::af_xdp::AfXdp;
+    pub use crate::clock::{MonotonicRaw, Tsc};
+    pub use crate::device::{BackEnd, Config, OpenError};
+    pub use crate::ethernet;
+    pub use crate::filter::Filter;
+    pub use crate::granted::{Feature, Granted};
+    pub use crate::io::PacketIo;
+    pub use crate::ring::{Received, Ring, RingConfig, Wait};
+}

@@ -30,10 +30,10 @@ use hairpin_session::link::LinkSpec;
 
 /// The plans shipped with the program.
 pub const PLANS: &[(&str, &str)] = &[
-    ("sun-fire", include_str!("../../../../plans/sun-fire.toml")),
-    ("busy-poll", include_str!("../../../../plans/busy-poll.toml")),
-    ("sniffer10g", include_str!("../../../../plans/sniffer10g.toml")),
-    ("idle-states", include_str!("../../../../plans/idle-states.toml")),
+    ("sun-fire", include_str!("../../plans/sun-fire.toml")),
+    ("busy-poll", include_str!("../../plans/busy-poll.toml")),
+    ("sniffer10g", include_str!("../../plans/sniffer10g.toml")),
+    ("idle-states", include_str!("../../plans/idle-states.toml")),
 ];
 
 /// The level at which a setting stays unchanged.
