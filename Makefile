@@ -1,13 +1,15 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo demos test bench-builds
+.PHONY: help demo demos test test-rig rig-shell bench-builds
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo         build, then run every path that this host supports, print one table and write a report to look at (about a minute once built)'
 	@echo 'make demos        record the demonstrations of docs/demos anew (as root; about two minutes)'
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
+	@echo 'make test-rig     other kernels, real drivers, two machines, in emulation (Debian or Ubuntu; at most 25 min; docs/rig.md)'
+	@echo 'make rig-shell    a shell in an emulated machine'
 	@echo 'make bench-peers  hairpin against sockperf, interleaved; the record goes to runs/'
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'
 	@echo 'make bench-niq    the emulated NIC: its own cost, a published table in real time, polling against interrupts; the record goes to runs/'
@@ -26,6 +28,12 @@ demos:
 
 test:
 	@scripts/test.sh
+
+test-rig:
+	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/run
+
+rig-shell:
+	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/shell $(KERNEL) $(NIC)
 
 bench-builds:
 	@scripts/bench.sh builds --old "$(OLD)" $(if $(NEW),--new "$(NEW)")

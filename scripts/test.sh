@@ -106,6 +106,8 @@ ended "$lint" "$scratch/lint" scripts/lint.sh
 lint=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
+# Two emulated machines; make test-rig runs the other cases.
+tests rig/run short
 
 # sums FILE: how many passed, failed and were skipped. The harness prints `test result: ok. 5 passed; 0 failed; 1 ignored; …` per test program, a program
 # without it `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines.

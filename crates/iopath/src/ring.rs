@@ -410,7 +410,8 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
         }
     };
     device.stop()?;
-    outcome
+    let closed = device.close();
+    outcome.and(closed.map_err(PathError::from))
 }
 
 /// Answers over an open ring.
@@ -425,7 +426,8 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
         }
     };
     device.stop()?;
-    outcome
+    let closed = device.close();
+    outcome.and(closed.map_err(PathError::from))
 }
 
 fn measure_over<I: PacketIo, F: Framing>(run: &mut ClientRun<'_>, io: I, framing: F) -> Result<(), PathError> {

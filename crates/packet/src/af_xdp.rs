@@ -13,6 +13,7 @@
 //! however that ends.
 
 mod attach;
+mod carrier;
 mod faster;
 mod metadata;
 mod program;
@@ -43,9 +44,11 @@ const ETHERNET: usize = 14;
 /// A VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
-/// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue,
-/// and under the lock of all network settings (`xp_release_deferred` of `net/xdp/xsk_buff_pool.c`), so others on a busy host can hold it up for seconds.
+/// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue, and under the lock of all network settings
+/// (`xp_release_deferred` of `net/xdp/xsk_buff_pool.c`), so others on a busy host can hold it up for seconds.
 const RELEASE: Duration = Duration::from_secs(5);
+/// A step that takes some links down.
+const ATTACHING: &str = "attaching the XDP program";
 /// Time between two looks at it.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -82,6 +85,7 @@ impl BackEnd for AfXdp {
         let (queues, tx_queues) = queues(&link);
         let Attached { program, link: attached, mode, mode_why, xdp } =
             attach(&link, queues, config, sizes.pages > 1, &mut refused)?;
+        carrier::back(&link, ATTACHING)?;
         if sizes.pages > 1 && !xdp.pages {
             sizes = Sizes::in_one(&link, config, &mut refused)?;
         }
@@ -158,6 +162,7 @@ impl BackEnd for AfXdp {
         let ring = Queue::new(socket, granted);
         let put = self.program.set_socket(queue, ring.socket());
         put.map_err(|error| step("give the XDP program its socket", interface(), io::Error::other(error)))?;
+        carrier::back(&self.link, ATTACHING)?;
         let Granted { queue, send_queue, .. } = self.granted;
         self.granted = Granted { queue, send_queue, ..crate::io::PacketIo::granted(&ring).clone() };
         Ok(ring)
@@ -169,6 +174,12 @@ impl BackEnd for AfXdp {
 
     fn stop(&mut self) -> Result<(), OpenError> {
         self.run(false)
+    }
+
+    fn close(self) -> Result<(), OpenError> {
+        let AfXdp { link, program, _attached, .. } = self;
+        drop((_attached, program));
+        carrier::back(&link, "detaching the XDP program")
     }
 }
 

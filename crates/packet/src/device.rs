@@ -124,6 +124,14 @@ pub trait BackEnd: Sized {
     /// # Errors
     /// The kernel's error.
     fn stop(&mut self) -> Result<(), OpenError>;
+
+    /// Gives the interface back, after all of its queue pairs, and waits until it carries frames as before.
+    ///
+    /// # Errors
+    /// It does not carry frames again.
+    fn close(self) -> Result<(), OpenError> {
+        Ok(())
+    }
 }
 
 /// Why a device or a queue cannot be opened.
@@ -135,6 +143,16 @@ pub enum OpenError {
     /// The interface is not up.
     #[error("{0} is down: ip link set {0} up")]
     Down(String),
+    /// It has lost its carrier.
+    #[error("the link of {interface} did not come back within {within:?} of {what}: look at its cable and at the other end")]
+    NoCarrier {
+        /// The interface.
+        interface: String,
+        /// The step that took the link down.
+        what: String,
+        /// Time for which it was waited for.
+        within: std::time::Duration,
+    },
     /// A capability is missing.
     #[error("{what} on {interface} needs {capabilities}: {remedy}")]
     Capability {

@@ -15,7 +15,9 @@ use crate::error::RunError;
 use crate::message::{Answer, Order, Request, ServerReport};
 use crate::side::{SideError, WorkerSide};
 
-/// Time limit for a server to listen, or to report after it was stopped.
+/// Time limit for a server to listen: a link that a new XDP program takes down is waited for.
+const LISTENS_WITHIN: Duration = Duration::from_secs(20);
+/// Time limit for an answer that takes no preparation, and for the report of a server that was stopped.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The limit after a failed row, whose failure has taken long enough to notice.
 const FAILED_WITHIN: Duration = Duration::from_secs(1);
@@ -80,11 +82,11 @@ impl Server {
             Server::Worker { side, listen } => {
                 side.clear_stop();
                 side.send(&Order::Plan { job: Box::new(job.clone()), listen: *listen })?;
-                side.answer(ANSWER_WITHIN)?
+                side.answer(LISTENS_WITHIN)?
             }
             Server::Remote { channel, .. } => {
                 channel.send(&Request::Plan(Box::new(job.clone()))).map_err(SideError::ToServer)?;
-                channel.recv(ANSWER_WITHIN).map_err(SideError::Server)?
+                channel.recv(LISTENS_WITHIN).map_err(SideError::Server)?
             }
         };
         match (answer, self) {

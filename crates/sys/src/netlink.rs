@@ -108,6 +108,8 @@ pub struct LinkFacts {
     pub up: bool,
     /// True if it is up and has a carrier (IFF_LOWER_UP); for a veth, if both ends are up.
     pub carrier: bool,
+    /// True if the kernel has taken note of the carrier too (IFF_RUNNING): until then its queueing discipline drops what is sent.
+    pub running: bool,
     /// Hardware address, if it has six bytes.
     pub mac: Option<[u8; 6]>,
     /// The driver's link kind, such as `veth` or `bridge`; physical devices and loopback have none.
@@ -342,6 +344,7 @@ fn link_facts(message: &Ifinfomsg) -> Option<LinkFacts> {
         rx_queues: number(Ifla::NumRxQueues)?,
         up: message.ifi_flags().contains(Iff::UP),
         carrier: message.ifi_flags().contains(Iff::LOWERUP),
+        running: message.ifi_flags().contains(Iff::RUNNING),
         mac: attributes.get_attribute(Ifla::Address).and_then(|a| a.rta_payload().as_ref().try_into().ok()),
         kind: kind.and_then(|info| info.get_attribute(IflaInfo::Kind).map(|a| until_nul(a.rta_payload().as_ref()))),
     })

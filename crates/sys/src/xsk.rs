@@ -215,7 +215,7 @@ impl Socket {
         if entries > TX_BATCH_SIZE {
             let _ = socket::set(&tx_fd, budget, entries as i32);
         }
-        Ok(Socket {
+        let mut socket = Socket {
             received: Consumer::new(entries, rx.producer(), rx.consumer()),
             sending: Producer::new(entries, tx.producer(), tx.consumer()),
             filling: Producer::new(entries, fill.producer(), fill.consumer()),
@@ -238,7 +238,11 @@ impl Socket {
             pages: pages.map(|pool| Box::new(Pages::new(pool))),
             area: pool.area(),
             pool,
-        })
+        };
+        // A zero-copy driver takes chunks while the socket is bound. One that finds none leaves its queue empty, for the kernel's own frames too, until it is
+        // woken (drivers/net/ethernet/intel/igb/igb_xsk.c, igb_alloc_rx_buffers_zc).
+        socket.refill();
+        Ok(socket)
     }
 
     /// Opens the sockets and binds them to queue `queue` of the interface with index `interface`.
@@ -267,7 +271,9 @@ impl Socket {
         let granted = sockopt::xdp_options(&socket.fd)
             .map_err(|source| XskError { step: "read what was granted", source: source.into() })?;
         socket.zero_copy = granted.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
-        socket.refill();
+        if socket.receive_needs_wakeup() {
+            socket.kick_receive().map_err(|source| XskError { step: "wake the driver", source })?;
+        }
         Ok(socket)
     }
 
