@@ -6,8 +6,8 @@
 # Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ──┬─▶ `alone`: one test at a time ──────────────┬─▶ all other tests ─▶ tests that want idle cores ─▶ sum
-#     page in a browser ─┴─▶ build of the others, scripts/lint.sh, both at the lowest priority ┘
+#     build of `alone` ──┬─▶ `alone`: one test at a time ─▶ all other tests, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
+#     page in a browser ─┴─▶ build of the others, scripts/lint.sh, at the lowest priority ─────────┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -34,9 +34,10 @@ scratch=$(mktemp -d) || exit 1
 log=$scratch/tests
 page=
 lint=
+rig=
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$lint"; rm -rf "$scratch"; go_ahead "$nice"' EXIT
+trap 'end "$page"; end "$lint"; end "$rig"; rm -rf "$scratch"; go_ahead "$nice"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -97,17 +98,20 @@ lint=$!
 idle='explain_detectors:: newcomer:: tune_try::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
+# Two emulated machines, beside tests that do not measure; make test-rig runs the other cases.
+setsid rig/run short >"$scratch/rig" 2>&1 &
+rig=$!
 # They wait as well, so one more than there are cores runs at once.
 RUST_TEST_THREADS=$(($(nproc) + 1))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 tests cargo test --workspace --no-fail-fast --doc
+ended "$rig" "$scratch/rig" "rig/run short"
+rig=
 ended "$lint" "$scratch/lint" scripts/lint.sh
 lint=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
-# Two emulated machines; make test-rig runs the other cases.
-tests rig/run short
 
 # sums FILE: how many passed, failed and were skipped. The harness prints `test result: ok. 5 passed; 0 failed; 1 ignored; …` per test program, a program
 # without it `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines.
