@@ -19,7 +19,7 @@ use std::sync::Mutex;
 
 use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
 
-pub use self::tracing::{TraceLink, missing_tracepoints, tracing_links};
+pub use self::tracing::{TraceLink, missing_functions, missing_tracepoints, tracing_links};
 pub use self::variables::Variables;
 
 /// Reason why a BPF object could not be loaded or used.
