@@ -130,6 +130,18 @@ impl Object {
         self.update(".bss", &0_u32.to_ne_bytes(), bytes)
     }
 
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// There are none, or the error of bpf(2).
+    pub fn get_variables(&self) -> Result<Vec<u8>, BpfError> {
+        logged("read the BPF program's variables", || {
+            let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+            let there = map.and_then(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).transpose());
+            there.unwrap_or_else(|| Err(libbpf_rs::Error::from(io::Error::from_raw_os_error(libc::ENOENT))))
+        })
+    }
+
     fn update(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
         logged(&format!("update the BPF map {name}"), || {
             let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(name));
