@@ -417,7 +417,8 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
         error.push_str("; ");
         error.push_str(&elsewhere);
     }
-    outcome.and(closed.map_err(PathError::from))
+    run.found.error = run.found.error.take().or(closed.err().map(|error| error.to_string()));
+    outcome
 }
 
 /// Answers over an open ring.
@@ -435,8 +436,8 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
     let elsewhere = elsewhere(device.astray(), &place).filter(|_| run.found.answered == 0);
     device.stop()?;
     let closed = device.close();
-    run.found.error = run.found.error.take().or(elsewhere);
-    outcome.and(closed.map_err(PathError::from))
+    run.found.error = run.found.error.take().or(elsewhere).or(closed.err().map(|error| error.to_string()));
+    outcome
 }
 
 /// Where frames for a ring came if not on its queue, and what to do; `place` is the ring's interface and queue.
