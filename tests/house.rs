@@ -7,6 +7,7 @@
 mod circles;
 mod demos;
 mod instances;
+mod rig;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

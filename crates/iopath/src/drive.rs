@@ -490,7 +490,10 @@ impl<C: Clock> Loop<'_, C> {
         let carried = probe::sequence(reply.bytes) & self.mask;
         let sound = is_sound(&reply, &self.work, self.proven);
         let Some((place, slot)) = self.flight.waiting(flow, carried).filter(|_| sound) else {
-            self.stray(flow, carried, sound, now)?;
+            let opening = probe::is_opening(reply.bytes, self.work.cookie);
+            if !opening {
+                self.stray(flow, carried, sound, now)?;
+            }
             return Ok(None);
         };
         if let Some(stamp) = self.stamps.get_mut(self.kept) {

@@ -158,7 +158,7 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
         self.give_back();
         let Frames { io, umem, wait, framing, attended, busy, held, arrived, strays, .. } = self;
         let umem = &**umem;
-        wait.wait(until, |_| {
+        let came = wait.wait(until, |_| {
             if io.rx_batch(arrived, 1) == 0 {
                 if *attended {
                     io.kick(Kick::Receive)?;
@@ -181,6 +181,10 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
                 }
             }
         })?;
+        if came.is_none() && !*attended {
+            // Nobody else would learn that the interface is gone.
+            io.kick(Kick::Receive)?;
+        }
         Ok(held.as_ref().map(|(frame, message)| {
             // read() has checked that the payload lies inside the frame.
             Reply { flow: message.flow, bytes: &umem.bytes(frame)[F::HEADERS..F::HEADERS + message.len] }

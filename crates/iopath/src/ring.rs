@@ -401,6 +401,7 @@ fn note_flows(flows: &[Flow], found: &mut SideFound) {
 /// into one type for all devices, so that only one more loop is compiled.
 fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
+    let place = (io.granted().interface.clone(), io.granted().queue);
     device.start()?;
     let outcome = match run.stamps {
         None => measure_over(run, io, framing),
@@ -409,14 +410,21 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
             measure_over(run, Stamped::new(io, run.clock, stamps), framing)
         }
     };
+    let elsewhere = elsewhere(device.astray(), &place);
     device.stop()?;
     let closed = device.close();
-    outcome.and(closed.map_err(PathError::from))
+    if let (Some(error), Some(elsewhere)) = (&mut run.found.error, elsewhere) {
+        error.push_str("; ");
+        error.push_str(&elsewhere);
+    }
+    run.found.error = run.found.error.take().or(closed.err().map(|error| error.to_string()));
+    outcome
 }
 
 /// Answers over an open ring.
 fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
+    let place = (io.granted().interface.clone(), io.granted().queue);
     device.start()?;
     let outcome = match run.stamps {
         None => respond_over(run, io, framing),
@@ -425,9 +433,20 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
             respond_over(run, Stamped::new(io, run.clock, stamps), framing)
         }
     };
+    let elsewhere = elsewhere(device.astray(), &place).filter(|_| run.found.answered == 0);
     device.stop()?;
     let closed = device.close();
-    outcome.and(closed.map_err(PathError::from))
+    run.found.error = run.found.error.take().or(elsewhere).or(closed.err().map(|error| error.to_string()));
+    outcome
+}
+
+/// Where frames for a ring came if not on its queue, and what to do; `place` is the ring's interface and queue.
+fn elsewhere(astray: Option<u32>, (interface, ring): &(String, u32)) -> Option<String> {
+    let came = astray?;
+    Some(format!(
+        "frames for it came on queue {came} of {interface}, and the ring is on queue {ring}: choose with the option queue={came}, steer the flow \
+         (ethtool -N {interface} flow-type udp4 … action {ring}), or have one queue (ethtool -L {interface} combined 1)"
+    ))
 }
 
 fn measure_over<I: PacketIo, F: Framing>(run: &mut ClientRun<'_>, io: I, framing: F) -> Result<(), PathError> {

@@ -53,8 +53,12 @@ struct wanted {
 const volatile struct wanted wanted = {};
 _Static_assert(sizeof(struct wanted) == 8, "known to program.rs");
 
-/* Set while frames are to come to the rings. */
-volatile u32 running = 0;
+/* All variables, as program.rs writes and reads them. */
+struct state {
+	u32 running; /* while frames are to come to the rings */
+	u32 astray;  /* one more than the queue of the last wanted frame that found no socket at its queue; 0: none */
+};
+volatile struct state state SEC(".bss");
 
 #define ETH_IPV4 0x0800
 #define ETH_IPV6 0x86dd
@@ -163,13 +167,17 @@ static ALWAYS_INLINE void put_metadata(struct xdp_md *ctx)
 SEC("xdp")
 int hairpin_xsk(struct xdp_md *ctx)
 {
-	if (!running || !is_wanted(ctx))
+	if (!state.running || !is_wanted(ctx))
 		return XDP_PASS;
 #ifdef METADATA
 	put_metadata(ctx);
 #endif
+	u32 queue = ctx->rx_queue_index;
 	/* The flags are the verdict where no socket is. */
-	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+	long verdict = bpf_redirect_map(&sockets, queue, XDP_PASS);
+	if (verdict == XDP_PASS)
+		state.astray = queue + 1;
+	return verdict;
 }
 
 SEC("license") const char hairpin_license[] = "Dual BSD/GPL";

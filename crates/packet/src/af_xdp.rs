@@ -176,6 +176,11 @@ impl BackEnd for AfXdp {
         self.run(false)
     }
 
+    fn astray(&self) -> Option<u32> {
+        // It only adds to the reason of another failure.
+        self.program.astray().ok().flatten()
+    }
+
     fn close(self) -> Result<(), OpenError> {
         let AfXdp { link, program, _attached, .. } = self;
         drop((_attached, program));

@@ -118,12 +118,17 @@ pub trait BackEnd: Sized {
     /// The kernel's error.
     fn start(&mut self) -> Result<(), OpenError>;
 
-    ///
     /// Stops receiving: from now on, all frames stay with the kernel.
     ///
     /// # Errors
     /// The kernel's error.
     fn stop(&mut self) -> Result<(), OpenError>;
+
+    /// The queue, without a ring, on which the last frame came that matches the filter; `None` where every such frame came on a ring's queue,
+    /// or the back end has no such thing.
+    fn astray(&self) -> Option<u32> {
+        None
+    }
 
     /// Gives the interface back, after all of its queue pairs, and waits until it carries frames as before.
     ///

@@ -19,8 +19,8 @@ use crate::side::{SideError, WorkerSide};
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 /// Time limit for an answer that takes no preparation, and for the report of a server that was stopped.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// The limit after a failed row, whose failure has taken long enough to notice.
-const FAILED_WITHIN: Duration = Duration::from_secs(1);
+/// The limit after a failed row, whose failure has taken long enough to notice; a link that loses its XDP program comes back meanwhile.
+const FAILED_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which a stopped worker is nudged until it reports.
 pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
 

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 
 use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
 
-pub use self::tracing::{TraceLink, missing_tracepoints, tracing_links};
+pub use self::tracing::{TraceLink, missing_functions, missing_tracepoints, tracing_links};
 pub use self::variables::Variables;
 
 /// Reason why a BPF object could not be loaded or used.
@@ -128,6 +128,18 @@ impl Object {
     /// There are none, or the error of bpf(2).
     pub fn set_variables(&self, bytes: &[u8]) -> Result<(), BpfError> {
         self.update(".bss", &0_u32.to_ne_bytes(), bytes)
+    }
+
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// There are none, or the error of bpf(2).
+    pub fn get_variables(&self) -> Result<Vec<u8>, BpfError> {
+        logged("read the BPF program's variables", || {
+            let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+            let there = map.and_then(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).transpose());
+            there.unwrap_or_else(|| Err(libbpf_rs::Error::from(io::Error::from_raw_os_error(libc::ENOENT))))
+        })
     }
 
     fn update(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), BpfError> {

@@ -5,6 +5,7 @@
 //!   rx-ring tx-ring    combined-channels    gro gso tso lro           ethtool: rings, queues, offloads
 //!   stamping           tx=0,rx=0,flags=0                              SIOCGHWTSTAMP, SIOCSHWTSTAMP
 //!   irq-suspend-timeout   0, or 8193=0,8194=20000                     netlink family netdev, each NAPI instance
+//!   napi-threaded      0, 1, busy-poll, or 8193=0,8194=1              the same
 //!   qdisc              default (mq), or fq                              rtnetlink, the root qdisc
 //!   quickack           off, on, or default=off,10.0.0.0/8=on          rtnetlink, each IPv4 route over the link
 //! ```
@@ -15,7 +16,7 @@ use std::io;
 use std::str::FromStr;
 
 use crate::ethtool::{Coalesce, Ethtool, EthtoolError, Rings, Stamping};
-use crate::netlink::{EthtoolSetting, Napi, Netlink, NetlinkError, QuickAck};
+use crate::netlink::{CoalesceParts, EthtoolSetting, Napi, Netlink, NetlinkError, QuickAck};
 
 /// A setting of a network device that is not a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +59,8 @@ pub enum Attribute {
     Stamping,
     /// Time in nanoseconds for which interrupts stay masked while an application busy-polls and finds packets.
     IrqSuspendTimeout,
+    /// Threads of the NAPI instances.
+    NapiThreaded,
     /// The root queueing discipline.
     Qdisc,
     /// Immediate ACKs over the device's IPv4 routes.
@@ -85,6 +88,7 @@ const NAMES: &[(Attribute, &str)] = &[
     (Attribute::Lro, "lro"),
     (Attribute::Stamping, "stamping"),
     (Attribute::IrqSuspendTimeout, "irq-suspend-timeout"),
+    (Attribute::NapiThreaded, "napi-threaded"),
     (Attribute::Qdisc, "qdisc"),
     (Attribute::QuickAck, "quickack"),
 ];
@@ -162,17 +166,22 @@ impl DeviceError {
 /// There is no such interface (ENODEV), or the kernel refuses.
 pub fn read(interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError> {
     // One socket per query: a socket stays in the namespace it was opened in, while the calling thread may move.
-    let coalesce = |part: fn(Coalesce) -> String| Ok(Ethtool::open()?.coalesce(interface)?.map(part));
+    let coalesce = |part: fn(Coalesce, CoalesceParts) -> Option<String>| {
+        let Some(all) = Ethtool::open()?.coalesce(interface)? else {
+            return Ok(None);
+        };
+        Ok(part(all, CoalesceParts::of(interface)?))
+    };
     let rings = |part: fn(Rings) -> u32| Ok(Ethtool::open()?.rings(interface)?.map(|rings| part(rings).to_string()));
     let offloads = || Ethtool::open()?.offloads(interface);
     match attribute {
         Attribute::Index => Ok(Some(Netlink::open()?.link(interface)?.index.to_string())),
-        Attribute::RxUsecs => coalesce(|c| c.rx_usecs.to_string()),
-        Attribute::RxFrames => coalesce(|c| c.rx_frames.to_string()),
-        Attribute::TxUsecs => coalesce(|c| c.tx_usecs.to_string()),
-        Attribute::TxFrames => coalesce(|c| c.tx_frames.to_string()),
-        Attribute::AdaptiveRx => coalesce(|c| on_off(c.adaptive_rx)),
-        Attribute::AdaptiveTx => coalesce(|c| on_off(c.adaptive_tx)),
+        Attribute::RxUsecs => coalesce(|all, has| has.rx_usecs.then(|| all.rx_usecs.to_string())),
+        Attribute::RxFrames => coalesce(|all, has| has.rx_frames.then(|| all.rx_frames.to_string())),
+        Attribute::TxUsecs => coalesce(|all, has| has.tx_usecs.then(|| all.tx_usecs.to_string())),
+        Attribute::TxFrames => coalesce(|all, has| has.tx_frames.then(|| all.tx_frames.to_string())),
+        Attribute::AdaptiveRx => coalesce(|all, has| has.adaptive_rx.then(|| on_off(all.adaptive_rx))),
+        Attribute::AdaptiveTx => coalesce(|all, has| has.adaptive_tx.then(|| on_off(all.adaptive_tx))),
         Attribute::RxRing => rings(|rings| rings.rx),
         Attribute::TxRing => rings(|rings| rings.tx),
         Attribute::CombinedChannels => {
@@ -187,7 +196,8 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<Option<String>, Dev
         Attribute::Tso => Ok(offloads()?.tso.map(on_off)),
         Attribute::Lro => Ok(offloads()?.lro.map(on_off)),
         Attribute::Stamping => Ok(Ethtool::open()?.stamping(interface)?.map(stamping_text)),
-        Attribute::IrqSuspendTimeout => irq_suspend_timeout(interface),
+        Attribute::IrqSuspendTimeout => of_napis(interface, |napi| napi.irq_suspend_timeout_ns.map(|ns| ns.to_string())),
+        Attribute::NapiThreaded => of_napis(interface, |napi| napi.threaded.map(threaded_text)),
         Attribute::Qdisc => {
             let root = Netlink::open()?.root_qdisc(interface)?;
             Ok(root.map(|root| if root.automatic { format!("{DEFAULT} ({})", root.kind) } else { root.kind }))
@@ -259,7 +269,12 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
         Attribute::Tso => not_taken(ethtool.set_tso(interface, flag()?)),
         Attribute::Lro => not_taken(ethtool.set_lro(interface, flag()?)),
         Attribute::Stamping => Ok(ethtool.set_stamping(interface, stamping_of(text).ok_or_else(wrong)?)?),
-        Attribute::IrqSuspendTimeout => set_irq_suspend_timeout(interface, text, wrong),
+        Attribute::IrqSuspendTimeout => set_napis(interface, text, |id, text| {
+            Ok(Napi::set_irq_suspend_timeout(id, text.parse().map_err(|_| wrong())?)?)
+        }),
+        Attribute::NapiThreaded => {
+            set_napis(interface, text, |id, text| Ok(Napi::set_threaded(id, threaded_of(text).ok_or_else(wrong)?)?))
+        }
         Attribute::Qdisc => {
             let netlink = Netlink::open()?;
             if text.split(' ').next() == Some(DEFAULT) {
@@ -326,20 +341,28 @@ fn stamping_of(text: &str) -> Option<Stamping> {
     Some(Stamping { flags: flags.parse().ok()?, tx_type: tx.parse().ok()?, rx_filter: rx.parse().ok()? })
 }
 
-fn irq_suspend_timeout(interface: &str) -> Result<Option<String>, DeviceError> {
-    let Some(all) = napis(interface)? else {
-        return Ok(None);
-    };
-    let told = all.into_iter().filter_map(|napi| Some((napi.id.to_string(), napi.irq_suspend_timeout_ns?.to_string())));
-    Ok(each(told.collect()))
+/// The word for threads that never sleep, as in the kernel's specification of the family `netdev`.
+const BUSY_POLL: &str = "busy-poll";
+
+fn threaded_text(threaded: u64) -> String {
+    if threaded == 2 { BUSY_POLL.to_owned() } else { threaded.to_string() }
 }
 
-fn set_irq_suspend_timeout(interface: &str, text: &str, wrong: impl Fn() -> DeviceError) -> Result<(), DeviceError> {
+fn threaded_of(text: &str) -> Option<u32> {
+    if text == BUSY_POLL { Some(2) } else { text.parse().ok() }
+}
+
+/// A value of each NAPI instance; `None` if there is no instance, or the kernel does not report it.
+fn of_napis(interface: &str, value: impl Fn(&Napi) -> Option<String>) -> Result<Option<String>, DeviceError> {
     let all = napis(interface)?.unwrap_or_default();
-    for (napi, (_, text)) in all.iter().zip(spread(text, all.iter().map(|napi| napi.id.to_string()).collect())) {
-        Napi::set_irq_suspend_timeout(napi.id, text.parse().map_err(|_| wrong())?)?;
-    }
-    Ok(())
+    Ok(each(all.iter().filter_map(|napi| Some((napi.id.to_string(), value(napi)?))).collect()))
+}
+
+/// Sets a value of each NAPI instance.
+fn set_napis(interface: &str, text: &str, set: impl Fn(u32, &str) -> Result<(), DeviceError>) -> Result<(), DeviceError> {
+    let all = napis(interface)?.unwrap_or_default();
+    let values = spread(text, all.iter().map(|napi| napi.id.to_string()).collect());
+    all.iter().zip(values).try_for_each(|(napi, (_, text))| set(napi.id, &text))
 }
 
 /// The NAPI instances; `None` if the kernel does not report them.
@@ -410,10 +433,19 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_never_sleep_have_a_word() {
+        for (number, text) in [(0, "0"), (1, "1"), (2, "busy-poll")] {
+            assert_eq!((threaded_text(number), threaded_of(text)), (text.to_owned(), Some(number as u32)));
+        }
+        assert_eq!(threaded_of("on"), None);
+    }
+
+    #[test]
     fn loopback_reports_its_features() {
         assert_eq!(read("lo", Attribute::RxUsecs).unwrap(), None);
         assert_eq!(read("lo", Attribute::Stamping).unwrap(), None);
         assert_eq!(read("lo", Attribute::IrqSuspendTimeout).unwrap(), None);
+        assert_eq!(read("lo", Attribute::NapiThreaded).unwrap(), None);
         assert!(read("lo", Attribute::Gso).unwrap().is_some());
         for attribute in Attribute::all() {
             assert_eq!(read("hp-missing", attribute).unwrap_err().errno(), Some(libc::ENODEV), "{}", attribute.name());

@@ -38,7 +38,7 @@ use neli::types::{Buffer, GenlBuffer, RtBuffer};
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 
-pub use self::ethtool::EthtoolSetting;
+pub use self::ethtool::{CoalesceParts, EthtoolSetting};
 pub use self::napi::Napi;
 pub use self::netdev::RxMetadata;
 pub use self::qdisc::{RootQdisc, Tbf};

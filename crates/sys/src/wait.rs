@@ -293,7 +293,8 @@ impl<'fd> Poll<'fd> {
             if let Some(found) = self.scan(attempt)? {
                 return Ok(Some(found));
             }
-            if !self.sleep(until)? {
+            // A descriptor with an error that no attempt takes stays ready, such as a packet socket's whose interface is gone.
+            if !self.sleep(until)? || self.clock.now() >= until {
                 return Ok(None);
             }
             self.next = 0;
@@ -332,7 +333,7 @@ impl Epoll {
             let left = timespec(self.clock.to_ns(until.since(self.clock.now())));
             let ready = or_nothing(epoll::wait(&self.epoll, &mut self.events[..], Some(&left)))?;
             (self.ready, self.next) = (ready.unwrap_or(0), 0);
-            if self.ready == 0 {
+            if self.ready == 0 || self.clock.now() >= until {
                 return Ok(None);
             }
         }
@@ -458,6 +459,16 @@ mod tests {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         drop(theirs);
         assert!(gives_up_after(Waiting::for_interrupt(CLOCK, ours.as_fd())) >= 3_000_000);
+    }
+
+    #[test]
+    fn a_descriptor_that_stays_ready_does_not_hold_the_caller() {
+        for policy in [Policy::Block, Policy::Adaptive] {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            drop(theirs);
+            assert!(gives_up_after(Waiting::on_ring(policy, 50, CLOCK, ours.as_fd())) >= 3_000_000, "{policy:?}");
+            assert!(gives_up_after(Waiting::on(Policy::Epoll, 0, CLOCK, &[ours.as_fd()]).unwrap()) >= 3_000_000);
+        }
     }
 
     #[test]

@@ -61,6 +61,10 @@ struct sock {
 	u16 sk_protocol;
 } FROM_BTF;
 
+struct socket {
+	struct sock *sk;
+} FROM_BTF;
+
 struct inet_sock {
 	u16 inet_sport;
 } FROM_BTF;

@@ -276,10 +276,9 @@ int xdp_redirect(void *ctx)
 }
 
 /* The message is in the receiver's queue, and whoever waits for it is about to be told. */
-SEC("tp_btf/sk_data_ready")
-int sk_data_ready(u64 *ctx)
+INLINE int is_ready(const struct sock *sk)
 {
-	int way = way_by(asked.receivers, (const struct sock *)ctx[0]);
+	int way = way_by(asked.receivers, sk);
 	struct record *record;
 	u64 now;
 
@@ -295,6 +294,19 @@ int sk_data_ready(u64 *ctx)
 	shared.ways[way].skb = 0;
 	here()->skb = 0;
 	return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int sk_data_ready(u64 *ctx)
+{
+	return is_ready((const struct sock *)ctx[0]);
+}
+
+/* The function that fires it, on kernels without the tracepoint (before 6.4). */
+SEC("fentry/sock_def_readable")
+int sock_def_readable(u64 *ctx)
+{
+	return is_ready((const struct sock *)ctx[0]);
 }
 
 /* The way that this thread receives on; -1: none. */
@@ -340,16 +352,15 @@ int sched_switch(u64 *ctx)
 }
 
 /* A receive call has its message; it fires at every receive, those that find nothing too. */
-SEC("tp_btf/sock_recv_length")
-int sock_recv_length(u64 *ctx)
+INLINE int is_copied(const struct sock *sk, s32 bytes)
 {
 	struct record *record;
 	u64 now;
 	int way;
 
-	if ((s32)ctx[1] <= 0)
+	if (bytes <= 0)
 		return 0;
-	way = way_by(asked.receivers, (const struct sock *)ctx[0]);
+	way = way_by(asked.receivers, sk);
 	if (way < 0)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -357,6 +368,19 @@ int sock_recv_length(u64 *ctx)
 	if (record)
 		record->got[way].copied = now;
 	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int sock_recv_length(u64 *ctx)
+{
+	return is_copied((const struct sock *)ctx[0], ctx[1]);
+}
+
+/* The end of the function that fires it, on kernels without the tracepoint (before 6.4): its socket, message and flags, and what it returns. */
+SEC("fexit/sock_recvmsg")
+int sock_recvmsg(u64 *ctx)
+{
+	return is_copied(((const struct socket *)ctx[0])->sk, ctx[3]);
 }
 
 const char LICENSE[] SEC("license") = "Dual BSD/GPL";

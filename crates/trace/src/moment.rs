@@ -46,6 +46,8 @@ pub enum Moment {
 pub struct Hook {
     /// The tracepoint's name.
     pub name: &'static str,
+    /// The function whose entry or end says the same on kernels without the tracepoint; the BPF program there has its name.
+    pub instead: Option<&'static str>,
     /// The moment that it stamps.
     pub moment: Moment,
     /// The kernel's source file and function.
@@ -77,6 +79,7 @@ pub enum Passes {
 pub const HOOKS: &[Hook] = &[
     Hook {
         name: "net_dev_queue",
+        instead: None,
         moment: Moment::Queued,
         place: "net/core/dev.c, __dev_queue_xmit",
         adds: "parts the send call from the queueing discipline",
@@ -85,6 +88,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "net_dev_start_xmit",
+        instead: None,
         moment: Moment::Started,
         place: "include/linux/netdevice.h, netdev_start_xmit",
         adds: "says when the driver is called",
@@ -93,6 +97,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "netif_rx",
+        instead: None,
         moment: Moment::Passed,
         place: "net/core/dev.c, netif_rx_internal",
         adds: "parts the driver from the soft interrupt",
@@ -101,6 +106,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "netif_receive_skb",
+        instead: None,
         moment: Moment::Received,
         place: "net/core/dev.c, __netif_receive_skb_core",
         adds: "says when the receiver's stack has the packet",
@@ -109,6 +115,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "xdp_redirect",
+        instead: None,
         moment: Moment::Redirected,
         place: "net/core/filter.c, xdp_do_redirect",
         adds: "says when an XDP program in a driver is done",
@@ -117,6 +124,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "sk_data_ready",
+        instead: Some("sock_def_readable"),
         moment: Moment::Ready,
         place: "net/core/sock.c, sock_def_readable",
         adds: "says when the message is in the socket's queue",
@@ -125,6 +133,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "sched_waking",
+        instead: None,
         moment: Moment::Waking,
         place: "kernel/sched/core.c, try_to_wake_up",
         adds: "says when a sleeping receiver is called",
@@ -133,6 +142,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "sched_wakeup",
+        instead: None,
         moment: Moment::Woken,
         place: "kernel/sched/core.c, ttwu_do_wakeup",
         adds: "parts the call to the sleeping core from the wait for its CPU",
@@ -141,6 +151,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "sched_switch",
+        instead: None,
         moment: Moment::Switched,
         place: "kernel/sched/core.c, __schedule",
         adds: "says when the receiver has a CPU",
@@ -149,6 +160,7 @@ pub const HOOKS: &[Hook] = &[
     },
     Hook {
         name: "sock_recv_length",
+        instead: Some("sock_recvmsg"),
         moment: Moment::Copied,
         place: "net/socket.c, sock_recvmsg",
         adds: "parts finding and copying the message from the way out of the receive call",

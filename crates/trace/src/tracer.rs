@@ -8,7 +8,7 @@
 //! ```
 
 use hairpin_record::explain::Direction;
-use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints};
+use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions, missing_tracepoints};
 use hairpin_sys::shared::Announced;
 
 use crate::moment::{HOOKS, Hook, Moment, Route};
@@ -81,6 +81,8 @@ pub struct Tracer {
     variables: Variables,
     links: Vec<TraceLink>,
     hooks: Vec<&'static Hook>,
+    /// The names of their programs, in the same order.
+    programs: Vec<&'static str>,
     missing: Vec<&'static Hook>,
 }
 
@@ -93,11 +95,33 @@ impl Tracer {
         let names: Vec<&str> = HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
         let passed = flow.hooks.iter().copied().filter(|hook| flow.route.passes(hook));
-        let (missing, hooks): (Vec<&Hook>, Vec<&Hook>) = passed.partition(|hook| absent.contains(&hook.name));
-        let without: Vec<&str> = names.into_iter().filter(|name| hooks.iter().all(|hook| hook.name != *name)).collect();
-        let object = Object::load_tracing(PROGRAMS, &constants(flow), &without)?;
+        let passed: Vec<&Hook> = passed.collect();
+        let on_functions = programs(&passed, &absent, &missing_functions(&functions()));
+        let (object, chosen) = match Tracer::open(flow, &on_functions) {
+            // A kernel may refuse programs on functions, and take those on tracepoints.
+            Err(error) if on_functions.iter().any(|(hook, program)| hook.name != *program) => {
+                let on_tracepoints = programs(&passed, &absent, &functions());
+                let object = Tracer::open(flow, &on_tracepoints).map_err(|_| error)?;
+                (object, on_tracepoints)
+            }
+            opened => (opened?, on_functions),
+        };
         let variables = object.variables()?;
-        Ok(Tracer { object, variables, links: Vec::new(), hooks, missing })
+        let missing = passed.into_iter().filter(|hook| chosen.iter().all(|(there, _)| there.name != hook.name)).collect();
+        let (hooks, programs) = chosen.into_iter().unzip();
+        Ok(Tracer { object, variables, links: Vec::new(), hooks, programs, missing })
+    }
+
+    /// Loads these programs alone.
+    fn open(flow: &Flow, programs: &[(&Hook, &str)]) -> Result<Object, TracerError> {
+        let names = HOOKS.iter().map(|hook| hook.name).chain(functions());
+        let without: Vec<&str> = names.filter(|name| programs.iter().all(|(_, program)| program != name)).collect();
+        let object = Object::load_tracing(PROGRAMS, &constants(flow), &without)?;
+        for (_, program) in programs.iter().filter(|(hook, program)| hook.name != *program) {
+            // Kernels refuse a function at the attaching too.
+            object.attach_tracing(program)?;
+        }
+        Ok(object)
     }
 
     ///
@@ -127,7 +151,7 @@ impl Tracer {
     /// # Errors
     /// The error of bpf(2).
     pub fn attach(&mut self) -> Result<(), TracerError> {
-        let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
+        let links = self.programs.iter().map(|program| self.object.attach_tracing(program)).collect::<Result<_, _>>()?;
         self.links = links;
         Ok(())
     }
@@ -154,6 +178,20 @@ impl Tracer {
         }
         taken
     }
+}
+
+/// The functions that stand in for tracepoints.
+fn functions() -> Vec<&'static str> {
+    HOOKS.iter().filter_map(|hook| hook.instead).collect()
+}
+
+/// Each hook that this kernel has, with the name of its program: on the tracepoint, else on the function that says the same.
+fn programs(hooks: &[&'static Hook], no_tracepoint: &[&str], no_function: &[&str]) -> Vec<(&'static Hook, &'static str)> {
+    let program = |hook: &Hook| match no_tracepoint.contains(&hook.name) {
+        false => Some(hook.name),
+        true => hook.instead.filter(|function| !no_function.contains(function)),
+    };
+    hooks.iter().filter_map(|hook| Some((*hook, program(hook)?))).collect()
 }
 
 fn stamps(words: &[u64; RECORD], [sent, got]: [usize; 2]) -> Vec<(Moment, u64)> {
@@ -191,6 +229,20 @@ mod tests {
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 4, 2]);
         assert_eq!((bytes.len(), bytes[32], bytes[36], bytes[40], &bytes[44..48]), (48, 8, 7, 0, &[0x12, 0x34, 1, 0][..]));
+    }
+
+    #[test]
+    fn a_function_stands_in_for_a_missing_tracepoint() {
+        let hooks: Vec<&Hook> = HOOKS.iter().collect();
+        let named = |absent: &[&str], gone: &[&str]| -> Vec<&str> {
+            programs(&hooks, absent, gone).into_iter().map(|(_, name)| name).collect()
+        };
+        assert_eq!(named(&[], &[]), HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>());
+        // Linux 6.1.
+        let old = named(&["sk_data_ready", "sock_recv_length"], &[]);
+        assert!(old.contains(&"sock_def_readable") && old.contains(&"sock_recvmsg") && old.len() == HOOKS.len(), "{old:?}");
+        let neither = named(&["sk_data_ready", "netif_rx"], &["sock_def_readable"]);
+        assert!(!neither.contains(&"sock_def_readable") && neither.len() == HOOKS.len() - 2, "{neither:?}");
     }
 
     #[test]

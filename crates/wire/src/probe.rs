@@ -36,6 +36,14 @@ pub fn cookie(payload: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(bytes))
 }
 
+/// True for a message that opens a flow, whole or cut to the length of a reply: `HRPN`, four letters, the session's cookie. A network that
+/// delays or doubles one brings it while requests are under way.
+pub fn is_opening(payload: &[u8], secret: u64) -> bool {
+    payload.starts_with(b"HRPN")
+        && payload.iter().skip(4).take(4).all(u8::is_ascii_uppercase)
+        && payload.iter().skip(8).zip(secret.to_le_bytes()).all(|(byte, wanted)| *byte == wanted)
+}
+
 /// The bits of a sequence that a payload of `len` bytes carries.
 pub const fn sequence_mask(len: usize) -> u32 {
     match len {
@@ -75,6 +83,19 @@ mod tests {
     #[test]
     fn small_payloads_limit_requests_in_flight() {
         assert_eq!([1, 2, 3, 4].map(max_outstanding), [128, 32_768, 1 << 23, 1 << 31]);
+    }
+
+    #[test]
+    fn an_opening_is_no_probe() {
+        let mut opening = *b"HRPNDONEcookie!!nonce   ";
+        let secret = u64::from_le_bytes(*b"cookie!!");
+        for len in [4, 7, 8, 12, 16, 24] {
+            assert!(is_opening(&opening[..len], secret), "{len}");
+        }
+        assert!(!is_opening(&opening[..16], secret ^ 1));
+        assert!(!is_opening(&opening[..3], secret));
+        write(&mut opening, u32::from_le_bytes(*b"HRPN"), secret);
+        assert!(!is_opening(&opening, secret));
     }
 
     proptest! {

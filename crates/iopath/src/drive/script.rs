@@ -23,6 +23,8 @@ pub(super) enum Fate {
     Cut(u64),
     /// Answered, but with one bit of its content changed.
     Flip(u64),
+    /// A message of the flow's opening comes after this many ns, and the answer after as many again.
+    Opening(u64),
     /// The path is full, once; the request then has the next fate.
     Full,
     /// A signal ends the wait for the reply after this many ns; the request then has the next fate.
@@ -146,6 +148,12 @@ impl<const L: bool> Endpoint for Script<L> {
             Fate::Cut(after) => {
                 bytes.pop();
                 self.post(after, flow, sequence, false, bytes);
+            }
+            Fate::Opening(after) => {
+                let mut opening = bytes.clone();
+                opening[..8].copy_from_slice(b"HRPNDONE");
+                self.post(after, flow, sequence, false, opening);
+                self.post(2 * after, flow, sequence, true, bytes);
             }
             Fate::Break => return Err(io::Error::other("broken")),
             Fate::Lose | Fate::Full | Fate::Signal(_) => {}

@@ -125,6 +125,14 @@ fn unmatched_replies_are_corrupt_and_their_requests_lost() {
 }
 
 #[test]
+fn what_is_left_of_the_opening_is_not_corrupt() {
+    let mut script = Script::<true>::new([Fate::Answer(5_000), Fate::Opening(5_000)], 1);
+    let (found, keep) = over(&mut script, Work { count: Some(4), ..work() });
+    let counts = found.counts;
+    assert_eq!((keep.samples.len(), counts.sent, counts.lost, counts.corrupt, counts.duplicates), (4, 4, 0, 0, 0));
+}
+
+#[test]
 fn overtaken_replies_are_samples_and_counted() {
     let fates = [Fate::Answer(30_000), Fate::Answer(10_000), Fate::Answer(20_000), Fate::Answer(40_000)];
     let mut script = Script::<true>::new(fates, 1);

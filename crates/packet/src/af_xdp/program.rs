@@ -40,7 +40,13 @@ impl Program {
 
     /// Switches receiving on or off.
     pub(super) fn run(&self, running: bool) -> Result<(), BpfError> {
-        self.0.set_variables(&u32::from(running).to_ne_bytes())
+        self.0.set_variables(&state(running))
+    }
+
+    /// The queue of the last frame since [`Program::run`] that was wanted and found no socket at its queue.
+    pub(super) fn astray(&self) -> Result<Option<u32>, BpfError> {
+        let state = self.0.get_variables()?;
+        Ok(state.last_chunk::<4>().and_then(|one_more| u32::from_ne_bytes(*one_more).checked_sub(1)))
     }
 
     /// True if the program would take this frame with a socket attached.
@@ -48,6 +54,12 @@ impl Program {
     fn takes(&self, frame: &[u8]) -> Result<bool, BpfError> {
         self.0.try_xdp(PROGRAM, frame).map(|verdict| verdict != 2)
     }
+}
+
+/// `struct state` of the program: whether it runs, and no frame astray.
+fn state(running: bool) -> [u8; 8] {
+    let [a, b, c, d] = u32::from(running).to_ne_bytes();
+    [a, b, c, d, 0, 0, 0, 0]
 }
 
 /// `struct wanted` of the program: kind, whether frames have several pages, and two numbers in host order.

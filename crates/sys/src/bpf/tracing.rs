@@ -1,4 +1,4 @@
-//! Programs on the kernel's tracepoints, typed by the kernel's BTF (`tp_btf`).
+//! Programs on the kernel's tracepoints and functions, typed by the kernel's BTF (`tp_btf`, `fentry`, `fexit`).
 //!
 //! ```text
 //!   missing_tracepoints ─▶ those that this kernel lacks are left out ─▶ Object::load_tracing ─▶ variables (mapped)
@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::MapCore as _;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 
 use super::variables::Variables;
@@ -32,6 +32,16 @@ pub fn missing_tracepoints<'a>(names: &[&'a str]) -> Vec<&'a str> {
         // The kernel describes a tracepoint's arguments by a type of this name (include/trace/bpf_probe.h).
         let there =
             |name: &str| !name.contains('\0') && types.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
+        Ok(names.iter().copied().filter(|name| !there(name)).collect())
+    });
+    missing.unwrap_or_else(|_| names.to_vec())
+}
+
+/// The functions among `names` that this kernel does not have, or does not describe: it compiled them into their callers, or has no BTF.
+pub fn missing_functions<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let missing = logged("read the kernel's types", || {
+        let types = Btf::from_vmlinux()?;
+        let there = |name: &str| !name.contains('\0') && types.type_by_name::<Func<'_>>(name).is_some();
         Ok(names.iter().copied().filter(|name| !there(name)).collect())
     });
     missing.unwrap_or_else(|_| names.to_vec())
@@ -65,7 +75,7 @@ impl Object {
         .map(Object)
     }
 
-    /// Attaches the program `name` to its tracepoint.
+    /// Attaches the program `name` to its tracepoint or function.
     ///
     /// # Errors
     /// There is no such program, or the error of bpf(2).

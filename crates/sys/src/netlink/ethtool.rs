@@ -1,5 +1,5 @@
 //! Settings of a device over the kernel's generic netlink family `ethtool` (since Linux 5.6): one at a time, the others stay
-//! unchanged, and a refusal carries the kernel's message. The ioctl of [`crate::ethtool`] writes whole structures.
+//! unchanged, a refusal carries the kernel's message, and what a driver lacks is told from what is 0. The ioctl of [`crate::ethtool`] writes whole structures.
 //!
 //! Sources: `include/uapi/linux/ethtool_netlink.h`, `Documentation/networking/ethtool-netlink.rst`.
 
@@ -14,6 +14,7 @@ use super::{Asked, Netlink, NetlinkError, text};
 
 const RINGS_SET: u8 = 16;
 const CHANNELS_SET: u8 = 18;
+const COALESCE_GET: u8 = 19;
 const COALESCE_SET: u8 = 20;
 /// Header attribute of each of these messages, and the interface name inside it.
 const HEADER: u16 = 1;
@@ -91,17 +92,80 @@ impl EthtoolSetting {
 
     fn request(self, interface: &str) -> Result<Message, BuilderError> {
         let (command, attribute, value) = self.encoded();
-        let kind = AttrTypeBuilder::default().nla_type(HEADER_DEV_NAME).build()?;
-        let mut header: GenlBuffer<u16, Buffer> = GenlBuffer::new();
-        header.push(NlattrBuilder::default().nla_type(kind).nla_payload(text(interface)).build()?);
-        let kind = AttrTypeBuilder::default().nla_type(HEADER).nla_nested(true).build()?;
-        let mut attributes: GenlBuffer<u16, Buffer> = GenlBuffer::new();
-        attributes.push(NlattrBuilder::default().nla_type(kind).nla_payload(header).build()?);
-        let message = GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(attributes).build()?;
+        let message = about(interface, command)?;
         match value {
             Wide::Number(number) => push(message, attribute, number),
             Wide::Flag(flag) => push(message, attribute, flag),
         }
+    }
+}
+
+/// A request about an interface, with nothing in it yet.
+fn about(interface: &str, command: u8) -> Result<Message, BuilderError> {
+    let kind = AttrTypeBuilder::default().nla_type(HEADER_DEV_NAME).build()?;
+    let mut header: GenlBuffer<u16, Buffer> = GenlBuffer::new();
+    header.push(NlattrBuilder::default().nla_type(kind).nla_payload(text(interface)).build()?);
+    let kind = AttrTypeBuilder::default().nla_type(HEADER).nla_nested(true).build()?;
+    let mut attributes: GenlBuffer<u16, Buffer> = GenlBuffer::new();
+    attributes.push(NlattrBuilder::default().nla_type(kind).nla_payload(header).build()?);
+    Ok(GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(attributes).build()?)
+}
+
+/// The parts of a device's coalescing that its driver has. The ioctl answers 0 for one that it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoalesceParts {
+    /// `rx-usecs`.
+    pub rx_usecs: bool,
+    /// `rx-frames`.
+    pub rx_frames: bool,
+    /// `tx-usecs`.
+    pub tx_usecs: bool,
+    /// `tx-frames`.
+    pub tx_frames: bool,
+    /// `adaptive-rx`.
+    pub adaptive_rx: bool,
+    /// `adaptive-tx`.
+    pub adaptive_tx: bool,
+}
+
+impl CoalesceParts {
+    /// All of them.
+    const ALL: CoalesceParts =
+        CoalesceParts { rx_usecs: true, rx_frames: true, tx_usecs: true, tx_frames: true, adaptive_rx: true, adaptive_tx: true };
+
+    /// Reads them for an interface in the calling thread's network namespace; all of them if this kernel lacks the family (before 5.6) and
+    /// cannot tell, or if the device has no coalescing at all.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn of(interface: &str) -> Result<CoalesceParts, NetlinkError> {
+        let asked = Asked { operation: "read the coalescing of", interface };
+        let netlink = Netlink::over(NlFamily::Generic)?;
+        match CoalesceParts::ask(&netlink, &asked) {
+            Err(NetlinkError::Refused { source, .. }) if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
+                Ok(CoalesceParts::ALL)
+            }
+            answer => answer,
+        }
+    }
+
+    fn ask(netlink: &Netlink, asked: &Asked<'_>) -> Result<CoalesceParts, NetlinkError> {
+        let family = family(netlink, asked, "ethtool")?;
+        let request = about(asked.interface, COALESCE_GET).map_err(|reason| asked.exchange(reason))?;
+        // The kernel leaves out what is 0 and not among the driver's `supported_coalesce_params`.
+        let parts = netlink.request(asked, GenlId::from(family), NlmF::empty(), request, |answer: &Message| {
+            let attributes = answer.attrs().get_attr_handle();
+            let has = |setting: EthtoolSetting| attributes.get_attribute(setting.encoded().1).is_some();
+            CoalesceParts {
+                rx_usecs: has(EthtoolSetting::RxUsecs(0)),
+                rx_frames: has(EthtoolSetting::RxFrames(0)),
+                tx_usecs: has(EthtoolSetting::TxUsecs(0)),
+                tx_frames: has(EthtoolSetting::TxFrames(0)),
+                adaptive_rx: has(EthtoolSetting::AdaptiveRx(false)),
+                adaptive_tx: has(EthtoolSetting::AdaptiveTx(false)),
+            }
+        })?;
+        parts.into_iter().next().ok_or_else(|| asked.refused(-libc::ENOENT, None))
     }
 }
 
@@ -124,5 +188,7 @@ mod tests {
             }
         }
         assert!(EthtoolSetting::RxUsecs(1).set("hp-missing").is_err());
+        assert_eq!(CoalesceParts::of("lo").unwrap(), CoalesceParts::ALL);
+        assert!(CoalesceParts::of("hp-missing").is_err());
     }
 }

@@ -4,6 +4,7 @@
 
 use neli::consts::nl::{GenlId, NlmF};
 use neli::consts::socket::NlFamily;
+use neli::{Size, ToBytes};
 
 use super::netdev::{Message, family, message, push};
 use super::{Asked, Netlink, NetlinkError};
@@ -13,6 +14,7 @@ const NETDEV_CMD_NAPI_SET: u8 = 14;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT: u16 = 7;
+const NETDEV_A_NAPI_THREADED: u16 = 8;
 
 /// One NAPI instance of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Napi {
     pub id: u32,
     /// Time for which its interrupt stays masked while an application busy-polls and finds packets; `None` before Linux 6.13.
     pub irq_suspend_timeout_ns: Option<u64>,
+    /// 0 if it polls in softirqs, 1 in a thread, 2 in a thread that never sleeps (since Linux 6.19); `None` before Linux 6.17.
+    pub threaded: Option<u64>,
 }
 
 impl Napi {
@@ -39,7 +43,8 @@ impl Napi {
             let attributes = answer.attrs().get_attr_handle();
             let number = |kind| attributes.get_attribute(kind).and_then(|attribute| unsigned(attribute.nla_payload().as_ref()));
             let id = number(NETDEV_A_NAPI_ID).and_then(|id| u32::try_from(id).ok())?;
-            Some(Napi { id, irq_suspend_timeout_ns: number(NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT) })
+            let irq_suspend_timeout_ns = number(NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT);
+            Some(Napi { id, irq_suspend_timeout_ns, threaded: number(NETDEV_A_NAPI_THREADED) })
         })?;
         let mut all: Vec<Napi> = all.into_iter().flatten().collect();
         all.sort_by_key(|napi| napi.id);
@@ -51,14 +56,27 @@ impl Napi {
     /// # Errors
     /// There is no such instance (ENOENT), the kernel is older than 6.13 (EOPNOTSUPP), or CAP_NET_ADMIN is missing (EPERM).
     pub fn set_irq_suspend_timeout(id: u32, ns: u64) -> Result<(), NetlinkError> {
-        let number = id.to_string();
-        let asked = Asked { operation: "set irq-suspend-timeout of NAPI instance", interface: &number };
-        let netlink = Netlink::over(NlFamily::Generic)?;
-        let family = family(&netlink, &asked, "netdev")?;
-        let request = message(NETDEV_CMD_NAPI_SET, NETDEV_A_NAPI_ID, id).map_err(|e| asked.exchange(e))?;
-        let request = push(request, NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT, ns).map_err(|e| asked.exchange(e))?;
-        netlink.request(&asked, GenlId::from(family), NlmF::empty(), request, |_: &Message| ()).map(drop)
+        set("set irq-suspend-timeout of NAPI instance", id, NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT, ns)
     }
+
+    /// Sets where the NAPI instance `id` polls: see [`Napi::threaded`].
+    ///
+    /// # Errors
+    /// There is no such instance (ENOENT), the kernel does not know this way (ERANGE, EOPNOTSUPP), or CAP_NET_ADMIN is missing (EPERM).
+    pub fn set_threaded(id: u32, threaded: u32) -> Result<(), NetlinkError> {
+        set("set the thread of NAPI instance", id, NETDEV_A_NAPI_THREADED, threaded)
+    }
+}
+
+/// Sets an attribute of the NAPI instance `id`.
+fn set<P: Size + ToBytes>(operation: &'static str, id: u32, attribute: u16, value: P) -> Result<(), NetlinkError> {
+    let number = id.to_string();
+    let asked = Asked { operation, interface: &number };
+    let netlink = Netlink::over(NlFamily::Generic)?;
+    let family = family(&netlink, &asked, "netdev")?;
+    let request = message(NETDEV_CMD_NAPI_SET, NETDEV_A_NAPI_ID, id).map_err(|e| asked.exchange(e))?;
+    let request = push(request, attribute, value).map_err(|e| asked.exchange(e))?;
+    netlink.request(&asked, GenlId::from(family), NlmF::empty(), request, |_: &Message| ()).map(drop)
 }
 
 /// A netlink `uint`: four bytes if they suffice, otherwise eight.

@@ -25,7 +25,11 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) SEC(".ksyms");
 
 INLINE int bit(const u64 *ports, u16 port)
 {
-	return ports[port / 64] >> (port % 64) & 1;
+	u64 word = port / 64;
+
+	/* So that the verifier sees the bound where it is used; it forgets it where the compiler keeps the port in a wider register (Linux 6.12). */
+	asm volatile("%0 &= %1" : "+r"(word) : "i"(65536 / 64 - 1));
+	return ports[word] >> (port % 64) & 1;
 }
 
 /* The side that this end is; -1: not of a watched connection. */

@@ -9,8 +9,8 @@ use crate::read::{Answer, Read};
 use crate::values::Values;
 
 const COALESCE: &str = "The device's answer to `ETHTOOL_GCOALESCE` (SIOCETHTOOL, ethtool(8)). Left out where \
-                     the driver does not answer. A driver that coalesces but lacks this one setting answers \
-                     0, or off.";
+                     the driver does not answer, and where it lacks this one setting (`ETHTOOL_MSG_COALESCE_GET`; \
+                     before Linux 5.6 that reads as 0, or off).";
 
 pub(crate) static RX_USECS: Knob = Knob {
     name: "rx_usecs",
