@@ -32,7 +32,7 @@ pub struct Attach {
 impl Attach {
     /// The application to watch, if one was given, by a flag or as the place.
     pub fn target(self, place: Option<&Place>) -> Result<Option<Target>, Failure> {
-        let of_a_path = line::given_but("explain", &["host", "port", "pid", "duration", "live"]);
+        let of_a_path = line::given_but("explain", &["host", "port", "pid", "duration", "whole", "live"]);
         let flag = self.port.map(Target::Port).or(self.pid.map(Target::Process));
         let target = match (flag, place) {
             (Some(target), _) => Some(target),
