@@ -1,6 +1,8 @@
 //! The progress of a run: one live line on a terminal, and what was asked for besides.
 
 mod line;
+mod offers;
+mod turns;
 
 use hairpin_lab::metrics::{Exporter, Listen};
 use hairpin_plan::job::Job;
@@ -11,6 +13,8 @@ use hairpin_session::plan::Target;
 use hairpin_session::watch::Watcher;
 
 use self::line::Live;
+pub use self::offers::Offers;
+pub use self::turns::Turns;
 use crate::exit::{Failure, say};
 use crate::output::print;
 use crate::screen::Screen;
