@@ -79,7 +79,7 @@ fn candidates(offer: Offer, text: &OsStr) -> Vec<CompletionCandidate> {
 /// The source of the words for a flag or an argument of a verb; `None` if nothing is offered.
 fn offer(verb: &str, id: &str) -> Option<Offer> {
     Some(match (verb, id) {
-        (_, "paths") => specs,
+        (_, "paths") | ("paths", "names") => specs,
         (_, "io") => {
             |text| specs(text).into_iter().filter(|spec| spec.starts_with("xdp") || spec.starts_with("packet")).collect()
         }
@@ -325,6 +325,7 @@ mod tests {
             ("bounce", "io"),
             ("bounce", "out_of"),
             ("stream", "link"),
+            ("paths", "names"),
         ] {
             let has = |command: &Command| command.get_name() == verb && command.get_arguments().any(|arg| arg.get_id() == id);
             let command = help::dressed();

@@ -87,7 +87,7 @@ impl Where {
             ))),
             (None, None, None, _) if !paths.is_empty() && paths.iter().all(is_local) => Ok(Target::Link(LinkSpec::Loopback)),
             (None, None, None, _) => Err(Failure::usage(
-                "say where to: HOST[:PORT], --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector",
+                "say where to: HOST[:PORT], loopback, veth, echo:HOST:PORT or frames:IF",
             )),
         }?;
         let frames = matches!(target, Target::Reflector(_));

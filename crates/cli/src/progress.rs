@@ -12,6 +12,7 @@ use hairpin_report::watch::{Begins, Source, State};
 use hairpin_session::plan::Target;
 use hairpin_session::watch::Watcher;
 
+pub use self::line::Lines;
 use self::line::Live;
 pub use self::offers::Offers;
 pub use self::turns::Turns;

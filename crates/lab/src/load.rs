@@ -221,7 +221,8 @@ impl Offering<'_> {
 
     fn begins(&mut self, job: &Job, per_s: Option<f64>, repeat: u32) {
         let of = self.how.steps() * self.plan.rows.len();
-        let (each, left) = (job.duration.map(|duration| Duration::from(duration) + Duration::from(job.warmup)), of.saturating_sub(self.step));
+        let (each, left) =
+            (job.duration.map(|duration| Duration::from(duration) + Duration::from(job.warmup)), of.saturating_sub(self.step));
         let left = each.map(|each| each * left as u32);
         self.watcher.begins(&Offer { job, per_s, repeat, index: self.step, of, left });
     }

@@ -1,10 +1,12 @@
-//! The line of a row that is being measured, and of one that is done; a row is one of a run, a rate of a load, or an arm of an experiment.
+//! The line of a row that is being measured, and of one that is done; a row is one of a run, a rate of a load, an arm of an
+//! experiment, or a server that is watched.
 //!
 //! ```text
 //! [1/3] tcp:block      RTT p50 36.3 us   p99 54.8 us   9.99 k/s
 //! [2/3] udp:block  ━━━━━━━╸────────  4 s left   RTT p50 32.9 us   p99 44.4 us   10.9 k/s
 //! ```
 
+use hairpin_record::attached::AttachedBody;
 use hairpin_record::experiment::ArmBlock;
 use hairpin_record::load::LoadRow;
 use hairpin_record::progress::Progress;
@@ -70,6 +72,13 @@ impl Figures {
     }
 }
 
+impl From<&AttachedBody> for Figures {
+    fn from(so_far: &AttachedBody) -> Figures {
+        let sum = so_far.totals.first().map(|total| total.sum_ns.clone()).unwrap_or_default();
+        Figures::of("", &sum, so_far.transactions as f64 * 1e9 / (so_far.duration_ns as f64).max(1.0))
+    }
+}
+
 impl From<&Progress> for Figures {
     fn from(so_far: &Progress) -> Figures {
         Figures::of("RTT", &so_far.rtt_ns, so_far.transactions_per_s)
@@ -119,7 +128,10 @@ fn head(at: &Place, columns: usize) -> String {
 fn words(figures: &Figures) -> Vec<String> {
     let named = |name: &str, ns: Option<f64>| ns.map(|ns| format!("{name} {}", time(ns)));
     let rate = (figures.per_s > 0.0).then(|| per_second(figures.per_s));
-    [named(&format!("{} p50", figures.from), figures.p50_ns), named("p99", figures.p99_ns), rate].into_iter().flatten().collect()
+    [named(format!("{} p50", figures.from).trim_start(), figures.p50_ns), named("p99", figures.p99_ns), rate]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The head and as many words as fit.

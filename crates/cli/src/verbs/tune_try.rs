@@ -61,7 +61,7 @@ pub struct Try {
     /// Begin without asking
     #[arg(long)]
     yes: bool,
-    /// Write the winners as a profile for `hairpin tune apply`, with the measured effect of each
+    /// Write the winners as a profile for `hairpin tune apply`, with the measured effect of each. `-o` before the name of a form, such as json, is --format
     #[arg(short = 'o', long = "output", value_name = "FILE.toml")]
     file: Option<PathBuf>,
     /// Seed of the random order; a new one each time if not given
@@ -92,6 +92,9 @@ impl Try {
         // Settings of a host delay paths that sleep the most.
         if self.work.paths.is_empty() {
             self.work.paths = ["udp", "tcp"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
+        }
+        if self.host.is_none() && self.link.is_none() {
+            return Err(Failure::usage("say where the settings are tried: loopback, veth, or HOST[:PORT] where `hairpin serve` runs"));
         }
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let to = Where { host: self.host.take(), link: self.link.take(), echo: None, reflector: false };

@@ -17,9 +17,9 @@ use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
 
-use super::{Arm, BlockWatcher};
 use super::figures::{as_quantile, quantile};
 use super::rounds::{Bench, Ended, Taken, letter};
+use super::{Arm, BlockWatcher};
 use crate::bulk::Bulk;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::Plan;
