@@ -9,7 +9,7 @@ use crate::doc::{Column, Data, Doc, Show, Shown, Table};
 use crate::figure::time;
 use crate::next;
 use crate::options::Options;
-use crate::prose::{clean, width};
+use crate::prose::{clean, width, wrap};
 use crate::style::Tone;
 
 /// The longest value shown in a table.
@@ -149,7 +149,7 @@ impl Show for TuneCheck {
         if !self.findings.is_empty() {
             doc.gap();
             let narrow = options.columns() < ROOM;
-            let shown = if narrow { LINES_BELOW } else { LINES };
+            let shown = fitting(self, options.columns());
             doc.table(findings(self, latency, narrow, shown));
             if self.findings.len() > shown {
                 doc.text(format!("and {} more with less at stake", self.findings.len() - shown));
@@ -190,8 +190,10 @@ impl Show for TuneCheck {
 
 /// Lines of the table of findings.
 const LINES: usize = 7;
-/// Where each takes two and more.
-const LINES_BELOW: usize = 5;
+/// Lines on a screen for that table, where values take several.
+const SCREEN: usize = 14;
+/// The columns of a finding beside its name and its values.
+const BESIDE: usize = 24;
 /// On a narrower terminal its values stand below each setting.
 const ROOM: usize = 80;
 
@@ -204,6 +206,23 @@ fn found(check: &TuneCheck) -> String {
         1 => format!("1 setting of {place} stands in the way"),
         count => format!("{count} settings stand in the way on {place}"),
     }
+}
+
+/// The first findings whose lines fit a screen.
+fn fitting(check: &TuneCheck, columns: usize) -> usize {
+    let name = check.findings.iter().map(|found| width(&found.name)).max().unwrap_or(0);
+    let (own, room) = if columns < ROOM { (1, columns - 4) } else { (0, columns.saturating_sub(name + BESIDE)) };
+    let mut left = SCREEN;
+    let fits = |found: &&Finding| {
+        let lines = own + wrap("", &values_of(found), room).len();
+        left = left.saturating_sub(lines.max(1));
+        left > 0
+    };
+    check.findings.iter().take(LINES).take_while(fits).count().max(1)
+}
+
+fn values_of(found: &Finding) -> String {
+    format!("{} -> {}", found.now, found.better)
 }
 
 fn findings(check: &TuneCheck, latency: bool, narrow: bool, shown: usize) -> Table {
@@ -220,7 +239,7 @@ fn findings(check: &TuneCheck, latency: bool, narrow: bool, shown: usize) -> Tab
         let mut cells = vec![format!("{:2} {}", at + 1, clean(&found.name)).into()];
         let stake = if found.stake_ns == 0 { "tail".to_owned() } else { format!("~{}", time(found.stake_ns as f64)) };
         cells.extend(latency.then(|| stake.into()));
-        cells.extend([change.into(), format!("{} -> {}", found.now, found.better).into()]);
+        cells.extend([change.into(), values_of(found).into()]);
         cells
     };
     Table::new(columns, 1, check.findings.iter().take(shown).enumerate().map(row))

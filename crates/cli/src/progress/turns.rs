@@ -119,7 +119,7 @@ mod tests {
             "[1/2] arm 0   RTT p50 1.00 us   10.0 k/s\n[2/2] arm 1   RTT p50 2.00 us   10.0 k/s\nround 3  ━━━━━━╸─────────────   20 s left"
         );
         assert_eq!(at(&arms(9, 9), None), "9 to measure in turn  ━━━━━━╸─────────────   20 s left");
-        assert_eq!(at(&arms(9, 9), Some(3)), "[4/9] arm 3  ━━━╸──────   20 s left   RTT p50 4.00 us   10.0 k/s");
+        assert_eq!(at(&arms(9, 9), Some(3)), "[4/9] arm 3  ━━────   20 s left   RTT p50 4.00 us   10.0 k/s");
         assert!(text(&arms(2, 2), Some(1), 5, seconds(40), Duration::ZERO, 60).ends_with("0 s left"), "over time");
     }
 }

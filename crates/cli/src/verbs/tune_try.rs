@@ -94,7 +94,9 @@ impl Try {
             self.work.paths = ["udp", "tcp"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
         }
         if self.host.is_none() && self.link.is_none() {
-            return Err(Failure::usage("say where the settings are tried: loopback, veth, or HOST[:PORT] where `hairpin serve` runs"));
+            return Err(Failure::usage(
+                "say where the settings are tried: loopback, veth, or HOST[:PORT] where `hairpin serve` runs",
+            ));
         }
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let to = Where { host: self.host.take(), link: self.link.take(), echo: None, reflector: false };

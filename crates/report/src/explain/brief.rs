@@ -1,7 +1,7 @@
 //! Lines of a first screen: rows that matter, causes on a line each, and what warns.
 
 use crate::figure::percent_short;
-use crate::prose::{clean, fold, width};
+use crate::prose::{WIDTH, clean, fold, width};
 
 /// Lines of a first screen; those that a shell adds keep it within 24.
 const LINES: usize = 22;
@@ -11,7 +11,7 @@ const LEAST_ROWS: usize = 3;
 const CAUSE: f64 = 0.02;
 const CAUSES: usize = 6;
 const NOTICES: usize = 2;
-/// A name is cut to this width.
+/// A name is cut to this width, and on a wide terminal to a third of the rest more.
 const NAME: usize = 22;
 
 /// A cause of slow ones.
@@ -45,7 +45,8 @@ pub(crate) fn largest(sizes: &[f64], most: usize) -> Vec<usize> {
 
 /// A line per cause.
 pub(crate) fn causes(causes: &[Cause], columns: usize) -> Vec<String> {
-    let names = |of: fn(&Cause) -> &str| causes.iter().map(|cause| cut(of(cause), NAME)).collect::<Vec<_>>();
+    let longest = NAME + columns.saturating_sub(WIDTH) / 3;
+    let names = |of: fn(&Cause) -> &str| causes.iter().map(|cause| cut(of(cause), longest)).collect::<Vec<_>>();
     let (what, who) = (names(|cause| &cause.cause), names(|cause| &cause.who));
     let most = |names: &[String]| names.iter().map(|name| width(name)).max().unwrap_or(0);
     let (first, second) = (most(&what), most(&who));
@@ -79,8 +80,16 @@ fn clause(text: &str, room: usize) -> String {
         return text;
     }
     let fits = |end: &usize| width(&text[..*end]) <= room;
-    let mut clauses = text.match_indices([',', ';', ':', '(']).map(|(at, _)| text[..at].trim_end().len());
-    clauses.rfind(fits).map_or_else(|| cut(&text, room), |end| text[..end].to_owned())
+    // A mark within a word, such as CLIENT,SERVER, ends no clause.
+    let ends = |at: usize| text[at..].starts_with('(') || text[at + 1..].starts_with(' ');
+    let mut clauses =
+        text.match_indices([',', ';', ':', '(']).filter(|(at, _)| ends(*at)).map(|(at, _)| text[..at].trim_end().len());
+    match (clauses.rfind(fits), text.split_once(": ")) {
+        (Some(end), _) => text[..end].to_owned(),
+        // What to do follows what it is.
+        (None, Some((_, rest))) => clause(rest, room),
+        (None, None) => cut(&text, room),
+    }
 }
 
 /// The text, cut to a number of columns: after a word, unless that would leave out half of it.
@@ -120,7 +129,9 @@ mod tests {
             ["    90 %  preempted  a    -> keep others off this core: isolated_cpus", "     8 %  preempted  \u{FFFD}bb"]
         );
         assert!(causes(&all, 120)[0].ends_with("or another core with --cpu, or --sched fifo:50"), "{:?}", causes(&all, 120));
-        assert_eq!(causes(&all, 40), ["    90 %  preempted  a    -> keep..", "     8 %  preempted  \u{FFFD}bb"]);
+        assert_eq!(causes(&all, 40), ["    90 %  preempted  a    -> isolated_..", "     8 %  preempted  \u{FFFD}bb"]);
+        assert_eq!(clause("the woken thread waited: keep others off (isolated_cpus)", 16), "keep others off");
+        assert_eq!(clause("choose others with --cpu CLIENT,SERVER", 33), "choose others with --cpu..");
         assert_eq!(clause("nobodycansaywhat", 6), "nobo..");
         assert_eq!(cut("the core takes its time", 20), "the core takes its..");
         assert_eq!(cut("the core takes its time", 19), "the core takes..");
