@@ -269,9 +269,9 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
         Attribute::Tso => not_taken(ethtool.set_tso(interface, flag()?)),
         Attribute::Lro => not_taken(ethtool.set_lro(interface, flag()?)),
         Attribute::Stamping => Ok(ethtool.set_stamping(interface, stamping_of(text).ok_or_else(wrong)?)?),
-        Attribute::IrqSuspendTimeout => set_napis(interface, text, |id, text| {
-            Ok(Napi::set_irq_suspend_timeout(id, text.parse().map_err(|_| wrong())?)?)
-        }),
+        Attribute::IrqSuspendTimeout => {
+            set_napis(interface, text, |id, text| Ok(Napi::set_irq_suspend_timeout(id, text.parse().map_err(|_| wrong())?)?))
+        }
         Attribute::NapiThreaded => {
             set_napis(interface, text, |id, text| Ok(Napi::set_threaded(id, threaded_of(text).ok_or_else(wrong)?)?))
         }

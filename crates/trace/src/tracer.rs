@@ -234,7 +234,9 @@ mod tests {
     #[test]
     fn a_function_stands_in_for_a_missing_tracepoint() {
         let hooks: Vec<&Hook> = HOOKS.iter().collect();
-        let named = |absent: &[&str], gone: &[&str]| -> Vec<&str> { programs(&hooks, absent, gone).into_iter().map(|(_, name)| name).collect() };
+        let named = |absent: &[&str], gone: &[&str]| -> Vec<&str> {
+            programs(&hooks, absent, gone).into_iter().map(|(_, name)| name).collect()
+        };
         assert_eq!(named(&[], &[]), HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>());
         // Linux 6.1.
         let old = named(&["sk_data_ready", "sock_recv_length"], &[]);

@@ -142,7 +142,9 @@ impl CoalesceParts {
         let asked = Asked { operation: "read the coalescing of", interface };
         let netlink = Netlink::over(NlFamily::Generic)?;
         match CoalesceParts::ask(&netlink, &asked) {
-            Err(NetlinkError::Refused { source, .. }) if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
+            Err(NetlinkError::Refused { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) =>
+            {
                 Ok(CoalesceParts::ALL)
             }
             answer => answer,
