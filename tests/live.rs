@@ -2,6 +2,9 @@
 //! it is left.
 
 use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::support::alone::{self, Listed, Part};
 use crate::support::asked::Asked;
@@ -23,11 +26,17 @@ fn going(text: &str) -> Vec<&str> {
 /// Changes the size, and waits for one line that goes on there and keeps to it.
 #[track_caller]
 fn sized(terminal: &Terminal<'_>, columns: usize, lines: usize, wanted: impl Fn(&str) -> bool) {
+    // tmux tells a program of its size 4 times a second at most, and until then it draws for another one.
+    sleep(Duration::from_millis(400));
     terminal.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
-    let one = |text: &str| matches!(going(text)[..], [line] if line.contains("RTT p50") && wanted(line));
-    let text = terminal.until(&format!("line at {columns} by {lines}"), one);
-    let rows = text.lines().filter(|line| !line.trim().is_empty());
-    assert!(rows.clone().all(|line| line.starts_with('[')) && rows.count() <= 3, "something is left at {columns}:\n{text}");
+    // Until the program has heard of it, the screen has the old lines, broken anew.
+    let settled = |text: &str| {
+        let mut rows = text.lines().filter(|line| *line != "before" && !line.trim().is_empty());
+        matches!(going(text)[..], [line] if line.contains("RTT p50") && wanted(line)) && rows.all(|line| line.starts_with('['))
+    };
+    terminal.until(&format!("line at {columns} by {lines}"), settled);
+    let all = terminal.all();
+    assert_eq!(all.lines().filter(|line| *line == "before").count(), 12, "at {columns}:\n{all}");
 }
 
 fn line_and_table_keep_to_a_terminal_whose_size_changes(name: &str) -> bool {
@@ -37,14 +46,19 @@ fn line_and_table_keep_to_a_terminal_whose_size_changes(name: &str) -> bool {
     for last in [60, 140] {
         let home = Home::new();
         let ping = "ping loopback -p udp -p udp:spin -p unix --for 90s --warmup 50ms --no-store";
-        let terminal = Terminal::start(&home, &format!("{HAIRPIN} {ping}"));
+        // What stood there before stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
+        let before = "before\n".repeat(12);
+        fs::write(home.file("before"), before).expect("a file");
+        let terminal = Terminal::start(&home, &format!("cat {}; {HAIRPIN} {ping}", home.file("before").display()));
         let bar = |line: &str| line.contains('━');
         sized(&terminal, 100, 30, bar);
         sized(&terminal, 60, 20, |line| !bar(line) && line.chars().count() <= 60);
         sized(&terminal, 140, 40, |line| bar(line) && line.contains("/s"));
         sized(&terminal, 80, 24, |line| line.chars().count() <= 80);
         sized(&terminal, last, 24, |_| true);
-        terminal.press(&["C-c"]);
+        // Ctrl-C would end the shell too.
+        let done = Command::new("kill").args(["-INT", &terminal.pid().to_string()]).status().expect("kill");
+        assert!(done.success());
         terminal.ended();
         // Lines that the terminal broke are one here.
         let all = terminal.tmux(&["capture-pane", "-p", "-J", "-S", "-"]);

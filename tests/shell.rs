@@ -43,7 +43,7 @@ fn completes(name: &str, program: &str, shell: &str, ready: (&str, &str)) -> boo
     let id = home.json("runs list")["runs"][0]["id"].as_str().expect("an id").to_owned();
     let folder = home.path().display();
     let terminal = Terminal::start(&home, &format!("cd {folder}; PATH={folder}:$PATH {shell}"));
-    terminal.shows(">");
+    terminal.until("prompt", |text| text.contains(['>', '#', '$']));
     terminal.press(&[ready.0, "Enter"]);
     terminal.shows(ready.1);
     for (typed, then) in [

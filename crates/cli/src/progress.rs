@@ -2,6 +2,7 @@
 
 mod line;
 mod offers;
+mod resize;
 mod turns;
 
 use hairpin_lab::metrics::{Exporter, Listen};

@@ -11,6 +11,7 @@ use hairpin_report::live::{self, Figures, Going, Place};
 use hairpin_session::watch::stands_still;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::resize::Drawn;
 use crate::exit::is_quiet;
 use crate::terminal::width;
 
@@ -27,21 +28,20 @@ pub struct Lines {
     lines: MultiProgress,
     done: VecDeque<ProgressBar>,
     row: Option<(ProgressBar, Place)>,
+    drawn: Drawn,
 }
 
 impl Lines {
     /// `None` where nobody looks.
     pub fn on_terminal() -> Option<Lines> {
         let looks = io::stderr().is_terminal() && !is_quiet();
-        looks.then(|| Lines { lines: MultiProgress::new(), done: VecDeque::new(), row: None })
+        looks.then(|| Lines { lines: MultiProgress::new(), done: VecDeque::new(), row: None, drawn: Drawn::default() })
     }
 
     /// A row begins below those that are done.
     pub fn begins(&mut self, place: Place, going: &Going) {
-        if let Some((line, place)) = &self.row {
-            // It ended without figures.
-            line.set_message(live::going(place, &Going::default(), width(&io::stderr())));
-        }
+        // One that goes on ended without figures.
+        self.draw(&Going::default());
         self.end();
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let line = self.lines.add(ProgressBar::new_spinner().with_style(style));
@@ -52,20 +52,25 @@ impl Lines {
     /// Draws the row that goes on.
     pub fn draw(&self, going: &Going) {
         if let Some((line, place)) = &self.row {
+            self.drawn.settle();
             line.set_message(live::going(place, going, width(&io::stderr())));
+            self.drawn.drew(self.done.len() + 1);
         }
     }
 
     /// The row is done.
     pub fn ends(&mut self, figures: &Figures) {
         if let Some((line, place)) = &self.row {
+            self.drawn.settle();
             line.set_message(live::done(place, figures, width(&io::stderr())));
+            self.drawn.drew(self.done.len() + 1);
         }
         self.end();
     }
 
     /// Removes all from the terminal.
     pub fn clear(&self) {
+        self.drawn.settle();
         let _ = self.lines.clear();
     }
 

@@ -15,6 +15,7 @@ use hairpin_report::live::{self, Figures, Going, Place};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::line::DONE;
+use super::resize::Drawn;
 use crate::exit::is_quiet;
 use crate::terminal::width;
 
@@ -28,7 +29,8 @@ pub struct Turns {
     whole: Option<Duration>,
     began: Option<Instant>,
     lasts: Duration,
-    drawn: Option<Instant>,
+    drawn_at: Option<Instant>,
+    drawn: Drawn,
     arms: Vec<(Place, Option<Figures>)>,
     blocks: usize,
 }
@@ -39,20 +41,33 @@ impl Turns {
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let looks = io::stderr().is_terminal() && !is_quiet();
         let line = looks.then(|| ProgressBar::new_spinner().with_style(style));
-        Turns { line, whole, began: None, lasts: Duration::ZERO, drawn: None, arms: Vec::new(), blocks: 0 }
+        Turns {
+            line,
+            whole,
+            began: None,
+            lasts: Duration::ZERO,
+            drawn_at: None,
+            drawn: Drawn::default(),
+            arms: Vec::new(),
+            blocks: 0,
+        }
     }
 
     /// Removes the lines from the terminal.
     pub fn clear(&self) {
         if let Some(line) = &self.line {
+            self.drawn.settle();
             line.finish_and_clear();
         }
     }
 
     fn draw(&mut self, arm: Option<usize>) {
         let (Some(line), Some(began)) = (&self.line, self.began) else { return };
-        line.set_message(text(&self.arms, arm, self.blocks, began.elapsed(), self.lasts, width(&io::stderr())));
-        self.drawn = Some(Instant::now());
+        let text = text(&self.arms, arm, self.blocks, began.elapsed(), self.lasts, width(&io::stderr()));
+        self.drawn.settle();
+        self.drawn.drew(text.lines().count());
+        line.set_message(text);
+        self.drawn_at = Some(Instant::now());
     }
 }
 
@@ -71,7 +86,7 @@ impl BlockWatcher for Turns {
         if let Some((_, figures)) = self.arms.get_mut(arm) {
             *figures = Some(block.into());
         }
-        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= EVERY) {
+        if self.drawn_at.is_none_or(|drawn| drawn.elapsed() >= EVERY) {
             self.draw(Some(arm));
         }
     }
