@@ -312,8 +312,9 @@ fn ethtool_coalesce() -> Outcome {
         let facts = read(&Place { cpus: &[], interface: Some(&interface) }).facts;
         let line = ethtool("-c", &interface, None)?.and_then(|fields| fields.get("Adaptive RX").cloned());
         let ours = |fact: &str| facts.get(fact).and_then(Value::as_bool);
-        let theirs = line.as_ref().and_then(|line| line.split_once("TX:")).map(|(rx, tx)| (rx.trim() == "on", tx.trim() == "on"));
-        same(&format!("{interface}: adaptive_rx, adaptive_tx"), ours("adaptive_rx").zip(ours("adaptive_tx")), theirs)?;
+        let said = |text: &str| (text.trim() != "n/a").then(|| text.trim() == "on");
+        let theirs = line.as_ref().and_then(|line| line.split_once("TX:")).map_or((None, None), |(rx, tx)| (said(rx), said(tx)));
+        same(&format!("{interface}: adaptive_rx, adaptive_tx"), (ours("adaptive_rx"), ours("adaptive_tx")), theirs)?;
     }
     Ok(())
 }
