@@ -183,6 +183,11 @@ impl<'fd> Waiting<'fd> {
         Waiting(How::Apart(Apart::Interrupt(Poll::new(clock, &[ring]))))
     }
 
+    /// True if the thread gives up its core in [`wait`](Waiting::wait).
+    pub fn sleeps(&self) -> bool {
+        !matches!(self.0, How::Spin(_))
+    }
+
     /// Calls `attempt(i)` for the descriptors that may be ready until it succeeds. `Ok(None)` from an attempt means that nothing
     /// has arrived; `Ok(None)` from here means that `until` has passed or a signal came, so that the caller can check its
     /// deadlines and its stop flag.
