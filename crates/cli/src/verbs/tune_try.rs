@@ -93,11 +93,6 @@ impl Try {
         if self.work.paths.is_empty() {
             self.work.paths = ["udp", "tcp"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
         }
-        if self.host.is_none() && self.link.is_none() {
-            return Err(Failure::usage(
-                "say where the settings are tried: loopback, veth, or HOST[:PORT] where `hairpin serve` runs",
-            ));
-        }
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let to = Where { host: self.host.take(), link: self.link.take(), echo: None, reflector: false };
         let target = to.target(self.key_file.take(), mirror, &self.work.paths)?;
