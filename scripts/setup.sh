@@ -131,6 +131,9 @@ if [ "${HAIRPIN_FOR:-demo}" = test ]; then
     setup_has man || setup_apt man-db || setup_say "no man: the man pages are not rendered"
     # A terminal for the live view, and a scraper for its metrics.
     setup_has tmux || setup_apt tmux || setup_say "no tmux: the live view is not tried on a terminal"
+    # Shells whose completions are tried.
+    setup_has zsh || setup_apt zsh || setup_say "no zsh: its completions are not tried"
+    setup_has fish || setup_apt fish || setup_say "no fish: its completions are not tried"
     setup_unpack prometheus prometheus || setup_say "no prometheus: hairpin ping --metrics is not tried with one"
 fi
 if [ "${HAIRPIN_FOR:-demo}" = bench ]; then

@@ -9,6 +9,7 @@ mod exec;
 mod explain;
 mod explain_detectors;
 mod howto;
+mod live;
 mod load;
 mod metrics;
 mod newcomer;
@@ -33,6 +34,7 @@ const PARTS: &[Part] = &[
     explain::PART,
     explain_detectors::PART,
     howto::PART,
+    live::PART,
     load::PART,
     metrics::PART,
     newcomer::PART,

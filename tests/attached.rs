@@ -583,14 +583,21 @@ fn reports_a_missing_process(name: &str) -> bool {
     // Above the kernel's largest number.
     home.hairpin("explain --pid 2147483647").fails(2, &["there is no process 2147483647"]);
     let port = free_port();
-    let done = home.hairpin(&format!("explain --port {port} --duration 200ms"));
+    let done = home.hairpin(&format!("explain --port {port} --for 200ms"));
     done.fails(1, &[&format!("no message of port {port} was seen within"), "nobody serves there"]);
     assert!(done.out.contains("no transaction"), "{}", done.out);
     let server = other(&home, "serve-tcp", port);
     let done = home.hairpin(&format!("explain --pid {} --duration 200ms", server.pid()));
     done.fails(1, &[&format!("no message of process {} was seen within", server.pid())]);
     assert!(!done.err.contains("nobody serves"), "{}", done.err);
-    for args in ["--port 80 --pid 1", "--port 0", "--pid 1 --link veth", "--port 80 --path udp", "--port 80 --duration 0s"] {
+    for args in [
+        "--port 80 --pid 1",
+        "--port 0",
+        "--pid 1 --link veth",
+        "--port 80 --path udp",
+        "--port 80 --duration 0s",
+        "--port 80 --for 1s --duration 1s",
+    ] {
         assert_eq!(home.hairpin(&format!("explain {args}")).code, Some(2), "{args}");
     }
     true

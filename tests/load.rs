@@ -232,9 +232,12 @@ fn two_cpus() -> bool {
 }
 
 fn sleeping() {
-    let load =
-        Home::new().json("load --link loopback --path udp:block --path udp:spin --rate 1000 --duration 300ms --warmup 50ms");
+    let load = Home::new().json("load --link loopback --path udp:block --path udp:spin --rate 1000 --for 600ms --warmup 50ms");
     let [block, spin] = rows(&load) else { panic!("{load:#}") };
+    for row in [block, spin] {
+        let due = row["rates"][0]["due"].as_u64().unwrap();
+        assert!((290..=310).contains(&due), "{due} of half a whole of 600 ms");
+    }
     let granted = &block["granted"][0];
     assert_eq!((&granted["option"], &granted["asked"], &granted["got"]), (&"wait".into(), &"block".into(), &"poll".into()));
     let wait = |granted: &Value| granted["option"] == "wait";
@@ -336,6 +339,9 @@ fn usage() {
         ("load --link loopback --path tcp-crr --rate 10", "connection"),
         ("load --link loopback --path memory --outstanding 2 --rate 10", "at most 1"),
         ("load --link loopback --rate 10 --replay x.csv", "cannot be used"),
+        ("load --link loopback --for 1s --replay x.csv", "cannot be used"),
+        ("load --link loopback --for 1s --duration 1s", "cannot be used"),
+        ("load --link loopback --for 1s --count 10", "cannot be used"),
         ("load --rate 10 --path udp", "say where to"),
     ] {
         home.hairpin(args).fails(2, &[part]);

@@ -26,7 +26,7 @@ use crate::output::open_store;
 /// Set by the script of a shell.
 const VARIABLE: &str = "HAIRPIN_COMPLETE";
 const NAME: &str = "hairpin";
-const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Elvish, &shells::Fish, &shells::Powershell, &shells::Zsh]);
+const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Elvish, &Fish, &shells::Powershell, &Zsh]);
 /// As many of the last runs are offered.
 const RUNS: usize = 10;
 
@@ -79,7 +79,7 @@ fn candidates(offer: Offer, text: &OsStr) -> Vec<CompletionCandidate> {
 /// The source of the words for a flag or an argument of a verb; `None` if nothing is offered.
 fn offer(verb: &str, id: &str) -> Option<Offer> {
     Some(match (verb, id) {
-        (_, "paths") => specs,
+        (_, "paths") | ("paths", "names") => specs,
         (_, "io") => {
             |text| specs(text).into_iter().filter(|spec| spec.starts_with("xdp") || spec.starts_with("packet")).collect()
         }
@@ -172,6 +172,24 @@ fn files(text: &str) -> Vec<String> {
     found.iter().map(|file| file.get_value().to_string_lossy().into_owned()).collect()
 }
 
+/// The words for the last one of the line.
+fn offered(command: &mut Command, words: Vec<OsString>, here: Option<&Path>) -> io::Result<Vec<CompletionCandidate>> {
+    let last = words.len().saturating_sub(1);
+    let flag = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
+    let is_flag = |word: &CompletionCandidate| word.get_value().to_string_lossy().starts_with('-');
+    let mut found = complete(command, words, last, here)?;
+    // Flags are offered behind a dash, or where there is nothing else.
+    if !flag && found.iter().any(|word| !is_flag(word)) {
+        found.retain(|word| !is_flag(word));
+    }
+    Ok(found)
+}
+
+/// The first line of what a word is for.
+fn help_of(word: &CompletionCandidate) -> Option<String> {
+    Some(word.get_help()?.to_string().lines().next().unwrap_or_default().to_owned())
+}
+
 /// As clap's own for bash, but of the line: bash parts its words at colons and equal signs, of which path specs have many.
 struct Bash;
 
@@ -195,13 +213,79 @@ impl EnvCompleter for Bash {
         here: Option<&Path>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let last = words.len().saturating_sub(1);
-        let flag = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
-        let found = complete(command, words, last, here)?;
-        let found: Vec<_> = found.iter().map(|word| word.get_value().to_string_lossy()).collect();
-        // Flags are offered behind a dash, or where there is nothing else.
-        let others = found.iter().any(|word| !word.starts_with('-'));
-        found.iter().filter(|word| flag || !others || !word.starts_with('-')).try_for_each(|word| writeln!(out, "{word}"))
+        let words = offered(command, words, here)?;
+        words.iter().try_for_each(|word| writeln!(out, "{}", word.get_value().to_string_lossy()))
+    }
+}
+
+/// As clap's own for zsh, but without a space behind a word that goes on, such as the name of a setting.
+struct Zsh;
+
+impl EnvCompleter for Zsh {
+    fn name(&self) -> &'static str {
+        shells::Zsh.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        shells::Zsh.is(name)
+    }
+
+    fn write_registration(&self, _: &str, _: &str, _: &str, _: &str, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(include_str!("complete.zsh").as_bytes())
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        here: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        // A colon ends the word where its purpose follows.
+        let plain = |text: &str| text.replace('\\', "\\\\").replace(':', "\\:");
+        offered(command, words, here)?.iter().try_for_each(|word| {
+            let text = word.get_value().to_string_lossy();
+            let kind = if text.ends_with(['=', ':', '/']) { "begun" } else { "whole" };
+            let help = help_of(word).map_or_else(String::new, |help| format!(":{}", plain(&help)));
+            writeln!(out, "{kind} {}{help}", plain(&text))
+        })
+    }
+}
+
+/// As clap's own for fish, but with flags as the others offer them.
+struct Fish;
+
+impl EnvCompleter for Fish {
+    fn name(&self) -> &'static str {
+        shells::Fish.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        shells::Fish.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        variable: &str,
+        name: &str,
+        program: &str,
+        completer: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        shells::Fish.write_registration(variable, name, program, completer, out)
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        here: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        offered(command, words, here)?.iter().try_for_each(|word| {
+            let help = help_of(word).map_or_else(String::new, |help| format!("\t{help}"));
+            writeln!(out, "{}{help}", word.get_value().to_string_lossy())
+        })
     }
 }
 
@@ -241,6 +325,7 @@ mod tests {
             ("bounce", "io"),
             ("bounce", "out_of"),
             ("stream", "link"),
+            ("paths", "names"),
         ] {
             let has = |command: &Command| command.get_name() == verb && command.get_arguments().any(|arg| arg.get_id() == id);
             let command = help::dressed();

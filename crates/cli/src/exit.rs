@@ -57,14 +57,9 @@ impl Failure {
         Failure { message: message.to_string(), code }
     }
 
-    /// Prints the message on stderr, broken between words on a terminal, and returns the exit code.
+    /// Prints the message on stderr, and returns the exit code.
     pub fn report(self) -> ExitCode {
-        let line = format!("hairpin: {}", self.message);
-        if io::stderr().is_terminal() {
-            line.lines().flat_map(|line| wrap("", line, width(&io::stderr()))).for_each(say);
-        } else {
-            say(line);
-        }
+        say(format_args!("hairpin: {}", self.message));
         ExitCode::from(self.code)
     }
 }
@@ -104,7 +99,13 @@ pub fn note(line: impl Display) {
     }
 }
 
-/// Prints one line on stderr. Ignores errors: nothing can be done about a closed stderr.
-pub fn say(line: impl Display) {
-    let _ = writeln!(anstream::stderr(), "{line}");
+/// Prints on stderr; on a terminal, a line that is too long is broken between words. Ignores errors: nothing can be done about a closed stderr.
+pub fn say(text: impl Display) {
+    let text = text.to_string();
+    let columns = if io::stderr().is_terminal() { width(&io::stderr()) } else { usize::MAX };
+    // Lines that fit keep their spaces, and those with colours are of help texts, which fit.
+    let whole = |line: &str| line.chars().count() <= columns || line.contains('\u{1b}');
+    let broken = |line: &str| if whole(line) { vec![line.to_owned()] } else { wrap("", line, columns) };
+    let lines: Vec<String> = text.lines().flat_map(broken).collect();
+    let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
 }

@@ -77,6 +77,24 @@ pub struct WorkFlags {
     pub verify: bool,
 }
 
+/// The time of all rows together, in place of that of each.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Whole {
+    /// Measured time of the whole run, in equal parts for its rows
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["duration", "count", "forever"])]
+    pub whole: Option<Nanos>,
+}
+
+impl Whole {
+    /// Gives each row an equal part, if the flag was given.
+    pub fn share(self, rows: &mut [Job]) {
+        if let Some(whole) = self.whole {
+            let each = Nanos(whole.0 / rows.len().max(1) as u64);
+            rows.iter_mut().for_each(|row| row.duration = Some(each));
+        }
+    }
+}
+
 impl WorkFlags {
     /// One job per path and size, in that order. `timed` is true if --duration was given.
     pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {

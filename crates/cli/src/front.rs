@@ -72,6 +72,9 @@ fn this_host() -> String {
     format!("{cpus} CPU{s}{machine}, clock {}, {user}: {paths}", clock.trim())
 }
 
+/// A longer command of the last run is cut.
+const COMMAND: usize = 30;
+
 /// The last run: its age, its first row, and the command that shows it.
 fn last_run(store: &Store) -> Option<String> {
     let id = store.ids().ok()?.pop()?;
@@ -84,7 +87,8 @@ fn last_run(store: &Store) -> Option<String> {
         }
         _ => None,
     };
-    let what = what.unwrap_or_else(|| format!("hairpin {}", record.verb()));
+    let typed = || record.head().command.get(1..).unwrap_or_default().join(" ");
+    let what = what.unwrap_or_else(|| hairpin_report::cut(&typed(), COMMAND));
     Some(format!("{age}, {what}: hairpin report latest"))
 }
 

@@ -1,8 +1,10 @@
 //! The command line: as it was typed, as clap reads it, and what of it was given.
 //!
-//! Between the two stand forms that clap cannot take: `compare udp:spin tcp:spin`, a run as `-2`, and the link's speed as `--rate 10G`.
+//! Between the two stand forms that clap cannot take: `compare udp:spin tcp:spin`, a run as `-2`, the link's speed as `--rate 10G`, and
+//! `-o json` where `-o` is older for a file.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -13,7 +15,7 @@ use hairpin_plan::spec::Spec;
 use hairpin_units::{BitRate, parse_decimal};
 
 use crate::exit::{Failure, USAGE, be_quiet, say};
-use crate::output::print;
+use crate::output::{self, print};
 use crate::verbs::Cli;
 use crate::{front, habits, help};
 
@@ -101,7 +103,41 @@ pub fn rewritten(command: &Command, mut words: Vec<OsString>) -> Result<Vec<OsSt
     if verb.get_name() == "compare" {
         words = with_sides(verb, words, at);
     }
+    if matches!(verb.get_name(), "try" | "report" | "bounce") {
+        words = forms(verb, words, at);
+    }
     Ok(words)
+}
+
+/// Where `-o` is older, for a file or an interface, writes `--format` before the name of a form.
+fn forms(verb: &Command, words: Vec<OsString>, at: usize) -> Vec<OsString> {
+    let (mut rest, mut left) = (words[..at].to_vec(), words[at..].iter());
+    while let Some(word) = left.next() {
+        let text = word.to_str().unwrap_or_default();
+        if text == "--" {
+            rest.push(word.clone());
+            break;
+        }
+        let joined = text.strip_prefix("-o").map(|form| form.trim_start_matches('=')).filter(|form| !form.is_empty());
+        match joined {
+            Some(form) if is_form(verb, form) => rest.push(format!("--format={form}").into()),
+            None if takes_value(verb, text) => {
+                let value = left.next();
+                let form = value.and_then(|value| value.to_str()).is_some_and(|form| text == "-o" && is_form(verb, form));
+                rest.push(if form { "--format".into() } else { word.clone() });
+                rest.extend(value.cloned());
+            }
+            _ => rest.push(word.clone()),
+        }
+    }
+    rest.extend(left.cloned());
+    rest
+}
+
+/// True for the name of a form that is not that of an interface, where one is meant.
+fn is_form(verb: &Command, word: &str) -> bool {
+    let interface = || verb.get_name() == "bounce" && Path::new("/sys/class/net").join(word).exists();
+    output::forms(verb).iter().any(|form| form == word) && !interface()
 }
 
 /// Where `--rate` is the speed of a link, as it once was, writes `--link-rate`.
@@ -290,6 +326,24 @@ mod tests {
             ("compare --path udp -6 -- --size 1", "compare --path udp -6 -- --size 1"),
             ("runs show -1", "runs show latest~0"),
             ("report -2 -o -3", "report latest~1 -o -3"),
+        ] {
+            assert_eq!(rewrite(&format!("hairpin {typed}")), format!("hairpin {read}"));
+        }
+    }
+
+    #[test]
+    fn an_older_o_takes_the_name_of_a_form_too() {
+        for (typed, read) in [
+            ("tune try -o json --yes -o won.toml", "tune try --format json --yes -o won.toml"),
+            ("tune try loopback -ojson -o ./json", "tune try loopback --format=json -o ./json"),
+            ("tune try --knob -o -o csv", "tune try --knob -o --format csv"),
+            ("report latest -o md", "report latest --format md"),
+            ("report latest -o json", "report latest -o json"),
+            ("report latest -o svg -o one.svg", "report latest --format svg -o one.svg"),
+            ("report latest --output md", "report latest --output md"),
+            ("bounce -i lo -o json", "bounce -i lo --format json"),
+            ("bounce -i lo -o eth1", "bounce -i lo -o eth1"),
+            ("ping loopback -o json", "ping loopback -o json"),
         ] {
             assert_eq!(rewrite(&format!("hairpin {typed}")), format!("hairpin {read}"));
         }

@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Command};
 use hairpin_lab::store::{self, RunId, Store};
 use hairpin_record::any::AnyRecord;
 use hairpin_record::head::{Body, Record};
@@ -50,6 +50,13 @@ pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<>
     let named =
         |name: String| FORMATS.iter().find(|(_, known, _)| *known == name).map_or(Format::Markdown, |(format, ..)| *format);
     PossibleValuesParser::new(taken.map(|(_, format)| value(format)).collect::<Vec<_>>()).map(named)
+}
+
+/// The names of the forms that a verb's `--format` takes.
+pub fn forms(verb: &Command) -> Vec<String> {
+    let format = verb.get_arguments().find(|arg| arg.get_id() == "format");
+    let values = format.map(|arg| arg.get_possible_values()).unwrap_or_default();
+    values.iter().flat_map(PossibleValue::get_name_and_aliases).map(str::to_owned).collect()
 }
 
 /// Flags that choose a record's output.

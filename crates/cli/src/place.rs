@@ -86,9 +86,9 @@ impl Where {
                 "write the host before the port, HOST:{port}; a server of this host, unmodified, is taken apart by `hairpin explain :{port}`"
             ))),
             (None, None, None, _) if !paths.is_empty() && paths.iter().all(is_local) => Ok(Target::Link(LinkSpec::Loopback)),
-            (None, None, None, _) => Err(Failure::usage(
-                "say where to: HOST[:PORT], --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector",
-            )),
+            (None, None, None, _) => {
+                Err(Failure::usage("say where to: HOST[:PORT], loopback, veth, echo:HOST:PORT or frames:IF"))
+            }
         }?;
         let frames = matches!(target, Target::Reflector(_));
         if key_file.is_some() && !matches!(target, Target::Host { .. }) {

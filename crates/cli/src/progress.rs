@@ -1,6 +1,9 @@
 //! The progress of a run: one live line on a terminal, and what was asked for besides.
 
 mod line;
+mod offers;
+mod resize;
+mod turns;
 
 use hairpin_lab::metrics::{Exporter, Listen};
 use hairpin_plan::job::Job;
@@ -10,7 +13,10 @@ use hairpin_report::watch::{Begins, Source, State};
 use hairpin_session::plan::Target;
 use hairpin_session::watch::Watcher;
 
+pub use self::line::Lines;
 use self::line::Live;
+pub use self::offers::Offers;
+pub use self::turns::Turns;
 use crate::exit::{Failure, say};
 use crate::output::print;
 use crate::screen::Screen;

@@ -52,6 +52,8 @@ pub struct AttachPlan {
     pub duration: Option<Nanos>,
     /// True to tell of every second.
     pub live: bool,
+    /// True to tell once a second of the whole until then; less work than `live`.
+    pub drawn: bool,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
@@ -70,6 +72,8 @@ pub enum Target {
 pub enum News<'a> {
     /// The hooks are attached.
     Begun(&'a Watched),
+    /// The record until now, once a second, if the plan is drawn and not live.
+    SoFar(&'a AttachedBody),
     /// A second is over, if the plan is live.
     Second {
         /// The record so far.
@@ -207,11 +211,15 @@ fn follow(
             seat.move_off(&RealHost, &totals.threads());
         }
         if second.elapsed() >= SECOND {
-            if plan.live {
+            if plan.live || plan.drawn {
                 record.duration_ns = monotonic_ns() - attached.since();
                 record.lost = attached.lost();
                 totals.write(0, record);
+            }
+            if plan.live {
                 news(News::Second { so_far: record, last: totals.recent(), last_ns: second.elapsed().as_nanos() as u64 });
+            } else if plan.drawn {
+                news(News::SoFar(record));
             }
             second = Instant::now();
         }

@@ -30,7 +30,7 @@ pub use self::stored::{Named, StoredError, stored};
 use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, letter};
 use crate::experiment::stands::Stands;
 use crate::experiment::states::{self, States};
-use crate::experiment::{Arm, Switch, verdict};
+use crate::experiment::{Arm, BlockWatcher, Switch, verdict};
 use hairpin_session::error::RunError;
 use hairpin_session::rows;
 
@@ -63,7 +63,7 @@ pub struct ComparePlan {
     pub command: Vec<String>,
 }
 
-/// Measures the arms in turn and compares them with the first. `told` gets the elapsed time, between rounds.
+/// Measures the arms in turn and compares them with the first.
 ///
 /// # Errors
 /// The errors of a ping, until one round is complete; after that the record has the reason of its end.
@@ -71,15 +71,15 @@ pub fn run(
     plan: ComparePlan,
     signals: &Signals,
     switch: &mut dyn Switch,
-    told: &mut dyn FnMut(Duration),
+    watcher: &mut dyn BlockWatcher,
 ) -> Result<Compare, RunError> {
     let ComparePlan { arms, bases, duration, seed, until, margin, figure, limits, command } = plan;
     let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));
     let looks = if until.is_some() { LOOKS.len() as u32 } else { 1 };
     let method = verdict::method(figure, count.saturating_sub(1), looks, margin);
-    let mut stands = Stands::set_up(arms, &command, signals)?;
+    let mut stands = Stands::set_up(arms, &command, signals, watcher)?;
     let pairs: Vec<(usize, usize)> = (1..count).map(|arm| (bases.get(arm).copied().unwrap_or(0), arm)).collect();
-    let first = measure(&mut stands, &pairs, duration, seed, until, &method, switch, told);
+    let first = measure(&mut stands, &pairs, duration, seed, until, &method, switch);
     if first.rounds.is_empty() {
         return Err(match first.laid.ended {
             Some(Ended::Failed(error)) => error,
@@ -90,8 +90,7 @@ pub fn run(
     let mut record = first.record(head.clone(), &stands, &pairs, method, seed);
     record.thresholds = limits.iter().flat_map(|limit| limit.hold(&record)).collect();
     if record.thresholds.iter().any(|threshold| threshold.crossed) && record.head.error.is_none() && !record.head.interrupted {
-        stands.begin_again();
-        let second = measure(&mut stands, &pairs, duration, seed.wrapping_add(1), until, &record.method, switch, told);
+        let second = measure(&mut stands, &pairs, duration, seed.wrapping_add(1), until, &record.method, switch);
         let again = second.record(head, &stands, &pairs, record.method.clone(), seed);
         let again: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(&again)).collect();
         limit::confirm(&mut record.thresholds, &again);
@@ -108,7 +107,6 @@ struct Measured {
     elapsed: Duration,
 }
 
-#[allow(clippy::too_many_arguments, reason = "two calls in one place, and no two of these belong together")]
 fn measure(
     stands: &mut Stands<'_>,
     pairs: &[(usize, usize)],
@@ -117,15 +115,14 @@ fn measure(
     until: Option<f64>,
     method: &Method,
     switch: &mut dyn Switch,
-    told: &mut dyn FnMut(Duration),
 ) -> Measured {
+    stands.begin(duration);
     let layout = Layout { arms: pairs.len() + 1, duration, seed, done: 0, length: None };
     let (mut measured, mut last) = (Vec::new(), Duration::ZERO);
     let mut looks = LOOKS.iter().map(|share| duration.mul_f64(*share)).peekable();
     let laid = rounds::run(&layout, stands, switch, &mut |round, _, elapsed| {
         measured.push(round);
         last = elapsed;
-        told(elapsed);
         let looked = looks.next_if(|look| elapsed >= *look).is_some();
         while looks.next_if(|look| elapsed >= *look).is_some() {}
         match until {

@@ -10,6 +10,7 @@
 mod knee;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hairpin_plan::job::Job;
 use hairpin_plan::replay;
@@ -47,12 +48,43 @@ pub struct How {
     pub fits_room: bool,
 }
 
+impl How {
+    /// The rates of a row, and the closed loop before them if there is one.
+    fn steps(&self) -> usize {
+        match (&self.schedule, &self.rates) {
+            (Schedule::Replay(_), _) => 1,
+            (_, Rates::Listed(rates)) => rates.len(),
+            (_, Rates::Found) => TENTHS.count() + 1,
+        }
+    }
+}
+
 /// The rates of a curve, in requests per second.
 #[derive(Clone, Debug)]
 pub enum Rates {
     Listed(Vec<f64>),
     /// Fractions of the rate of a closed loop.
     Found,
+}
+
+impl Rates {
+    /// The number of rates of a row.
+    fn count(&self) -> u64 {
+        match self {
+            Rates::Listed(rates) => rates.len() as u64,
+            Rates::Found => TENTHS.count() as u64,
+        }
+    }
+
+    /// The duration of each rate if so many rows, with the closed loops that find their rates, are to take this long together.
+    pub fn share(&self, whole: Nanos, rows: usize) -> Nanos {
+        let (row, count) = (whole.0 / rows.max(1) as u64, self.count().max(1));
+        match self {
+            Rates::Listed(_) => Nanos(row / count),
+            // The closed loop takes as long as a rate, but no longer than its own limit.
+            Rates::Found => Nanos((row / (count + 1)).max(row.saturating_sub(CLOSED.0) / count)),
+        }
+    }
 }
 
 /// The times at which requests are due.
@@ -66,10 +98,27 @@ pub enum Schedule {
     Replay(PathBuf),
 }
 
-/// Receives the progress, between rows.
+/// A rate that is about to be offered, or the closed loop that finds the rates of a row.
+#[derive(Clone, Debug)]
+pub struct Offer<'a> {
+    pub job: &'a Job,
+    /// `None` for the closed loop.
+    pub per_s: Option<f64>,
+    /// How often it was offered before.
+    pub repeat: u32,
+    /// Its number among all of all rows, from 0.
+    pub index: usize,
+    pub of: usize,
+    /// The time until the end of all, unless some are measured again; `None` if it is not known.
+    pub left: Option<Duration>,
+}
+
+/// Receives the progress, between rates.
 pub trait LoadWatcher {
-    /// The closed loop starts (`None`), or a rate is offered.
-    fn begins(&mut self, _job: &Job, _per_s: Option<f64>) {}
+    /// A rate is about to be offered.
+    fn begins(&mut self, _offer: &Offer<'_>) {}
+    /// It was.
+    fn ends(&mut self, _row: &LoadRow) {}
 }
 
 /// Offers every rate for every row of the plan. A row that fails part way ends the run: the record keeps the results so
@@ -91,12 +140,12 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadW
     let body = LoadBody { place, schedule: facts(&how.schedule), bulk_streams: how.bulk, results: Vec::new() };
     let mut load = Record { head, body };
     let bulk = (how.bulk > 0).then(|| Bulk::beside(&testbed, &plan.target, plan.ipv6)).transpose()?;
-    let mut offering = Offering { plan: &plan, how, testbed, bulk, signals, watcher, rows: 0 };
+    let mut offering = Offering { plan: &plan, how, testbed, bulk, signals, watcher, rows: 0, step: 0 };
     rows::rows(
         &plan,
         &mut load,
         |load| load.results.is_empty(),
-        |Record { head, body }, _, job| {
+        |Record { head, body }, index, job| {
             let mut curve = LoadCurve {
                 path: job.spec.to_string(),
                 request_bytes: job.request.into(),
@@ -106,6 +155,7 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadW
                 outstanding: job.outstanding,
                 ..LoadCurve::default()
             };
+            offering.step = index * how.steps();
             let ended = offering.curve(job, head, &mut body.place, &mut curve);
             curve.knee = knee::find(&curve.rates);
             body.results.extend(Some(curve).filter(|curve| !curve.rates.is_empty()));
@@ -124,6 +174,8 @@ struct Offering<'a> {
     signals: &'a Signals,
     watcher: &'a mut dyn LoadWatcher,
     rows: usize,
+    /// The number of the rate or closed loop among those of all rows.
+    step: usize,
 }
 
 impl Offering<'_> {
@@ -143,7 +195,7 @@ impl Offering<'_> {
         for per_s in rates {
             for repeat in 0.. {
                 let open = job.open.clone().map(|open| OpenLoop { per_s, ..open });
-                self.watcher.begins(job, Some(per_s));
+                self.begins(job, Some(per_s), repeat);
                 let (measured, bulk) = self.row(&Job { open, ..job.clone() })?;
                 head.interrupted |= measured.interrupted;
                 head.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
@@ -152,7 +204,9 @@ impl Offering<'_> {
                 let known = |granted: &&Granted| !curve.granted.contains(granted);
                 let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
                 curve.granted.extend(new);
-                curve.rates.push(LoadRow { repeat, ..offered(job, per_s, row, open, bulk) });
+                let row = LoadRow { repeat, ..offered(job, per_s, row, open, bulk) };
+                self.watcher.ends(&row);
+                curve.rates.push(row);
                 if head.interrupted || head.error.is_some() {
                     return Ok(());
                 }
@@ -160,13 +214,23 @@ impl Offering<'_> {
                     break;
                 }
             }
+            self.step += 1;
         }
         Ok(())
     }
 
+    fn begins(&mut self, job: &Job, per_s: Option<f64>, repeat: u32) {
+        let of = self.how.steps() * self.plan.rows.len();
+        let (each, left) =
+            (job.duration.map(|duration| Duration::from(duration) + Duration::from(job.warmup)), of.saturating_sub(self.step));
+        let left = each.map(|each| each * left as u32);
+        self.watcher.begins(&Offer { job, per_s, repeat, index: self.step, of, left });
+    }
+
     /// Transactions per second of a closed loop with as many requests in flight.
     fn saturation(&mut self, job: &Job) -> Result<f64, RowEnd> {
-        self.watcher.begins(job, None);
+        self.begins(job, None, 0);
+        self.step += 1;
         let duration = Some(job.duration.map_or(CLOSED, |duration| duration.min(CLOSED)));
         let (measured, _) = self.row(&Job { open: None, duration, count: None, ..job.clone() })?;
         let row = measured.client.row;
@@ -279,6 +343,18 @@ fn three_digits(per_s: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_whole_is_shared_by_the_rates_of_all_rows() {
+        let share = |rates: &Rates, seconds, rows| rates.share(Nanos::from_secs(seconds), rows).as_secs_f64();
+        assert_eq!(share(&Rates::Listed(vec![1.0, 2.0, 3.0]), 12, 2), 2.0);
+        let closed_and_all = |each: f64| each.min(1.0) + 11.0 * each;
+        for (seconds, rows, each) in [(24, 2, 1.0), (6, 1, 0.5), (46, 2, 2.0)] {
+            assert_eq!(share(&Rates::Found, seconds, rows), each, "{seconds} s");
+            assert_eq!(closed_and_all(each) * rows as f64, seconds as f64);
+        }
+        assert_eq!(Rates::Found.share(Nanos::ZERO, 0), Nanos::ZERO);
+    }
 
     #[test]
     fn rates_are_easy_to_read() {

@@ -30,7 +30,7 @@ use crate::compare::fill;
 use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
 use crate::experiment::stands::Stands;
 use crate::experiment::states::States;
-use crate::experiment::{Arm, Switch};
+use crate::experiment::{Arm, BlockWatcher, Switch};
 use hairpin_session::error::RunError;
 use hairpin_session::plan::Target;
 use hairpin_session::time::rfc3339;
@@ -67,11 +67,9 @@ pub enum SweepError {
 }
 
 /// Receives the progress of a sweep.
-pub trait SweepWatcher {
+pub trait SweepWatcher: BlockWatcher {
     /// The sweep resumes after this many rounds of an earlier attempt.
     fn resumes(&mut self, rounds: u32);
-    /// A round is complete.
-    fn round(&mut self, elapsed: Duration, of: Duration);
 }
 
 /// Runs a sweep. The rounds are kept in `store` until the record exists, so that the same command resumes after a crash.
@@ -103,7 +101,7 @@ pub fn run(
     if !all.is_empty() {
         watcher.resumes(all.len() as u32);
     }
-    let mut stands = Stands::set_up(arms, &ask.command, signals)?;
+    let mut stands = Stands::set_up(arms, &ask.command, signals, watcher)?;
     let done = all.len() as u32;
     let layout = Layout {
         arms: cells.len(),
@@ -112,6 +110,7 @@ pub fn run(
         done,
         length: before.length,
     };
+    stands.begin(layout.duration);
     let (mut last, mut failed) = (before.elapsed, None);
     let laid = rounds::run(&layout, &mut stands, switch, &mut |round, length, elapsed| {
         last = before.elapsed + elapsed;
@@ -121,7 +120,6 @@ pub fn run(
             return ControlFlow::Break(());
         }
         all.push(line.round);
-        watcher.round(last, duration);
         ControlFlow::Continue(())
     });
     if let Some(error) = failed {

@@ -23,7 +23,7 @@ use hairpin_tune::{Place, Setting};
 use toml::{Table, Value};
 
 use crate::compare::{self, MARGIN};
-use crate::experiment::Arm;
+use crate::experiment::{Arm, BlockWatcher};
 use crate::knobs::{self, KnobError, Knobs};
 use hairpin_session::error::{Blame, RunError};
 use hairpin_session::plan::Target;
@@ -116,7 +116,7 @@ pub fn candidates(host: &dyn Host, plan: &TrialPlan<'_>) -> Result<(Vec<Candidat
     Ok((found, left_out))
 }
 
-/// Tries the settings that [`candidates`] returned. `told` gets the current comparison and its progress.
+/// Tries the settings that [`candidates`] returned.
 ///
 /// # Errors
 /// No setting could be tried, or some could not be restored.
@@ -126,7 +126,7 @@ pub fn run(
     plan: &TrialPlan<'_>,
     (candidates, mut left_out): (Vec<Candidate>, Vec<LeftOut>),
     signals: &Signals,
-    told: &mut dyn FnMut(&str, Duration),
+    watcher: &mut dyn BlockWatcher,
 ) -> Result<TuneTry, TryError> {
     let head = rows::begin::<TuneTryBody>(&plan.command);
     let about = About { command: head.command.clone(), started: head.started.clone() };
@@ -169,7 +169,7 @@ pub fn run(
             kept: false,
         },
     };
-    let outcome = measure(plan, &tried, &mut knobs, &mut record, signals, told);
+    let outcome = measure(plan, &tried, &mut knobs, &mut record, signals, watcher);
     if plan.keep && outcome.is_ok() && !record.head.interrupted && record.head.error.is_none() && !record.winners.is_empty() {
         knobs.keep(1)?;
         record.kept = true;
@@ -187,13 +187,13 @@ fn measure(
     knobs: &mut Knobs<'_>,
     record: &mut TuneTry,
     signals: &Signals,
-    told: &mut dyn FnMut(&str, Duration),
+    watcher: &mut dyn BlockWatcher,
 ) -> Result<(), RunError> {
     let names: Vec<String> = tried.iter().map(|(setting, _)| setting.to_string()).collect();
     let each = plan.duration / plan.paths.max(1) as u32;
     for path in 0..plan.paths {
         let given: Vec<&str> = std::iter::once("as it is").chain(names.iter().map(String::as_str)).collect();
-        let alone = match one(plan, path, &given, each.mul_f64(ALONE), knobs, signals, &mut |elapsed| told("alone", elapsed)) {
+        let alone = match one(plan, path, &given, each.mul_f64(ALONE), knobs, signals, watcher) {
             Ok(alone) => alone,
             // Keeps the results so far.
             Err(error) if !record.paths.is_empty() => {
@@ -219,7 +219,7 @@ fn measure(
     for path in 0..plan.paths {
         let all = record.winners.join(" ");
         let rest = each.mul_f64(1.0 - ALONE);
-        match one(plan, path, &["as it is", &all], rest, knobs, signals, &mut |elapsed| told("together", elapsed)) {
+        match one(plan, path, &["as it is", &all], rest, knobs, signals, watcher) {
             Ok(together) => {
                 (record.head.interrupted, record.head.error) = (together.head.interrupted, together.head.error.clone());
                 record.paths[path].together = Some(together);
@@ -279,7 +279,7 @@ fn one(
     duration: Duration,
     knobs: &mut Knobs<'_>,
     signals: &Signals,
-    told: &mut dyn FnMut(Duration),
+    watcher: &mut dyn BlockWatcher,
 ) -> Result<Compare, RunError> {
     let arm = |given: &&str| Ok(Arm { given: (*given).to_owned(), ..(plan.arm)(path)? });
     let compare = compare::ComparePlan {
@@ -293,7 +293,7 @@ fn one(
         limits: Vec::new(),
         command: plan.command.clone(),
     };
-    compare::run(compare, signals, knobs, told)
+    compare::run(compare, signals, knobs, watcher)
 }
 
 fn describe(setting: &Setting, changes: &[Change]) -> TriedSetting {

@@ -13,6 +13,7 @@ use crate::cell::{Bar, Cell};
 use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
 use crate::explain::{NOT_SEEN, hint};
 use crate::figure::us;
+use crate::next;
 use crate::options::Options;
 use crate::prose::clean;
 
@@ -23,13 +24,13 @@ pub(crate) use service::service;
 const SHOWN: usize = 5;
 
 impl Show for Attached {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         let mut begin = Doc::of(&self.head, context(self));
         begin.text(counts(self));
         begin.gap();
         doc.part(Shown::Full, begin);
-        answer::show(&mut doc, self);
+        answer::show(&mut doc, self, options.columns());
         let mut detail = Doc::default();
         for total in &self.totals {
             detail.gap();
@@ -49,7 +50,9 @@ impl Show for Attached {
         detail.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
         doc.part(Shown::Full, detail);
         doc.list(List::errors("Incomplete", incomplete));
-        doc.part(Shown::Brief, hint(self.missing.len(), "every stage, connections, the slowest ones, all causes"));
+        let mut end = hint(self.missing.len(), "every stage, connections, the slowest ones, all causes");
+        next::show(&mut end, &answer::next(self), options);
+        doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
     }

@@ -21,12 +21,14 @@ use crate::columns::{CpuOf, times, titles, turnaround};
 use crate::doc::{Column, Doc, Table};
 use crate::drawn::dot;
 use crate::figure::{payload, time, time_range};
+use crate::grid::{self, Lines};
 use crate::label;
 use crate::link::link_words;
 use crate::median::{Median, median};
 use crate::next;
 use crate::notes::mark;
 use crate::options::Options;
+use crate::prose::width;
 use crate::style::Tone;
 
 /// From this width on, the range of each row is drawn beside its figures.
@@ -142,43 +144,52 @@ pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) 
     let draws = options.columns() >= ROOM_TO_DRAW && !options.hrt && all().any(|row| row.rtt_ns.p50.is_some());
     let axis = Axis::times(all().flat_map(|row| marks(row).into_iter().flatten()));
 
-    let mut columns = vec![Column::words("path")];
-    columns.extend(differing.iter().map(|fact| Column::words(fact.title)));
-    let group = if options.hrt { "RTT/2" } else { "RTT" };
-    for (at, title) in titles(options).into_iter().enumerate().skip(1) {
-        columns.push(Column::figures(if at == 1 { format!("{group} {title}") } else { title }));
-        if intervals && options.percentiles.get(at - 1) == Some(&Quantile::P50) {
-            columns.push(Column::figures("95 %"));
-        }
-    }
-    columns.push(Column::figures("trans/s"));
-    columns.extend(turn.then(|| Column::figures("turn")));
-    columns.extend(cpu.then(|| Column::figures("CPU")));
-    columns.extend(draws.then(|| Column::scale(axis)));
-
-    let cells = |(at, (_, row)): (usize, &Entry<'_>)| {
-        let mut cells: Vec<Cell> = vec![(label::path(row) + mark(states.apart(at))).into()];
-        cells.extend(differing.iter().map(|fact| Cell::from(&fact.values[at])));
-        for (i, ns) in times(row, options).0.into_iter().enumerate().skip(1) {
-            if options.percentiles.get(i - 1) == Some(&Quantile::P50) {
-                cells.push(medians[at].into_cell(|median| Cell::Word(time(median.ns), Tone::Main)));
-                let ends = medians[at].and_then(|median| median.wide());
-                cells.extend(intervals.then(|| ends.into_cell(|[low, high]| time_range(low, high).into())));
-            } else {
-                cells.push(ns.into_cell(|ns| time(ns).into()));
+    let table = |intervals: bool| {
+        let mut columns = vec![Column::words("path")];
+        columns.extend(differing.iter().map(|fact| Column::words(fact.title)));
+        let group = if options.hrt { "RTT/2" } else { "RTT" };
+        for (at, title) in titles(options).into_iter().enumerate().skip(1) {
+            columns.push(Column::figures(if at == 1 { format!("{group} {title}") } else { title }));
+            if intervals && options.percentiles.get(at - 1) == Some(&Quantile::P50) {
+                columns.push(Column::figures("95 %"));
             }
         }
-        cells.push(Cell::Rate(row.transactions_per_s));
-        cells.extend(turn.then(|| turnaround(row).into_cell(|ns| time(ns).into())));
-        cells.extend(cpu.then(|| of.per_transaction(row).into_cell(|ns| time(ns).into())));
-        cells.extend(draws.then(|| Cell::Strip(strip(row, &axis), GREY)));
-        cells
+        columns.push(Column::figures("trans/s"));
+        columns.extend(turn.then(|| Column::figures("turn")));
+        columns.extend(cpu.then(|| Column::figures("CPU")));
+        columns.extend(draws.then(|| Column::scale(axis)));
+
+        let cells = |(at, (_, row)): (usize, &Entry<'_>)| {
+            let mut cells: Vec<Cell> = vec![(label::path(row) + mark(states.apart(at))).into()];
+            cells.extend(differing.iter().map(|fact| Cell::from(&fact.values[at])));
+            for (i, ns) in times(row, options).0.into_iter().enumerate().skip(1) {
+                if options.percentiles.get(i - 1) == Some(&Quantile::P50) {
+                    cells.push(medians[at].into_cell(|median| Cell::Word(time(median.ns), Tone::Main)));
+                    let ends = medians[at].and_then(|median| median.wide());
+                    cells.extend(intervals.then(|| ends.into_cell(|[low, high]| time_range(low, high).into())));
+                } else {
+                    cells.push(ns.into_cell(|ns| time(ns).into()));
+                }
+            }
+            cells.push(Cell::Rate(row.transactions_per_s));
+            cells.extend(turn.then(|| turnaround(row).into_cell(|ns| time(ns).into())));
+            cells.extend(cpu.then(|| of.per_transaction(row).into_cell(|ns| time(ns).into())));
+            cells.extend(draws.then(|| Cell::Strip(strip(row, &axis), GREY)));
+            cells
+        };
+        Table { titles: Tone::Dim, ..Table::new(columns, 1 + differing.len(), rows.iter().enumerate().map(cells)) }
     };
+    let fits = |table: &Table| {
+        let Lines { heads, rows } = grid::lines(table, options.columns(), false);
+        heads.iter().chain(rows.iter().flatten()).all(|line| width(line) <= options.columns())
+    };
+    // The record has the intervals; figures that a terminal breaks in two nobody can read.
+    let table = Some(table(intervals)).filter(fits).unwrap_or_else(|| table(false));
     let mut doc = Doc::default();
     if !rows.is_empty() {
         doc.gap();
     }
-    doc.table(Table { titles: Tone::Dim, ..Table::new(columns, 1 + differing.len(), rows.iter().enumerate().map(cells)) });
+    doc.table(table);
     if draws {
         doc.toned("", "drawn: · from the minimum, ● p50, ┫ p99, ┤ p99.9", Tone::Dim);
     }

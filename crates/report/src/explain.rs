@@ -60,10 +60,10 @@ impl Show for Explain {
                 doc.gap();
             }
             losses(&mut doc, result);
-            answer::show(&mut doc, result, &self.place);
+            answer::show(&mut doc, result, &self.place, options.columns());
             // Only a link that was declared stands beside the path; a report draws the bar without one too.
             let beside = result.floor.as_ref().map(|_| breakdown(self, result, name(result).base, &Beside::default()));
-            doc.part(Shown::Screen, answer::screen(result, beside.as_ref()));
+            doc.part(Shown::Screen, answer::screen(result, beside.as_ref(), options.columns()));
             let mut detail = Doc::default();
             detail.gap();
             head(&mut detail, result);

@@ -25,17 +25,40 @@ pub(crate) fn time_range(low: f64, high: f64) -> String {
 /// Times in the unit that suits `largest`.
 fn scaled<const N: usize>(ns: [f64; N], largest: f64) -> String {
     let (scale, unit) = match largest.abs() {
-        x if x < 999.5 => return format!("{} ns", ns.map(|ns| format!("{ns:.0}")).join("-")),
+        x if x < 999.5 => (1.0, "ns"),
         x if x < 999.5e3 => (1e3, "us"),
         x if x < 999.5e6 => (1e6, "ms"),
         _ => (1e9, "s"),
     };
     let three = |ns: f64| match ns / scale {
+        // Records from elsewhere may have any magnitude.
+        x if x.is_nan() => "?".into(),
+        x if x.abs() >= 1e6 => format!("{x:.1e}"),
+        x if scale == 1.0 => format!("{x:.0}"),
         x if x.abs() < 9.995 => format!("{x:.2}"),
         x if x.abs() < 99.95 => format!("{x:.1}"),
         x => format!("{x:.0}"),
     };
     format!("{} {unit}", ns.map(three).join("-"))
+}
+
+/// Times of a sentence, each with what it is; a unit stands where it is another than before.
+pub(crate) fn times<'w>(all: impl IntoIterator<Item = (f64, &'w str)>) -> Vec<String> {
+    let mut last = String::new();
+    let one = |(ns, what): (f64, &str)| {
+        let text = time(ns);
+        let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+        let shown = if unit == last { number.to_owned() } else { text.clone() };
+        last = unit.to_owned();
+        format!("{shown} {what}")
+    };
+    all.into_iter().map(one).collect()
+}
+
+/// A time without its unit, which is that of `largest`.
+pub(crate) fn beside(ns: f64, largest: f64) -> String {
+    let text = scaled([ns], largest);
+    text.split(' ').next().unwrap_or_default().to_owned()
 }
 
 /// Events per second with three significant digits.
@@ -164,8 +187,16 @@ mod tests {
     fn times_and_rates_have_the_unit_of_their_size() {
         let shown: Vec<String> = [0.0, 52.0, 999.6, 3_351.0, 75_660.0, 999_600.0, 27_571_000.0, 5e9].map(time).into();
         assert_eq!(shown, ["0 ns", "52 ns", "1.00 us", "3.35 us", "75.7 us", "1.00 ms", "27.6 ms", "5.00 s"]);
+        assert_eq!([time(1e206), time(f64::NAN), beside(-1e300, 5.0)], ["1.0e197 s", "? s", "-1.0e300"]);
         assert_eq!([time_range(990.0, 1_010.0), time_range(61.0, 64.0)], ["0.99-1.01 us", "61-64 ns"]);
         assert_eq!([17.25, 28_540.0, 128_000.0, 2.5e6].map(per_second), ["17.2/s", "28.5 k/s", "128 k/s", "2.50 M/s"]);
+    }
+
+    #[test]
+    fn a_unit_is_said_once() {
+        let all = [(42_040.0, "typical"), (201_000.0, "slow"), (4_015_000.0, "mean")];
+        assert_eq!(times(all), ["42.0 us typical", "201 slow", "4.01 ms mean"]);
+        assert_eq!([beside(10_400.0, 1.5e6), beside(7_170.0, 13_200.0)], ["0.01", "7.17"]);
     }
 
     #[test]

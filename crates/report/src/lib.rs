@@ -67,6 +67,7 @@ pub mod watch;
 pub use bounce::{bounce_heading, bounce_line};
 pub use doc::{Doc, Show};
 pub use drawn::{Chart, budget_svg, report_svg};
+pub use explain::brief::cut;
 pub use explain::explain_perfetto;
 pub use floor::floor_pingpong;
 pub use html::html;

@@ -1,15 +1,20 @@
-//! The line of a row that is being measured, and of one that is done.
+//! The line of a row that is being measured, and of one that is done; a row is one of a run, a rate of a load, an arm of an
+//! experiment, or a server that is watched.
 //!
 //! ```text
 //! [1/3] tcp:block      RTT p50 36.3 us   p99 54.8 us   9.99 k/s
 //! [2/3] udp:block  ━━━━━━━╸────────  4 s left   RTT p50 32.9 us   p99 44.4 us   10.9 k/s
 //! ```
 
+use hairpin_record::attached::AttachedBody;
+use hairpin_record::experiment::ArmBlock;
+use hairpin_record::load::LoadRow;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Origin, Quantiles, Row};
 
+use crate::explain::brief::cut;
 use crate::figure::{per_second, time};
-use crate::label::{labelled, path, short};
+use crate::label::{labelled, short};
 use crate::prose::width;
 
 /// A longer bar adds nothing.
@@ -17,30 +22,93 @@ const LONGEST_BAR: usize = 20;
 /// A shorter bar is unreadable.
 const LEAST_BAR: usize = 4;
 
-/// Where a row stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Going<'a> {
-    /// Which row it is, from 0, of how many.
+/// The place of a row among all, and what it is called.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// From 0.
     pub index: usize,
+    /// A row that is alone has no number.
     pub of: usize,
-    /// Path spec of the row.
-    pub path: &'a str,
-    /// Whether its figures are measured or emulated.
-    pub origin: Origin,
-    /// The part of the row that is over, 0 to 1; `None` if that is not known.
+    pub name: String,
+}
+
+impl Place {
+    /// Of a row of this path.
+    pub fn of_path(index: usize, of: usize, path: &str, origin: Origin) -> Place {
+        Place { index, of, name: labelled(short(path), origin) }
+    }
+
+    /// The same at a rate that is offered, for the first time or once more.
+    pub fn at_rate(self, per_s: f64, again: bool) -> Place {
+        let again = if again { ", again" } else { "" };
+        Place { name: format!("{} at {}{again}", self.name, per_second(per_s)), ..self }
+    }
+}
+
+/// How far a row is.
+#[derive(Clone, Debug, Default)]
+pub struct Going {
+    /// The part that is over, 0 to 1; `None` if that is not known.
     pub share: Option<f64>,
     /// Seconds until its end, if that is known.
     pub left_s: Option<f64>,
     /// Its figures so far.
-    pub so_far: Option<&'a Progress>,
+    pub so_far: Option<Figures>,
+}
+
+/// What a line tells of the round trips.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// Where the times begin.
+    from: &'static str,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    per_s: f64,
+}
+
+impl Figures {
+    fn of(from: &'static str, times: &Quantiles, per_s: f64) -> Figures {
+        Figures { from, p50_ns: times.p50.map(|ns| ns as f64), p99_ns: times.p99.map(|ns| ns as f64), per_s }
+    }
+}
+
+impl From<&AttachedBody> for Figures {
+    fn from(so_far: &AttachedBody) -> Figures {
+        let sum = so_far.totals.first().map(|total| total.sum_ns.clone()).unwrap_or_default();
+        Figures::of("", &sum, so_far.transactions as f64 * 1e9 / (so_far.duration_ns as f64).max(1.0))
+    }
+}
+
+impl From<&Progress> for Figures {
+    fn from(so_far: &Progress) -> Figures {
+        Figures::of("RTT", &so_far.rtt_ns, so_far.transactions_per_s)
+    }
+}
+
+impl From<&Row> for Figures {
+    fn from(row: &Row) -> Figures {
+        Figures::of("RTT", &row.rtt_ns, row.transactions_per_s)
+    }
+}
+
+impl From<&LoadRow> for Figures {
+    fn from(row: &LoadRow) -> Figures {
+        Figures::of("from due", &row.rtt_from_due_ns, row.achieved_per_s)
+    }
+}
+
+impl From<&ArmBlock> for Figures {
+    fn from(block: &ArmBlock) -> Figures {
+        let per_s = block.transactions as f64 * 1e9 / (block.duration_ns as f64).max(1.0);
+        Figures { from: "RTT", p50_ns: block.p50_ns, p99_ns: block.p99_ns, per_s }
+    }
 }
 
 /// The line of a row that goes on; it fits into `columns`, by leaving out the bar first and then its last words.
-pub fn going(row: &Going<'_>, columns: usize) -> String {
+pub fn going(at: &Place, row: &Going, columns: usize) -> String {
     let left = row.left_s.map(|left| format!("{:.0} s left", left.max(0.0).ceil()));
-    let figures = row.so_far.map(|so_far| figures(&so_far.rtt_ns, so_far.transactions_per_s)).unwrap_or_default();
-    let words: Vec<String> = left.into_iter().chain(figures).collect();
-    let head = head(row.index, row.of, labelled(short(row.path), row.origin));
+    let words: Vec<String> = left.into_iter().chain(row.so_far.iter().flat_map(words)).collect();
+    let head = head(at, columns);
     let taken = width(&head) + words.iter().map(|word| width(word) + 3).sum::<usize>();
     let room = columns.saturating_sub(taken + 2).min(LONGEST_BAR);
     let bar = row.share.filter(|_| room >= LEAST_BAR).map(|share| format!("  {}", bar(share, room))).unwrap_or_default();
@@ -48,18 +116,22 @@ pub fn going(row: &Going<'_>, columns: usize) -> String {
 }
 
 /// The line of a row that is done.
-pub fn done(index: usize, of: usize, row: &Row, columns: usize) -> String {
-    fitted(head(index, of, path(row)), figures(&row.rtt_ns, row.transactions_per_s), columns)
+pub fn done(at: &Place, figures: &Figures, columns: usize) -> String {
+    fitted(head(at, columns), words(figures), columns)
 }
 
-fn head(index: usize, of: usize, path: String) -> String {
-    if of > 1 { format!("[{}/{of}] {path}", index + 1) } else { path }
+fn head(at: &Place, columns: usize) -> String {
+    let name = if at.of > 1 { format!("[{}/{}] {}", at.index + 1, at.of, at.name) } else { at.name.clone() };
+    cut(&name, columns)
 }
 
-fn figures(rtt: &Quantiles, per_s: f64) -> Vec<String> {
-    let named = |name: &str, ns: Option<u64>| ns.map(|ns| format!("{name} {}", time(ns as f64)));
-    let rate = (per_s > 0.0).then(|| per_second(per_s));
-    [named("RTT p50", rtt.p50), named("p99", rtt.p99), rate].into_iter().flatten().collect()
+fn words(figures: &Figures) -> Vec<String> {
+    let named = |name: &str, ns: Option<f64>| ns.map(|ns| format!("{name} {}", time(ns)));
+    let rate = (figures.per_s > 0.0).then(|| per_second(figures.per_s));
+    [named(format!("{} p50", figures.from).trim_start(), figures.p50_ns), named("p99", figures.p99_ns), rate]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The head and as many words as fit.
@@ -81,45 +153,50 @@ fn bar(share: f64, cells: usize) -> String {
 mod tests {
     use super::*;
 
-    fn so_far() -> Progress {
+    fn so_far() -> Figures {
         let mut rtt_ns = Quantiles::default();
         (rtt_ns.p50, rtt_ns.p99) = (Some(78_600), Some(133_000));
-        Progress { rtt_ns, transactions_per_s: 12_200.0, ..Progress::default() }
+        Figures::from(&Progress { rtt_ns, transactions_per_s: 12_200.0, ..Progress::default() })
     }
 
     #[test]
     fn a_row_that_goes_on_fits_every_width() {
-        let so_far = so_far();
-        let row = Going {
-            index: 1,
-            of: 3,
-            path: "udp:block/udp:block",
-            origin: Origin::Measured,
-            share: Some(0.56),
-            left_s: Some(3.2),
-            so_far: Some(&so_far),
-        };
-        let at = |columns| going(&row, columns);
+        let place = Place::of_path(1, 3, "udp:block/udp:block", Origin::Measured);
+        let row = Going { share: Some(0.56), left_s: Some(3.2), so_far: Some(so_far()) };
+        let at = |columns| going(&place, &row, columns);
         assert_eq!(at(100), "[2/3] udp:block  ━━━━━━━━━━━─────────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
         assert_eq!(at(80), "[2/3] udp:block  ━━━━━╸────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
         assert_eq!(at(60), "[2/3] udp:block   4 s left   RTT p50 78.6 us   p99 133 us");
-        assert!((1..200).all(|columns| width(&at(columns)) <= columns.max(15)));
+        assert!((3..200).all(|columns| width(&at(columns)) <= columns));
+        let long = Place { index: 0, of: 2, name: "udp:spin --cpu 0,0 --size 1024 --sched fifo:20".into() };
+        assert_eq!(done(&long, &so_far(), 40), "[1/2] udp:spin --cpu 0,0 --size 1024..");
     }
 
     #[test]
     fn what_is_not_known_has_no_word() {
-        let (path, origin) = ("udp:spin/udp:spin", Origin::Measured);
-        let bare = Going { index: 0, of: 1, path, origin, share: None, left_s: None, so_far: None };
-        assert_eq!(going(&bare, 80), "udp:spin");
-        let over = Going { share: Some(7.0), left_s: Some(-3.0), ..bare };
-        assert_eq!(going(&over, 80), "udp:spin  ━━━━━━━━━━━━━━━━━━━━   0 s left");
-        assert_eq!(going(&Going { origin: Origin::Emulated, ..bare }, 80), "udp:spin [emulated]");
+        let place = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Measured);
+        assert_eq!(going(&place, &Going::default(), 80), "udp:spin");
+        let over = Going { share: Some(7.0), left_s: Some(-3.0), so_far: None };
+        assert_eq!(going(&place, &over, 80), "udp:spin  ━━━━━━━━━━━━━━━━━━━━   0 s left");
+        let emulated = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Emulated);
+        assert_eq!(going(&emulated, &Going::default(), 80), "udp:spin [emulated]");
     }
 
     #[test]
-    fn a_row_that_is_done_has_its_figures() {
+    fn what_is_done_has_its_figures() {
         let mut row = Row { path: "tcp:block/tcp:spin".into(), transactions_per_s: 998.0, ..Row::default() };
         row.rtt_ns.p50 = Some(912);
-        assert_eq!(done(0, 2, &row, 80), "[1/2] tcp:block/spin   RTT p50 912 ns   998/s");
+        let place = Place::of_path(0, 2, &row.path, row.origin);
+        assert_eq!(done(&place, &Figures::from(&row), 80), "[1/2] tcp:block/spin   RTT p50 912 ns   998/s");
+        let mut offered = LoadRow { achieved_per_s: 28_500.0, ..LoadRow::default() };
+        (offered.rtt_from_due_ns.p50, offered.rtt_from_due_ns.p99) = (Some(9_100), Some(26_000));
+        let rate = Place::of_path(0, 1, "udp", Origin::Measured).at_rate(30_000.0, true);
+        assert_eq!(
+            done(&rate, &Figures::from(&offered), 80),
+            "udp at 30.0 k/s, again   from due p50 9.10 us   p99 26.0 us   28.5 k/s"
+        );
+        let block = ArmBlock { transactions: 500, duration_ns: 50_000_000, p50_ns: Some(78_600.4), ..ArmBlock::default() };
+        let arm = Place { index: 1, of: 2, name: "udp".into() };
+        assert_eq!(done(&arm, &Figures::from(&block), 80), "[2/2] udp   RTT p50 78.6 us   10.0 k/s", "too few for p99");
     }
 }

@@ -15,6 +15,11 @@ pub(crate) fn show(doc: &mut Doc, items: &[String], options: &Options) {
     }
 }
 
+/// The lines that they take.
+pub(crate) fn height(items: &[String], columns: usize) -> usize {
+    lines(items, columns).len()
+}
+
 fn lines(items: &[String], columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for item in items.iter().map(|item| clean(item)) {

@@ -57,7 +57,7 @@ pub struct PathOption {
 }
 
 impl Show for Paths {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let row = |row: &PathRow| {
             let here = match row.support {
                 Support::Yes => "yes".into(),
@@ -81,6 +81,14 @@ impl Show for Paths {
         columns.extend(below.map(|(title, lead)| Column::below(title, lead)));
         let mut doc = Doc::default();
         doc.table(Table { empty: "no paths", ..Table::new(columns, 1, self.paths.iter().map(row)) });
+        if options.detail > 0 {
+            let all = self.paths.iter().flat_map(|path| path.options.iter().map(move |option| (path, option)));
+            for (path, option) in all {
+                doc.gap();
+                let lead = format!("{}:{}=  ", path.path, option.name);
+                doc.lead(lead, format!("{} ({}; default {})", option.doc, option.values, option.default));
+            }
+        }
         doc
     }
 }

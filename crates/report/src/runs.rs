@@ -1,11 +1,12 @@
 //! The output of `hairpin runs list`: the contents of the run store, including corrupt runs by name.
 
 use hairpin_record::any::AnyRecord;
-use hairpin_units::Nanos;
 use serde::Serialize;
 
 use crate::cell::Cell;
 use crate::doc::{Column, Data, Doc, Show, Table};
+use crate::explain::brief::cut;
+use crate::figure::time;
 use crate::label::short;
 use crate::options::Options;
 use crate::style::Tone;
@@ -35,6 +36,9 @@ pub enum RunRow {
         schema: String,
         /// Start, RFC 3339.
         started: String,
+        /// The same in the time zone of this host, to the second.
+        #[serde(skip)]
+        local: String,
         command: Vec<String>,
         /// The number of results.
         rows: usize,
@@ -53,13 +57,14 @@ pub enum RunRow {
 
 impl RunRow {
     /// The row for a stored record.
-    pub fn of(id: String, record: &AnyRecord) -> RunRow {
+    pub fn of(id: String, local: String, record: &AnyRecord) -> RunRow {
         let head = record.head();
         let (rows, first) = results(record);
         RunRow::Run {
             id,
             schema: head.schema.clone(),
             started: head.started.clone(),
+            local,
             command: head.command.clone(),
             rows,
             first_path: first.map(|(path, _)| path.to_owned()),
@@ -105,37 +110,48 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
     }
 }
 
-/// For each run a line of figures and a line with its command, then the corrupt runs.
+/// The columns beside a command.
+const BESIDE: usize = 58;
+/// Of these, date and time.
+const DATE: usize = 21;
+/// A shorter command says nothing.
+const COMMAND: usize = 16;
+
+/// A line for each run, then the corrupt runs.
 impl Show for RunList {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
+        let wide = options.columns() >= BESIDE + COMMAND;
+        let room = options.columns().saturating_sub(if wide { BESIDE } else { BESIDE - DATE }).max(COMMAND);
         let row = |row: &RunRow| match row {
-            RunRow::Run { id, started, command, rows, first_path, first_p50_ns, .. } => Some(vec![
-                id.into(),
-                started.into(),
-                (*rows as u64).into(),
-                first_p50_ns.map(|ns| Nanos(ns).to_string()).into(),
-                first_path.as_deref().map(short).into(),
-                command.join(" ").into(),
-            ]),
+            RunRow::Run { id, command, local, rows, first_path, first_p50_ns, .. } => {
+                let command = command.get(1..).unwrap_or_default().join(" ");
+                let mut cells: Vec<Cell> = vec![cut(&command, room).into(), command.into()];
+                cells.push(first_p50_ns.map(|ns| time(ns as f64)).into());
+                cells.extend([first_path.as_deref().map(short).into(), (*rows as u64).into()]);
+                cells.extend([local.into(), id.into()]);
+                Some(cells)
+            }
             RunRow::Corrupt { .. } => None,
         };
         let columns = vec![
-            Column::words("id"),
-            Column::words("started"),
-            Column::figures("rows"),
+            Column::screen("command"),
+            Column::page("command"),
             Column::figures("RTT p50"),
-            Column::words("of the first row"),
-            Column::below("command", "    "),
+            Column::page("of the first row"),
+            Column::page("rows"),
+            // The id has the date too.
+            if wide { Column::words("started") } else { Column::page("started") },
+            Column::words("id"),
         ];
-        doc.table(Table { empty: "no runs stored", ..Table::new(columns, 2, self.runs.iter().filter_map(row)) });
+        doc.table(Table { empty: "no runs stored", ..Table::new(columns, 1, self.runs.iter().filter_map(row)) });
         for row in &self.runs {
             if let RunRow::Corrupt { id, error } = row {
                 doc.toned("", format!("{id} is skipped: {error}"), Tone::Error);
             }
         }
         let line = |row: &RunRow| match row {
-            RunRow::Run { id, schema, started, command, rows, first_path, first_p50_ns } => {
+            RunRow::Run { id, schema, started, command, rows, first_path, first_p50_ns, .. } => {
                 let (command, rows) = (command.join(" ").into(), (*rows as u64).into());
                 [
                     id.into(),

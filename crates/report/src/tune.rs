@@ -9,7 +9,7 @@ use crate::doc::{Column, Data, Doc, Show, Shown, Table};
 use crate::figure::time;
 use crate::next;
 use crate::options::Options;
-use crate::prose::{clean, width};
+use crate::prose::{clean, width, wrap};
 use crate::style::Tone;
 
 /// The longest value shown in a table.
@@ -148,9 +148,11 @@ impl Show for TuneCheck {
         let mut rest = Doc::default();
         if !self.findings.is_empty() {
             doc.gap();
-            doc.table(findings(self, latency));
-            if self.findings.len() > LINES {
-                doc.text(format!("and {} more with less at stake", self.findings.len() - LINES));
+            let narrow = options.columns() < ROOM;
+            let shown = fitting(self, options.columns());
+            doc.table(findings(self, latency, narrow, shown));
+            if self.findings.len() > shown {
+                doc.text(format!("and {} more with less at stake", self.findings.len() - shown));
             }
             self.findings.iter().enumerate().for_each(|(at, found)| finding(&mut rest, at, found, latency));
         }
@@ -188,8 +190,12 @@ impl Show for TuneCheck {
 
 /// Lines of the table of findings.
 const LINES: usize = 7;
-/// The widest value in that table.
-const VALUE: usize = 14;
+/// Lines on a screen for that table, where values take several.
+const SCREEN: usize = 14;
+/// The columns of a finding beside its name and its values.
+const BESIDE: usize = 24;
+/// On a narrower terminal its values stand below each setting.
+const ROOM: usize = 80;
 
 fn found(check: &TuneCheck) -> String {
     let interface = check.interface.as_ref();
@@ -202,43 +208,41 @@ fn found(check: &TuneCheck) -> String {
     }
 }
 
-fn findings(check: &TuneCheck, latency: bool) -> Table {
-    let mut columns = vec![Column::words("setting"), Column::words("now"), Column::words("better")];
+/// The first findings whose lines fit a screen.
+fn fitting(check: &TuneCheck, columns: usize) -> usize {
+    let name = check.findings.iter().map(|found| width(&found.name)).max().unwrap_or(0);
+    let (own, room) = if columns < ROOM { (1, columns - 4) } else { (0, columns.saturating_sub(name + BESIDE)) };
+    let mut left = SCREEN;
+    let fits = |found: &&Finding| {
+        let lines = own + wrap("", &values_of(found), room).len();
+        left = left.saturating_sub(lines.max(1));
+        left > 0
+    };
+    check.findings.iter().take(LINES).take_while(fits).count().max(1)
+}
+
+fn values_of(found: &Finding) -> String {
+    format!("{} -> {}", found.now, found.better)
+}
+
+fn findings(check: &TuneCheck, latency: bool, narrow: bool, shown: usize) -> Table {
+    let mut columns = vec![Column::words("setting")];
     columns.extend(latency.then(|| Column::words("at stake")));
-    columns.push(Column::words("change"));
+    let values = if narrow { Column::below("now -> better", "    ") } else { Column::prose("now -> better") };
+    columns.extend([Column::words("change"), values]);
     let row = |(at, found): (usize, &Finding)| {
         let change = match found.at_boot {
             true => "at boot",
             false if found.fix.contains("--while") => "--while",
             false => "apply",
         };
-        let mut cells = vec![
-            format!("{:2} {}", at + 1, clean(&found.name)).into(),
-            words_within(&found.now, VALUE).into(),
-            words_within(&found.better, VALUE).into(),
-        ];
+        let mut cells = vec![format!("{:2} {}", at + 1, clean(&found.name)).into()];
         let stake = if found.stake_ns == 0 { "tail".to_owned() } else { format!("~{}", time(found.stake_ns as f64)) };
         cells.extend(latency.then(|| stake.into()));
-        cells.push(change.into());
+        cells.extend([change.into(), values_of(found).into()]);
         cells
     };
-    Table::new(columns, 1, check.findings.iter().take(LINES).enumerate().map(row))
-}
-
-/// The first words that fit.
-fn words_within(text: &str, columns: usize) -> String {
-    let text = clean(text);
-    if width(&text) <= columns {
-        return text;
-    }
-    let mut kept = String::new();
-    for word in text.split_whitespace() {
-        if width(&kept) + 1 + width(word) + 2 > columns {
-            break;
-        }
-        kept = if kept.is_empty() { word.to_owned() } else { format!("{kept} {word}") };
-    }
-    if kept.is_empty() { cut(&text) } else { kept + " …" }
+    Table::new(columns, 1, check.findings.iter().take(shown).enumerate().map(row))
 }
 
 fn finding(doc: &mut Doc, at: usize, found: &Finding, latency: bool) {

@@ -120,6 +120,12 @@ fn a_wide_interval_stands_beside_its_median() {
     let text = term(&moody, &at(80, true));
     assert!(text.contains("95 %") && !term(&usual(), &at(80, true)).contains("95 %"), "{text}");
     assert_snapshot!(fits(&text, 80));
+    for row in &mut moody.results {
+        (row.rtt_ns.p90, row.rtt_ns.p99) = (Some(735_000), Some(3_460_000));
+        (row.rtt_ns.p999, row.rtt_ns.max, row.transactions_per_s) = (Some(4_100_000), Some(75_400_000), 11_593.0);
+    }
+    let narrow = term(&moody, &at(60, true));
+    assert!(fits(&narrow, 60).contains("RTT p50") && !narrow.contains("95 %"), "{narrow}");
 }
 
 #[test]

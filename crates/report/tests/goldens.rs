@@ -405,6 +405,7 @@ fn listing_of_runs() {
         schema: "hairpin.run/1".into(),
         id: id.into(),
         started: "2026-03-02T09:41:07Z".into(),
+        local: "2026-03-02 10:41:07".into(),
         command: example().head.command,
         rows: usize::from(first.is_some()),
         first_path: first.map(|(path, _)| path.into()),

@@ -122,7 +122,9 @@ fn a_line_for_each_setting() {
         unread: BTreeMap::new(),
     };
     let text = term(&check, &Options { brief: true, ..Options::default() });
-    assert!(text.lines().count() <= 16 && text.contains("and 4 more"), "{text}");
+    assert!(text.lines().count() <= 22 && text.contains("and 4 more"), "{text}");
+    let at_60 = term(&check, &Options { brief: true, width: 60, ..Options::default() });
+    assert!(at_60.lines().count() <= 23 && at_60.contains("nobody demands short wake-ups -> a demand of 0 us"), "{at_60}");
     assert_snapshot!(fits(text));
 }
 

@@ -118,7 +118,8 @@ pub enum AttachError {
     )]
     NoHooks(String),
     /// A permission is missing.
-    #[error("watching an application needs CAP_BPF and CAP_PERFMON: run as root ({0})")]
+    // What libbpf says of it is about something else.
+    #[error("watching an application needs CAP_BPF and CAP_PERFMON: run as root (cannot {}: {})", .0.step, .0.source)]
     NotAllowed(BpfError),
     /// Another error of the kernel.
     #[error(transparent)]

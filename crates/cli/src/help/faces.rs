@@ -78,8 +78,12 @@ pub const FACES: &[Face] = &[
     },
     Face {
         verb: "paths",
-        takes: "[FLAGS]",
-        examples: &[("hairpin paths", "what loopback can take"), ("hairpin paths --link veth", "what a veth pair can take")],
+        takes: "[PATH…] [FLAGS]",
+        examples: &[
+            ("hairpin paths", "what loopback can take"),
+            ("hairpin paths --link veth", "what a veth pair can take"),
+            ("hairpin paths tcp", "one path, with its options in full"),
+        ],
         flags: &[("link", "the link they are asked about; default loopback"), JSON],
     },
     Face {

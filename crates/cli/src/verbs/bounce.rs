@@ -27,7 +27,7 @@ pub struct Bounce {
     /// The interface
     #[arg(short = 'i', long, value_name = "IF")]
     interface: String,
-    /// Send out of this interface instead, on its queue 0
+    /// Send out of this interface instead, on its queue 0. `-o` before the name of a form, such as json, is --format
     #[arg(short = 'o', long = "output", value_name = "IF2")]
     out_of: Option<String>,
     /// Path to receive and send on.

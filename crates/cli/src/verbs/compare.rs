@@ -1,6 +1,5 @@
 //! `hairpin compare`.
 
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,14 +22,13 @@ use hairpin_sys::signal::Signals;
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_tune::Setting;
 use hairpin_units::Nanos;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::exit::{self, Failure, is_quiet, say};
+use crate::exit::{self, Failure, say};
 use crate::flags::{WorkFlags, cookie, whole, whole_in};
 use crate::line;
 use crate::output::{Keep, Output, open_store};
 use crate::place::{HostPort, Mirror, Where};
-use crate::progress::PingProgress;
+use crate::progress::{PingProgress, Turns};
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
@@ -284,9 +282,9 @@ impl How {
             limits: self.fail_if,
             command: line::typed(),
         };
-        let bar = Bar::new(duration);
-        let record = compare::run(plan, signals, switch, &mut |elapsed| bar.at(elapsed));
-        bar.clear();
+        let mut progress = Turns::new(None);
+        let record = compare::run(plan, signals, switch, &mut progress);
+        progress.clear();
         Ok(record?)
     }
 }
@@ -415,30 +413,6 @@ fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.filter(|percent| *percent > 0.0 && *percent <= 100.0).map(|percent| percent / 100.0);
     share.ok_or_else(|| format!("\"{text}\" is not a share: write a percentage such as 2%"))
-}
-
-/// Shows an experiment's progress on a terminal; drawn between rounds only.
-pub struct Bar(Option<ProgressBar>);
-
-impl Bar {
-    /// A bar for this duration.
-    pub fn new(duration: Duration) -> Bar {
-        let style = ProgressStyle::with_template("{bar:20} {pos}/{len} s").unwrap_or_else(|_| ProgressStyle::default_bar());
-        Bar((io::stderr().is_terminal() && !is_quiet()).then(|| ProgressBar::new(duration.as_secs()).with_style(style)))
-    }
-
-    pub fn at(&self, elapsed: Duration) {
-        if let Some(bar) = &self.0 {
-            bar.set_position(elapsed.as_secs());
-        }
-    }
-
-    /// Removes the bar from the terminal.
-    pub fn clear(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use hairpin_session::plan::Plan;
 use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;
-use crate::flags::{WorkFlags, whole};
+use crate::flags::{Whole, WorkFlags, whole};
 use crate::line;
 use crate::output::{Keep, Output, options};
 use crate::place::{Mirror, Place, Where};
@@ -36,6 +36,8 @@ pub struct Explain {
     ipv6: bool,
     #[command(flatten)]
     work: WorkFlags,
+    #[command(flatten)]
+    whole: Whole,
     /// Four hooks in each direction instead of all: less detail, and less disturbance
     #[arg(long)]
     light: bool,
@@ -63,7 +65,8 @@ impl Explain {
     /// Measures with and without hooks in turn, and prints the stages.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(target) = self.attach.target(self.to.host.as_ref())? {
-            let duration = (!self.live || line::was_given("duration")).then_some(self.work.duration);
+            let given = self.whole.whole.or(line::was_given("duration").then_some(self.work.duration));
+            let duration = given.or((!self.live).then_some(self.work.duration));
             return explain_attached::run(target, duration, self.live, self.output, self.keep);
         }
         if self.live {
@@ -79,7 +82,8 @@ impl Explain {
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let target = self.to.target(self.key_file, mirror, &self.work.paths)?;
-        let rows = self.work.jobs(true, target.kind(), false)?;
+        let mut rows = self.work.jobs(true, target.kind(), false)?;
+        self.whole.share(&mut rows);
         let floor =
             self.declared.is_any().then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }));
         let plan = Plan {

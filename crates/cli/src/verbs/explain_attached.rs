@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
 use hairpin_lab::attached::{self, AttachPlan, AttachedError, News, Target};
 use hairpin_record::attached::Watched;
+use hairpin_report::live::{Figures, Going, Place};
 use hairpin_report::watch::Stages;
 use hairpin_units::Nanos;
 
@@ -13,7 +15,8 @@ use crate::exit::{Failure, note};
 use crate::flags::whole_in;
 use crate::line;
 use crate::output::{Keep, Output};
-use crate::place::{HostPort, Place};
+use crate::place::{HostPort, Place as Peer};
+use crate::progress::Lines;
 use crate::screen::{self, Screen};
 use crate::verbs::ping::{signals, terminal_signals};
 
@@ -31,15 +34,15 @@ pub struct Attach {
 
 impl Attach {
     /// The application to watch, if one was given, by a flag or as the place.
-    pub fn target(self, place: Option<&Place>) -> Result<Option<Target>, Failure> {
-        let of_a_path = line::given_but("explain", &["host", "port", "pid", "duration", "live"]);
+    pub fn target(self, place: Option<&Peer>) -> Result<Option<Target>, Failure> {
+        let of_a_path = line::given_but("explain", &["host", "port", "pid", "duration", "whole", "live"]);
         let flag = self.port.map(Target::Port).or(self.pid.map(Target::Process));
         let target = match (flag, place) {
             (Some(target), _) => Some(target),
-            (None, Some(Place::Port(port))) => Some(Target::Port(*port)),
-            (None, Some(Place::Host(HostPort { host, port: None }))) if is_id(host) => host.parse().ok().map(Target::Process),
+            (None, Some(Peer::Port(port))) => Some(Target::Port(*port)),
+            (None, Some(Peer::Host(HostPort { host, port: None }))) if is_id(host) => host.parse().ok().map(Target::Process),
             // With flags of a path the word is a host.
-            (None, Some(Place::Host(HostPort { host, port: None }))) if of_a_path.is_empty() => named(host)?.map(Target::Process),
+            (None, Some(Peer::Host(HostPort { host, port: None }))) if of_a_path.is_empty() => named(host)?.map(Target::Process),
             (None, _) => None,
         };
         if target.is_some() && !of_a_path.is_empty() {
@@ -105,7 +108,9 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
     } else {
         signals()?
     };
-    let plan = AttachPlan { target, duration, live, command: line::typed() };
+    let mut lines = if live { None } else { Lines::on_terminal() };
+    let plan = AttachPlan { target, duration, live, drawn: lines.is_some(), command: line::typed() };
+    let mut began = Instant::now();
     let mut screen = live.then(|| Screen::new(Stages::new(&title(target))));
     let mut news = |news: News<'_>| match (news, &mut screen) {
         (News::Begun(_), Some(started)) => {
@@ -115,13 +120,27 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
                 screen = None;
             }
         }
-        (News::Begun(watched), None) => note(begun(watched, duration)),
+        (News::Begun(watched), None) => {
+            note(begun(watched, duration));
+            began = Instant::now();
+            if let Some(lines) = &mut lines {
+                lines.begins(Place { name: title(target), ..Place::default() }, &going(duration, began, None));
+            }
+        }
+        (News::SoFar(so_far), _) => {
+            if let Some(lines) = &lines {
+                lines.draw(&going(duration, began, Some(so_far.into())));
+            }
+        }
         (News::Second { so_far, last, last_ns }, Some(screen)) => screen.change(|state| state.second(so_far, last, last_ns)),
         (News::Second { .. }, None) => {}
     };
     let record = attached::run(&plan, &signals, &mut news);
     // From here on output goes where the view was.
     drop(screen);
+    if let Some(lines) = lines {
+        lines.clear();
+    }
     let record = record?;
     keep.after(output.print(&record), &record)?;
     // If something was seen, the end of the watched process is not a failure.
@@ -129,6 +148,12 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
         Some(error) if record.transactions == 0 => Err(Failure::failed(error)),
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// How far the watching is, if it has an end.
+fn going(lasts: Option<Nanos>, began: Instant, so_far: Option<Figures>) -> Going {
+    let (lasts, elapsed) = (lasts.map(|lasts| lasts.as_secs_f64()), began.elapsed().as_secs_f64());
+    Going { share: lasts.map(|lasts| elapsed / lasts), left_s: lasts.map(|lasts| lasts - elapsed), so_far }
 }
 
 fn title(target: Target) -> String {

@@ -1,28 +1,30 @@
 //! `hairpin load`.
 
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use hairpin_lab::bulk::streams;
-use hairpin_lab::load::{self, How, LoadWatcher, Rates, Schedule};
+use hairpin_lab::load::{self, How, Rates, Schedule};
 use hairpin_model::nic::Nic;
-use hairpin_plan::job::Job;
 use hairpin_session::floor;
 use hairpin_session::plan::Plan;
 use hairpin_units::list;
 
-use crate::exit::{Failure, is_quiet, say};
-use crate::flags::{self, WorkFlags, cookie, whole};
+use crate::exit::Failure;
+use crate::flags::{self, Whole, WorkFlags, cookie, whole};
 use crate::line;
 use crate::output::{Keep, Output};
 use crate::place::{Mirror, Where};
+use crate::progress::Offers;
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
 
 /// The help of --rate.
 const RATE: &str = "Requests per second over all flows, a row each: 1000,2000 or 1k..64kx2 or 10k..100k+10k; default: 10 % to 110 % of a closed loop's rate";
+
+/// The help of --for.
+const WHOLE: &str = "Measured time of the whole run, in equal parts for its rates; a rate that is measured again adds its part";
 
 /// Measure round trips against the rate at which requests are due
 #[derive(Debug, Args)]
@@ -30,6 +32,7 @@ const RATE: &str = "Requests per second over all flows, a row each: 1000,2000 or
 #[command(mut_arg("outstanding", |arg| arg.default_value("64").help("Room for requests in flight per flow, as far as the path has it; one that finds none waits, and its due time is kept")))]
 #[command(mut_arg("rate", |arg| arg.value_name("LIST").value_parser(rates).help(RATE)))]
 #[command(mut_arg("forever", |arg| arg.hide(true)))]
+#[command(mut_arg("whole", |arg| arg.help(WHOLE).conflicts_with("replay")))]
 pub struct Load {
     #[command(flatten)]
     to: Where,
@@ -59,6 +62,8 @@ pub struct Load {
     #[command(flatten)]
     work: WorkFlags,
     #[command(flatten)]
+    whole: Whole,
+    #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
     output: Output,
@@ -79,7 +84,10 @@ impl Load {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
         let (plan, how) = self.plan()?;
-        let load = load::run(plan, &how, &signals, &mut LoadProgress)?;
+        let mut progress = Offers::new();
+        let load = load::run(plan, &how, &signals, &mut progress);
+        progress.clear();
+        let load = load?;
         keep.after(output.print(&load), &load)?;
         Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
@@ -100,7 +108,11 @@ impl Load {
         };
         let rates = self.work.rate.take().map_or(Rates::Found, |flags::Rates(rates)| Rates::Listed(rates));
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
-        let rows = self.work.jobs(line::was_given("duration"), target.kind(), false)?;
+        let mut rows = self.work.jobs(line::was_given("duration"), target.kind(), false)?;
+        if let Some(whole) = self.whole.whole {
+            let each = rates.share(whole, rows.len());
+            rows.iter_mut().for_each(|row| row.duration = Some(each));
+        }
         let declared =
             Declared { nic: self.nic, link_rate: None, cable: None, hops: Vec::new(), fec: None, pcie: None, vlan: false };
         let floor = declared.is_any().then(|| declared.nic().map(|nic| floor::Declared { nic, link: declared.link() }));
@@ -114,22 +126,6 @@ impl Load {
             command: line::typed(),
         };
         Ok((plan, How { rates, schedule, bulk: self.bulk.unwrap_or(0), fits_room: !line::was_given("outstanding") }))
-    }
-}
-
-/// Announces the next measurement on a terminal, between rows.
-struct LoadProgress;
-
-impl LoadWatcher for LoadProgress {
-    fn begins(&mut self, job: &Job, per_s: Option<f64>) {
-        if is_quiet() || !io::stderr().is_terminal() {
-            return;
-        }
-        let path = hairpin_report::short_path(&job.spec.to_string());
-        match per_s {
-            None => say(format_args!("{path}: as fast as it goes, to find its rates")),
-            Some(per_s) => say(format_args!("{path}: {per_s:.6}/s")),
-        }
     }
 }
 

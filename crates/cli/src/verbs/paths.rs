@@ -8,15 +8,19 @@ use hairpin_iopath::runner::Support;
 use hairpin_plan::option::OptionDef;
 use hairpin_plan::path::Path;
 use hairpin_plan::paths::PATHS;
-use hairpin_report::{PathOption, PathRow, Paths as Record, Support as Here};
+use hairpin_plan::spec::Spec;
+use hairpin_report::{Options, PathOption, PathRow, Paths as Record, Support as Here};
 use hairpin_session::link::LinkSpec;
 
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::output::{Output, options};
 
 /// List the paths, with this host's support for each
 #[derive(Debug, Args)]
 pub struct Paths {
+    /// These paths only, with their options in full; repeatable
+    #[arg(value_name = "PATH")]
+    names: Vec<Spec>,
     /// The link they are asked about
     #[arg(long, value_name = "LINK", default_value = "loopback")]
     link: LinkSpec,
@@ -49,7 +53,9 @@ impl Paths {
                 summary: path.summary.into(),
             }
         };
-        self.output.print(&Record::new(PATHS.iter().map(row).collect()))?;
+        let asked = |path: &&&'static Path| self.names.is_empty() || self.names.iter().any(|spec| spec.client.path == **path);
+        let record = Record::new(PATHS.iter().filter(asked).map(row).collect());
+        self.output.print_with(&record, &Options { detail: self.names.len(), ..options() })?;
         Ok(ExitCode::SUCCESS)
     }
 }

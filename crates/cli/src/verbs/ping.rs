@@ -11,10 +11,9 @@ use hairpin_session::floor;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use hairpin_sys::thread::allowed_cpus;
-use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::Failure;
-use crate::flags::WorkFlags;
+use crate::flags::{Whole, WorkFlags};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where};
@@ -41,9 +40,8 @@ pub struct Ping {
     ipv6: bool,
     #[command(flatten)]
     work: WorkFlags,
-    /// Measured time of the whole run, in equal parts for its rows
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["duration", "count", "forever"])]
-    whole: Option<Nanos>,
+    #[command(flatten)]
+    whole: Whole,
     /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
     #[arg(long)]
     floor: bool,
@@ -77,10 +75,7 @@ impl Ping {
         }
         // With --count alone there is no other limit; with both, the first one reached ends a row.
         let mut rows = self.work.jobs(line::was_given("duration"), target.kind(), self.raw.is_some())?;
-        if let Some(whole) = self.whole {
-            let each = Nanos(whole.0 / rows.len().max(1) as u64);
-            rows.iter_mut().for_each(|row| row.duration = Some(each));
-        }
+        self.whole.share(&mut rows);
         let shown = self.output.shown();
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))

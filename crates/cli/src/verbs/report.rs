@@ -27,7 +27,7 @@ pub struct Report {
     /// JSON file of any verb that measures
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
-    /// Output file; default stdout
+    /// Output file; default stdout. `-o` before the name of a form is --format
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Output format; default html, on a terminal term

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use hairpin_lab::records::{self, Named};
 use hairpin_lab::store::Entry;
 use hairpin_report::{RunList, RunRow};
+use hairpin_session::time;
 
 use crate::exit::{Failure, say};
 use crate::output::{Format, Output, RunOutput, open_store, print};
@@ -73,7 +74,7 @@ fn load(text: &str) -> Result<Vec<Named>, Failure> {
 fn list(output: Output) -> Result<(), Failure> {
     let store = open_store()?;
     let row = |Entry { id, record }| match record {
-        Ok(record) => RunRow::of(id.to_string(), &record),
+        Ok(record) => RunRow::of(id.to_string(), time::local(&record.head().started), &record),
         Err(reason) => RunRow::Corrupt { id: id.to_string(), error: reason.to_string() },
     };
     output.print(&RunList::new(store.list().map_err(Failure::failed)?.map(row).collect()))

@@ -20,7 +20,7 @@ use crate::flags::{Sizes, WorkFlags, cookie, sizes, whole};
 use crate::line;
 use crate::output::{Keep, Output, open_store, print};
 use crate::place::{HostPort, PORT, load_key};
-use crate::verbs::compare::Bar;
+use crate::progress::Turns;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
 
@@ -106,7 +106,7 @@ impl Sweep {
             plan,
         };
         let store = open_store()?;
-        let mut progress = SweepProgress(None);
+        let mut progress = Turns::new(None);
         let settings = ask.plan.all_settings().map_err(Failure::usage)?;
         let mut knobs = knobs::begin(&settings.into_iter().map(|settings| (&target, settings)).collect::<Vec<_>>(), self.yes)?;
         let switch: &mut dyn Switch = match &mut knobs {
@@ -115,9 +115,7 @@ impl Sweep {
         };
         let found = sweep::run(ask, store.dir(), &signals, switch, &mut progress);
         knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
-        if let Some(bar) = &progress.0 {
-            bar.clear();
-        }
+        progress.clear();
         let (record, finish) = found.map_err(|error| match error {
             SweepError::Plan(error) => Failure::usage(error),
             SweepError::Ping(error) => error.into(),
@@ -267,14 +265,8 @@ fn design(text: &str) -> Result<Shape, String> {
     }
 }
 
-struct SweepProgress(Option<Bar>);
-
-impl SweepWatcher for SweepProgress {
+impl SweepWatcher for Turns {
     fn resumes(&mut self, rounds: u32) {
         say(format_args!("hairpin: going on after {rounds} rounds that were measured before (--restart begins anew)"));
-    }
-
-    fn round(&mut self, elapsed: Duration, of: Duration) {
-        self.0.get_or_insert_with(|| Bar::new(of)).at(elapsed);
     }
 }

@@ -1,6 +1,5 @@
 //! `hairpin tune try`: finds out which settings lower latency on this host.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +22,7 @@ use crate::flags::{WorkFlags, cookie, interface_exists, whole};
 use crate::line;
 use crate::output::{Keep, Output};
 use crate::place::{self, Mirror, Where};
-use crate::verbs::compare::Bar;
+use crate::progress::Turns;
 use crate::verbs::ping::signals;
 
 /// Measure the effect of this host's settings: each on and off in turn while round trips are measured, then
@@ -62,7 +61,7 @@ pub struct Try {
     /// Begin without asking
     #[arg(long)]
     yes: bool,
-    /// Write the winners as a profile for `hairpin tune apply`, with the measured effect of each
+    /// Write the winners as a profile for `hairpin tune apply`, with the measured effect of each. `-o` before the name of a form, such as json, is --format
     #[arg(short = 'o', long = "output", value_name = "FILE.toml")]
     file: Option<PathBuf>,
     /// Seed of the random order; a new one each time if not given
@@ -130,17 +129,9 @@ impl Try {
         self.ask(&found.0.iter().map(|(setting, _)| setting.to_string()).collect::<Vec<_>>(), &plan)?;
         // From here on no signal ends the process half way.
         let signals = signals()?;
-        let bar = Bar::new(plan.duration);
-        let (before, last) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
-        let record = tune_try::run(&RealHost, &journal()?, &plan, found, &signals, &mut |_, elapsed| {
-            // Each part of the experiment has its own elapsed time.
-            if elapsed < last.get() {
-                before.set(before.get() + last.get());
-            }
-            last.set(elapsed);
-            bar.at(before.get() + elapsed);
-        });
-        bar.clear();
+        let mut progress = Turns::new(Some(plan.duration));
+        let record = tune_try::run(&RealHost, &journal()?, &plan, found, &signals, &mut progress);
+        progress.clear();
         let record = record.map_err(failure)?;
         if let (Some(file), Some(profile)) = (&self.file, &record.profile) {
             let name = file.display();

@@ -18,10 +18,25 @@ pub(crate) mod verdict;
 
 pub use self::rounds::{NoSwitch, Switch};
 
+use std::time::Duration;
+
 use hairpin_plan::job::Job;
+use hairpin_record::experiment::ArmBlock;
 
 use hairpin_session::floor::Declared;
 use hairpin_session::plan::Target;
+
+/// Receives the progress of an experiment, between its blocks.
+pub trait BlockWatcher {
+    /// Arms of which the user said this are measured in turn from now on, for so long.
+    fn begins(&mut self, _given: &[String], _lasts: Duration) {}
+    /// A block of the arm with this index is over.
+    fn block(&mut self, _arm: usize, _block: &ArmBlock) {}
+}
+
+/// Ignores all progress.
+pub struct NoBlockWatcher;
+impl BlockWatcher for NoBlockWatcher {}
 
 /// An alternative to compare: one way to do the work.
 #[derive(Debug)]

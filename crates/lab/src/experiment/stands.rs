@@ -17,9 +17,9 @@ use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
 
-use super::Arm;
 use super::figures::{as_quantile, quantile};
 use super::rounds::{Bench, Ended, Taken, letter};
+use super::{Arm, BlockWatcher};
 use crate::bulk::Bulk;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::Plan;
@@ -35,6 +35,7 @@ pub(crate) struct Stands<'a> {
     testbeds: Vec<Standing>,
     arms: Vec<Placed>,
     signals: &'a Signals,
+    watcher: &'a mut dyn BlockWatcher,
     began: Instant,
     rows: usize,
 }
@@ -61,7 +62,12 @@ struct Placed {
 
 impl<'a> Stands<'a> {
     /// Checks every arm, then sets up one testbed per target.
-    pub(crate) fn set_up(arms: Vec<Arm>, command: &[String], signals: &'a Signals) -> Result<Stands<'a>, RunError> {
+    pub(crate) fn set_up(
+        arms: Vec<Arm>,
+        command: &[String],
+        signals: &'a Signals,
+        watcher: &'a mut dyn BlockWatcher,
+    ) -> Result<Stands<'a>, RunError> {
         let mut plans: Vec<Plan> = Vec::new();
         let mut placed = Vec::new();
         for arm in arms {
@@ -102,12 +108,13 @@ impl<'a> Stands<'a> {
             let bulk = filled.then(|| Bulk::beside(&testbed, &plan.target, plan.ipv6)).transpose()?;
             testbeds.push(Standing { testbed, place, bulk });
         }
-        Ok(Stands { testbeds, arms: placed, signals, began: Instant::now(), rows: 0 })
+        Ok(Stands { testbeds, arms: placed, signals, watcher, began: Instant::now(), rows: 0 })
     }
 
-    /// Prepares the same testbeds for the next experiment.
-    pub(crate) fn begin_again(&mut self) {
+    /// An experiment of this duration begins now.
+    pub(crate) fn begin(&mut self, lasts: Duration) {
         self.began = Instant::now();
+        self.watcher.begins(&self.arms.iter().map(|arm| arm.given.clone()).collect::<Vec<_>>(), lasts);
     }
 
     /// Facts of the clients' host.
@@ -164,7 +171,9 @@ impl Bench for Stands<'_> {
         let row = row::join(&job, measured.client, measured.server, &mut standing.place.clock, around);
         placed.keep(&row);
         let at_ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-        taken(&row, at_ns, bulk).map_err(|error| failed(error.to_string()))
+        let taken = taken(&row, at_ns, bulk).map_err(|error| failed(error.to_string()))?;
+        self.watcher.block(arm, &taken.block);
+        Ok(taken)
     }
 
     fn elapsed(&self) -> Duration {

@@ -9,15 +9,17 @@ use crate::doc::{Column, Doc, Row, Shown, Table};
 use crate::explain::brief::{self, Cause};
 use crate::explain::parts::{self, Part};
 use crate::explain::{SLOW, waits};
-use crate::figure::{percent_short, us_short};
+use crate::figure::{percent_short, time, times};
+use crate::next;
 use crate::style::Tone;
 
 /// A smaller part of the sum has no row of its own.
 const ROW: f64 = 0.01;
 
-pub(super) fn show(doc: &mut Doc, record: &Attached) {
-    let causes = brief::causes(&causes_of(record));
-    let notices = brief::notices(&notices(record));
+pub(super) fn show(doc: &mut Doc, record: &Attached, columns: usize) {
+    let causes = brief::causes(&causes_of(record), columns);
+    let notices = brief::notices(&notices(record), columns);
+    let next = next::height(&self::next(record), columns);
     let observer = usize::from(record.slow_observer > 0);
     let heading = usize::from(!causes.is_empty() || record.slow_observer > 0);
     for (at, total) in record.totals.iter().enumerate() {
@@ -25,12 +27,12 @@ pub(super) fn show(doc: &mut Doc, record: &Attached) {
             doc.gap();
         }
         doc.heading(format!("{}: {}", subject(record, total), figures(total)));
-        parts::show(doc, &parts_of(total), mean(total), None);
-        if let (0, Some(text)) = (at, slow(record)) {
+        parts::show(doc, &parts_of(total), mean(total), None, columns);
+        if let (0, Some(text)) = (at, slow(record, columns)) {
             doc.lead(SLOW, text);
         }
-        // The answer, a blank line, the heading, the row of all others, the sum, the hint at the end.
-        let rows = brief::room(4 + 1 + 1 + 1 + 1 + 1 + heading + observer + causes.len() + notices.len());
+        // The answer, a blank line, the heading, the row of all others, the sum, the hint and the next commands at the end.
+        let rows = brief::room(4 + 1 + 1 + 1 + 1 + 1 + next + heading + observer + causes.len() + notices.len());
         let mut screen = Doc::default();
         screen.gap();
         screen.table(table(total, rows));
@@ -72,11 +74,8 @@ fn subject(record: &AttachedBody, total: &Total) -> String {
 
 fn figures(total: &Total) -> String {
     let sum = &total.sum_ns;
-    let mut parts: Vec<String> = Vec::new();
-    parts.extend(sum.p50.map(|ns| format!("{} us typical", us_short(ns as f64))));
-    parts.extend(sum.p99.map(|ns| format!("{} slow (p99)", us_short(ns as f64))));
-    parts.push(format!("{}{} mean", us_short(mean(total)), if parts.is_empty() { " us" } else { "" }));
-    parts.join(", ")
+    let told = [sum.p50.map(|ns| (ns as f64, "typical")), sum.p99.map(|ns| (ns as f64, "slow (p99)"))];
+    times(told.into_iter().flatten().chain([(mean(total), "mean")])).join(", ")
 }
 
 /// The mean of the sum, of which the parts are shares.
@@ -94,11 +93,30 @@ pub(crate) fn causes_of(record: &AttachedBody) -> Vec<Cause> {
 }
 
 /// How much longer slow ones take, and what for.
-pub(crate) fn slow(record: &AttachedBody) -> Option<String> {
+pub(crate) fn slow(record: &AttachedBody, columns: usize) -> Option<String> {
     let counted: u64 = record.causes.iter().map(|cause| cause.count).sum();
     let lost: u64 = record.causes.iter().fold(0, |sum: u64, cause| sum.saturating_add(cause.lost_ns));
     let causes = causes_of(record);
-    (!causes.is_empty()).then(|| waits(&format!("+{} us", us_short(lost as f64 / counted.max(1) as f64)), &causes))
+    (!causes.is_empty()).then(|| waits(&format!("+{}", time(lost as f64 / counted.max(1) as f64)), &causes, columns))
+}
+
+/// What to do about the largest part, and how to see whether it helped.
+pub(super) fn next(record: &Attached) -> Vec<String> {
+    let watched = &record.watched;
+    let target = watched.port.map(|port| format!(":{port}")).or(watched.pid.map(|pid| pid.to_string()));
+    let largest = record.totals.first().and_then(|total| parts_of(total).first().map(|(part, _)| *part));
+    // A setting that is tried on a path of the same protocol is then held while the server runs.
+    let against = match largest {
+        Some(Part::Waking) => Some("sudo hairpin tune try loopback --knob cpu_dma_latency_us=0".to_owned()),
+        Some(Part::Kernel) => Some("hairpin tune check".to_owned()),
+        _ => None,
+    };
+    if record.totals.is_empty() {
+        return Vec::new();
+    }
+    let live = record.head.command.iter().any(|word| word == "--live");
+    let again = target.map(|target| format!("sudo hairpin explain {target}{}", if live { "" } else { " --live" }));
+    against.into_iter().chain(again).collect()
 }
 
 /// Findings and warnings.

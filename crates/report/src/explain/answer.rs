@@ -9,10 +9,10 @@ use super::row::name;
 use crate::budget;
 use crate::cell::{Bar, Cell};
 use crate::doc::{Column, Doc, Row, Table};
-use crate::figure::{percent_short, us_short};
+use crate::figure::{percent_short, time, times};
 use crate::label::{Name, short};
 use crate::next;
-use crate::prose::{WIDTH, clean, width};
+use crate::prose::{clean, width};
 use crate::style::Tone;
 use crate::view::Breakdown;
 
@@ -33,19 +33,22 @@ pub(super) fn parts_of(result: &Explained) -> Vec<(Part, f64)> {
 }
 
 /// Path, link and RTT; the largest part and everything else; what slow ones wait for.
-pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place) {
+pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place, columns: usize) {
     let Name { base, size } = name(result);
     let link = &place.link;
     let to = link.peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));
     let (untraced, typical) = (&result.untraced_rtt_ns, &result.typical);
-    let mut figures = vec![untraced.p50.map_or("no typical RTT".into(), |ns| format!("{} us typical", us_short(ns as f64)))];
-    figures.extend(untraced.p99.map(|ns| format!("{} slow (p99)", us_short(ns as f64))));
-    figures.extend((typical.count > 0).then(|| format!("{} with hooks", us_short(typical.rtt_ns))));
+    let told = [untraced.p50.map(|ns| (ns as f64, "typical")), untraced.p99.map(|ns| (ns as f64, "slow (p99)"))];
+    let hooked = (typical.count > 0).then_some((typical.rtt_ns, "with hooks"));
+    let mut figures = times(told.into_iter().flatten().chain(hooked));
+    if untraced.p50.is_none() {
+        figures.insert(0, "no typical RTT".into());
+    }
     doc.heading(format!("{base} over {}{to}, {size}: {}", link.kind, figures.join(", ")));
     if typical.count > 0 {
-        parts::show(doc, &parts_of(result), typical.rtt_ns, Some(&short(&result.path)));
+        parts::show(doc, &parts_of(result), typical.rtt_ns, Some(&short(&result.path)), columns);
     }
-    if let Some(text) = slow(result) {
+    if let Some(text) = slow(result, columns) {
         doc.lead(SLOW, text);
     }
 }
@@ -64,7 +67,7 @@ pub(super) fn next(record: &Explain) -> Option<String> {
 }
 
 /// How much longer slow ones take, and what for.
-fn slow(result: &Explained) -> Option<String> {
+fn slow(result: &Explained, columns: usize) -> Option<String> {
     let (typical, slow) = (&result.typical, &result.slow);
     if typical.count > 0 && slow.count == 0 {
         return Some(format!("{} traced round trips are too few to tell them apart (p99: 1000)", result.rtt_ns.count));
@@ -73,13 +76,13 @@ fn slow(result: &Explained) -> Option<String> {
     if typical.count == 0 || !(longer > 0.0 && longer.is_finite()) {
         return None;
     }
-    let longer_by = format!("+{} us", us_short(longer));
-    let told = waits(&longer_by, &brief::large(causes(result)));
+    let longer_by = format!("+{}", time(longer));
+    let told = waits(&longer_by, &brief::large(causes(result)), columns);
     Some(if told == longer_by { format!("{longer_by}{}", grown(result, longer)) } else { told })
 }
 
 /// How much longer, and the one or two causes of most of it that fit the line.
-pub(crate) fn waits(longer_by: &str, causes: &[Cause]) -> String {
+pub(crate) fn waits(longer_by: &str, causes: &[Cause], columns: usize) -> String {
     let mut told = longer_by.to_owned();
     for (at, cause) in causes.iter().take(2).enumerate() {
         let who = match (cause.who.as_str(), cause.cause.as_str()) {
@@ -90,7 +93,7 @@ pub(crate) fn waits(longer_by: &str, causes: &[Cause]) -> String {
         };
         let of_it = if at == 0 { " of it" } else { "" };
         let next = format!("{told}, {} %{of_it} {}{who}", percent_short(cause.share), cause.cause);
-        if at == 0 || SLOW.len() + width(&next) <= WIDTH {
+        if at == 0 || SLOW.len() + width(&next) <= columns {
             told = next;
         }
     }
@@ -118,9 +121,9 @@ fn causes(result: &Explained) -> Vec<Cause> {
 }
 
 /// The bar of all parts, if a link was declared, then stages, causes and warnings as far as they fit on a terminal of 24 lines.
-pub(super) fn screen(result: &Explained, beside: Option<&Breakdown>) -> Doc {
-    let causes = brief::causes(&brief::large(causes(result)));
-    let notices = brief::notices(&notices(result));
+pub(super) fn screen(result: &Explained, beside: Option<&Breakdown>, columns: usize) -> Doc {
+    let causes = brief::causes(&brief::large(causes(result)), columns);
+    let notices = brief::notices(&notices(result), columns);
     let heading = usize::from(!causes.is_empty());
     let mut doc = Doc::default();
     if let Some(beside) = beside {

@@ -11,7 +11,7 @@ const LEAST_ROWS: usize = 3;
 const CAUSE: f64 = 0.02;
 const CAUSES: usize = 6;
 const NOTICES: usize = 2;
-/// A name is cut to this width.
+/// A name is cut to this width, and on a wide terminal to a third of the rest more.
 const NAME: usize = 22;
 
 /// A cause of slow ones.
@@ -44,8 +44,9 @@ pub(crate) fn largest(sizes: &[f64], most: usize) -> Vec<usize> {
 }
 
 /// A line per cause.
-pub(crate) fn causes(causes: &[Cause]) -> Vec<String> {
-    let names = |of: fn(&Cause) -> &str| causes.iter().map(|cause| cut(of(cause), NAME)).collect::<Vec<_>>();
+pub(crate) fn causes(causes: &[Cause], columns: usize) -> Vec<String> {
+    let longest = NAME + columns.saturating_sub(WIDTH) / 3;
+    let names = |of: fn(&Cause) -> &str| causes.iter().map(|cause| cut(of(cause), longest)).collect::<Vec<_>>();
     let (what, who) = (names(|cause| &cause.cause), names(|cause| &cause.who));
     let most = |names: &[String]| names.iter().map(|name| width(name)).max().unwrap_or(0);
     let (first, second) = (most(&what), most(&who));
@@ -53,9 +54,9 @@ pub(crate) fn causes(causes: &[Cause]) -> Vec<String> {
     let line = |(cause, (what, who)): (&Cause, (&String, &String))| {
         let who = if second > 0 { format!("  {}", padded(who, second)) } else { String::new() };
         let begin = format!("{:>6} %  {}{who}", percent_short(cause.share), padded(what, first));
-        let room = WIDTH.saturating_sub(width(&begin) + 5);
+        let room = columns.saturating_sub(width(&begin) + 5);
         match clause(&cause.advice, room) {
-            advice if advice.is_empty() => begin.trim_end().to_owned(),
+            advice if advice.is_empty() => cut(begin.trim_end(), columns),
             advice => format!("{begin}  -> {advice}"),
         }
     };
@@ -63,11 +64,11 @@ pub(crate) fn causes(causes: &[Cause]) -> Vec<String> {
 }
 
 /// A line per reason why figures may mislead, and the number of further ones.
-pub(crate) fn notices(all: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = all.iter().take(NOTICES).map(|notice| cut(&format!("! {notice}"), WIDTH)).collect();
+pub(crate) fn notices(all: &[String], columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(NOTICES).map(|notice| cut(&format!("! {notice}"), columns)).collect();
     if let (Some(last), 1..) = (lines.last_mut(), all.len().saturating_sub(NOTICES)) {
         let more = format!(" (+{} more: -v)", all.len() - NOTICES);
-        *last = format!("{}{more}", cut(last, WIDTH - more.len()));
+        *last = format!("{}{more}", cut(last, columns.saturating_sub(more.len())));
     }
     lines
 }
@@ -79,12 +80,20 @@ fn clause(text: &str, room: usize) -> String {
         return text;
     }
     let fits = |end: &usize| width(&text[..*end]) <= room;
-    let mut clauses = text.match_indices([',', ';', ':', '(']).map(|(at, _)| text[..at].trim_end().len());
-    clauses.rfind(fits).map_or_else(|| cut(&text, room), |end| text[..end].to_owned())
+    // A mark within a word, such as CLIENT,SERVER, ends no clause.
+    let ends = |at: usize| text[at..].starts_with('(') || text[at + 1..].starts_with(' ');
+    let mut clauses =
+        text.match_indices([',', ';', ':', '(']).filter(|(at, _)| ends(*at)).map(|(at, _)| text[..at].trim_end().len());
+    match (clauses.rfind(fits), text.split_once(": ")) {
+        (Some(end), _) => text[..end].to_owned(),
+        // What to do follows what it is.
+        (None, Some((_, rest))) => clause(rest, room),
+        (None, None) => cut(&text, room),
+    }
 }
 
 /// The text, cut to a number of columns: after a word, unless that would leave out half of it.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
+pub fn cut(text: &str, columns: usize) -> String {
     let text = clean(text);
     if width(&text) <= columns {
         return text;
@@ -116,9 +125,13 @@ mod tests {
         let advice = "keep others off this core: isolated_cpus, or another core with --cpu, or --sched fifo:50";
         let all = large(vec![cause(0.9, "a", advice), cause(0.08, "\u{1b}bb", ""), cause(0.019, "c", "do")]);
         assert_eq!(
-            causes(&all),
+            causes(&all, 80),
             ["    90 %  preempted  a    -> keep others off this core: isolated_cpus", "     8 %  preempted  \u{FFFD}bb"]
         );
+        assert!(causes(&all, 120)[0].ends_with("or another core with --cpu, or --sched fifo:50"), "{:?}", causes(&all, 120));
+        assert_eq!(causes(&all, 40), ["    90 %  preempted  a    -> isolated_..", "     8 %  preempted  \u{FFFD}bb"]);
+        assert_eq!(clause("the woken thread waited: keep others off (isolated_cpus)", 16), "keep others off");
+        assert_eq!(clause("choose others with --cpu CLIENT,SERVER", 33), "choose others with --cpu..");
         assert_eq!(clause("nobodycansaywhat", 6), "nobo..");
         assert_eq!(cut("the core takes its time", 20), "the core takes its..");
         assert_eq!(cut("the core takes its time", 19), "the core takes..");
@@ -128,7 +141,8 @@ mod tests {
     #[test]
     fn notices_are_a_line_each_and_the_rest_is_counted() {
         let all = ["a".repeat(100), "b".into(), "c".into()];
-        assert_eq!(notices(&all), [format!("! {}..", "a".repeat(76)), "! b (+1 more: -v)".into()]);
-        assert!(notices(&[]).is_empty());
+        assert_eq!(notices(&all, 80), [format!("! {}..", "a".repeat(76)), "! b (+1 more: -v)".into()]);
+        assert_eq!(notices(&all, 102)[0], format!("! {}", "a".repeat(100)));
+        assert!(notices(&[], 80).is_empty());
     }
 }

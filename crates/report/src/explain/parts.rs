@@ -1,8 +1,8 @@
 //! Stages summed into a few parts, each with what helps against it: the same for a path as for a server that runs.
 
 use crate::doc::Doc;
-use crate::figure::{percent_short, us_short};
-use crate::prose::{WIDTH, width};
+use crate::figure::{beside, percent_short, time};
+use crate::prose::width;
 
 /// A part of a round trip's time. Every stage belongs to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,22 +117,23 @@ pub(crate) fn parts(stages: impl IntoIterator<Item = (Part, f64)>) -> Vec<(Part,
 }
 
 /// A line for the largest part and what helps, and one for everything else.
-pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, path: Option<&str>) {
+pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, path: Option<&str>, columns: usize) {
     let Some(((first, ns), others)) = parts.split_first().filter(|_| whole > 0.0 && whole.is_finite()) else { return };
-    let lead = |ns: f64| format!("{:>6} us {:>3} %  ", us_short(ns), percent_short(ns / whole));
+    let lead = |ns: f64| format!("{:>9} {:>3} %  ", time(ns), percent_short(ns / whole));
     doc.lead(lead(*ns), format!("{} -> {}", first.words(), first.fix(path)));
     if !others.is_empty() {
-        let lead = lead(whole - ns);
-        let room = WIDTH.saturating_sub(width(&lead));
-        doc.lead(lead, everything_else(others, room));
+        let all = whole - ns;
+        let lead = lead(all);
+        let room = columns.saturating_sub(width(&lead));
+        doc.lead(lead, everything_else(others, all, room));
     }
 }
 
-/// As many of the parts as fit, and the rest together.
-fn everything_else(parts: &[(Part, f64)], room: usize) -> String {
+/// As many of the parts as fit, and the rest together, in the unit of all.
+fn everything_else(parts: &[(Part, f64)], all: f64, room: usize) -> String {
     let line = |named: &[(Part, f64)], rest: f64| {
-        let mut words: Vec<String> = named.iter().map(|(part, ns)| format!("{} {}", part.word(), us_short(*ns))).collect();
-        words.extend((named.len() < parts.len()).then(|| format!("rest {}", us_short(rest))));
+        let mut words: Vec<String> = named.iter().map(|(part, ns)| format!("{} {}", part.word(), beside(*ns, all))).collect();
+        words.extend((named.len() < parts.len()).then(|| format!("rest {}", beside(rest, all))));
         format!("everything else: {}", words.join(", "))
     };
     let of = |count: usize| line(&parts[..count], parts[count..].iter().map(|(_, ns)| ns).sum());
@@ -157,9 +158,11 @@ mod tests {
     #[test]
     fn everything_else_is_a_line() {
         let parts = [(Kernel, 7_180.0), (Waiting, 4_420.0), (Calls, 2_210.0), (Hooks, 1_100.0)];
-        assert_eq!(everything_else(&parts, 70), "everything else: kernel 7.18, waiting 4.42, calls 2.21, hooks 1.10");
-        assert_eq!(everything_else(&parts, 60), "everything else: kernel 7.18, waiting 4.42, rest 3.31");
-        assert_eq!(everything_else(&parts, 1), "everything else: kernel 7.18, rest 7.73");
+        assert_eq!(everything_else(&parts, 14_910.0, 70), "everything else: kernel 7.18, waiting 4.42, calls 2.21, hooks 1.10");
+        assert_eq!(everything_else(&parts, 14_910.0, 60), "everything else: kernel 7.18, waiting 4.42, rest 3.31");
+        assert_eq!(everything_else(&parts, 14_910.0, 1), "everything else: kernel 7.18, rest 7.73");
+        let slow = [(Waiting, 1_498_000.0), (Kernel, 10_400.0)];
+        assert_eq!(everything_else(&slow, 1_508_400.0, 70), "everything else: waiting 1.50, kernel 0.01", "in ms, as all");
     }
 
     #[test]

@@ -253,7 +253,7 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
 /// What slow ones wait for, how many of them are hairpin's own, what is left out, and notes.
 fn told(state: &Stages, record: &AttachedBody, area: Rect, colour: bool) -> Vec<Line<'static>> {
     let mut lines = vec![String::new()];
-    if let Some(slow) = slow(record) {
+    if let Some(slow) = slow(record, area.width.into()) {
         let above = record.slow_above.as_deref().unwrap_or("p99");
         lines.push(format!("slow ones (above {above}): {slow}"));
     }

@@ -1,0 +1,106 @@
+//! The live line on a real terminal (tmux): what it shows while a verb measures, that it keeps to a terminal whose size changes, and that nothing of
+//! it is left.
+
+use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::support::alone::{self, Listed, Part};
+use crate::support::asked::Asked;
+use crate::support::terminal::{Terminal, terminals};
+use crate::support::{HAIRPIN, Home, free_port, root};
+
+pub const PART: Part = Part::new("live", || alone::listed(TESTS));
+
+const TESTS: &[Listed] = &[
+    ("line_and_table_keep_to_a_terminal_whose_size_changes", line_and_table_keep_to_a_terminal_whose_size_changes),
+    ("every_verb_that_measures_has_the_line", every_verb_that_measures_has_the_line),
+];
+
+/// The lines of what goes on.
+fn going(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| line.contains(" s left")).collect()
+}
+
+/// Changes the size, and waits for one line that goes on there and keeps to it.
+#[track_caller]
+fn sized(terminal: &Terminal<'_>, columns: usize, lines: usize, wanted: impl Fn(&str) -> bool) {
+    // tmux tells a program of its size 4 times a second at most, and until then it draws for another one.
+    sleep(Duration::from_millis(400));
+    terminal.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
+    // Until the program has heard of it, the screen has the old lines, broken anew.
+    let settled = |text: &str| {
+        let mut rows = text.lines().filter(|line| *line != "before" && !line.trim().is_empty());
+        matches!(going(text)[..], [line] if line.contains("RTT p50") && wanted(line)) && rows.all(|line| line.starts_with('['))
+    };
+    terminal.until(&format!("line at {columns} by {lines}"), settled);
+    let all = terminal.all();
+    assert_eq!(all.lines().filter(|line| *line == "before").count(), 12, "at {columns}:\n{all}");
+}
+
+fn line_and_table_keep_to_a_terminal_whose_size_changes(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    for last in [60, 140] {
+        let home = Home::new();
+        let ping = "ping loopback -p udp -p udp:spin -p unix --for 90s --warmup 50ms --no-store";
+        // What stood there before stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
+        let before = "before\n".repeat(12);
+        fs::write(home.file("before"), before).expect("a file");
+        let terminal = Terminal::start(&home, &format!("cat {}; {HAIRPIN} {ping}", home.file("before").display()));
+        let bar = |line: &str| line.contains('━');
+        sized(&terminal, 100, 30, bar);
+        sized(&terminal, 60, 20, |line| !bar(line) && line.chars().count() <= 60);
+        sized(&terminal, 140, 40, |line| bar(line) && line.contains("/s"));
+        sized(&terminal, 80, 24, |line| line.chars().count() <= 80);
+        sized(&terminal, last, 24, |_| true);
+        // Ctrl-C would end the shell too.
+        let done = Command::new("kill").args(["-INT", &terminal.pid().to_string()]).status().expect("kill");
+        assert!(done.success());
+        terminal.ended();
+        // Lines that the terminal broke are one here.
+        let all = terminal.tmux(&["capture-pane", "-p", "-J", "-S", "-"]);
+        let table: Vec<&str> = all.lines().map(str::trim_end).take_while(|line| !line.starts_with("ended with")).collect();
+        assert!(going(&all).is_empty() && table.iter().any(|line| line.contains("RTT p50")), "{all}");
+        let widest = table.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= last && (last < 110 || widest > 100), "{widest} columns of {last}:\n{all}");
+    }
+    true
+}
+
+fn every_verb_that_measures_has_the_line(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let asked = Asked::start(port);
+    let mut verbs: Vec<(String, [String; 2])> = [
+        ("ping loopback -p udp -p unix --for 6s", ["[1/2] udp:block   RTT p50 ", "[2/2] unix:block  ━"]),
+        ("compare udp udp:spin --for 6s", ["[1/2] udp   RTT p50 ", "round "]),
+        ("sweep -p udp -p tcp -p unix -s 64,128,256 --for 8s", ["/9] ", "RTT p50 "]),
+        (
+            "load loopback -p udp --rate 500,1000 --for 4s",
+            ["[1/2] udp:block at 500/s   from due p50 ", "[2/2] udp:block at 1.00 k/s  ━"],
+        ),
+    ]
+    .map(|(verb, parts)| (verb.to_owned(), parts.map(str::to_owned)))
+    .into();
+    if root() {
+        verbs.push((format!("explain :{port} --for 6s"), [format!("hairpin explain :{port}  ━"), "   p50 ".into()]));
+    }
+    if root() && fs::exists("/dev/cpu_dma_latency").unwrap_or(false) {
+        let verb = "tune try loopback -p udp --knob cpu_dma_latency_us=0 --yes --for 6s";
+        verbs.push((verb.into(), ["[2/2] cpu_dma_latency_us=0   RTT p50 ", "round "].map(str::to_owned)));
+    }
+    for (verb, parts) in verbs {
+        let terminal = Terminal::start(&home, &format!("{HAIRPIN} {verb} --no-store"));
+        terminal.until(&format!("line of {verb}"), |text| going(text).len() == 1 && parts.iter().all(|part| text.contains(part)));
+        let all = terminal.ended();
+        assert!(going(&all).is_empty() && !all.contains('━'), "something is left of {verb}:\n{all}");
+    }
+    drop(asked);
+    true
+}
