@@ -11,10 +11,11 @@ use crate::support::asked::Asked;
 use crate::support::terminal::{Terminal, terminals};
 use crate::support::{HAIRPIN, Home, free_port, root};
 
-pub const PART: Part = Part::new("live", || alone::listed(TESTS));
+pub const PART: Part = Part::new("live", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
-    ("line_and_table_keep_to_a_terminal_whose_size_changes", line_and_table_keep_to_a_terminal_whose_size_changes),
+    ("line_and_table_keep_to_a_terminal_that_gets_narrow", |name| line_and_table_keep_to_a_terminal(name, 60)),
+    ("line_and_table_keep_to_a_terminal_that_gets_wide", |name| line_and_table_keep_to_a_terminal(name, 140)),
     ("every_verb_that_measures_has_the_line", every_verb_that_measures_has_the_line),
 ];
 
@@ -39,34 +40,33 @@ fn sized(terminal: &Terminal<'_>, columns: usize, lines: usize, wanted: impl Fn(
     assert_eq!(all.lines().filter(|line| *line == "before").count(), 12, "at {columns}:\n{all}");
 }
 
-fn line_and_table_keep_to_a_terminal_whose_size_changes(name: &str) -> bool {
+/// `last` is the last width that it has.
+fn line_and_table_keep_to_a_terminal(name: &str, last: usize) -> bool {
     if !terminals(name) {
         return false;
     }
-    for last in [60, 140] {
-        let home = Home::new();
-        let ping = "ping loopback -p udp -p udp:spin -p unix --for 90s --warmup 50ms --no-store";
-        // What stood there before stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
-        let before = "before\n".repeat(12);
-        fs::write(home.file("before"), before).expect("a file");
-        let terminal = Terminal::start(&home, &format!("cat {}; {HAIRPIN} {ping}", home.file("before").display()));
-        let bar = |line: &str| line.contains('━');
-        sized(&terminal, 100, 30, bar);
-        sized(&terminal, 60, 20, |line| !bar(line) && line.chars().count() <= 60);
-        sized(&terminal, 140, 40, |line| bar(line) && line.contains("/s"));
-        sized(&terminal, 80, 24, |line| line.chars().count() <= 80);
-        sized(&terminal, last, 24, |_| true);
-        // Ctrl-C would end the shell too.
-        let done = Command::new("kill").args(["-INT", &terminal.pid().to_string()]).status().expect("kill");
-        assert!(done.success());
-        terminal.ended();
-        // Lines that the terminal broke are one here.
-        let all = terminal.tmux(&["capture-pane", "-p", "-J", "-S", "-"]);
-        let table: Vec<&str> = all.lines().map(str::trim_end).take_while(|line| !line.starts_with("ended with")).collect();
-        assert!(going(&all).is_empty() && table.iter().any(|line| line.contains("RTT p50")), "{all}");
-        let widest = table.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-        assert!(widest <= last && (last < 110 || widest > 100), "{widest} columns of {last}:\n{all}");
-    }
+    let home = Home::new();
+    let ping = "ping loopback -p udp -p udp:spin -p unix --for 90s --warmup 50ms --no-store";
+    // What stood there before stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
+    let before = "before\n".repeat(12);
+    fs::write(home.file("before"), before).expect("a file");
+    let terminal = Terminal::start(&home, &format!("cat {}; {HAIRPIN} {ping}", home.file("before").display()));
+    let bar = |line: &str| line.contains('━');
+    sized(&terminal, 100, 30, bar);
+    sized(&terminal, 60, 20, |line| !bar(line) && line.chars().count() <= 60);
+    sized(&terminal, 140, 40, |line| bar(line) && line.contains("/s"));
+    sized(&terminal, 80, 24, |line| line.chars().count() <= 80);
+    sized(&terminal, last, 24, |_| true);
+    // Ctrl-C would end the shell too.
+    let done = Command::new("kill").args(["-INT", &terminal.pid().to_string()]).status().expect("kill");
+    assert!(done.success());
+    terminal.ended();
+    // Lines that the terminal broke are one here.
+    let all = terminal.tmux(&["capture-pane", "-p", "-J", "-S", "-"]);
+    let table: Vec<&str> = all.lines().map(str::trim_end).take_while(|line| !line.starts_with("ended with")).collect();
+    assert!(going(&all).is_empty() && table.iter().any(|line| line.contains("RTT p50")), "{all}");
+    let widest = table.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!(widest <= last && (last < 110 || widest > 100), "{widest} columns of {last}:\n{all}");
     true
 }
 
@@ -74,7 +74,6 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
     if !terminals(name) {
         return false;
     }
-    let home = Home::new();
     let port = free_port();
     let asked = Asked::start(port);
     let mut verbs: Vec<(String, [String; 2])> = [
@@ -95,11 +94,16 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
         let verb = "tune try loopback -p udp --knob cpu_dma_latency_us=0 --yes --for 6s";
         verbs.push((verb.into(), ["[2/2] cpu_dma_latency_us=0   RTT p50 ", "round "].map(str::to_owned)));
     }
-    for (verb, parts) in verbs {
+    let has_the_line = |verb: &str, parts: &[String]| {
+        let home = Home::new();
         let terminal = Terminal::start(&home, &format!("{HAIRPIN} {verb} --no-store"));
         terminal.until(&format!("line of {verb}"), |text| going(text).len() == 1 && parts.iter().all(|part| text.contains(part)));
         let all = terminal.ended();
         assert!(going(&all).is_empty() && !all.contains('━'), "something is left of {verb}:\n{all}");
+    };
+    // Two at a time: each wants a core.
+    for two in verbs.chunks(2) {
+        std::thread::scope(|scope| two.iter().for_each(|(verb, parts)| drop(scope.spawn(|| has_the_line(verb, parts)))));
     }
     drop(asked);
     true
