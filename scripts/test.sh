@@ -97,9 +97,6 @@ lint=$!
 idle='explain_detectors:: newcomer:: tune_try::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
-# They wait as well, so one more than there are cores runs at once.
-RUST_TEST_THREADS=$(($(nproc) + 1))
-export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 tests cargo test --workspace --no-fail-fast --doc
 ended "$lint" "$scratch/lint" scripts/lint.sh

@@ -53,7 +53,7 @@ fn rejects_unknown_flags_verbs_and_links_with_suggestions() {
 #[test]
 fn exactly_one_place_to_go_to() {
     let home = Home::new();
-    home.hairpin("ping").fails(2, &["HOST[:PORT]", "--link", "--echo"]);
+    home.hairpin("ping").fails(2, &["HOST[:PORT]", "loopback", "echo:HOST:PORT"]);
     home.hairpin("ping --link loopback localhost").fails(2, &["cannot be used with"]);
     home.hairpin("ping --echo localhost").fails(2, &["--echo takes HOST:PORT"]);
     home.hairpin("ping http://x").fails(2, &["is not a HOST[:PORT]"]);

@@ -579,7 +579,7 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
         let done = ping.done();
         assert_eq!(done.code, Some(0), "{spec}: {done:?}");
         assert!(signalled.elapsed() < Duration::from_secs(5), "{spec}: {:?}", signalled.elapsed());
-        let run: Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
+        let run: serde_json::Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
         assert_eq!((&run["interrupted"], &run["error"]), (&true.into(), &serde_json::Value::Null), "{spec}");
         assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
         assert!(done.err.contains("stored as"), "{spec}: {done:?}");
