@@ -181,8 +181,8 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
                 }
             }
         })?;
-        if came.is_none() && !*attended && wait.sleeps() {
-            // poll(2) says only that there is an error: the interface may be gone.
+        if LOSSY && came.is_none() && !*attended && wait.sleeps() {
+            // poll(2) says only that there is an error: the interface may be gone. A ring that loses nothing has none, and its peer may just have ended.
             io.kick(Kick::Receive)?;
         }
         Ok(held.as_ref().map(|(frame, message)| {
