@@ -37,17 +37,9 @@ lint=
 rig=
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$lint"; end "$rig"; rm -rf "$scratch"; go_ahead "$nice"' EXIT
+trap 'end "$page"; end "$lint"; end "$rig"; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-
-# Where the kernel shares the cores between sessions (sched(7), autogroup), a neighbour of low priority in a session of its own gets as much as all tests
-# together, and what spins is stopped for milliseconds. As root the tests go ahead of it, and the session gets its place back at the end.
-go_ahead() { [ -z "$1" ] || echo "$1" 2>/dev/null >/proc/self/autogroup || :; }
-nice=$(sed -n 's/.*nice //p' /proc/self/autogroup 2>/dev/null)
-ahead=
-[ "$(id -u)" != 0 ] || [ -z "$nice" ] || ahead=-10
-go_ahead "$ahead"
 
 began=$(date +%s)
 # step NAME: a heading, with the minutes and seconds since the start.
@@ -77,8 +69,7 @@ ended() {
 
 # Under CI the page must be tried, whatever is missing.
 if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
-    # shellcheck disable=SC2016 # expands in the new session, which begins with no priority of its own
-    setsid sh -c '[ -z "$1" ] || echo "$1" 2>/dev/null >/proc/self/autogroup; exec scripts/web.sh --test' sh "$ahead" >"$scratch/page" 2>&1 &
+    setsid scripts/web.sh --test >"$scratch/page" 2>&1 &
     page=$!
 else
     echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log"

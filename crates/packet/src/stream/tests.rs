@@ -112,7 +112,11 @@ fn a_sender_counts_returning_frames() {
             let ring = rings(far).remove(0);
             while !stop.load(std::sync::atomic::Ordering::Acquire) {
                 if let Received::Got(lease) = ring.recv(1).unwrap() {
-                    assert!(lease.send_back().unwrap().is_none());
+                    // The other side may be off its core while the ring back to it is full.
+                    let mut refused = lease.send_back().unwrap();
+                    while let Some(lease) = refused.take_if(|_| !stop.load(std::sync::atomic::Ordering::Acquire)) {
+                        refused = lease.send_back().unwrap();
+                    }
                 }
             }
         });
