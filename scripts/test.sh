@@ -92,7 +92,11 @@ tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip 
 # Two emulated machines, beside tests that do not measure; make test-rig runs the other cases.
 setsid rig/run short >"$scratch/rig" 2>&1 &
 rig=$!
+# They wait as well, so one more than there are cores runs at once.
+RUST_TEST_THREADS=$(($(nproc) + 1))
+export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
+unset RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --doc
 ended "$rig" "$scratch/rig" "rig/run short"
 rig=

@@ -74,6 +74,13 @@ pub enum Warning {
         /// Number of such blocks.
         blocks: u64,
     },
+    /// The host's time of day was set in mid-run.
+    ClockSet {
+        /// False if it was set back.
+        forward: bool,
+        /// The size of the step.
+        by: Nanos,
+    },
     /// The distance between the two cores changed in mid-run.
     CoreStates {
         /// The nearest, as a cache-line round trip.
@@ -181,6 +188,7 @@ impl Warning {
             Warning::DeepIdle { .. } => "deep-idle",
             Warning::NoTsc { .. } => "no-tsc",
             Warning::ClockSuspect { .. } => "clock-suspect",
+            Warning::ClockSet { .. } => "clock-set",
             Warning::CoreStates { .. } => "core-states",
             Warning::NoAnswer { .. } => "no-answer",
             Warning::Loss { .. } => "loss",
@@ -230,6 +238,10 @@ impl Warning {
             ),
             Warning::ClockSuspect { blocks } => format!(
                 "the TSC and CLOCK_MONOTONIC_RAW disagreed by more than 50 ns over {blocks} blocks, as after a migration of the virtual machine; those blocks are marked clock_suspect: leave them out"
+            ),
+            Warning::ClockSet { forward, by } => format!(
+                "the time of day was set {} by {by} in mid-run: RTTs come from another clock and hold; times of day before and after it do not agree",
+                if *forward { "forward" } else { "back" }
             ),
             Warning::CoreStates { near, far } => format!(
                 "the two cores moved: a cache line took {near} there and back at best, {far} at worst, as when a hypervisor moves a virtual CPU; compare only blocks with like core_rtt_ns"

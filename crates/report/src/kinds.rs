@@ -12,7 +12,7 @@ const SHOWN: usize = 3;
 
 /// Each kind in short, in the order of its effect on the figures: first what makes a row another one than was asked for, then what
 /// is in every RTT, then what is in the tail, then what is missing. `{0}` is the first figure of the message, `{side}` the sides.
-const KINDS: [(&str, &str); 21] = [
+const KINDS: [(&str, &str); 22] = [
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
     ("loss", "{0} of {1} requests were not answered in time"),
     ("ring-loss", "{0} frames lost by a full ring{side}"),
@@ -28,6 +28,7 @@ const KINDS: [(&str, &str); 21] = [
     ("sleeping-governor", "the CPU governor lowers the clock of an idle core{side}"),
     ("no-tsc", "the clock is not the TSC: each stamp costs a call"),
     ("clock-suspect", "two clocks more than {0} apart over {1} blocks"),
+    ("clock-set", "the time of day was set by {0} in mid-run; RTTs hold"),
     ("foreign-time", "other processes took {0} on the core{side}: in the tail"),
     ("involuntary-switches", "pushed off the core {0} times a row{side}: in the tail"),
     ("stray-frames", "{0} frames of others came to the ring{side}"),
@@ -152,6 +153,7 @@ mod tests {
             Warning::DeepIdle { side, state: "C6".into(), exit: Some(Nanos(133_000)) },
             Warning::NoTsc { why: "the hypervisor hides it".into() },
             Warning::ClockSuspect { blocks: 100 },
+            Warning::ClockSet { forward: false, by: s },
             Warning::CoreStates { near: Nanos(54), far: Nanos(1_394) },
             Warning::NoAnswer { longest, count: 4, together: s },
             Warning::Loss { lost: 31_205, sent: 1_180_034, rcvbuf: true },

@@ -5,6 +5,7 @@
 mod bulk;
 mod reporter;
 mod rings;
+mod time_of_day;
 
 use std::io;
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ use crate::raw::{RawRow, RawWriter};
 
 use self::reporter::{Meter, Reporter, Reports};
 use self::rings::{Open, Opened};
+use self::time_of_day::TimeOfDay;
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
 
 /// A worker waits for its next order as long as its parent lives.
@@ -269,6 +271,7 @@ impl Worker {
         self.untell();
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
+        let began = TimeOfDay::now();
         let reporter = Reporter::new(&mut self.channel, job, Side::Client, &self.allowed, raw, Reports { snapshots, drawn });
         let mut run = ClientRun {
             job,
@@ -282,7 +285,8 @@ impl Worker {
             found: ClientFound::default(),
         };
         let outcome = runner(job.spec.client.path).ping(&mut run);
-        let found = run.found;
+        let mut found = run.found;
+        found.side.warnings.extend(began.set_until(&TimeOfDay::now()));
         let cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
         // A run that failed after it began still has results.
         if found.recorder.is_none() {

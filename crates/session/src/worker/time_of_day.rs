@@ -1,0 +1,50 @@
+//! Whether the host's time of day was set while a row was measured.
+
+use hairpin_record::warning::Warning;
+use hairpin_units::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Readings of which the closest is taken: a thread may lose its core between two clocks.
+const READINGS: usize = 5;
+/// A smaller step may be the time between two clocks.
+const LEAST: Nanos = Nanos::from_millis(1);
+
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns. Both are steered alike (adjtimex(2)), so it changes only where the time of day is set (clock_settime(2)).
+pub(super) struct TimeOfDay(i128);
+
+impl TimeOfDay {
+    pub(super) fn now() -> TimeOfDay {
+        let ns = |clock| {
+            let time = clock_gettime(clock);
+            i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+        };
+        let reading = |_| {
+            let before = ns(ClockId::Monotonic);
+            let day = ns(ClockId::Realtime);
+            (ns(ClockId::Monotonic) - before, day - before)
+        };
+        TimeOfDay((0..READINGS).map(reading).min().map_or(0, |(_, since)| since))
+    }
+
+    /// The warning, if it was set between `self` and `later`.
+    pub(super) fn set_until(&self, later: &TimeOfDay) -> Option<Warning> {
+        let step = later.0 - self.0;
+        let by = Nanos(u64::try_from(step.unsigned_abs()).unwrap_or(u64::MAX));
+        (by >= LEAST).then_some(Warning::ClockSet { forward: step > 0, by })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_told_from_two_readings() {
+        let now = TimeOfDay::now();
+        assert!(now.0 > 0, "some years lie between the host's start and 1970");
+        assert_eq!(now.set_until(&TimeOfDay(now.0 + 900_000)), None);
+        let hour = Nanos::from_secs(3600);
+        assert_eq!(now.set_until(&TimeOfDay(now.0 + 3_600_000_000_000)), Some(Warning::ClockSet { forward: true, by: hour }));
+        assert_eq!(now.set_until(&TimeOfDay(now.0 - 3_600_000_000_000)), Some(Warning::ClockSet { forward: false, by: hour }));
+    }
+}
