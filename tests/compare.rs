@@ -11,7 +11,7 @@ use crate::support::{Home, LIMIT, can, links};
 use hairpin_sys::thread::{allowed_cpus, stay_on};
 use serde_json::Value;
 
-pub const PART: Part = Part::new("compare", || alone::listed(TESTS));
+pub const PART: Part = Part::new("compare", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
     (

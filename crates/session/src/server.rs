@@ -17,9 +17,10 @@ use crate::side::{SideError, WorkerSide};
 
 /// Time limit for a server to listen: a link that a new XDP program takes down is waited for.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
-/// Time limit for an answer that takes no preparation, and for the report of a server that was stopped: a link that loses its XDP program comes back
-/// meanwhile.
+/// Time limit for an answer that takes no preparation, and for the report of a server that was stopped.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// The limit after a failed row, whose failure has taken long enough to notice; a link that loses its XDP program comes back meanwhile.
+const FAILED_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which a stopped worker is nudged until it reports.
 pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
 
@@ -168,8 +169,10 @@ impl Server {
         }
     }
 
-    /// Ends the row and returns the server's report, or why it is missing; `None` under `--echo` and `--reflector`.
-    pub fn finish(&mut self) -> Option<Result<ServerReport, String>> {
+    /// Ends the row and returns the server's report, or why it is missing; `None` under `--echo` and `--reflector`. After a row
+    /// that `failed`, the connection to a remote server may be gone too, so the wait is short.
+    pub fn finish(&mut self, failed: bool) -> Option<Result<ServerReport, String>> {
+        let within = if failed { FAILED_WITHIN } else { ANSWER_WITHIN };
         let told = match self {
             Server::Silent(_) => return None,
             Server::Worker { side, .. } => {
@@ -178,11 +181,11 @@ impl Server {
             }
             Server::Remote { channel, .. } => channel.send(&Request::Done).map_err(|error| error.to_string()),
         };
-        Some(told.and_then(|()| self.report()))
+        Some(told.and_then(|()| self.report(within)))
     }
 
-    fn report(&mut self) -> Result<ServerReport, String> {
-        let deadline = Instant::now() + ANSWER_WITHIN;
+    fn report(&mut self, within: Duration) -> Result<ServerReport, String> {
+        let deadline = Instant::now() + within;
         while Instant::now() < deadline {
             match self.look() {
                 ServerEvent::Ended(report) => return Ok(*report),
@@ -195,7 +198,7 @@ impl Server {
                 }
             }
         }
-        Err(format!("it did not report within {ANSWER_WITHIN:?}"))
+        Err(format!("it did not report within {within:?}"))
     }
 
     /// True if requests go out over IPv6.

@@ -149,7 +149,7 @@ impl Testbed {
         };
         let server = match watch.server_said.take() {
             Some(said) => Some(said),
-            None => self.server.finish(),
+            None => self.server.finish(client.error.is_some()),
         };
         let mut client = client;
         if let (Some(error), Some(Err(why))) = (&mut client.error, &server) {
