@@ -9,9 +9,9 @@ use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run};
 use hairpin_units::Nanos;
 
-use super::Limit;
 use super::between::Spread;
 use super::stored::{Named, StoredError, held};
+use super::{Limit, limit};
 use crate::ping;
 use hairpin_session::error::RunError;
 use hairpin_session::rows;
@@ -80,9 +80,14 @@ impl Baseline<'_> {
         let mut record = compared(&anew, Spread::WithMoods)?;
         record.thresholds = held_to(&record);
         for (at, threshold) in record.thresholds.iter_mut().enumerate() {
-            let again = again.as_ref().is_some_and(|again| again[at].crossed);
-            threshold.confirmed = first[at].crossed.then_some(again);
-            threshold.crossed &= first[at].crossed && again;
+            let mut twice = [first[at].clone()];
+            if let Some(again) = &again {
+                limit::confirm(&mut twice, &again[at..=at]);
+            }
+            let [twice] = twice;
+            threshold.confirmed = twice.confirmed;
+            threshold.crossed &= twice.crossed;
+            threshold.unknown = threshold.unknown.take().or(twice.unknown);
         }
         Ok(record)
     }

@@ -72,10 +72,14 @@ impl Limit {
     }
 }
 
-/// Keeps a threshold crossed only if the repetition crosses it again.
+/// Keeps a threshold crossed only if the repetition crosses it again. Where the repetition cannot tell, nothing can be said.
 pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
     for (threshold, again) in first.iter_mut().zip(again) {
-        threshold.confirmed = threshold.crossed.then_some(again.crossed);
+        if let (true, Some(why)) = (threshold.crossed, &again.unknown) {
+            threshold.unknown = Some(format!("crossed at first; measured once more, {why}"));
+        } else {
+            threshold.confirmed = threshold.crossed.then_some(again.crossed);
+        }
         threshold.crossed &= again.crossed;
         threshold.not_excluded = threshold.not_excluded.or(again.not_excluded);
     }
@@ -134,5 +138,11 @@ mod tests {
         confirm(&mut first, &[threshold(true), threshold(false), threshold(true)]);
         assert_eq!(first.each_ref().map(|threshold| threshold.crossed), [true, false, false]);
         assert_eq!(first.each_ref().map(|threshold| threshold.confirmed), [Some(true), Some(false), None]);
+
+        // A repetition with too few pairs neither confirms nor clears.
+        let mut first = [threshold(true)];
+        confirm(&mut first, &[Threshold { unknown: Some("11 pairs are too few".into()), ..threshold(false) }]);
+        assert_eq!((first[0].crossed, first[0].confirmed), (false, None));
+        assert_eq!(first[0].unknown.as_deref(), Some("crossed at first; measured once more, 11 pairs are too few"));
     }
 }
