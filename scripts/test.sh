@@ -6,7 +6,7 @@
 # Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ──┬─▶ `alone`: one test at a time ─▶ all other tests, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
+#     build of `alone` ──┬─▶ `alone`: tests by themselves ─▶ all other tests, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
 #     page in a browser ─┴─▶ build of the others, scripts/lint.sh, at the lowest priority ─────────┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
@@ -81,7 +81,7 @@ cargo test --workspace --test alone --no-run $setup_quiet
 [ -z "$page" ] || ended "$page" "$scratch/page" "scripts/web.sh --test"
 page=
 
-# The tests that run one at a time wait for most of their time; what is compiled meanwhile gets what they leave.
+# The tests that run by themselves wait for most of their time; what is compiled meanwhile gets what they leave.
 setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
 lint=$!
 
@@ -92,8 +92,8 @@ tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip 
 # Two emulated machines, beside tests that do not measure; make test-rig runs the other cases.
 setsid rig/run short >"$scratch/rig" 2>&1 &
 rig=$!
-# They wait as well, so one more than there are cores runs at once.
-RUST_TEST_THREADS=$(($(nproc) + 1))
+# They wait most of their time, so twice as many as there are cores run at once.
+RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 unset RUST_TEST_THREADS

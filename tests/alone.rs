@@ -1,4 +1,4 @@
-//! The end-to-end tests that run one at a time, because they measure or because each wants both cores.
+//! The end-to-end tests in processes of their own. Those that measure or want both cores run one at a time; the others side by side.
 
 #![forbid(unsafe_code)]
 
@@ -29,21 +29,23 @@ use support::alone::{self, Part};
 const PARTS: &[Part] = &[
     attached::PART,
     calls::PART,
-    compare::PART,
     exec::PART,
     explain::PART,
     explain_detectors::PART,
-    howto::PART,
-    live::PART,
     load::PART,
-    metrics::PART,
     newcomer::PART,
     niq::PART,
-    old_lines::PART,
     shell::PART,
     sun_fire::PART,
     tune::PART,
     tune_try::PART,
+    // Side by side, what takes longest first.
+    old_lines::PART,
+    howto::PART,
+    compare::PART,
+    live::PART,
+    explain_detectors::OF_SETTINGS,
+    metrics::PART,
     watch::PART,
 ];
 

@@ -1,7 +1,6 @@
 //! Detectors and causes of `hairpin explain`, each provoked for real on this host, after clean runs in which they stay silent.
 //!
-//! It has no test harness, because a harness runs tests side by side, and here each wants both cores. What cannot run here says so and is skipped; with
-//! HAIRPIN_MUST_RUN=1 that is a failure.
+//! What a core's load or rest brings about wants both cores for itself; what a setting brings about does not.
 
 mod known_delays;
 mod rate;
@@ -11,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
-use crate::support::alone::{Part, Test};
+use crate::support::alone::{self, Part, Plain, Test};
 use crate::support::{Home, can, namespaces, workers_of};
 use hairpin_plan::paths::PATHS;
 use hairpin_session::link::LinkSpec;
@@ -21,26 +20,41 @@ use hairpin_trace::causes::KINDS;
 use hairpin_trace::detectors::DETECTORS;
 use serde_json::Value;
 
-pub const PART: Part = Part::new("explain_detectors", tests).playing(play);
+pub const PART: Part = Part::new("explain_detectors", || tests(TESTS)).playing(play);
+/// What a path or socket was set to, which shows on busy cores too.
+pub const OF_SETTINGS: Part =
+    Part::new("setting_detectors", || tests(TESTS_OF_SETTINGS).into_iter().chain(alone::plain(ANYWHERE)).collect())
+        .side_by_side();
 
-const TESTS: &[(&str, fn())] = &[
-    ("every name that an advice mentions exists", names_exist),
-    ("a detector that is wrong half of the time passes seldom", rate::one_that_is_wrong_half_of_the_time_passes_seldom),
+const TESTS: &[Plain] = &[
     ("a known delay in the turn-around", known_delays::a_server_that_waits),
     ("a known delay in the queueing discipline", known_delays::a_link_that_lets_a_packet_go_every_so_often),
+    ("a known delay in the stack", known_delays::filters_in_the_soft_interrupt),
     ("a known delay in the run queue", known_delays::somebody_who_goes_before_the_server),
     ("detectors are silent in clean runs", clean),
     ("deep-idle-wake-up", deep_idle),
-    ("nagle-delayed-ack", nagle),
     ("low-rate-penalty", low_rate),
     ("shared-core", shared_core),
     ("competing-process", competing_process),
     ("deferred-softirq", deferred_softirq),
-    ("busy-poll-not-in-force", busy_poll),
-    ("xdp-fallback", xdp_fallback),
-    ("receive-queue-overflow", queue_overflow),
     ("the cause table names a process on the server's core", the_table_names_it),
     ("a timeline tells who came and who left", timelines),
+];
+
+const TESTS_OF_SETTINGS: &[Plain] = &[
+    ("receive-queue-overflow", queue_overflow),
+    ("nagle-delayed-ack", nagle),
+    ("nagle-delayed-ack is silent without Nagle's algorithm", clean_nagle),
+    ("busy-poll-not-in-force", busy_poll),
+    ("busy-poll-not-in-force is silent where it is", clean_busy_poll),
+    ("xdp-fallback", xdp_fallback),
+    ("xdp-fallback is silent where the driver runs it", clean_xdp),
+    ("receive-queue-overflow is silent where there is room", clean_queue),
+];
+
+const ANYWHERE: &[Plain] = &[
+    ("every name that an advice mentions exists", names_exist),
+    ("a detector that is wrong half of the time passes seldom", rate::one_that_is_wrong_half_of_the_time_passes_seldom),
 ];
 
 /// One phase of each kind, and as little as that.
@@ -48,15 +62,11 @@ const SHORT: &str = "--link veth --duration 520ms --warmup 20ms";
 /// What this program does for itself: `loop BUSY SLEEP`, in us, for ever.
 const LOOP: &str = "loop";
 
-fn tests() -> Vec<Test> {
-    let test = |(at, (name, run)): (usize, &(&'static str, fn()))| {
-        let run = *run;
-        // Names exist everywhere, and so do odds.
-        Test::new(*name, move |full| {
-            (at < 2 || can(full, namespaces(), "BPF programs and namespaces need root")).then(run).is_some()
-        })
+fn tests(list: &[Plain]) -> Vec<Test> {
+    let test = |&(name, run): &Plain| {
+        Test::new(name, move |full| can(full, namespaces(), "BPF programs and namespaces need root").then(run).is_some())
     };
-    TESTS.iter().enumerate().map(test).collect()
+    list.iter().map(test).collect()
 }
 
 fn play(arguments: &[&str]) -> Option<ExitCode> {
@@ -179,10 +189,6 @@ fn clean() {
         &["deep-idle-wake-up", "low-rate-penalty", "deferred-softirq"],
         &format!("{SHORT} --path udp:spin --cpu 0,1 --pace 50000"),
     );
-    silent(&["nagle-delayed-ack"], &format!("{SHORT} --path tcp:block,writes=2"));
-    silent(&["busy-poll-not-in-force"], "--link veth:gro=on,tso=off --duration 520ms --warmup 20ms --path udp:busy-poll");
-    silent(&["xdp-fallback"], &format!("{SHORT} --path xdp:spin,mode=native,zero-copy=off"));
-    silent(&["receive-queue-overflow"], &format!("{SHORT} {SMALL_BUFFER}"));
     // Nobody else of this host comes before these, but for what the kernel does for others; where they keep the cores busy it is right to speak.
     let judged = rate::wrong_less_than_half_of_the_time(|| {
         let quiet = idles(0.67);
@@ -193,6 +199,22 @@ fn clean() {
         said.is_some() && quiet
     });
     assert!(judged.passed, "competing-process is not silent, but wrong in {judged} runs");
+}
+
+fn clean_nagle() {
+    silent(&["nagle-delayed-ack"], &format!("{SHORT} --path tcp:block,writes=2"));
+}
+
+fn clean_busy_poll() {
+    silent(&["busy-poll-not-in-force"], "--link veth:gro=on,tso=off --duration 520ms --warmup 20ms --path udp:busy-poll");
+}
+
+fn clean_xdp() {
+    silent(&["xdp-fallback"], &format!("{SHORT} --path xdp:spin,mode=native,zero-copy=off"));
+}
+
+fn clean_queue() {
+    silent(&["receive-queue-overflow"], &format!("{SHORT} {SMALL_BUFFER}"));
 }
 
 fn deep_idle() {

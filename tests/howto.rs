@@ -12,11 +12,11 @@ use crate::support::{HAIRPIN, Home, can, namespaces};
 pub const PART: Part = Part::new("howto", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
+    ("packets", |name| runs(name, "packets.md", &["xdp"])),
     ("slow_server", |name| runs(name, "slow-server.md", &["GET", "wake-up"])),
     ("which_is_faster", |name| runs(name, "which-is-faster.md", &["udp:spin", "p50 > +900%"])),
     ("tune_a_host", |name| runs(name, "tune-a-host.md", &["reverted"])),
     ("watch_a_link", |name| runs(name, "watch-a-link.md", &["hairpin_transactions_total{", "report.html"])),
-    ("packets", |name| runs(name, "packets.md", &["xdp"])),
     ("every_guide_is_run", every_guide_is_run),
 ];
 

@@ -11,7 +11,7 @@ use crate::support::asked::Asked;
 use crate::support::net::{MAC_B, Net, ip, text, veth};
 use crate::support::{HAIRPIN, Home, can, namespaces};
 
-pub const PART: Part = Part::new("old_lines", || alone::listed(TESTS));
+pub const PART: Part = Part::new("old_lines", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[("lines_of_scripts_do_what_they_did", lines_of_scripts_do_what_they_did)];
 

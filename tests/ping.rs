@@ -113,8 +113,9 @@ fn sound_both(row: &Value) {
     let transactions = row["transactions"].as_u64().unwrap();
     let may_be_blank = transactions < 1000 && !path.contains("spin");
     assert!(may_be_blank || row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
+    // The cores do not meet in time where a busy neighbour has one of them.
     assert!(
-        row["blocks"].as_array().unwrap().iter().all(|block| block["core_rtt_ns"].as_u64().is_some()),
+        may_be_blank || row["blocks"].as_array().unwrap().iter().all(|block| block["core_rtt_ns"].as_u64().is_some()),
         "{path}: {}",
         row["blocks"]
     );

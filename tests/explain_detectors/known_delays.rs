@@ -3,17 +3,22 @@
 //! ```text
 //!   turn-around   the server waits before each reply (delay=)
 //!   qdisc         a token bucket lets a packet go every so often (rate=)
+//!   stack         filters reckon over each packet that comes in (in the soft interrupt)
 //!   run queue     each request first wakes somebody who goes before the server on its CPU, and keeps that for so long
 //! ```
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::num::NonZeroU32;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket};
 use serde_json::Value;
 
 use super::{Noise, explained, number, program};
+use crate::support::Home;
+use crate::support::net::{Net, ip};
 
 /// What this program does for itself: `first BYTES US`.
 pub const FIRST: &str = "first";
@@ -94,6 +99,37 @@ pub fn a_link_that_lets_a_packet_go_every_so_often() {
     let (bare, more) = grown(|| run("veth"), || run("veth:rate=1M"));
     // A round trip takes as long as the bucket takes to fill; what it would take without one lies within that.
     only("qdisc", FRAME_BITS * 1_000.0 - bare.rtt, &more);
+}
+
+/// Filters on loopback, and divisions that each of them does with a packet: tc takes messages of 16 KiB.
+const FILTERS: usize = 12;
+const DIVISIONS: usize = 1_900;
+
+pub fn filters_in_the_soft_interrupt() {
+    let run = |net: &Net| {
+        net.enter();
+        typical("--link loopback --duration 700ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block")
+    };
+    let [bare, filtered] = [(); 2].map(|()| Net::new());
+    for net in [&bare, &filtered] {
+        net.enter();
+        ip("link set lo up");
+    }
+    // A = 2^32 - 1; A /= 3, over and over; no match. Classic BPF in the form that tc-bpf(8) reads.
+    let home = Home::new();
+    let program = format!("{},0 0 0 4294967295,{}6 0 0 0", DIVISIONS + 2, "52 0 0 3,".repeat(DIVISIONS));
+    fs::write(home.file("program"), program).expect("a file");
+    let file = home.file("program");
+    let filter =
+        |at| format!("filter add dev lo ingress protocol ip prio {at} bpf bytecode-file {} flowid 1:1\n", file.display());
+    let filters: String = (1..=FILTERS).map(filter).collect();
+    fs::write(home.file("filters"), format!("qdisc add dev lo clsact\n{filters}")).expect("a file");
+    let done = Command::new("tc").arg("-batch").arg(home.file("filters")).status().expect("tc of iproute2");
+    assert!(done.success(), "tc refuses the filters");
+    let (_, more) = grown(|| run(&bare), || run(&filtered));
+    // What they take depends on the CPU: the client's RTT says it, which no hook has a part in.
+    assert!(more.rtt > 20_000.0, "{FILTERS} filters take {} ns only", more.rtt);
+    only("stack", more.rtt, &more);
 }
 
 /// Payload of a request by which it is known.

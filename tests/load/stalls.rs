@@ -16,7 +16,7 @@ use crate::support::{Home, Running, rows};
 
 /// The share of requests that took more than this from due is compared, in ns.
 const SLOW_NS: u64 = 10_000_000;
-const SECONDS: u64 = 4;
+const SECONDS: u64 = 3;
 /// A busy host stalls either side by itself; one quiet round of a kind is enough.
 const TRIES: usize = 4;
 
@@ -120,9 +120,9 @@ pub(crate) fn as_seen_by_another_client() {
         // A socket's buffer holds the datagrams of a second at this rate.
         let rates = KINDS.map(|kind| (kind, 100 + random(if kind == "udp" { 100 } else { 900 })));
         let rates: BTreeMap<&str, u64> = rates.into_iter().filter(|(kind, _)| left.iter().any(|(of, _)| of == kind)).collect();
-        let mut at = 400;
+        let mut at = 200;
         let stops = [50, 300, 1_000].map(|long| {
-            at += 200 + random(200);
+            at += 100 + random(150);
             let stop = (at, long);
             at += long;
             stop

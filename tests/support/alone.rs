@@ -24,6 +24,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 const SKIPPED: u8 = 77;
 /// And with this if it ran, and this host could not show what it looks for.
 const UNSHOWN: u8 = 78;
+/// Tests that run side by side: each waits most of its time, so twice as many as the cores that a host has at least.
+const AT_ONCE: usize = 4;
 /// Longer than any test takes, on a busy machine too.
 const LIMIT: Timespec = Timespec { tv_sec: 600, tv_nsec: 0 };
 
@@ -83,22 +85,22 @@ pub struct Part {
     pub play: fn(&[&str]) -> Option<ExitCode>,
     /// A description of the host that must be the same after the tests as before.
     pub unchanged: Option<fn() -> String>,
-    /// Tests that run side by side.
-    pub at_once: usize,
+    /// Its tests run beside each other and beside those of other such parts.
+    pub side_by_side: bool,
 }
 
 impl Part {
     pub const fn new(name: &'static str, tests: fn() -> Vec<Test>) -> Part {
-        Part { name, tests, play: |_| None, unchanged: None, at_once: 1 }
+        Part { name, tests, play: |_| None, unchanged: None, side_by_side: false }
     }
 
     pub const fn playing(self, play: fn(&[&str]) -> Option<ExitCode>) -> Part {
         Part { play, ..self }
     }
 
-    /// Three at a time: none of them measures, and each waits most of its time.
+    /// None of its tests depends on what a core does meanwhile, and each waits most of its time.
     pub const fn side_by_side(self) -> Part {
-        Part { at_once: 3, ..self }
+        Part { side_by_side: true, ..self }
     }
 
     pub const fn unchanged(self, said: fn() -> String) -> Part {
@@ -178,49 +180,54 @@ fn all(parts: &[Part], words: &[&str]) -> ExitCode {
     let chosen = |full: &str| {
         (wanted.is_empty() || wanted.iter().any(|word| full.contains(word))) && !unwanted.iter().any(|word| full.contains(word))
     };
-    let mut failed = false;
-    for part in parts {
-        let tests: Vec<Test> = (part.tests)().into_iter().filter(|test| chosen(&part.full(test))).collect();
-        if list {
-            tests.iter().for_each(|test| println!("{}: test", part.full(test)));
-        } else if !tests.is_empty() {
-            failed |= !each(part, &tests);
-        }
+    let chosen = |part: &Part| (part.tests)().into_iter().filter(|test| chosen(&part.full(test))).collect::<Vec<Test>>();
+    let all: Vec<(&Part, Vec<Test>)> =
+        parts.iter().map(|part| (part, chosen(part))).filter(|(_, tests)| !tests.is_empty()).collect();
+    if list {
+        all.iter().for_each(|(part, tests)| tests.iter().for_each(|test| println!("{}: test", part.full(test))));
+        return ExitCode::SUCCESS;
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let (beside, alone): (Vec<_>, Vec<_>) = all.into_iter().partition(|(part, _)| part.side_by_side);
+    let alone = alone.into_iter().map(|part| each(&[part], 1)).fold(true, |passed, each| passed & each);
+    let beside = each(&beside, AT_ONCE);
+    if alone && beside { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs these tests of a file, and prints the sum; false if one has failed.
-fn each(part: &Part, tests: &[Test]) -> bool {
+/// Runs the tests of these parts, so many at once, and prints the sum of each; false if one has failed.
+fn each(parts: &[(&Part, Vec<Test>)], at_once: usize) -> bool {
     let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|value| value == "1");
-    let before = part.unchanged.map(|said| said());
-    let next = Mutex::new(tests.iter());
+    let hosts: Vec<_> = parts.iter().map(|(part, _)| part.unchanged.map(|said| said())).collect();
+    let next = Mutex::new(parts.iter().flat_map(|(part, tests)| tests.iter().map(move |test| (*part, test))));
     let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..part.at_once {
+        for _ in 0..at_once {
             scope.spawn(|| {
-                while let Some(test) = { next.lock().expect("no panic").next() } {
+                while let Some((part, test)) = { next.lock().expect("no panic").next() } {
                     let ended_so = one(&part.full(test), test.user, must_run);
-                    ended.lock().expect("no panic").push(ended_so);
+                    ended.lock().expect("no panic").push((part.name, ended_so));
                 }
             });
         }
     });
     let ended = ended.into_inner().expect("no panic");
-    let count = |so: Counted| ended.iter().filter(|ended| **ended == so).count();
-    let (passed, mut failed, skipped) = (count(Counted::Passed), count(Counted::Failed), count(Counted::Skipped));
-    let after = part.unchanged.map(|said| said());
-    if before != after {
-        println!(
-            "{}: FAILED: the host is not as before:\n{}\n{}",
-            part.name,
-            before.unwrap_or_default(),
-            after.unwrap_or_default()
-        );
-        failed += 1;
+    let mut all_passed = true;
+    for ((part, _), before) in parts.iter().zip(hosts) {
+        let count = |so: Counted| ended.iter().filter(|ended| **ended == (part.name, so)).count();
+        let (passed, mut failed, skipped) = (count(Counted::Passed), count(Counted::Failed), count(Counted::Skipped));
+        let after = part.unchanged.map(|said| said());
+        if before != after {
+            println!(
+                "{}: FAILED: the host is not as before:\n{}\n{}",
+                part.name,
+                before.unwrap_or_default(),
+                after.unwrap_or_default()
+            );
+            failed += 1;
+        }
+        println!("{}: {passed} passed, {failed} failed, {skipped} skipped", part.name);
+        all_passed &= failed == 0;
     }
-    println!("{}: {passed} passed, {failed} failed, {skipped} skipped", part.name);
-    failed == 0
+    all_passed
 }
 
 #[derive(Clone, Copy, PartialEq)]
