@@ -146,7 +146,7 @@ fn the_placements_of_this_host_are_compared(name: &str) -> bool {
     assert!(same["cells"][0]["p50_ns"].as_f64().is_some_and(|ns| ns > 100.0), "{same}");
     assert!(same["cells"][1]["arm"].is_null() && same["cells"][1]["why"].as_str().unwrap().contains("time slices"), "{same}");
     let shown = home.hairpin("runs show latest");
-    assert!(shown.out.contains(&format!("both on CPU {}", cpus[0])) && shown.out.lines().count() <= 16, "{}", shown.out);
+    assert!(shown.out.contains(&format!("both on CPU {}", cpus[0])) && shown.out.lines().count() <= 18, "{}", shown.out);
     let refused = home.hairpin("compare placements --cpu 0,0");
     assert_eq!(refused.code, Some(2), "{refused:?}");
     if !can(name, cpus.len() >= 2, "placements to compare take two CPUs") {
