@@ -504,6 +504,11 @@ fn a_worker_killed_in_mid_run_is_noticed() {
     let home = Home::new();
     for (side, spec) in [(0, "udp:spin"), (1, "udp:spin"), (1, "tcp:block"), (1, "memory")] {
         let ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 2s --json"));
+        let begun = Instant::now();
+        while workers_of(ping.pid()).len() < 2 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{spec}: two workers");
+            sleep(Duration::from_millis(20));
+        }
         sleep(Duration::from_millis(800));
         // The client's worker is started first.
         let mut workers = workers_of(ping.pid());

@@ -226,7 +226,7 @@ impl<C: Clock> Loop<'_, C> {
         let mut busy = 0;
         let mut early = None;
         while end.is_none() {
-            end = self.over(&recorder, ends);
+            end = self.over(&recorder, began, ends);
             if end.is_some() {
                 break;
             }
@@ -279,7 +279,7 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// The reason to end the run before the next block, if any.
-    fn over(&self, recorder: &Recorder, ends: Ticks) -> Option<LoopEnd> {
+    fn over(&self, recorder: &Recorder, began: Ticks, ends: Ticks) -> Option<LoopEnd> {
         let transactions = recorder.rtt().count();
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(LoopEnd::Done);
@@ -289,11 +289,15 @@ impl<C: Clock> Loop<'_, C> {
         }
         let now = self.clock.now();
         if now >= ends && !self.catches_up(now, ends) {
-            // A run shorter than the timeout ends before the timeout can pass; without a single reply it has failed too.
-            return Some(match self.counts.sent {
-                sent if sent > 0 && transactions == 0 => LoopEnd::Failed(self.silent(self.work.duration_ns.unwrap_or(0))),
-                _ => LoopEnd::Done,
-            });
+            if self.counts.sent == 0 || transactions > 0 {
+                return Some(LoopEnd::Done);
+            }
+            // Without a single reply there is nothing to tell. A peer that stands still for longer than a short run is not dead yet: a closed loop sends on
+            // until one reply comes, or the timeout passes.
+            let sends_on = matches!(self.pace, Pace::Closed) && now < ends.plus(self.timeout);
+            if !sends_on {
+                return Some(LoopEnd::Failed(self.silent(self.clock.to_ns(now.since(began)))));
+            }
         }
         self.between.stopped().then_some(LoopEnd::Stopped)
     }
@@ -414,7 +418,14 @@ impl<C: Clock> Loop<'_, C> {
             self.counts.sent += 1;
             self.uncounted -= 1;
         }
-        let limit = if start < ends { ends } else { ends.plus(self.clock.to_ticks(CATCH_UP_NS)) };
+        let limit = match self.pace {
+            _ if start < ends => ends,
+            Pace::Closed => {
+                budget = budget.min(1);
+                Ticks::NEVER
+            }
+            Pace::Every(_) | Pace::Open(_) => ends.plus(self.clock.to_ticks(CATCH_UP_NS)),
+        };
         let limits = Limits { block: limit.min(start.plus(self.clock.to_ticks(BLOCK_NS))), ends, budget };
         let result = match self.pace {
             Pace::Closed => self.closed_block(endpoint, limits),

@@ -228,8 +228,31 @@ fn idle_time_is_no_silence_of_a_peer_that_answers() {
 fn a_run_without_any_reply_is_an_error_however_short() {
     let mut script = Script::<true>::new([], 1);
     script.then = Fate::Lose;
-    let (found, _) = over(&mut script, Work { duration_ns: Some(100 * MS), warmup_ns: 100 * MS, ..work() });
+    let clock = script.clock.clone();
+    let (found, _) = over(&mut script, Work { duration_ns: Some(100 * MS), warmup_ns: 100 * MS, timeout_ns: 2 * S, ..work() });
     assert_eq!(failure(&found), io::ErrorKind::TimedOut);
+    assert!((2 * S..2 * S + 300 * MS).contains(&clock.now().0), "{}", clock.now().0);
+}
+
+#[test]
+fn a_peer_that_stands_still_for_longer_than_a_short_run_is_not_dead() {
+    // The first is answered when all is over, as is each that follows once it has been given up.
+    let stands_still = (0..200).map(|_| Fate::Answer(700 * MS));
+    let mut lossy = Script::<true>::new(stands_still, 1);
+    let mut stream = Script::<false>::new([Fate::Answer(700 * MS)], 1);
+    let short = Work { duration_ns: Some(50 * MS), ..work() };
+    let [found, whole] = [over(&mut lossy, short).0, over(&mut stream, short).0];
+    assert!(matches!((&found.end, &whole.end), (LoopEnd::Done, LoopEnd::Done)), "{:?}, {:?}", found.end, whole.end);
+    assert_eq!((found.recorder.rtt().count(), whole.recorder.rtt().count()), (1, 1));
+    // One whose every answer comes too late has an end as well.
+    let mut late = Script::<true>::new([], 1);
+    late.then = Fate::Answer(300 * MS);
+    late.fates = (0..200).map(|_| Fate::Answer(1_000)).collect();
+    let clock = late.clock.clone();
+    let found_late = over(&mut late, Work { count: None, warmup_ns: 200_000, timeout_ns: S, ..short }).0;
+    assert_eq!(failure(&found_late), io::ErrorKind::TimedOut);
+    assert!((S..S + 500 * MS).contains(&clock.now().0), "{}", clock.now().0);
+    assert_eq!((whole.recorder.rtt().max(), found.counts.sent), (700 * MS, found.counts.lost + 1));
 }
 
 #[test]
