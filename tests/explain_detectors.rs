@@ -36,13 +36,13 @@ const TESTS: &[Plain] = &[
     ("low-rate-penalty", low_rate),
     ("shared-core", shared_core),
     ("competing-process", competing_process),
+    ("receive-queue-overflow", queue_overflow),
     ("deferred-softirq", deferred_softirq),
     ("the cause table names a process on the server's core", the_table_names_it),
     ("a timeline tells who came and who left", timelines),
 ];
 
 const TESTS_OF_SETTINGS: &[Plain] = &[
-    ("receive-queue-overflow", queue_overflow),
     ("nagle-delayed-ack", nagle),
     ("nagle-delayed-ack is silent without Nagle's algorithm", clean_nagle),
     ("busy-poll-not-in-force", busy_poll),

@@ -83,8 +83,7 @@ pub fn run(
     if first.rounds.is_empty() {
         return Err(match first.laid.ended {
             Some(Ended::Failed(error)) => error,
-            Some(Ended::Interrupted) => RunError::Interrupted,
-            None => RunError::Row { path: "compare".into(), why: TOO_SHORT.into() },
+            Some(Ended::Interrupted) | None => RunError::Interrupted,
         });
     }
     let mut record = first.record(head.clone(), &stands, &pairs, method, seed);
@@ -97,8 +96,6 @@ pub fn run(
     }
     Ok(record)
 }
-
-const TOO_SHORT: &str = "the time was over before one round was whole: give it a longer --duration";
 
 /// The rounds, and how they ended.
 struct Measured {

@@ -129,11 +129,7 @@ pub fn run(
         kept.remove();
         return Err(match laid.ended {
             Some(Ended::Failed(error)) => error,
-            Some(Ended::Interrupted) => RunError::Interrupted,
-            None => RunError::Row {
-                path: "sweep".into(),
-                why: "the time was over before one round was whole: give it a longer --duration".into(),
-            },
+            Some(Ended::Interrupted) | None => RunError::Interrupted,
         }
         .into());
     }

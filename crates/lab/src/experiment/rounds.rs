@@ -1,4 +1,4 @@
-//! Rounds: one block of every arm in random order, until the time is up or the result is known.
+//! Rounds: one block of every arm in random order, until the time is up or the result is known; one at least.
 //!
 //! ```text
 //!   discarded rounds    B A │ A B            everything warms up; the arms' rates choose the length of the blocks
@@ -132,7 +132,9 @@ pub(crate) fn run(
     // The best round of each arm: a disturbance in the other one is no reason for long blocks.
     let mut rates = vec![0.0; layout.arms];
     let mut number = 0;
-    while bench.elapsed() < layout.duration {
+    // A host that is too busy for a round in the time gives one, and a result that says how little it is.
+    let whole = |number| layout.done > 0 || number > DISCARDED;
+    while bench.elapsed() < layout.duration || !whole(number) {
         laid.warmup = WARMUP.max(Nanos(laid.length.0 / WARMUP_SHARE));
         let counts = number >= DISCARDED;
         let order = random.order(layout.arms);
@@ -269,6 +271,15 @@ mod tests {
         let (laid, rounds) = lay(&mut clockwork, &layout(Duration::from_secs(11)));
         assert!(matches!(laid.ended, Some(Ended::Interrupted)));
         assert_eq!(rounds.len(), 3);
+    }
+
+    #[test]
+    fn time_for_less_than_a_round_gives_one() {
+        let (laid, rounds) = lay(&mut bench(200_000.0), &layout(Duration::from_millis(1)));
+        assert_eq!((rounds.len(), laid.length), (1, LEAST));
+        assert!(laid.ended.is_none());
+        let resumed = Layout { done: 3, ..layout(Duration::ZERO) };
+        assert!(lay(&mut bench(200_000.0), &resumed).1.is_empty(), "the rounds of before are enough");
     }
 
     #[test]
