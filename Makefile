@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo demos test test-rig rig-shell bench-builds
+.PHONY: help demo demos test test-rig rig-shell packages test-packages bench-builds
 .DEFAULT_GOAL := help
 
 help:
@@ -10,6 +10,8 @@ help:
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
 	@echo 'make test-rig     other kernels, real drivers, two machines, in emulation (Debian or Ubuntu; at most 25 min; docs/rig.md)'
 	@echo 'make rig-shell    a shell in an emulated machine'
+	@echo 'make packages     what is shipped: deb, rpm, tarball, container image, Python wheel; into target/packages'
+	@echo 'make test-packages  installs and tries each of them in a clean root; the last line is the sum'
 	@echo 'make bench-peers  hairpin against sockperf, interleaved; the record goes to runs/'
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'
 	@echo 'make bench-niq    the emulated NIC: its own cost, a published table in real time, polling against interrupts; the record goes to runs/'
@@ -34,6 +36,12 @@ test-rig:
 
 rig-shell:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/shell $(KERNEL) $(NIC)
+
+packages:
+	@packaging/build $(ARCH)
+
+test-packages:
+	@packaging/test
 
 bench-builds:
 	@scripts/bench.sh builds --old "$(OLD)" $(if $(NEW),--new "$(NEW)")

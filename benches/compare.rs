@@ -120,7 +120,7 @@ impl Part {
     }
 }
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- compare`.
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- compare`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// A part alone; repeatable; all if not given

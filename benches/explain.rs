@@ -51,7 +51,7 @@ const NEAR: f64 = 0.05;
 /// Stages of a way with all hooks.
 const STAGES: usize = 7;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- explain`.
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- explain`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Time of each run, half of it with hooks, in s

@@ -36,7 +36,7 @@ const UDP_BOUND_NS: u64 = 2_000;
 /// Offered to clients that sleep, per second.
 const ASLEEP: u32 = 1_000;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- load`.
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- load`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Measured time of each round, in s

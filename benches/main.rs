@@ -1,4 +1,4 @@
-//! The benchmarks: `make bench-NAME`, or `cargo bench --package hairpin-cli --bench bench --profile dev -- NAME`.
+//! The benchmarks: `make bench-NAME`, or `cargo bench --package hairpin-cli --bench bench -- NAME`.
 //!
 //! Exit codes of each: 0 every bound is met, 1 failed, 3 a bound is missed or unclear, 4 something that it needs is not here.
 

@@ -26,7 +26,7 @@ const TRADED: [&str; 4] = ["niq:spin", "niq:block", "udp:spin", "udp:block"];
 /// Held open with a 0 in it, it keeps cores out of idle states.
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- niq`.
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- niq`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Measured time of each row, in s

@@ -48,7 +48,7 @@ const PAIRS: usize = 30;
 /// How long a flood for information is counted.
 const FLOOD: Nanos = Nanos::from_millis(250);
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- packet`.
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- packet`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Cells to measure; all without it

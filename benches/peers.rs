@@ -31,7 +31,7 @@ pub(super) mod veth;
 /// Pairs per cell of a full record.
 const PAIRS: usize = 40;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- peers`.
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- peers`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Cells to measure, such as udp-spin-loopback-64,tcp-block-veth-14; all without it

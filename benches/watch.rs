@@ -40,7 +40,7 @@ const P99_BOUND: f64 = 1.05;
 /// A state of the cores counts in a pair if both runs have at least this many blocks of it.
 const LEAST_BLOCKS: usize = 5;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- watch`.
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- watch`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Measured time of each run, in s

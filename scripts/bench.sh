@@ -42,7 +42,7 @@ part() {
 device() {
     file=$1
     shift
-    part "$file" cargo bench --quiet --package hairpin-packet --profile dev --bench "$@"
+    part "$file" cargo bench --quiet --package hairpin-packet --bench "$@"
 }
 
 case $name in
@@ -55,10 +55,10 @@ packet)
     ;;
 esac
 # This one keeps its own record, and builds the hairpin of the parts after it.
-cargo bench --quiet --package hairpin-cli --bench bench --profile dev -- "$name" "$@"
+cargo bench --quiet --package hairpin-cli --bench bench -- "$name" "$@"
 note $?
 if [ "$name" = niq ]; then
-    hairpin="${CARGO_TARGET_DIR:-target}/debug/hairpin"
+    hairpin="${CARGO_TARGET_DIR:-target}/release/hairpin"
     part check.json "$hairpin" check --json
     part pcie.json "$hairpin" floor pcie --json
 fi

@@ -3,7 +3,7 @@
 #
 #     HAIRPIN_FOR=test; . scripts/setup.sh
 #
-# HAIRPIN_FOR is demo (default), test, bench or bench-packet. Packages are installed as root directly, otherwise through `sudo -n`; where
+# HAIRPIN_FOR is demo (default), test, bench, bench-packet or packages. Packages are installed as root directly, otherwise through `sudo -n`; where
 # neither is possible one line says what to install, and the shell ends with status 1. A second run only looks (well under 1 s).
 
 PATH="$PATH:/usr/sbin:/sbin"
@@ -149,6 +149,18 @@ if [ "${HAIRPIN_FOR:-demo}" = bench-packet ]; then
     if ! ls /usr/lib/*/dpdk/pmds-*/librte_net_af_xdp.so* >/dev/null 2>&1; then
         setup_packages="$setup_packages $(apt-cache pkgnames 2>/dev/null | grep -E '^librte-(net-af-xdp|mempool|mempool-ring)-?[0-9]+$' | tr '\n' ' ')"
     fi
+fi
+# elfutils is compiled into the command that is shipped; its sources come with the crate of libbpf, as its authors keep them.
+if [ "${HAIRPIN_FOR:-demo}" = packages ]; then
+    setup_need autoreconf autoconf
+    setup_need automake automake
+    setup_need autopoint autopoint
+    setup_need bison bison
+    setup_need flex flex
+    setup_need gawk gawk
+    setup_need make make
+    setup_need msgfmt gettext
+    python3 -c 'import venv, ensurepip' 2>/dev/null || setup_packages="$setup_packages python3-venv"
 fi
 if [ -n "$setup_packages" ]; then
     # shellcheck disable=SC2086 # a list of packages

@@ -115,7 +115,20 @@ fn help_mentions_each_flag_of_the_contract() {
     let words = all.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("4 a required capability or device is missing"), "{words}");
     assert!(!all.out.contains("__worker"), "{}", all.out);
-    assert!(home.hairpin("--version").out.starts_with("hairpin "));
+}
+
+#[test]
+fn the_version_in_a_word_and_in_full() {
+    let home = Home::new();
+    let short = home.hairpin("--version");
+    assert_eq!((short.code, short.out.lines().count()), (Some(0), 1), "{short:?}");
+    for line in ["--version --verbose", "--verbose --version", "-V -v", "-Vv"] {
+        let full = home.hairpin(line);
+        let names: Vec<&str> = full.out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!((full.code, names), (Some(0), vec!["hairpin", "commit", "build", "libraries", "BPF"]), "{line}: {full:?}");
+        assert!(full.out.starts_with(&short.out), "{full:?}");
+        assert!(full.out.contains(" for ") && full.out.contains(", rustc ") && full.out.contains("libbpf "), "{full:?}");
+    }
 }
 
 /// Every verb that prints a record; a short command of it, where one is over at once on any host; and the first name of its CSV. `latest` is the run of `ping`.

@@ -17,7 +17,7 @@ use hairpin_units::{BitRate, parse_decimal};
 use crate::exit::{Failure, USAGE, be_quiet, say};
 use crate::output::{self, print};
 use crate::verbs::Cli;
-use crate::{front, habits, help};
+use crate::{front, habits, help, version};
 
 /// The most requests per second that `--rate` takes.
 const MOST_RATE: f64 = 1e7;
@@ -67,6 +67,9 @@ pub fn read() -> Result<Cli, ExitCode> {
     };
     if words.len() < 2 || (words.len() == 2 && words[1] == "-h") {
         return Err(shown(Ok(front::page())));
+    }
+    if version::asked(&words) {
+        return Err(shown(Ok(version::verbose())));
     }
     if let Some(text) = help::asked(&command, &words) {
         return Err(shown(text));

@@ -16,6 +16,7 @@ mod progress;
 mod screen;
 mod terminal;
 mod verbs;
+mod version;
 
 use std::process::ExitCode;
 

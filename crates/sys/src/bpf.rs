@@ -9,7 +9,9 @@
 //!
 //! Sources: bpf(2), the kernel's `include/uapi/linux/{bpf,if_link}.h`, `net/core/dev.c`; libbpf.
 
+#[cfg(feature = "tracing")]
 mod tracing;
+#[cfg(feature = "tracing")]
 mod variables;
 
 use std::io;
@@ -19,7 +21,9 @@ use std::sync::Mutex;
 
 use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
 
+#[cfg(feature = "tracing")]
 pub use self::tracing::{TraceLink, missing_functions, missing_tracepoints, tracing_links};
+#[cfg(feature = "tracing")]
 pub use self::variables::Variables;
 
 /// Reason why a BPF object could not be loaded or used.

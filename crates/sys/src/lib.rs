@@ -12,6 +12,7 @@
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device: these settings, each as a text
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; what this process may
+//!               libraries               versions of the C libraries in this process
 //! ```
 
 pub mod bar;
@@ -22,12 +23,14 @@ pub mod device;
 pub mod ethtool;
 pub mod fdpass;
 pub mod host;
+pub mod libraries;
 pub mod netlink;
 pub mod netns;
 pub mod niq;
 pub mod packet_socket;
 pub mod pci;
 pub mod process;
+#[cfg(feature = "preload")]
 pub mod program;
 pub mod ring;
 pub mod shared;

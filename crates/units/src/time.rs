@@ -3,14 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use schemars::JsonSchema;
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// A measured time or difference of times, in integer nanoseconds.
 ///
 /// Shown with a scaled unit and four significant digits: `930 ns`, `4.951 us`, `12.40 ms`, `1.000 s`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Nanos(pub u64);
 
 impl Nanos {
@@ -118,6 +119,7 @@ impl std::iter::Sum for Picos {
     }
 }
 
+#[cfg(feature = "serde")]
 impl Serialize for Picos {
     /// The shortest decimal that reads back as the same picoseconds.
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
@@ -125,6 +127,7 @@ impl Serialize for Picos {
     }
 }
 
+#[cfg(feature = "serde")]
 impl<'de> Deserialize<'de> for Picos {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Picos, D::Error> {
         let ns = f64::deserialize(from)?;
@@ -132,7 +135,8 @@ impl<'de> Deserialize<'de> for Picos {
     }
 }
 
-impl JsonSchema for Picos {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Picos {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "DecimalNanoseconds".into()
     }

@@ -37,8 +37,11 @@ pub mod worker;
 ///
 /// Exit codes: 0 done, 1 failed, 2 usage, 3 a threshold was crossed, 4 a required capability or device is missing.
 #[derive(Debug, Parser)]
-#[command(name = "hairpin", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "hairpin", version, max_term_width = 100, disable_help_subcommand = true, disable_version_flag = true)]
 pub struct Cli {
+    /// Print the version; with --verbose how it was built, and its libraries
+    #[arg(short = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
     /// Verb to run.
     #[command(subcommand)]
     pub verb: Verb,
