@@ -51,6 +51,7 @@ impl Show for Sweep {
         hinted(&mut doc, self.warnings.iter().chain(self.cells.iter().flat_map(|cell| &cell.arm.warnings)));
         doc.part(Shown::Full, rest);
         doc.list(ended(&self.head));
+        doc.data = Some(cells(self).data());
         doc
     }
 }

@@ -401,6 +401,13 @@ fn a_sweep_over_two_factors() {
     filled.loss_free = vec![free("on", Some(512_345.0)), free("off", None)];
     crate::formats::formats(&filled);
     assert_snapshot!("beside_bulk_and_frames", narrow(hairpin_report::term(&filled, &whole())));
+    // Scripts read a line per cell, whatever the screen begins with.
+    let csv = hairpin_report::csv(&filled, &Options::default());
+    let mut lines = csv.lines();
+    let names = "delayed_ack,payload,trans_per_s,rtt_p50_ns,rtt_p99_ns,rtt_p99.9_ns,cpu_ns,";
+    assert!(lines.next().is_some_and(|line| line.starts_with(names)), "{csv}");
+    let levels: Vec<String> = lines.map(|line| line.split(',').take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(levels, ["on 4", "on 1460", "off 4", "off 1460"]);
     let mut silent = record;
     silent.interactions[0].figures.clear();
     assert!(hairpin_report::term(&silent, &whole()).contains("none of 1 pairs of levels"));

@@ -1,0 +1,350 @@
+"""The rows of each kind of record: the same rows and columns as the command's own CSV (`hairpin runs export RUN`).
+
+Names end in their unit. Times are in ns, rates per second, shares and ratios plain numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, Iterator, List
+
+from .table import Json, Table, at, each, number, some, table, words
+
+
+def _quantiles(name: str, path: str, which: str = "p50 p99 p99.9 max") -> str:
+    """Columns of quantiles: `NAME_p50_ns` and so on."""
+    return " ".join(f"{name}_{quantile}_ns={path}/{quantile}" for quantile in which.split())
+
+
+_RUN = f"""started=record/started link=record/link/kind path origin request_bytes reply_bytes flows threads outstanding pace_per_s
+    transactions lost late duplicates reordered corrupt duration_ns gap_ns transactions_per_s
+    {_quantiles("rtt", "rtt_ns", "min mean stddev p50 p90 p99 p99.9 max")} {_quantiles("turnaround", "turnaround_ns", "p50 p99")}
+    cpu_client_per_transaction_ns=cpu/client/per_transaction_ns cpu_server_per_transaction_ns=cpu/server/per_transaction_ns
+    tcp_client_mss_bytes=tcp/client/mss
+    tcp_client_segments_out_per_transaction=tcp/client/segments_out_per_transaction
+    tcp_client_segments_in_per_transaction=tcp/client/segments_in_per_transaction
+    tcp_server_mss_bytes=tcp/server/mss
+    tcp_server_segments_out_per_transaction=tcp/server/segments_out_per_transaction
+    tcp_server_segments_in_per_transaction=tcp/server/segments_in_per_transaction
+    connect_p50_ns=parts_ns/connect/p50 exchange_p50_ns=parts_ns/exchange/p50 close_p50_ns=parts_ns/close/p50
+    warnings=codes run=record/run_id client_hostname=record/hosts/client/hostname server_hostname=record/hosts/server/hostname"""
+
+
+def _run(record: Json) -> Table:
+    return table(_RUN, ({**row, "codes": words(row, "warnings", "code"), "record": record} for row in each(record, "results")))
+
+
+_LOAD = f"""started=record/started link=record/link/kind path=curve/path request_bytes=curve/request_bytes
+    reply_bytes=curve/reply_bytes flows=curve/flows outstanding=curve/outstanding schedule=record/schedule/kind
+    offered_per_s achieved_per_s due sent unsent found_no_room transactions lost
+    {_quantiles("rtt_from_due", "rtt_from_due_ns")} {_quantiles("rtt_from_sent", "rtt_from_sent_ns")}
+    {_quantiles("lateness", "lateness_ns")} stalls=stalls/count stalled_ns=stalls/total_ns bulk_bits_per_s=bulk/bits_per_s
+    warnings=codes late_replies=late unanswered left_out wall_ns repeat"""
+#: Fields that the first version did not write, and what it meant.
+_LOAD_ONCE = dict.fromkeys(("unanswered", "left_out", "wall_ns", "repeat"), 0)
+
+
+def loads(record: Json) -> Iterator[Json]:
+    """Every rate of every path, with its `curve` and the `record`."""
+    for curve in each(record, "results"):
+        for row in each(curve, "rates"):
+            yield {**_LOAD_ONCE, **row, "codes": words(row, "warnings", "code"), "curve": curve, "record": record}
+
+
+def _load(record: Json) -> Table:
+    return table(_LOAD, loads(record))
+
+
+_STREAM = """started=record/started link=record/link/kind io direction frame_bytes queues
+    lossless_offered_per_s=lossless/offered_per_s lossless_wire_bits_per_s=lossless/wire_bits_per_s asked_per_s=offered/asked_per_s
+    offered_per_s=offered/offered_per_s delivered_per_s=offered/delivered_per_s wire_bits_per_s=offered/wire_bits_per_s
+    duration_ns=offered/duration_ns offered=offered/offered delivered=offered/delivered lost=offered/lost
+    rx_ring_full=offered/lost_by_cause/rx_ring_full rx_no_chunk=offered/lost_by_cause/rx_no_chunk
+    rx_dropped=offered/lost_by_cause/rx_dropped rx_too_long=offered/lost_by_cause/rx_too_long
+    rx_invalid=offered/lost_by_cause/rx_invalid tx_invalid=offered/lost_by_cause/tx_invalid
+    tx_dropped=offered/lost_by_cause/tx_dropped lost_elsewhere=offered/lost_elsewhere duplicates=offered/duplicates
+    reordered=offered/reordered foreign=offered/foreign cpu_client_per_frame_ns=offered/cpu/client/per_transaction_ns
+    cpu_server_per_frame_ns=offered/cpu/server/per_transaction_ns warnings=codes loses_per_s"""
+
+
+def _stream(record: Json) -> Table:
+    return table(_STREAM, ({**row, "codes": words(row, "warnings", "code"), "record": record} for row in each(record, "results")))
+
+
+_EXPLAIN = """path=of/path request_bytes=of/request_bytes reply_bytes=of/reply_bytes stage=name side direction
+    count=ns/count p50_ns=ns/p50 p99_ns=ns/p99 typical_mean_ns=typical_ns slow_mean_ns=slow_ns"""
+
+
+def explained(record: Json) -> Iterator[Json]:
+    """Every stage of every path, then the observer, the residual and the RTT."""
+    for of in each(record, "results"):
+        rest = {"observer": "observer_ns", "residual": "residual_ns", "RTT": "rtt_ns"}
+        whole = [
+            {"name": name, "ns": of.get(field), "typical_ns": at(of, f"typical/{field}"), "slow_ns": at(of, f"slow/{field}")}
+            for name, field in rest.items()
+        ]
+        # No round trips, no mean.
+        unknown = {f"{group}_ns": None for group in ("typical", "slow") if not at(of, f"{group}/count")}
+        for stage in [*each(of, "stages"), *whole]:
+            yield {**stage, **unknown, "of": of}
+
+
+def _explain(record: Json) -> Table:
+    return table(_EXPLAIN, explained(record))
+
+
+def _attached(record: Json) -> Table:
+    scopes: List[Json] = []
+    for total in each(record, "totals"):
+        whole = {"name": "sum", "ns": total.get("sum_ns"), "share": 1.0}
+        scopes += ({**stage, "view": total.get("view")} for stage in [*each(total, "stages"), whole])
+    return table("view stage=name side count=ns/count p50_ns=ns/p50 p99_ns=ns/p99 max_ns=ns/max share", scopes)
+
+
+#: The figures of an experiment, as estimates and as arms name them.
+_FIGURES = {"p50": "p50_ns", "p99": "p99_ns", "p99.9": "p99.9_ns", "rate": "rate_per_s", "cpu": "cpu_ns"}
+
+
+def _compare(record: Json) -> Table:
+    arms = {str(arm.get("name")): arm for arm in each(record, "arms")}
+    scopes: List[Json] = []
+    for comparison in each(record, "comparisons"):
+        names = {name: comparison.get(name) for name in ("arm", "against", "verdict")}
+        for found in each(comparison, "figures"):
+            figure = str(found.get("figure"))
+            value, base = found.get("value"), found.get("base")
+            # The first version had only the figures of all transactions.
+            if value is None or base is None:
+                pooled = f"figures/{_FIGURES.get(figure, figure)}"
+                value, base = (at(arms.get(str(names[arm])), pooled) for arm in ("arm", "against"))
+            scopes.append({**found, **names, "value": value, "base": base, "unit": "1/s" if figure == "rate" else "ns"})
+    return table("arm against verdict figure unit value value_against=base ratio low high difference pairs", scopes)
+
+
+def tried(record: Json) -> Iterator[Json]:
+    """Every comparison of `tune try` that made figures, with its `path` and `setting`."""
+    settings = [setting.get("setting") for setting in each(record, "settings")]
+    for path in each(record, "paths"):
+        alone = path.get("alone")
+        arms = [arm.get("path") for arm in some(alone, "arms")]
+        named = [(settings[n] if n < len(settings) else "?", found) for n, found in enumerate(some(alone, "comparisons"))]
+        named += [(words(record, "winners"), found) for found in list(some(path, "together/comparisons"))[:1]]
+        for setting, comparison in named:
+            for found in each(comparison, "figures"):
+                yield {**found, "path": arms[0] if arms else "", "setting": setting, "verdict": comparison.get("verdict")}
+
+
+def _tune_try(record: Json) -> Table:
+    return table("path setting verdict figure ratio low high pairs", tried(record))
+
+
+def _sweep(record: Json) -> Table:
+    factors = [re.sub("[^a-z0-9.]+", "_", str(factor.get("name")).lower()).strip("_") for factor in each(record, "factors")]
+    scopes: List[Json] = []
+    for cell in each(record, "cells"):
+        # The medians of the blocks; where those are too short for a figure, that of all transactions.
+        figures = {name: _first(at(cell, f"typical/{name}"), at(cell, f"figures/{name}")) for name in _FIGURES.values()}
+        bulk = number(cell.get("bulk_bits_per_s"))
+        levels = dict(zip(factors, map(_level, some_words(cell.get("levels")))))
+        scopes.append({"segments": cell.get("segments_out_per_transaction"), "bulk": bulk and bulk / 1e9, **figures, "levels": levels})
+    columns = " ".join(f"{factor}=levels/{factor}" for factor in factors)
+    columns += " trans_per_s=rate_per_s rtt_p50_ns=p50_ns rtt_p99_ns=p99_ns rtt_p99.9_ns=p99.9_ns cpu_ns"
+    columns += " segments" if any(scope["segments"] is not None for scope in scopes) else ""
+    columns += " bulk_gbit_per_s=bulk" if any(scope["bulk"] is not None for scope in scopes) else ""
+    return table(columns, scopes)
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def some_words(values: Any) -> List[str]:
+    """The texts of a list that may be missing."""
+    return [str(value) for value in values] if isinstance(values, list) else []
+
+
+def _level(text: str) -> Any:
+    """A level of a factor: a number, such as a size, or a word."""
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else text
+
+
+_BOUNCE = """started io filter duration_ns received=frames/received received_bytes=frames/received_bytes sent=frames/sent
+    sent_bytes=frames/sent_bytes frames_per_s wire_bits_per_s kept lost wrong_checksum=frames/wrong_checksum
+    cpu_per_frame_ns=cpu/per_transaction_ns"""
+
+
+def bounced(line: Json) -> Json:
+    """The whole of a bouncing, or a second of it, with the sums of the frames that did not go back."""
+    kept, lost = at(line, "frames/kept"), at(line, "frames/lost")
+    if not isinstance(kept, dict) or not isinstance(lost, dict):
+        raise ValueError('its field "frames" is not what it should be')
+    full = number(at(line, "frames/tx_ring_full")) or 0
+    return {**line, "kept": sum(map(_count, kept.values())), "lost": sum(map(_count, lost.values())) + full}
+
+
+def _count(value: Any) -> float:
+    return number(value) or 0
+
+
+def _bounce(record: Json) -> Table:
+    return table(_BOUNCE, [bounced(record)])
+
+
+def _bounce_second(record: Json) -> Table:
+    columns = """at_ns duration_ns received=frames/received received_bytes=frames/received_bytes sent=frames/sent
+        sent_bytes=frames/sent_bytes frames_per_s wire_bits_per_s kept lost wrong_checksum=frames/wrong_checksum"""
+    return table(columns, map(bounced, each(record, "lines")))
+
+
+def _progress(record: Json) -> Table:
+    columns = f"""at_ns thread path request_bytes reply_bytes sent transactions lost late transactions_per_s
+        {_quantiles("rtt", "rtt_ns", "min mean stddev p50 p90 p99 p99.9 max")}"""
+    return table(columns, each(record, "lines"))
+
+
+def _check(record: Json) -> Table:
+    bound = {"bound": record.get("bound_ns"), "test": "delay"}
+    scopes = [{**delay, **bound, "known": delay.get("injected_ns"), "told": delay.get("reported_ns")} for delay in each(record, "delays")]
+    bound = {"bound": record.get("latency_bound_ns"), "test": "latency"}
+    scopes += ({**found, **bound, "known": found.get("sum_ns"), "told": found.get("measured_ns")} for found in some(record, "latencies"))
+    return table("test known_ns=known reported_ns=told error_ns bound_ns=bound verdict", scopes)
+
+
+def _span(name: str, path: str) -> str:
+    return f"{name}ns={path}ns {name}low_ns={path}low_ns {name}high_ns={path}high_ns"
+
+
+def _class(floor: Json) -> str:
+    """What a floor rests on as a whole."""
+    classes = [stage.get("class") for stage in some(floor, "stages")]
+    if "assumed" in classes:
+        return "assumed"
+    return "published" if classes == ["published"] else "derived"
+
+
+def _floor(record: Json) -> Table:
+    whole = {name: record.get(f"total_{name}") for name in ("ns", "low_ns", "high_ns")}
+    stages = [*each(record, "stages"), {**whole, "name": "one way", "class": _class(record)}]
+    columns = f"nic=floor/nic size_bytes=floor/size_bytes stage=name {_span('', '')} class source"
+    return table(columns, ({**stage, "floor": record} for stage in stages))
+
+
+def _floor_sizes(record: Json) -> Table:
+    columns = f"""nic size_bytes frame_bytes wire_bytes {_span("one_way_", "total_")} {_span("rtt_", "rtt/")}
+        line_rate_frames_per_s class=whole"""
+    return table(columns, ({**floor, "whole": _class(floor)} for floor in each(record, "floors")))
+
+
+def _floor_comparison(record: Json) -> Table:
+    floors = {name: record.get(name) for name in ("first", "second")}
+    one_way = {name: {end: at(floor, f"total_{end}") for end in ("low_ns", "high_ns")} for name, floor in floors.items()}
+    rtt = {name: at(floor, "rtt") for name, floor in floors.items()}
+    low, high = (_less(at(rtt, f"second/{one}"), at(rtt, f"first/{other}")) for one, other in (("low_ns", "high_ns"), ("high_ns", "low_ns")))
+    wholes = [
+        {**one_way, "stage": "one way", "difference": record.get("difference")},
+        {**rtt, "stage": "RTT", "difference": {"low_ns": low, "high_ns": high}},
+    ]
+    ends = " ".join(f"{of}_{end}={of}/{end}" for of in ("first", "second", "difference") for end in ("low_ns", "high_ns"))
+    return table(f"stage {ends}", [*each(record, "differences"), *wholes])
+
+
+def _less(one: Any, other: Any) -> Any:
+    # Times of a floor are whole picoseconds.
+    return None if number(one) is None or number(other) is None else round(one - other, 3)
+
+
+def _floor_fit(record: Json) -> Table:
+    columns = """path from_bytes to_bytes base_ns=base_ns/value base_low_ns=base_ns/low base_high_ns=base_ns/high
+        ns_per_byte=ns_per_byte/value ns_per_byte_low=ns_per_byte/low ns_per_byte_high=ns_per_byte/high"""
+    lines = ((path, at(path, f"fit/{line}")) for path in each(record, "paths") for line in ("line", "above"))
+    return table(columns, ({**line, "path": path.get("path")} for path, line in lines if isinstance(line, dict)))
+
+
+def _pcie(record: Json) -> Table:
+    read = at(record, "reads/read_ns")
+    if not isinstance(read, dict):
+        raise ValueError('its field "reads" is not what it should be')
+    columns = "reads=count mean_ns=mean stddev_ns=stddev min_ns=min p50_ns=p50 p90_ns=p90 p99_ns=p99 p99.9_ns=p99.9 max_ns=max"
+    return table(columns, [read])
+
+
+def _primitives(record: Json) -> Table:
+    steps = ({**step, "by": way.get("name")} for way in each(record, "implementations") for step in each(way, "steps"))
+    return table("step=name implementation=by alone_ns in_a_row_ns", steps)
+
+
+def _published(record: Json) -> Table:
+    rows = some(record, "published/rows")
+    return table("the_cpu_meanwhile=cpu mean_ns=mean stddev_ns=stddev min_ns=min max_ns=max", rows)
+
+
+def _tune_list(record: Json) -> Table:
+    scopes = []
+    for knob in each(record, "knobs"):
+        change = knob.get("change")
+        safe = _yes(at(change, "safe")) if change else None
+        now = None if knob.get("now") is None else _fact(knob["now"])
+        scopes.append({**knob, "now": now, "can": _yes(change), "safe": safe, "values": at(change, "values")})
+    return table("setting=name now unread can_be_changed=can safe values summary", scopes)
+
+
+def _yes(value: Any) -> str:
+    return "yes" if value else "no"
+
+
+def _fact(value: Any) -> str:
+    """A fact of the host in words."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list):
+        return ", ".join(map(_fact, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_fact(item)}" for key, item in value.items())
+    return str(value)
+
+
+def _tune_check(record: Json) -> Table:
+    found = ({**finding, "boot": _yes(finding.get("at_boot"))} for finding in each(record, "findings"))
+    return table("setting=name stake_ns now better effect cost at_boot=boot fix", found)
+
+
+_CHANGE = "setting=knob was=from is_to_be=to outcome where=place"
+
+
+def _tune_changes(record: Json) -> Table:
+    return table(_CHANGE, each(record, "changes"))
+
+
+def _tune_status(record: Json) -> Table:
+    scopes: List[Json] = []
+    for entry in each(record, "entries"):
+        scopes += ({**change, "entry": entry, "line": words(entry, "command")} for change in each(entry, "changes"))
+    return table(f"id=entry/id state=entry/state started=entry/started command=line {_CHANGE}", scopes)
+
+
+#: What makes the rows of each kind of record.
+ROWS: Dict[str, Callable[[Json], Table]] = {
+    "run": _run,
+    "explain": _explain,
+    "explain-attached": _attached,
+    "compare": _compare,
+    "load": _load,
+    "stream": _stream,
+    "sweep": _sweep,
+    "tune-try": _tune_try,
+    "bounce": _bounce,
+    "check": _check,
+    "floor": _floor,
+    "floor-sizes": _floor_sizes,
+    "floor-comparison": _floor_comparison,
+    "floor-fit": _floor_fit,
+    "floor-pcie": _pcie,
+    "floor-pcie-primitives": _primitives,
+    "floor-pcie-published": _published,
+    "tune-list": _tune_list,
+    "tune-check": _tune_check,
+    "tune-changes": _tune_changes,
+    "tune-status": _tune_status,
+    "progress": _progress,
+    "bounce-second": _bounce_second,
+}

@@ -1,0 +1,51 @@
+"""Puts the command into the wheel, and says for which machine it is.
+
+HAIRPIN_COMMAND names the command. HAIRPIN_COPYRIGHT may name a file with the licences of what is inside it (packaging/copyright).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+#: ELF's numbers of machines (elf.h), and their names in tags.
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+#: The glibc that the tag promises to run with: PEP 600.
+_GLIBC = 28
+
+
+class CommandHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Called by hatchling."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return
+        command = os.environ.get("HAIRPIN_COMMAND", "")
+        if not os.path.isfile(command):
+            raise SystemExit(
+                f"HAIRPIN_COMMAND is {command!r}, and is to be the whole path of a built command: "
+                "cargo build -p hairpin-cli --bin hairpin; export HAIRPIN_COMMAND=$PWD/target/debug/hairpin"
+            )
+        build_data["shared_scripts"][os.path.abspath(command)] = "hairpin"
+        build_data["tag"] = f"py3-none-{platform(Path(command).read_bytes())}"
+        build_data["pure_python"] = False
+        licences = [Path(self.root, "..", f"LICENSE-{name}") for name in ("MIT", "APACHE")]
+        licences += filter(None, [os.environ.get("HAIRPIN_COPYRIGHT") and Path(os.environ["HAIRPIN_COPYRIGHT"])])
+        for path in licences:
+            build_data["extra_metadata"][str(path.resolve())] = f"licenses/{path.name}"
+
+
+def platform(command: bytes) -> str:
+    """The machine that a command is for: manylinux_2_28, or this kind of Linux alone if it needs a later glibc."""
+    if command[:6] != b"\x7fELF\x02\x01" or len(command) < 20:
+        raise SystemExit("HAIRPIN_COMMAND is no 64-bit little-endian ELF file")
+    (machine,) = struct.unpack_from("<H", command, 18)
+    if machine not in _MACHINES:
+        raise SystemExit(f"HAIRPIN_COMMAND is for a machine of ELF's number {machine}; wheels are built for {', '.join(_MACHINES.values())}")
+    newest = max((int(minor) for minor in re.findall(rb"\0GLIBC_2\.(\d+)", command)), default=0)
+    return f"{'manylinux_2_28' if newest <= _GLIBC else 'linux'}_{_MACHINES[machine]}"

@@ -1,0 +1,49 @@
+"""The examples of docs/python.md."""
+
+import io
+import os
+import re
+import unittest
+from contextlib import redirect_stdout
+from unittest import mock
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import samples
+
+
+class Page(samples.InFolder):
+    def test_its_examples_run(self):
+        store = self.store("20260302-094107-1a2b", samples.run())
+        self.write("demo.jsonl.gz", (samples.ROOT / "runs/2026-11-20-vm/demo.jsonl.gz").read_bytes())
+        page = (samples.ROOT / "docs/python.md").read_text()
+        examples = re.findall("```python\n(.*?)```", page, re.S)
+        self.assertGreater(len(examples), 3)
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(self.folder)
+        names = {}
+        with mock.patch.dict(os.environ, store):
+            for example in examples:
+                printed = io.StringIO()
+                with redirect_stdout(printed):
+                    exec(example, names)
+                # What a line prints stands behind it.
+                expected = "".join(line + "\n" for line in re.findall(r"print\(.*?  # (.*)", example))
+                self.assertEqual(printed.getvalue(), expected, example)
+
+    def test_every_kind_is_in_its_table(self):
+        page = (samples.ROOT / "docs/python.md").read_text()
+        from hairpin.rows import ROWS
+
+        table = {kind for line in re.findall(r"(?m)^\| (`.*)", page) for kind in re.findall("`([a-z][a-z-]+)`", line.split("|")[0])}
+        self.assertLessEqual(table, set(ROWS))
+        from hairpin.parts import BLOCKS, HISTOGRAMS, SERIES
+
+        self.assertLessEqual({*BLOCKS, *HISTOGRAMS, *SERIES}, table)
+
+
+if __name__ == "__main__":
+    unittest.main()
