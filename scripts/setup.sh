@@ -3,7 +3,7 @@
 #
 #     HAIRPIN_FOR=test; . scripts/setup.sh
 #
-# HAIRPIN_FOR is demo (default), test, bench, bench-packet or packages. Packages are installed as root directly, otherwise through `sudo -n`; where
+# HAIRPIN_FOR is demo (default), test, bench, bench-packet, packages or test-packages. Packages are installed as root directly, otherwise through `sudo -n`; where
 # neither is possible one line says what to install, and the shell ends with status 1. A second run only looks (well under 1 s).
 
 PATH="$PATH:/usr/sbin:/sbin"
@@ -161,6 +161,13 @@ if [ "${HAIRPIN_FOR:-demo}" = packages ]; then
     setup_need make make
     setup_need msgfmt gettext
     python3 -c 'import venv, ensurepip' 2>/dev/null || setup_packages="$setup_packages python3-venv"
+fi
+# Roots are made by the one and entered by the other, both without being root too.
+if [ "${HAIRPIN_FOR:-demo}" = test-packages ]; then
+    setup_need mmdebstrap mmdebstrap
+    setup_need bwrap bubblewrap
+    setup_need readelf binutils
+    setup_need getcap libcap2-bin
 fi
 if [ -n "$setup_packages" ]; then
     # shellcheck disable=SC2086 # a list of packages
