@@ -69,7 +69,9 @@ fn this_host() -> String {
         .collect();
     let paths = if lacking.is_empty() { "all paths".to_owned() } else { format!("all paths but {}", lacking.join(", ")) };
     let user = if rustix::process::geteuid().is_root() { "root" } else { "no root" };
-    format!("{cpus} CPU{s}{machine}, clock {}, {user}: {paths}", clock.trim())
+    // A container may have no /sys.
+    let clock = if clock.is_empty() { String::new() } else { format!(", clock {}", clock.trim()) };
+    format!("{cpus} CPU{s}{machine}{clock}, {user}: {paths}")
 }
 
 /// A longer command of the last run is cut.

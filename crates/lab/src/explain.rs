@@ -296,7 +296,7 @@ impl<'a> Tracing<'a> {
                     }
                     false => "the stages inside the kernel; without it the ways there and back are one stage each",
                 };
-                self.missing.push(Missing { hook: "BPF".into(), why: why.to_string(), adds: adds.into() });
+                self.missing.push(Missing { hook: Missing::ALL.into(), why: why.to_string(), adds: adds.into() });
                 let told = |moment: &Moment| self.socket_stamps && packets::MOMENTS.contains(moment);
                 absent.extend(HOOKS.iter().map(|hook| hook.moment).filter(|moment| !told(moment)));
             }

@@ -39,12 +39,17 @@ pub struct ExplainBody {
 /// A hook or a source of stamps that this host does not offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
-    /// The hook, such as `sk_data_ready`, or `BPF` for all of them.
+    /// The hook, such as `sk_data_ready`, or [`Missing::ALL`].
     pub hook: String,
     /// The reason of its absence, and a remedy.
     pub why: String,
     /// The detail that it would add.
     pub adds: String,
+}
+
+impl Missing {
+    /// The name for all hooks in the kernel.
+    pub const ALL: &str = "BPF";
 }
 
 /// The round trips of one path, split into stages.

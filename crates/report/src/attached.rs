@@ -50,7 +50,7 @@ impl Show for Attached {
         detail.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
         doc.part(Shown::Full, detail);
         doc.list(List::errors("Incomplete", incomplete));
-        let mut end = hint(self.missing.len(), "every stage, connections, the slowest ones, all causes");
+        let mut end = hint(&self.missing, "every stage, connections, the slowest ones, all causes");
         next::show(&mut end, &answer::next(self), options);
         doc.part(Shown::Brief, end);
         doc.data = Some(data(self));

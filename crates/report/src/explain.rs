@@ -15,7 +15,7 @@ pub(crate) mod row;
 mod timeline;
 pub(crate) mod waterfall;
 
-use hairpin_record::explain::{Explain, Explained};
+use hairpin_record::explain::{Explain, Explained, Missing};
 use hairpin_record::run::Quantiles;
 
 use crate::budget;
@@ -86,7 +86,7 @@ impl Show for Explain {
         detail.lists(lists);
         doc.part(Shown::Full, detail);
         doc.list(ended(&self.head));
-        let mut end = hint(self.missing.len(), "every stage, all causes, what the hooks cost");
+        let mut end = hint(&self.missing, "every stage, all causes, what the hooks cost");
         next::show(&mut end, answer::next(self).as_slice(), options);
         doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
@@ -136,9 +136,17 @@ fn missing(record: &Explain) -> List {
 }
 
 /// The last line of a first screen; `more` is what the details have.
-pub(crate) fn hint(missing: usize, more: &str) -> Doc {
+pub(crate) fn hint(missing: &[Missing], more: &str) -> Doc {
     let mut doc = Doc::default();
-    let missing = if missing > 0 { format!("{missing} of the hooks missing here; ") } else { String::new() };
+    let all = missing.iter().find(|missing| missing.hook == Missing::ALL);
+    let missing = match (all, missing.len()) {
+        (Some(all), _) => {
+            doc.text(format!("no hooks in the kernel: {}", all.why));
+            String::new()
+        }
+        (None, 0) => String::new(),
+        (None, some) => format!("{some} of the hooks missing here; "),
+    };
     doc.text(format!("{missing}-v: {more}"));
     doc
 }

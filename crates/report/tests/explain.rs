@@ -246,6 +246,9 @@ fn merged() -> Explain {
 #[test]
 fn missing_hooks_merge_stages_and_are_named_first() {
     assert!(first_screen(&merged()).contains("3 of the hooks missing here"));
+    let mut none = merged();
+    none.missing = vec![Missing { hook: Missing::ALL.into(), why: "the kernel's types cannot be read".into(), adds: "the stages".into() }];
+    assert!(first_screen(&none).contains("\nno hooks in the kernel: the kernel's types cannot be read\n-v: "), "{}", first_screen(&none));
     let text = verbose(&merged());
     assert!(text.find("Not to be seen").unwrap() < text.find("RTT  ").unwrap());
     assert_snapshot!(text);
@@ -409,7 +412,7 @@ fn a_record_without_results_and_one_that_ended_early() {
     record.head.error = Some("the server is gone".into());
     record.head.interrupted = true;
     record.missing = vec![Missing {
-        hook: "BPF".into(),
+        hook: Missing::ALL.into(),
         why: "needs CAP_BPF: run as root".into(),
         adds: "every stage inside the kernel".into(),
     }];

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
 
 #[cfg(feature = "tracing")]
-pub use self::tracing::{TraceLink, missing_functions, missing_tracepoints, tracing_links};
+pub use self::tracing::{TraceLink, missing_functions, missing_tracepoints, tracing_links, untyped};
 #[cfg(feature = "tracing")]
 pub use self::variables::Variables;
 

@@ -23,7 +23,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use hairpin_record::explain::Missing;
-use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints};
+use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints, untyped};
 use hairpin_sys::clock::monotonic_ns;
 use hairpin_sys::socket::cookie;
 
@@ -117,6 +117,9 @@ pub enum AttachError {
         "this kernel does not have, or does not describe, the tracepoints {0}: watching an application needs Linux 6.3 or later with BTF"
     )]
     NoHooks(String),
+    /// The kernel tells no types.
+    #[error("{0}, which watching an application needs: mount /sys, or boot a kernel with BTF; ping, compare and load work without")]
+    Untyped(String),
     /// A permission is missing.
     // What libbpf says of it is about something else.
     #[error("watching an application needs CAP_BPF and CAP_PERFMON: run as root (cannot {}: {})", .0.step, .0.source)]
@@ -132,7 +135,7 @@ pub enum AttachError {
 impl AttachError {
     /// True if a capability or a part of the kernel is missing.
     pub fn missing(&self) -> bool {
-        matches!(self, AttachError::NoHooks(_) | AttachError::NotAllowed(_))
+        matches!(self, AttachError::NoHooks(_) | AttachError::Untyped(_) | AttachError::NotAllowed(_))
     }
 }
 
@@ -169,6 +172,9 @@ impl Attached {
     /// A capability or a required tracepoint is missing, or bpf(2) failed.
     pub fn attach(watch: &WatchTarget) -> Result<Attached, AttachError> {
         let watches_process = matches!(watch, WatchTarget::Process { .. });
+        if let Some(why) = untyped() {
+            return Err(AttachError::Untyped(why));
+        }
         let absent = missing_tracepoints(&HOOKS.map(|hook| hook.name));
         let needed: Vec<&str> =
             HOOKS.iter().filter(|hook| hook.needed && absent.contains(&hook.name)).map(|hook| hook.name).collect();

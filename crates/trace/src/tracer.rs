@@ -8,7 +8,7 @@
 //! ```
 
 use hairpin_record::explain::Direction;
-use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions, missing_tracepoints};
+use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions, missing_tracepoints, untyped};
 use hairpin_sys::shared::Announced;
 
 use crate::moment::{HOOKS, Hook, Moment, Route};
@@ -36,6 +36,9 @@ pub enum TracerError {
     /// The kernel does not accept the programs.
     #[error("cannot {}: {}; hooks take CAP_BPF and CAP_PERFMON (root) and a kernel that describes its types (BTF) and is not locked down", .0.step, .0.source)]
     Bpf(#[from] BpfError),
+    /// The kernel tells no types.
+    #[error("{0}, which hooks need: mount /sys, or boot a kernel with BTF; figures without hooks are whole")]
+    Untyped(String),
     /// Their variables cannot be mapped.
     #[error("cannot map the BPF programs' records: {0}")]
     Map(#[from] std::io::Error),
@@ -92,6 +95,9 @@ impl Tracer {
     /// # Errors
     /// The kernel accepts none: a missing capability, lockdown, no BTF.
     pub fn load(flow: &Flow) -> Result<Tracer, TracerError> {
+        if let Some(why) = untyped() {
+            return Err(TracerError::Untyped(why));
+        }
         let names: Vec<&str> = HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
         let passed = flow.hooks.iter().copied().filter(|hook| flow.route.passes(hook));

@@ -23,6 +23,15 @@ pub struct TraceLink {
     _link: libbpf_rs::Link,
 }
 
+/// Where the kernel tells its types (Linux 5.5 and later with CONFIG_DEBUG_INFO_BTF).
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Why no program can be typed here, if so: the kernel tells no types, or /sys is not mounted, as in some containers.
+pub fn untyped() -> Option<String> {
+    let error = std::fs::File::open(TYPES).err()?;
+    Some(format!("the kernel's types cannot be read ({TYPES}: {error})"))
+}
+
 /// The tracepoints among `names` that this kernel lacks, or whose arguments it does not describe (no BTF).
 ///
 /// The kernel's types are read once for all names: 5 MB that take 8 ms to parse.
