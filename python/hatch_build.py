@@ -34,10 +34,10 @@ class CommandHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["shared_scripts"][os.path.abspath(command)] = "hairpin"
         build_data["tag"] = f"py3-none-{platform(Path(command).read_bytes())}"
         build_data["pure_python"] = False
-        licences = [Path(self.root, "..", f"LICENSE-{name}") for name in ("MIT", "APACHE")]
-        licences += filter(None, [os.environ.get("HAIRPIN_COPYRIGHT") and Path(os.environ["HAIRPIN_COPYRIGHT"])])
-        for path in licences:
-            build_data["extra_metadata"][str(path.resolve())] = f"licenses/{path.name}"
+        licences = [os.path.join(self.root, "..", name) for name in ("LICENSE-MIT", "LICENSE-APACHE")]
+        for path in [*licences, os.environ.get("HAIRPIN_COPYRIGHT", "")]:
+            if path:
+                build_data["extra_metadata"][os.path.abspath(path)] = f"licenses/{os.path.basename(path)}"
 
 
 def platform(command: bytes) -> str:
@@ -46,6 +46,6 @@ def platform(command: bytes) -> str:
         raise SystemExit("HAIRPIN_COMMAND is no 64-bit little-endian ELF file")
     (machine,) = struct.unpack_from("<H", command, 18)
     if machine not in _MACHINES:
-        raise SystemExit(f"HAIRPIN_COMMAND is for a machine of ELF's number {machine}; wheels are built for {', '.join(_MACHINES.values())}")
+        raise SystemExit(f"HAIRPIN_COMMAND is for a machine of ELF's number {machine}, not {' or '.join(_MACHINES.values())}")
     newest = max((int(minor) for minor in re.findall(rb"\0GLIBC_2\.(\d+)", command)), default=0)
     return f"{'manylinux_2_28' if newest <= _GLIBC else 'linux'}_{_MACHINES[machine]}"

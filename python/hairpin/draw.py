@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Callable
 
 from .errors import NothingToDraw
-from .rows import tried
 from .table import Json, at, each, number, some
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.legend import Legend
 
     from .record import Record
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _TICKS = (0, 90, 99, 99.9, 99.99, 99.999, 99.9999)
 
 
-def axes(rows: int) -> List["Axes"]:
+def axes(rows: int) -> list[Axes]:
     """New axes, one below the other."""
     try:
         from matplotlib import pyplot
@@ -28,7 +29,7 @@ def axes(rows: int) -> List["Axes"]:
     return list(pyplot.subplots(rows, squeeze=False, figsize=(9, 5 * rows), layout="constrained")[1][:, 0])
 
 
-def plot(record: "Record", ax: Optional["Axes"], hrt: bool) -> "Axes":
+def plot(record: Record, ax: Axes | None, hrt: bool) -> Axes:
     """Draws the record in `ax`, or in new axes."""
     if record.kind not in _PICTURES:
         raise NothingToDraw(f"{record.source}: a record of the kind {record.kind} has no picture; its figures are in .rows")
@@ -36,8 +37,8 @@ def plot(record: "Record", ax: Optional["Axes"], hrt: bool) -> "Axes":
         raise NothingToDraw(f"{record.source}: a record of the kind {record.kind} has no RTT to halve")
     ax = axes(1)[0] if ax is None else ax
     what = _PICTURES[record.kind](record, ax, hrt)
-    origins = {of.get("origin") for of in (record.json, *some(record.json, "results"))} - {None, "measured"}
-    known = [what, _link(record.json), *sorted(map(str, origins)), record.json.get("started"), record.ended]
+    origins = {str(of.get("origin", "measured")) for of in (record.json, *some(record.json, "results"))} - {"measured"}
+    known = [what, _link(record.json), *sorted(origins), record.json.get("started"), record.ended]
     title = ", ".join(str(part) for part in known if part)
     # What a record says may hold a $, which is no formula.
     ax.set_title("\n".join(textwrap.wrap(title, 100)), fontsize="medium", parse_math=False)
@@ -46,10 +47,16 @@ def plot(record: "Record", ax: Optional["Axes"], hrt: bool) -> "Axes":
 
 def _link(record: Json) -> str:
     """The link that was measured over, in words."""
-    arms = [*some(record, "arms"), *some(record, "cells"), *(arm for path in some(record, "paths") for arm in some(path, "alone/arms"))]
-    links = [record.get("link"), *(arm.get("link") for arm in arms)]
-    link = next((link for link in links if isinstance(link, dict)), None)
-    return " ".join(str(link[name]) for name in ("kind", "interface", "peer") if link.get(name)) if link else ""
+    alone = next((path.get("alone") for path in some(record, "paths")), None)
+    arms = [*some(record, "arms"), *some(record, "cells"), *some(alone, "arms")]
+    link: Json = next((of["link"] for of in (record, *arms) if isinstance(of.get("link"), dict)), {})
+    return " ".join(str(link[name]) for name in ("kind", "interface", "peer") if link.get(name))
+
+
+def _path(of: Json) -> str:
+    """A path spec; of two equal sides one."""
+    client, _, server = str(of.get("path")).partition("/")
+    return client if client == server else f"{client}/{server}"
 
 
 def _size(of: Json) -> str:
@@ -60,21 +67,29 @@ def _size(of: Json) -> str:
 # Times by percentile
 
 
-def _curves(record: "Record", ax: "Axes", of: str, time: str, named: Callable[[int], str], hrt: bool) -> None:
-    curves: Dict[int, List[Json]] = {}
+def _curves(record: Record, ax: Axes, of: str, time: str, named: Callable[[int], str], hrt: bool) -> None:
+    curves: dict[int, list[Json]] = {}
     for step in record.table("histogram"):
         if step["of"] == of:
             curves.setdefault(step["row"], []).append(step)
     if not curves:
         raise NothingToDraw(f"{record.source}: it has no times to draw")
-    for row, steps in curves.items():
+    for n, (row, steps) in enumerate(curves.items()):
         total = steps[-1]["count"]
         # Of n samples, the last stands at 1 - 1/2n.
         shares = [total / (step["above"] or 0.5) for step in steps]
+        # There are ten colours.
+        style = ("-", "--", ":", "-.")[n // 10 % 4]
         scale = 2000.0 if hrt else 1000.0
         # A leading underscore would keep a name out of the legend.
         label = f"{named(row)}, {total} samples".lstrip("_")
-        ax.plot([1.0, *shares], [step["value_ns"] / scale for step in (steps[0], *steps)], drawstyle="steps-pre", label=label)
+        ax.plot(
+            [1.0, *shares],
+            [step["value_ns"] / scale for step in (steps[0], *steps)],
+            drawstyle="steps-pre",
+            label=label,
+            linestyle=style,
+        )
     ax.set_xscale("log")
     ax.set_yscale("log")
     most = max(steps[-1]["count"] for steps in curves.values())
@@ -85,40 +100,47 @@ def _curves(record: "Record", ax: "Axes", of: str, time: str, named: Callable[[i
     ax.grid(alpha=0.3)
     ax.set_xlabel("samples up to this time")
     ax.set_ylabel(f"{time.replace('RTT', 'RTT/2, not one-way', 1) if hrt else time}, us")
-    _legend(ax)
+    # Many names stand beside the curves, in letters that leave room for all.
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(curves) > 8 else {}
+    _literal(ax.legend(fontsize=min(8, 250 / len(curves)), **beside))
 
 
-def _plain(axis: "Axis") -> None:
-    """Numbers of a log axis as they are: 100, not a power of ten."""
-    from matplotlib.ticker import LogFormatter
-
-    axis.set_major_formatter(LogFormatter())
-    axis.set_minor_formatter(LogFormatter())
-
-
-def _legend(ax: "Axes") -> None:
-    for text in ax.legend(fontsize="small").get_texts():
+def _literal(legend: Legend) -> None:
+    for text in legend.get_texts():
         text.set_parse_math(False)
 
 
-def _run(record: "Record", ax: "Axes", hrt: bool) -> str:
+def _plain(axis: Axis) -> None:
+    """Numbers of a log axis as they are: 100 and 200, not powers of ten."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
+def _run(record: Record, ax: Axes, hrt: bool) -> str:
     results = each(record.json, "results")
 
     def named(row: int) -> str:
-        origin = results[row].get("origin")
-        return f"{results[row].get('path')}, {_size(results[row])}" + ("" if origin == "measured" else f", {origin}")
+        origin = results[row].get("origin", "measured")
+        return f"{_path(results[row])}, {_size(results[row])}" + ("" if origin == "measured" else f", {origin}")
 
     _curves(record, ax, "rtt", "RTT", named, hrt)
     return f"{'RTT/2 (not one-way)' if hrt else 'RTT'} by percentile"
 
 
-def _load(record: "Record", ax: "Axes", hrt: bool) -> str:
+def _load(record: Record, ax: Axes, hrt: bool) -> str:
     rows = record.table("rows")
-    _curves(record, ax, "rtt_from_due", "RTT from due", lambda row: f"{rows[row]['path']}, {rows[row]['offered_per_s']:g}/s offered", hrt)
+
+    def named(row: int) -> str:
+        return f"{_path(rows[row])}, {number(rows[row]['offered_per_s']) or 0:g}/s offered"
+
+    _curves(record, ax, "rtt_from_due", "RTT from due", named, hrt)
     return f"{'RTT/2 (not one-way)' if hrt else 'RTT'} from due by percentile"
 
 
-def _pcie(record: "Record", ax: "Axes", hrt: bool) -> str:
+def _pcie(record: Record, ax: Axes, hrt: bool) -> str:
     if hrt:
         raise NothingToDraw(f"{record.source}: a read of a device is no RTT to halve")
     _curves(record, ax, "read", "read of 4 bytes", lambda _: str(at(record.json, "device/address")), False)
@@ -128,10 +150,10 @@ def _pcie(record: "Record", ax: "Axes", hrt: bool) -> str:
 # Ratios with their intervals
 
 #: A name, and the ratio with both ends of its interval.
-_Ratio = Tuple[str, Json]
+_Ratio = tuple[str, Json]
 
 
-def _ratios(record: "Record", ax: "Axes", found: Iterable[_Ratio], confidence: Any) -> None:
+def _ratios(record: Record, ax: Axes, found: Iterable[_Ratio], confidence: Any) -> None:
     known = [(name, ratio) for name, ratio in found if number(ratio.get("ratio"))]
     if not known:
         raise NothingToDraw(f"{record.source}: it has no ratio to draw")
@@ -140,16 +162,21 @@ def _ratios(record: "Record", ax: "Axes", found: Iterable[_Ratio], confidence: A
         low, high = (middle if number(ratio.get(end)) is None else ratio[end] for end in ("low", "high"))
         ax.errorbar([middle], [place], xerr=[[max(middle - low, 0)], [max(high - middle, 0)]], fmt="o", color="C0", capsize=3)
     ax.axvline(1, color="grey", linewidth=1)
-    # Half and double are as far from 1.
-    ax.set_xscale("log")
-    _plain(ax.xaxis)
+    ends: list[Any] = [
+        1,
+        *(end for _, ratio in known for end in (ratio["ratio"], ratio.get("low"), ratio.get("high")) if number(end)),
+    ]
+    if 0 < 2 * min(ends) < max(ends):
+        # Half and double are as far from 1.
+        ax.set_xscale("log")
+        _plain(ax.xaxis)
     _names(ax, [name for name, _ in known])
     ax.grid(axis="x", alpha=0.3)
     share = number(confidence)
     ax.set_xlabel("ratio, 1 is no difference" + ("" if share is None else f"; bars are intervals of {100 * share:.4g} %"))
 
 
-def _names(ax: "Axes", names: List[str]) -> None:
+def _names(ax: Axes, names: list[str]) -> None:
     """Names the places of a vertical axis, the first at the top."""
     ax.set_yticks(range(len(names)), names, parse_math=False)
     ax.set_ylim(len(names) - 0.4, -0.6)
@@ -160,7 +187,7 @@ def _figure(found: Json) -> str:
     return {"rate": "transactions/s", "cpu": "CPU time"}.get(figure, f"RTT {figure}")
 
 
-def _compare(record: "Record", ax: "Axes", _: bool) -> str:
+def _compare(record: Record, ax: Axes, _: bool) -> str:
     given = {str(arm.get("name")): arm.get("given") for arm in each(record.json, "arms")}
 
     def found() -> Iterator[_Ratio]:
@@ -171,7 +198,7 @@ def _compare(record: "Record", ax: "Axes", _: bool) -> str:
     return "figures of one arm by those of the other"
 
 
-def _sweep(record: "Record", ax: "Axes", _: bool) -> str:
+def _sweep(record: Record, ax: Axes, _: bool) -> str:
     def found() -> Iterator[_Ratio]:
         for effect in each(record.json, "main_effects"):
             name = f"{effect.get('factor')}: {effect.get('level')} / {effect.get('against')}"
@@ -183,18 +210,22 @@ def _sweep(record: "Record", ax: "Axes", _: bool) -> str:
     return "RTT p50 of a level by that of another, mean over the cells"
 
 
-def _tune_try(record: "Record", ax: "Axes", _: bool) -> str:
-    ratios = ((f"{row['setting']}\n{row['path']}, {row.get('pairs')} pairs", row) for row in tried(record.json) if row.get("figure") == "p50")
+def _tune_try(record: Record, ax: Axes, _: bool) -> str:
+    def found() -> Iterator[_Ratio]:
+        for row in record.table("rows"):
+            if row["figure"] == "p50":
+                yield f"{row['setting']}\n{_path(row)}, {row['pairs']} pairs", row
+
     first = next((path.get("alone") for path in each(record.json, "paths")), None)
-    _ratios(record, ax, ratios, at(first, "method/confidence_each"))
+    _ratios(record, ax, found(), at(first, "method/confidence_each"))
     return "RTT p50 with a setting by that without"
 
 
 # Stages
 
 
-def _stages(record: "Record", ax: "Axes", bars: List[Tuple[str, List[Tuple[str, Any]]]]) -> None:
-    """A bar for each name, of stages that follow each other; a stage has one colour in all of them."""
+def _stages(record: Record, ax: Axes, bars: list[tuple[str, list[tuple[str, Any]]]], scale: float) -> None:
+    """A bar for each name, of stages that follow each other; a stage has one colour in all of them. Lengths are times `scale`."""
     kinds = list(dict.fromkeys(stage for _, stages in bars for stage, length in stages if number(length)))
     if not kinds:
         raise NothingToDraw(f"{record.source}: it has no stage to draw")
@@ -207,45 +238,41 @@ def _stages(record: "Record", ax: "Axes", bars: List[Tuple[str, List[Tuple[str, 
         for stage, length in stages:
             if number(length):
                 label = None if stage in labelled else stage.lstrip("_")
-                ax.barh(place, length, 0.6, left=left, color=colours[kinds.index(stage) % len(colours)], label=label)
+                ax.barh(place, scale * length, 0.6, left=left, color=colours[kinds.index(stage) % len(colours)], label=label)
                 labelled.add(stage)
-                left += length
+                left += scale * length
     _names(ax, [name for name, _ in bars])
-    ax.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1, 1))
+    _literal(ax.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1, 1)))
 
 
-def _times(value: Any, factor: float) -> Any:
-    return None if number(value) is None else value * factor
-
-
-def _explain(record: "Record", ax: "Axes", _: bool) -> str:
-    bars: Dict[str, List[Tuple[str, Any]]] = {}
-    for n, of in enumerate(each(record.json, "results")):
-        name = f"{of.get('path')}, {_size(of)}\n{at(of, 'typical/count')} of {at(of, 'rtt_ns/count')} traced"
-        stages = [(f"{stage.get('side')}: {stage.get('name')}", _times(stage.get("typical_ns"), 1e-3)) for stage in each(of, "stages")]
-        bars[f"{name}{' ' * n}"] = [*stages, *((rest, _times(at(of, f"typical/{rest}_ns"), 1e-3)) for rest in ("observer", "residual"))]
-    _stages(record, ax, list(bars.items()))
+def _explain(record: Record, ax: Axes, _: bool) -> str:
+    bars = []
+    for of in each(record.json, "results"):
+        stages = [(f"{stage.get('side')}: {stage.get('name')}", stage.get("typical_ns")) for stage in each(of, "stages")]
+        stages += [(rest, at(of, f"typical/{rest}_ns")) for rest in ("observer", "residual")]
+        bars.append((f"{_path(of)}, {_size(of)}\n{at(of, 'typical/count')} of {at(of, 'rtt_ns/count')} traced", stages))
+    _stages(record, ax, bars, 1e-3)
     ax.set_xlabel("mean over the typical round trips (RTT from p40 to p60), us")
     return "RTT by stage"
 
 
-def _attached(record: "Record", ax: "Axes", _: bool) -> str:
+def _attached(record: Record, ax: Axes, _: bool) -> str:
     bars = []
     for total in each(record.json, "totals"):
-        stages = [(f"{stage.get('side') or ''}: {stage.get('name')}", _times(stage.get("share"), 100)) for stage in each(total, "stages")]
+        stages = [(f"{stage.get('side') or ''}: {stage.get('name')}", stage.get("share")) for stage in each(total, "stages")]
         bars.append((f"seen from {total.get('view')}\n{at(total, 'sum_ns/count')} transactions", stages))
-    _stages(record, ax, bars)
+    _stages(record, ax, bars, 100)
     ax.set_xlabel("share of the time of all transactions, %")
     return "time of a server's transactions by stage"
 
 
-def _floor(record: "Record", ax: "Axes", _: bool) -> str:
+def _floor(record: Record, ax: Axes, _: bool) -> str:
     floors = [record.json[name] for name in ("first", "second") if name in record.json] or [record.json]
     bars = []
     for floor in floors:
-        stages = [(str(stage.get("name")), _times(_middle(stage), 1e-3)) for stage in each(floor, "stages")]
+        stages = [(str(stage.get("name")), _middle(stage)) for stage in each(floor, "stages")]
         bars.append((f"{floor.get('nic')}, {floor.get('size_bytes')} B {floor.get('counts')}", stages))
-    _stages(record, ax, bars)
+    _stages(record, ax, bars, 1e-3)
     ax.set_xlabel("one way, us; of a stage with a range, its middle")
     return "floor of one way by stage, from published, derived and assumed times; nothing was measured"
 
@@ -255,7 +282,7 @@ def _middle(stage: Json) -> Any:
     return stage.get("ns") if low is None or high is None else (low + high) / 2
 
 
-def _stream(record: "Record", ax: "Axes", _: bool) -> str:
+def _stream(record: Record, ax: Axes, _: bool) -> str:
     rows = record.table("rows")
     if not rows:
         raise NothingToDraw(f"{record.source}: it has no frames to draw")
@@ -273,7 +300,7 @@ def _stream(record: "Record", ax: "Axes", _: bool) -> str:
 #: Kinds whose picture shows times, which can be halved.
 _CURVES = ("run", "load", "floor-pcie")
 #: What draws each kind, and says what it drew.
-_PICTURES: Dict[str, Callable[["Record", "Axes", bool], str]] = {
+_PICTURES: dict[str, Callable[[Record, Axes, bool], str]] = {
     "run": _run,
     "load": _load,
     "floor-pcie": _pcie,

@@ -10,7 +10,6 @@ import base64
 import binascii
 import struct
 import zlib
-from typing import Dict, List, Tuple
 
 #: The most bytes of the text, and of what it unpacks to. Hairpin writes fewer.
 LARGEST = 1 << 20
@@ -23,7 +22,7 @@ _HALF, _HALF_BITS = 1024, 10
 _COUNTS = 27 * _HALF
 
 
-def percentiles(text: str, least_ns: int = 0, most_ns: int = 1 << 63) -> List[Dict[str, float]]:
+def percentiles(text: str, least_ns: int = 0, most_ns: int = 1 << 63) -> list[dict[str, float]]:
     """The percentile table of an encoded histogram, a line for each value that was recorded, ascending:
 
     - percentile: the share of the samples up to this value, 0 to 100
@@ -43,7 +42,7 @@ def percentiles(text: str, least_ns: int = 0, most_ns: int = 1 << 63) -> List[Di
     return steps
 
 
-def decode(text: str) -> List[Tuple[int, int]]:
+def decode(text: str) -> list[tuple[int, int]]:
     """The recorded values in ns, the longest that each count stands for, and their counts."""
     counts = _inflate(text)
     found, index, at = [], 0, 0
@@ -67,7 +66,7 @@ def _longest(index: int) -> int:
     return ((index - bucket * _HALF + 1) << bucket) - 1
 
 
-def _number(counts: bytes, at: int) -> Tuple[int, int]:
+def _number(counts: bytes, at: int) -> tuple[int, int]:
     """A signed number (zigzag, LEB128, at most nine bytes) and the place after it."""
     number = 0
     for place in range(9):

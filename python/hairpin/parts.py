@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, Iterator, List, Tuple
+from collections.abc import Iterable, Iterator
+from typing import Callable
 
 from .histogram import percentiles
 from .rows import bounced, explained, loads
@@ -47,7 +48,7 @@ def _sweep_blocks(record: Json) -> Table:
 
 
 def _tune_try_blocks(record: Json) -> Table:
-    scopes: List[Json] = []
+    scopes: list[Json] = []
     for path in each(record, "paths"):
         for part in ("alone", "together"):
             scopes += ({**block, "part": part} for block in _of_arms(some(path, f"{part}/arms")))
@@ -67,7 +68,7 @@ def _stream_series(record: Json) -> Table:
 
 
 def _explain_series(record: Json) -> Table:
-    scopes: List[Json] = []
+    scopes: list[Json] = []
     for of in each(record, "results"):
         for rank, slow in enumerate(some(of, "slowest")):
             named = {"path": of.get("path"), "rank": rank, "slow": slow}
@@ -94,7 +95,7 @@ def _bounce_series(record: Json) -> Table:
 # Histograms
 
 #: What an encoded histogram is of: place in the rows, path, name, text, and the exact quantiles beside it.
-Encoded = Tuple[int, object, str, object, object]
+Encoded = tuple[int, object, str, object, object]
 
 
 def _run_histograms(record: Json) -> Iterator[Encoded]:
@@ -133,7 +134,7 @@ def _progress_histograms(record: Json) -> Iterator[Encoded]:
 
 def histogram(kind: str, record: Json) -> Table:
     """The percentile tables of all histograms of a record, one below the other."""
-    scopes: List[Json] = []
+    scopes: list[Json] = []
     for row, path, of, text, exact in HISTOGRAMS[kind](record) if kind in HISTOGRAMS else ():
         if not isinstance(text, str) or not text:
             continue
@@ -144,7 +145,7 @@ def histogram(kind: str, record: Json) -> Table:
 
 
 #: What makes the blocks of each kind of record that has any.
-BLOCKS: Dict[str, Callable[[Json], Table]] = {
+BLOCKS: dict[str, Callable[[Json], Table]] = {
     "run": _run_blocks,
     "compare": _compare_blocks,
     "sweep": _sweep_blocks,
@@ -152,7 +153,7 @@ BLOCKS: Dict[str, Callable[[Json], Table]] = {
 }
 
 #: What makes the series.
-SERIES: Dict[str, Callable[[Json], Table]] = {
+SERIES: dict[str, Callable[[Json], Table]] = {
     "run": _run_series,
     "stream": _stream_series,
     "explain": _explain_series,
@@ -163,7 +164,7 @@ SERIES: Dict[str, Callable[[Json], Table]] = {
 }
 
 #: Where the histograms stand.
-HISTOGRAMS: Dict[str, Callable[[Json], Iterator[Encoded]]] = {
+HISTOGRAMS: dict[str, Callable[[Json], Iterator[Encoded]]] = {
     "run": _run_histograms,
     "load": _load_histograms,
     "explain": _explain_histograms,

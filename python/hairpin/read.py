@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import sysconfig
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Iterator, List, Optional, Union
+from typing import IO, Any, Union
 
 from .errors import RecordError
 from .record import Record, Records
@@ -32,7 +33,7 @@ _RUN = re.compile(r"(last|latest)([~-][0-9]+)?|-[0-9]+|[0-9][0-9a-f-]*")
 Source = Union[str, "os.PathLike[str]", IO[bytes], IO[str]]
 
 
-def load(source: Source) -> Union[Record, Records]:
+def load(source: Source) -> Record | Records:
     """Reads a record of Hairpin, or all of a file that holds several.
 
     `source` is a path or an open file with JSON, one record or several, packed with gzip or not; the folder of a run in the
@@ -71,7 +72,7 @@ def _export(run: str) -> bytes:
     if command is None:
         raise RecordError(f"{run}: there is no such file, and no command hairpin that could find such a run")
     try:
-        done = subprocess.run([command, "runs", "export", run, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([command, "runs", "export", run, "--json"], capture_output=True, check=False)
     except OSError as error:
         raise RecordError(f"{run}: {command} does not start: {error.strerror or error}") from error
     if done.returncode != 0:
@@ -94,9 +95,9 @@ def _text(name: str, data: bytes) -> str:
         raise RecordError(f"{name}: it is not JSON: {error}") from error
 
 
-def _records(name: str, text: str, run: Optional[str]) -> Iterator[Record]:
-    """Every record, with the lines of a stream before it. Lines without a record after them, as a killed run leaves, are one too."""
-    lines: List[Json] = []
+def _records(name: str, text: str, run: str | None) -> Iterator[Record]:
+    """Every record, with the lines of a stream before it. Lines that no record follows, as after a kill, are one too."""
+    lines: list[Json] = []
     last, count = "", 0
     for value in _values(name, text):
         kind = _kind(name, value)

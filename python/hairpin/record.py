@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, Optional
+from typing import TYPE_CHECKING
 
 from . import parts
 from .errors import RecordError
@@ -25,7 +25,7 @@ class Tables:
     def _table(self, name: str) -> Table:
         raise NotImplementedError
 
-    def table(self, name: str = "rows") -> List[Json]:
+    def table(self, name: str = "rows") -> list[Json]:
         """One of the tables `rows`, `blocks`, `series` and `histogram` as a list of dictionaries; needs no pandas.
 
         Every dictionary has every column; an unknown value is None.
@@ -33,22 +33,22 @@ class Tables:
         return self._table(name).rows
 
     @property
-    def rows(self) -> "pd.DataFrame":
-        """The rows and columns of the command's CSV; names end in their unit. One row for each result, stage, rate and so on."""
+    def rows(self) -> pd.DataFrame:
+        """The rows and columns of the command's CSV, one for each result, stage, rate and so on; names end in their unit."""
         return _frame(self._table("rows"))
 
     @property
-    def blocks(self) -> "pd.DataFrame":
-        """One row for each block of run, compare, sweep or tune try: `at_ns` since the start of measuring, RTT quantiles in ns."""
+    def blocks(self) -> pd.DataFrame:
+        """One row for each block of run, compare, sweep, tune try: `at_ns` since the start of measuring, RTT quantiles in ns."""
         return _frame(self._table("blocks"))
 
     @property
-    def series(self) -> "pd.DataFrame":
+    def series(self) -> pd.DataFrame:
         """What happened over time: a row for each interval, trial, or event of a slow round trip; `at_ns` in ns."""
         return _frame(self._table("series"))
 
     @property
-    def histogram(self) -> "pd.DataFrame":
+    def histogram(self) -> pd.DataFrame:
         """One row for each time that was recorded, ascending: `percentile` (0 to 100), `value_ns`, `count` up to it, `above` it.
 
         `row` is the place in `rows` that the histogram belongs to, `of` what it is of, such as `rtt`.
@@ -63,11 +63,11 @@ class Record(Tables):
     `source` the file that it comes from, and `run` its id if it lies in the store.
     """
 
-    def __init__(self, kind: str, json: Json, source: str, run: Optional[str] = None, lines: Optional[List[Json]] = None) -> None:
+    def __init__(self, kind: str, json: Json, source: str, run: str | None = None, lines: list[Json] | None = None) -> None:
         self.kind, self.json, self.source, self.run = kind, json, source, run
         #: The lines of `--json-stream` that stood before the record.
-        self.lines: List[Json] = lines or []
-        self._tables: Dict[str, Table] = {}
+        self.lines: list[Json] = lines or []
+        self._tables: dict[str, Table] = {}
         # Fails now if the record is not what it says.
         self._table("rows")
 
@@ -77,7 +77,7 @@ class Record(Tables):
         return {name: self.json.get(name) for name in _HEAD}
 
     @property
-    def error(self) -> Optional[str]:
+    def error(self) -> str | None:
         """Why the run ended early, if it did; the rows are what was measured until then."""
         error = self.json.get("error")
         return None if error is None else str(error)
@@ -104,7 +104,7 @@ class Record(Tables):
         makers = {"rows": ROWS, "blocks": parts.BLOCKS, "series": parts.SERIES}[name]
         return makers[self.kind](content) if self.kind in makers else Table((), [])
 
-    def plot(self, ax: Optional["Axes"] = None, *, hrt: bool = False) -> "Axes":
+    def plot(self, ax: Axes | None = None, *, hrt: bool = False) -> Axes:
         """Draws the record with matplotlib, in `ax` or a figure of its own, and returns the axes.
 
         run, load, floor pcie: times by percentile, on log axes; `hrt` halves them (RTT/2, which is not the one-way delay).
@@ -117,7 +117,9 @@ class Record(Tables):
 
     def __repr__(self) -> str:
         rows = len(self.table())
-        return f"<hairpin {self.kind}, {rows} row{'' if rows == 1 else 's'}, {self.json.get('started') or 'no time'}, {self.source}>"
+        return (
+            f"<hairpin {self.kind}, {rows} row{'' if rows == 1 else 's'}, {self.json.get('started') or 'no time'}, {self.source}>"
+        )
 
     def _repr_html_(self) -> str:
         return html(self.kind, words(self.json, "command"), self.ended, self._table("rows"))
@@ -130,7 +132,7 @@ class Record(Tables):
         return "interrupted" if self.interrupted else ""
 
 
-class Records(List[Record], Tables):
+class Records(list[Record], Tables):
     """Several records of one file, as a list. Their tables stand one below the other, with `record` as the first column."""
 
     def _table(self, name: str) -> Table:
@@ -140,7 +142,7 @@ class Records(List[Record], Tables):
         rows = [{**none, "record": n, **row} for n, table in enumerate(tables) for row in table.rows]
         return Table(tuple(columns), rows)
 
-    def plot(self, *, hrt: bool = False) -> List["Axes"]:
+    def plot(self, *, hrt: bool = False) -> list[Axes]:
         """Draws each record in axes of its own, one below the other in one figure."""
         from . import draw
 
@@ -150,7 +152,7 @@ class Records(List[Record], Tables):
         return "".join(record._repr_html_() for record in self)
 
 
-def _frame(table: Table) -> "pd.DataFrame":
+def _frame(table: Table) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError:

@@ -6,7 +6,8 @@ Names end in their unit. Times are in ns, rates per second, shares and ratios pl
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, Iterator, List
+from collections.abc import Iterator
+from typing import Any, Callable
 
 from .table import Json, Table, at, each, number, some, table, words
 
@@ -40,7 +41,7 @@ _LOAD = f"""started=record/started link=record/link/kind path=curve/path request
     {_quantiles("rtt_from_due", "rtt_from_due_ns")} {_quantiles("rtt_from_sent", "rtt_from_sent_ns")}
     {_quantiles("lateness", "lateness_ns")} stalls=stalls/count stalled_ns=stalls/total_ns bulk_bits_per_s=bulk/bits_per_s
     warnings=codes late_replies=late unanswered left_out wall_ns repeat"""
-#: Fields that the first version did not write, and what it meant.
+#: Fields that the first version did not write, and what it meant by that.
 _LOAD_ONCE = dict.fromkeys(("unanswered", "left_out", "wall_ns", "repeat"), 0)
 
 
@@ -56,8 +57,9 @@ def _load(record: Json) -> Table:
 
 
 _STREAM = """started=record/started link=record/link/kind io direction frame_bytes queues
-    lossless_offered_per_s=lossless/offered_per_s lossless_wire_bits_per_s=lossless/wire_bits_per_s asked_per_s=offered/asked_per_s
-    offered_per_s=offered/offered_per_s delivered_per_s=offered/delivered_per_s wire_bits_per_s=offered/wire_bits_per_s
+    lossless_offered_per_s=lossless/offered_per_s lossless_wire_bits_per_s=lossless/wire_bits_per_s
+    asked_per_s=offered/asked_per_s offered_per_s=offered/offered_per_s
+    delivered_per_s=offered/delivered_per_s wire_bits_per_s=offered/wire_bits_per_s
     duration_ns=offered/duration_ns offered=offered/offered delivered=offered/delivered lost=offered/lost
     rx_ring_full=offered/lost_by_cause/rx_ring_full rx_no_chunk=offered/lost_by_cause/rx_no_chunk
     rx_dropped=offered/lost_by_cause/rx_dropped rx_too_long=offered/lost_by_cause/rx_too_long
@@ -94,7 +96,7 @@ def _explain(record: Json) -> Table:
 
 
 def _attached(record: Json) -> Table:
-    scopes: List[Json] = []
+    scopes: list[Json] = []
     for total in each(record, "totals"):
         whole = {"name": "sum", "ns": total.get("sum_ns"), "share": 1.0}
         scopes += ({**stage, "view": total.get("view")} for stage in [*each(total, "stages"), whole])
@@ -107,7 +109,7 @@ _FIGURES = {"p50": "p50_ns", "p99": "p99_ns", "p99.9": "p99.9_ns", "rate": "rate
 
 def _compare(record: Json) -> Table:
     arms = {str(arm.get("name")): arm for arm in each(record, "arms")}
-    scopes: List[Json] = []
+    scopes: list[Json] = []
     for comparison in each(record, "comparisons"):
         names = {name: comparison.get(name) for name in ("arm", "against", "verdict")}
         for found in each(comparison, "figures"):
@@ -121,8 +123,8 @@ def _compare(record: Json) -> Table:
     return table("arm against verdict figure unit value value_against=base ratio low high difference pairs", scopes)
 
 
-def tried(record: Json) -> Iterator[Json]:
-    """Every comparison of `tune try` that made figures, with its `path` and `setting`."""
+def _tried(record: Json) -> Iterator[Json]:
+    """Every figure of each setting alone and of the winners together."""
     settings = [setting.get("setting") for setting in each(record, "settings")]
     for path in each(record, "paths"):
         alone = path.get("alone")
@@ -135,18 +137,20 @@ def tried(record: Json) -> Iterator[Json]:
 
 
 def _tune_try(record: Json) -> Table:
-    return table("path setting verdict figure ratio low high pairs", tried(record))
+    return table("path setting verdict figure ratio low high pairs", _tried(record))
 
 
 def _sweep(record: Json) -> Table:
     factors = [re.sub("[^a-z0-9.]+", "_", str(factor.get("name")).lower()).strip("_") for factor in each(record, "factors")]
-    scopes: List[Json] = []
+    scopes: list[Json] = []
     for cell in each(record, "cells"):
         # The medians of the blocks; where those are too short for a figure, that of all transactions.
         figures = {name: _first(at(cell, f"typical/{name}"), at(cell, f"figures/{name}")) for name in _FIGURES.values()}
         bulk = number(cell.get("bulk_bits_per_s"))
-        levels = dict(zip(factors, map(_level, some_words(cell.get("levels")))))
-        scopes.append({"segments": cell.get("segments_out_per_transaction"), "bulk": bulk and bulk / 1e9, **figures, "levels": levels})
+        levels = cell.get("levels")
+        levels = dict(zip(factors, map(_level, levels if isinstance(levels, list) else [])))
+        segments = cell.get("segments_out_per_transaction")
+        scopes.append({**figures, "segments": segments, "bulk": bulk and bulk / 1e9, "levels": levels})
     columns = " ".join(f"{factor}=levels/{factor}" for factor in factors)
     columns += " trans_per_s=rate_per_s rtt_p50_ns=p50_ns rtt_p99_ns=p99_ns rtt_p99.9_ns=p99.9_ns cpu_ns"
     columns += " segments" if any(scope["segments"] is not None for scope in scopes) else ""
@@ -158,14 +162,9 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def some_words(values: Any) -> List[str]:
-    """The texts of a list that may be missing."""
-    return [str(value) for value in values] if isinstance(values, list) else []
-
-
-def _level(text: str) -> Any:
+def _level(level: Any) -> Any:
     """A level of a factor: a number, such as a size, or a word."""
-    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else text
+    return int(level) if re.fullmatch("-?[0-9]{1,18}", str(level)) else level
 
 
 _BOUNCE = """started io filter duration_ns received=frames/received received_bytes=frames/received_bytes sent=frames/sent
@@ -204,10 +203,11 @@ def _progress(record: Json) -> Table:
 
 def _check(record: Json) -> Table:
     bound = {"bound": record.get("bound_ns"), "test": "delay"}
-    scopes = [{**delay, **bound, "known": delay.get("injected_ns"), "told": delay.get("reported_ns")} for delay in each(record, "delays")]
+    columns = "test known_ns={} reported_ns={} error_ns bound_ns=bound verdict"
+    delays = table(columns.format("injected_ns", "reported_ns"), ({**delay, **bound} for delay in each(record, "delays")))
     bound = {"bound": record.get("latency_bound_ns"), "test": "latency"}
-    scopes += ({**found, **bound, "known": found.get("sum_ns"), "told": found.get("measured_ns")} for found in some(record, "latencies"))
-    return table("test known_ns=known reported_ns=told error_ns bound_ns=bound verdict", scopes)
+    latencies = table(columns.format("sum_ns", "measured_ns"), ({**found, **bound} for found in some(record, "latencies")))
+    return Table(delays.columns, delays.rows + latencies.rows)
 
 
 def _span(name: str, path: str) -> str:
@@ -239,7 +239,8 @@ def _floor_comparison(record: Json) -> Table:
     floors = {name: record.get(name) for name in ("first", "second")}
     one_way = {name: {end: at(floor, f"total_{end}") for end in ("low_ns", "high_ns")} for name, floor in floors.items()}
     rtt = {name: at(floor, "rtt") for name, floor in floors.items()}
-    low, high = (_less(at(rtt, f"second/{one}"), at(rtt, f"first/{other}")) for one, other in (("low_ns", "high_ns"), ("high_ns", "low_ns")))
+    low = _less(at(rtt, "second/low_ns"), at(rtt, "first/high_ns"))
+    high = _less(at(rtt, "second/high_ns"), at(rtt, "first/low_ns"))
     wholes = [
         {**one_way, "stage": "one way", "difference": record.get("difference")},
         {**rtt, "stage": "RTT", "difference": {"low_ns": low, "high_ns": high}},
@@ -316,14 +317,14 @@ def _tune_changes(record: Json) -> Table:
 
 
 def _tune_status(record: Json) -> Table:
-    scopes: List[Json] = []
+    scopes: list[Json] = []
     for entry in each(record, "entries"):
         scopes += ({**change, "entry": entry, "line": words(entry, "command")} for change in each(entry, "changes"))
     return table(f"id=entry/id state=entry/state started=entry/started command=line {_CHANGE}", scopes)
 
 
 #: What makes the rows of each kind of record.
-ROWS: Dict[str, Callable[[Json], Table]] = {
+ROWS: dict[str, Callable[[Json], Table]] = {
     "run": _run,
     "explain": _explain,
     "explain-attached": _attached,

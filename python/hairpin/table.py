@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-Json = Dict[str, Any]
+Json = dict[str, Any]
 
 
 class Table(NamedTuple):
     """Names of columns, and rows that have all of them; an unknown value is None."""
 
-    columns: Tuple[str, ...]
-    rows: List[Json]
+    columns: tuple[str, ...]
+    rows: list[Json]
 
 
 def table(columns: str, scopes: Iterable[Json]) -> Table:
@@ -27,7 +28,7 @@ def at(scope: Any, path: str) -> Any:
     return scope
 
 
-def each(record: Json, name: str) -> List[Json]:
+def each(record: Json, name: str) -> list[Json]:
     """A list of objects that every record of this kind has. Raises ValueError where it is missing or something else."""
     found = record.get(name)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
@@ -48,6 +49,6 @@ def words(scope: Any, path: str, within: str = "") -> str:
     return " ".join(str(text) for text in texts if text is not None)
 
 
-def number(value: Any) -> Optional[float]:
+def number(value: Any) -> float | None:
     """A number, or None for all else."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,6 +1,7 @@
 """Records of every kind, and the command beside the interpreter that runs the tests."""
 
 import gzip
+import itertools
 import json
 import os
 import shutil
@@ -36,6 +37,46 @@ def hairpin(*arguments, **environment):
 def older():
     """A record of each kind in the store, as the first version wrote it."""
     return [json.loads(line) for line in (DATA / "older.jsonl").read_text().splitlines()]
+
+
+def filled():
+    """The same with fields that only later versions write, and no number twice: no column may show another's."""
+
+    def anew(value, numbers):
+        if isinstance(value, dict):
+            return {name: anew(item, numbers) for name, item in value.items()}
+        if isinstance(value, list):
+            return [anew(item, numbers) for item in value]
+        # None of a thing stays none.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value == 0:
+            return value
+        return next(numbers) + (0.5 if isinstance(value, float) else 0)
+
+    for record in [*older(), run()]:
+        for result in record.get("results", []):
+            for rate in result.get("rates", []):
+                rate["stalls"] = {"count": 1, "total_ns": 1, "share": 0.5}
+                rate["bulk"] = {"bytes": 1, "duration_ns": 1, "bits_per_s": 1.0}
+                rate.update(dict.fromkeys(("unanswered", "left_out", "wall_ns", "repeat"), 1))
+            if "offered" in result:
+                result.update(loses_per_s=1.0)
+                result["offered"].update(
+                    asked_per_s=1.0, cpu={**result["offered"]["cpu"], "server": result["offered"]["cpu"]["client"]}
+                )
+            if "typical" in result:
+                # Without slow ones there is no mean of them.
+                record["results"] = [result, {**result, "slow": dict.fromkeys(result["slow"], 0)}]
+        for cell in record.get("cells", []):
+            cell.update(typical={**cell["figures"], "p50_ns": None}, bulk_streams=1, bulk_bits_per_s=1e9)
+        for path in record["paths"] if record["schema"] == "hairpin.tune-try/1" else []:
+            path["together"] = {**path["alone"], "comparisons": 2 * path["alone"]["comparisons"]}
+            record["winners"] = ["one", "other"]
+        for estimate in [found for comparison in record.get("comparisons", []) for found in comparison["figures"]][:1]:
+            del estimate["base"], estimate["value"]
+        if record["schema"] == "hairpin.check/1":
+            latency = {name: 1.0 for name in ("own_ns", "turnaround_ns", "sum_ns", "measured_ns", "error_ns")}
+            record.update(latencies=[{**latency, "declared_ns": 1, "verdict": "failed"}], latency_bound_ns=1)
+        yield anew(record, itertools.count(100))
 
 
 def run():

@@ -2,8 +2,9 @@
 
 import unittest
 
-import hairpin
 import samples
+
+import hairpin
 
 
 class Bare(unittest.TestCase):

@@ -9,8 +9,9 @@ import time
 import unittest
 import zlib
 
-import hairpin
 import samples
+
+import hairpin
 from hairpin.histogram import LARGEST, decode, percentiles
 
 
@@ -22,7 +23,9 @@ def encoded(counts, digits=3, lowest=1, highest=60_000_000_000, cookie=0x1C84931
 
 class Quantiles(unittest.TestCase):
     def check(self, steps, exact):
-        self.assertEqual((steps[-1]["value_ns"], steps[-1]["count"], steps[-1]["percentile"]), (exact["max"], exact["count"], 100))
+        self.assertEqual(
+            (steps[-1]["value_ns"], steps[-1]["count"], steps[-1]["percentile"]), (exact["max"], exact["count"], 100)
+        )
         self.assertGreaterEqual(steps[0]["value_ns"], exact["min"])
         for name in ("p50", "p90", "p99", "p99.9"):
             if exact[name] is not None:

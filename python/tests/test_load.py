@@ -6,11 +6,13 @@ import io
 import json
 import os
 import random
+import tracemalloc
 import unittest
 from unittest import mock
 
-import hairpin
 import samples
+
+import hairpin
 
 TABLES = ("rows", "blocks", "series", "histogram")
 
@@ -57,6 +59,12 @@ class Sources(samples.InFolder):
         killed = hairpin.load(self.write("killed.jsonl", stream[: stream.index('{"schema": "hairpin.run')]))
         self.assertEqual((killed.kind, [row["at_ns"] for row in killed.table()]), ("progress", [5, 9]))
         self.assertEqual([row["rtt_p50_ns"] for row in killed.table("series")], [7, 7])
+
+    def test_lines_belong_to_the_record_after_them(self):
+        line = {"schema": "hairpin.progress/1", "path": "udp"}
+        stream = [line, line, samples.run(), line, samples.run()]
+        records = hairpin.load(self.write("streams.jsonl", "".join(map(json.dumps, stream))))
+        self.assertEqual([len(record.lines) for record in records], [2, 1])
 
     def test_seconds_of_a_bouncing_are_its_series(self):
         bounce = next(record for record in samples.older() if record["schema"] == "hairpin.bounce/1")
@@ -114,8 +122,12 @@ class Refused(samples.InFolder):
                 hairpin.load(name)
 
     def test_a_bomb_of_gzip(self):
-        with mock.patch.object(hairpin.read, "LARGEST", 1 << 16):
-            self.refused(gzip.compress(bytes(1 << 20)), "more than", "x.json.gz")
+        bomb = gzip.compress(bytes(64 << 20))
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        with mock.patch.object(hairpin.read, "LARGEST", 1 << 20):
+            self.refused(bomb, "more than 1 MiB", "x.json.gz")
+        self.assertLess(tracemalloc.get_traced_memory()[1], 16 << 20)
 
     def test_a_record_that_lacks_its_parts(self):
         for record in samples.older():
@@ -129,6 +141,11 @@ class Refused(samples.InFolder):
         self.assertEqual(len(loaded.table()), 4)
         with self.assertRaisesRegex(hairpin.RecordError, "h.json.*the histogram is cut off"):
             loaded.table("histogram")
+
+    def test_a_number_beyond_all_numbers(self):
+        sweep = next(record for record in samples.older() if record["schema"] == "hairpin.sweep/1")
+        sweep["cells"][0]["bulk_bits_per_s"] = 10**400
+        self.refused(json.dumps(sweep), "too large")
 
     def test_anything_is_a_record_or_an_error(self):
         """Parts of records replaced by other values, always the same ones."""
@@ -171,7 +188,9 @@ class Heads(samples.InFolder):
 
     def test_the_head(self):
         head = self.load().head
-        self.assertEqual((head["schema"], head["tool"], head["started"]), ("hairpin.run/1", "hairpin 0.1.0", "2026-03-02T09:41:07Z"))
+        self.assertEqual(
+            (head["schema"], head["tool"], head["started"]), ("hairpin.run/1", "hairpin 0.1.0", "2026-03-02T09:41:07Z")
+        )
         self.assertIn("run, 4 rows", repr(self.load()))
 
     def test_there_are_four_tables(self):

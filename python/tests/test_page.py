@@ -38,7 +38,9 @@ class Page(samples.InFolder):
         page = (samples.ROOT / "docs/python.md").read_text()
         from hairpin.rows import ROWS
 
-        table = {kind for line in re.findall(r"(?m)^\| (`.*)", page) for kind in re.findall("`([a-z][a-z-]+)`", line.split("|")[0])}
+        table = {
+            kind for line in re.findall(r"(?m)^\| (`.*)", page) for kind in re.findall("`([a-z][a-z-]+)`", line.split("|")[0])
+        }
         self.assertLessEqual(table, set(ROWS))
         from hairpin.parts import BLOCKS, HISTOGRAMS, SERIES
 

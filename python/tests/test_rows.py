@@ -5,8 +5,9 @@ import io
 import json
 import unittest
 
-import hairpin
 import samples
+
+import hairpin
 
 #: The command's CSV lacks the unit here, in names that end in it elsewhere.
 WITHOUT_UNIT = ("floor-pcie", "floor-pcie-published")
@@ -39,6 +40,11 @@ class SameAsCsv(samples.InFolder):
             with self.subTest(record["schema"]):
                 self.exported(record)
 
+    def test_no_column_shows_another(self):
+        for record in samples.filled():
+            with self.subTest(record["schema"]):
+                self.exported(record)
+
     def test_records_of_real_runs(self):
         for path, text in samples.kept():
             with self.subTest(path.name):
@@ -60,8 +66,26 @@ class SameAsCsv(samples.InFolder):
                 self.assertEqual(record.kind, kind)
                 self.same(record, samples.hairpin(*command, "--csv"), but.get(kind, ()))
 
+    def test_floors_with_ranges_and_of_each_class(self):
+        for nics in (
+            ["dna-82599"],
+            ["sniffer10g"],
+            ["sun-fire-6800"],
+            ["dna-82599", "--compare", "sun-fire-6800"],
+            ["niq", "--compare", "dna-82599"],
+        ):
+            command = ["floor", "--link-rate", "10G", "--nic", *nics]
+            with self.subTest(nics):
+                self.same(hairpin.load(io.StringIO(samples.hairpin(*command, "--json"))), samples.hairpin(*command, "--csv"))
+
     def test_changes_of_settings(self):
-        change = {"knob": "timer_migration", "place": "/proc/sys/kernel/timer_migration", "from": "1", "to": "0", "outcome": "applied"}
+        change = {
+            "knob": "timer_migration",
+            "place": "/proc/sys/kernel/timer_migration",
+            "from": "1",
+            "to": "0",
+            "outcome": "applied",
+        }
         row = {"setting": "timer_migration", "was": "1", "is_to_be": "0", "outcome": "applied", "where": change["place"]}
         changes = {"schema": "hairpin.tune-changes/1", "action": "apply", "changes": [change], "notes": []}
         self.assertEqual(hairpin.load(io.StringIO(json.dumps(changes))).table(), [row])
@@ -90,13 +114,18 @@ class Parts(unittest.TestCase):
         for table, field in (("blocks", "blocks"), ("series", "series")):
             parts = [(row, part) for row, of in enumerate(run["results"]) for part in of[field]]
             lines = record.table(table)
-            self.assertEqual([(line["row"], line["at_ns"], line["rtt_p50_ns"]) for line in lines], [(row, part["at_ns"], part["p50"]) for row, part in parts])
+            self.assertEqual(
+                [(line["row"], line["at_ns"], line["rtt_p50_ns"]) for line in lines],
+                [(row, part["at_ns"], part["p50"]) for row, part in parts],
+            )
             self.assertEqual({line["path"] for line in lines}, {of["path"] for of in run["results"] if of[field]})
 
     def test_blocks_of_experiments(self):
         records = {record.kind: record for record in hairpin.load(samples.DATA / "older.jsonl")}
         compare = records["compare"].table("blocks")
-        self.assertEqual([(block["arm"], block["round"], block["rtt_p50_ns"]) for block in compare], [("A", 0, 3256.55), ("B", 0, 41512.0)])
+        self.assertEqual(
+            [(block["arm"], block["round"], block["rtt_p50_ns"]) for block in compare], [("A", 0, 3256.55), ("B", 0, 41512.0)]
+        )
         self.assertEqual([block["given"] for block in records["tune-try"].table("blocks")], ["as it is", "cpu_dma_latency_us=0"])
         (cell,) = records["sweep"].table("blocks")
         self.assertEqual((cell["row"], cell["core_rtt_ns"]), (0, 63))
@@ -113,7 +142,10 @@ class Parts(unittest.TestCase):
         event = {"at_ns": -20, "name": "softirq", "detail": "NET_RX", "side": "client", "cpu": 1}
         explain["results"][0]["slowest"] = [{"rtt_ns": 900, "at_ns": 5, "cause": "softirq", "events": [event, event]}]
         lines = hairpin.load(io.StringIO(json.dumps(explain))).table("series")
-        self.assertEqual([(line["rank"], line["rtt_ns"], line["cause"], line["at_ns"], line["event"]) for line in lines], [(0, 900, "softirq", -20, "softirq")] * 2)
+        self.assertEqual(
+            [(line["rank"], line["rtt_ns"], line["cause"], line["at_ns"], line["event"]) for line in lines],
+            [(0, 900, "softirq", -20, "softirq")] * 2,
+        )
 
 
 if __name__ == "__main__":

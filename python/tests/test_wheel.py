@@ -10,8 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
 
-import hairpin
 import samples
+
+import hairpin
 
 sys.path.insert(0, str(samples.ROOT / "python"))
 import hatch_build
@@ -38,12 +39,17 @@ class Wheel(unittest.TestCase):
     def test_a_wheel_without_a_command_says_what_to_do(self):
         hook = hatch_build.CommandHook(str(samples.ROOT / "python"), {}, None, None, "", "wheel")
         for path in ("", "/no/such/file"):
-            with mock.patch.dict(os.environ, HAIRPIN_COMMAND=path), self.assertRaisesRegex(SystemExit, "HAIRPIN_COMMAND.*cargo build"):
+            with (
+                mock.patch.dict(os.environ, HAIRPIN_COMMAND=path),
+                self.assertRaisesRegex(SystemExit, "HAIRPIN_COMMAND.*cargo build"),
+            ):
                 hook.initialize("standard", {})
 
     def test_what_is_in_it(self):
         path = Path(os.environ["HAIRPIN_WHEEL"])
-        self.assertLessEqual(path.stat().st_size, 12_000_000)
+        # What is shipped; a build for debugging may be larger.
+        if "manylinux" in path.name:
+            self.assertLessEqual(path.stat().st_size, 12_000_000)
         names = zipfile.ZipFile(path).namelist()
         self.assertTrue([name for name in names if name.endswith(".data/scripts/hairpin")], names)
         self.assertIn("hairpin/py.typed", names)
