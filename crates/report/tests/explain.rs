@@ -247,8 +247,13 @@ fn merged() -> Explain {
 fn missing_hooks_merge_stages_and_are_named_first() {
     assert!(first_screen(&merged()).contains("3 of the hooks missing here"));
     let mut none = merged();
-    none.missing = vec![Missing { hook: Missing::ALL.into(), why: "the kernel's types cannot be read".into(), adds: "the stages".into() }];
-    assert!(first_screen(&none).contains("\nno hooks in the kernel: the kernel's types cannot be read\n-v: "), "{}", first_screen(&none));
+    none.missing =
+        vec![Missing { hook: Missing::ALL.into(), why: "the kernel's types cannot be read".into(), adds: "the stages".into() }];
+    assert!(
+        first_screen(&none).contains("\nno hooks in the kernel: the kernel's types cannot be read\n-v: "),
+        "{}",
+        first_screen(&none)
+    );
     let text = verbose(&merged());
     assert!(text.find("Not to be seen").unwrap() < text.find("RTT  ").unwrap());
     assert_snapshot!(text);

@@ -118,7 +118,9 @@ pub enum AttachError {
     )]
     NoHooks(String),
     /// The kernel tells no types.
-    #[error("{0}, which watching an application needs: mount /sys, or boot a kernel with BTF; ping, compare and load work without")]
+    #[error(
+        "{0}, which watching an application needs: mount /sys, or boot a kernel with BTF; ping, compare and load work without"
+    )]
     Untyped(String),
     /// A permission is missing.
     // What libbpf says of it is about something else.
