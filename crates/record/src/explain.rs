@@ -39,7 +39,7 @@ pub struct ExplainBody {
 /// A hook or a source of stamps that this host does not offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
-    /// The hook, such as `sk_data_ready`, or [`Missing::ALL`].
+    /// The hook, such as `sk_data_ready`, or `BPF` for all of them.
     pub hook: String,
     /// The reason of its absence, and a remedy.
     pub why: String,
