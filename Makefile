@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo demos test test-rig rig-shell packages test-packages bench-builds
+.PHONY: help demo demos test test-rig test-arm64 rig-shell packages test-packages bench-builds
 .DEFAULT_GOAL := help
 
 help:
@@ -9,6 +9,7 @@ help:
 	@echo 'make demos        record the demonstrations of docs/demos anew (as root; about two minutes)'
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
 	@echo 'make test-rig     other kernels, real drivers, two machines, in emulation (Debian or Ubuntu; at most 25 min; docs/rig.md)'
+	@echo 'make test-arm64   the command, and the tests of what depends on the CPU, on an emulated arm64 machine'
 	@echo 'make rig-shell    a shell in an emulated machine'
 	@echo 'make packages     what is shipped: deb, rpm, tarball, container image, Python wheel; into target/packages'
 	@echo 'make test-packages  installs and tries each of them in a clean root; the last line is the sum'
@@ -33,6 +34,9 @@ test:
 
 test-rig:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/run
+
+test-arm64:
+	@. ./scripts/setup.sh && exec rig/run arm64 arm64-tests
 
 rig-shell:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/shell $(KERNEL) $(NIC)

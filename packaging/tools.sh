@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# Tools that build packages, in versions of their own below target/tools; nothing is installed on the host. Meant to be sourced after scripts/setup.sh.
+# Tools of Python that build packages, in versions of their own below target/tools; nothing is installed on the host. Meant to be sourced after
+# scripts/setup.sh.
 tools=${CARGO_TARGET_DIR:-$PWD/target}/tools
 PATH="$tools/bin:$tools/venv/bin:$PATH"
 
@@ -9,6 +10,3 @@ if [ ! -x "$tools/venv/bin/cargo-zigbuild" ]; then
     python3 -m venv "$tools/venv" && "$tools/venv/bin/pip" -q install --disable-pip-version-check \
         ziglang==0.15.2 cargo-zigbuild==0.24.0 build==1.6.1 hatchling==1.33.0 || setup_fail "the tools that build packages cannot be fetched from the Python index"
 fi
-for tool in cargo-deb@3.8.0 cargo-generate-rpm@0.21.1; do
-    [ -x "$tools/bin/${tool%@*}" ] || cargo install --quiet --locked --root "$tools" "$tool" || setup_fail "$tool cannot be built"
-done

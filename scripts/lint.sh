@@ -57,6 +57,8 @@ if cargo clippy --version >/dev/null 2>&1; then
 else
     skip "cargo clippy" "this toolchain has none; install it to run this check"
 fi
+# What `cargo install` and the registry would get, without its compilation, which the packages' tests have.
+check cargo package --workspace --locked --no-verify --allow-dirty --quiet
 check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # Undefined behaviour in what an interpreter can run.
 if scripts/miri.sh --ready; then

@@ -29,6 +29,7 @@ use support::alone::{self, Part};
 const PARTS: &[Part] = &[
     attached::PART,
     calls::PART,
+    compare::OF_BASELINES,
     exec::PART,
     explain::PART,
     explain_detectors::PART,

@@ -16,6 +16,7 @@ const TESTS: &[Plain] = &[
     ("a_call_each_time_round_is_seen", a_call_each_time_round_is_seen),
     ("calls_of_the_loader_do_not_count", calls_of_the_loader_do_not_count),
     ("a_request_is_one_send", a_request_is_one_send),
+    ("calls_that_an_older_kernel_lacks_are_not_needed", calls_that_an_older_kernel_lacks_are_not_needed),
 ];
 
 /// System calls of a path itself, in each transaction.
@@ -159,5 +160,55 @@ fn a_request_is_one_send() {
         let armed = of("setsockopt");
         assert!((10_000 * extra_calls..10_000 * extra_calls + 600).contains(&armed), "{spec}: {calls:?}");
         assert!(of("clock_gettime") + of("futex") < 500, "{spec}: {calls:?}");
+    }
+}
+
+/// Calls younger than Linux 4.18, the kernel of the oldest systems that the portable build is for; strace(1) may not know all.
+const YOUNG: &str = "?pidfd_open,?pidfd_getfd,?pidfd_send_signal,?clone3,?close_range,?openat2,?faccessat2,?epoll_pwait2,?io_uring_setup,?futex_waitv,\
+?fchmodat2,?process_madvise,?cachestat";
+
+/// Runs `hairpin ARGS` on a kernel without them, as far as the program can tell.
+fn on_an_older_kernel(args: &str) -> Done {
+    let home = Home::new();
+    let mut command = home.command("strace");
+    command.args([
+        "-f",
+        "-qq",
+        "-o",
+        "calls",
+        "-e",
+        &format!("trace={YOUNG}"),
+        "-e",
+        &format!("inject={YOUNG}:error=ENOSYS"),
+        HAIRPIN,
+    ]);
+    command.args(args.split_whitespace());
+    home.spawn(command).done()
+}
+
+fn calls_that_an_older_kernel_lacks_are_not_needed() {
+    if !strace("calls_that_an_older_kernel_lacks_are_not_needed") {
+        return;
+    }
+    let specs = [
+        "udp:block",
+        "udp:epoll",
+        "udp:spin",
+        "udp:poll",
+        "tcp:block",
+        "tcp:epoll",
+        "unix:block",
+        "pipe:epoll",
+        "memory",
+        "niq:spin",
+    ];
+    let paths: String = specs.iter().map(|spec| format!(" --path {spec}")).collect();
+    let ping = on_an_older_kernel(&format!("ping --link loopback{paths} --size 8 --count 50 --warmup 0s --no-store --json"));
+    assert_eq!(ping.code, Some(0), "{ping:?}");
+    assert_eq!(rows(&ping.json()).len(), specs.len());
+    for needs in ["exec -- true", "explain --pid 1 --duration 1s --no-store"] {
+        let done = on_an_older_kernel(needs);
+        assert_eq!(done.code, Some(4), "{needs}: {done:?}");
+        assert!(done.err.contains("Linux 5.3 or newer"), "{needs}: {done:?}");
     }
 }

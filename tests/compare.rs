@@ -12,6 +12,9 @@ use hairpin_sys::thread::{allowed_cpus, stay_on};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("compare", || alone::listed(TESTS)).side_by_side();
+/// How much runs differ is its subject, so nothing runs beside it.
+pub const OF_BASELINES: Part =
+    Part::new("baselines", || alone::listed(&[("a_baseline_is_measured_anew", a_baseline_is_measured_anew)]));
 
 const TESTS: &[Listed] = &[
     (
@@ -24,7 +27,6 @@ const TESTS: &[Listed] = &[
     ("sides_may_go_over_links_of_their_own", sides_may_go_over_links_of_their_own),
     ("a_threshold_that_is_crossed_ends_with_3", a_threshold_that_is_crossed_ends_with_3),
     ("stored_runs_are_compared_with_a_warning", stored_runs_are_compared_with_a_warning),
-    ("a_baseline_is_measured_anew", a_baseline_is_measured_anew),
     ("a_killed_sweep_goes_on", a_killed_sweep_goes_on),
     ("sweep_finds_each_factors_effect", sweep_finds_each_factors_effect),
     ("a_sweep_fills_the_link_and_counts_frames", a_sweep_fills_the_link_and_counts_frames),
@@ -146,7 +148,7 @@ fn the_placements_of_this_host_are_compared(name: &str) -> bool {
     assert!(same["cells"][0]["p50_ns"].as_f64().is_some_and(|ns| ns > 100.0), "{same}");
     assert!(same["cells"][1]["arm"].is_null() && same["cells"][1]["why"].as_str().unwrap().contains("time slices"), "{same}");
     let shown = home.hairpin("runs show latest");
-    assert!(shown.out.contains(&format!("both on CPU {}", cpus[0])) && shown.out.lines().count() <= 18, "{}", shown.out);
+    assert!(shown.out.contains(&format!("both on CPU {}", cpus[0])) && shown.out.lines().count() <= 24, "{}", shown.out);
     let refused = home.hairpin("compare placements --cpu 0,0");
     assert_eq!(refused.code, Some(2), "{refused:?}");
     if !can(name, cpus.len() >= 2, "placements to compare take two CPUs") {

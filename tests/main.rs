@@ -12,6 +12,7 @@ mod house;
 mod housekeeping;
 mod ping;
 mod report;
+mod rights;
 mod rings;
 mod session;
 mod stream;

@@ -212,7 +212,7 @@ fn check_holds_the_instrument_against_other_clocks() {
     let step = number(&check["clock"], "step_ns");
     assert!(number(&check, "bound_ns") >= step.max(30.0) && number(&check, "latency_bound_ns") >= step.max(20.0), "{check}");
 
-    if !can(name, check["clock"]["source"] == "tsc", "there is no TSC to be trusted, so nothing is emulated") {
+    if !can(name, check["clock"]["source"] != "monotonic_raw", "there is no counter to be trusted, so nothing is emulated") {
         return;
     }
     // A calibration 1 % off is 10,000 ppm off here.

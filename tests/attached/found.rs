@@ -177,9 +177,18 @@ pub fn a_reply_in_two_writes_is_recognised(name: &str) -> bool {
     for (role, found) in [("serve-parts", true), ("serve-parts-nodelay", false)] {
         let port = free_port();
         let _server = other(&home, role, port);
-        let explain = watch(&home, &format!("--port {port}"));
-        let rtts = ask(port, &[1; SIZE], LOAD, whole);
-        let record = seen(explain);
+        let watched = || {
+            let explain = watch(&home, &format!("--port {port}"));
+            let rtts = ask(port, &[1; SIZE], LOAD, whole);
+            (seen(explain), rtts)
+        };
+        // Of so few transactions none may have events that met on two cores.
+        let (mut record, mut rtts) = watched();
+        for _ in 0..2 {
+            if number(&record["unmatched"]) > 0 {
+                (record, rtts) = watched();
+            }
+        }
         complete(&record, rtts.0.len());
         let findings = list(&record, "findings");
         println!("{name}: {role}: {findings:?}");

@@ -25,6 +25,7 @@ use hairpin_trace::attached::{AttachError, Attached, Counts, WatchTarget};
 use hairpin_tune::{Place, facts};
 use hairpin_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, nice, pidfd_open};
 
 use self::seat::Seat;
@@ -91,6 +92,9 @@ pub enum AttachedError {
     /// The process does not exist.
     #[error("there is no process {0}: pgrep NAME finds one")]
     NoProcess(i32),
+    /// The kernel cannot tell when a process ends, and lacks the tracepoints as well.
+    #[error("watching a process needs Linux 5.3 or newer (pidfd_open)")]
+    Kernel,
     /// The BPF programs could not be attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
@@ -104,6 +108,7 @@ impl AttachedError {
     pub fn blame(&self) -> Blame {
         match self {
             AttachedError::NoProcess(_) => Blame::Usage,
+            AttachedError::Kernel => Blame::Missing,
             AttachedError::Attach(error) if error.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
@@ -166,9 +171,11 @@ fn resolve(target: Target) -> Result<Resolved, AttachedError> {
         Target::Process(pid) => {
             let missing = || AttachedError::NoProcess(pid);
             let handle = Pid::from_raw(pid).ok_or_else(missing)?;
-            // Opened first, so that a reused pid cannot go unnoticed. Kernels before 5.3 have no pidfd, and lack the tracepoints
-            // too.
-            let handle = pidfd_open(handle, PidfdFlags::empty()).map_err(|_| missing())?;
+            // Opened first, so that a reused pid cannot go unnoticed.
+            let handle = pidfd_open(handle, PidfdFlags::empty()).map_err(|error| match error {
+                Errno::NOSYS => AttachedError::Kernel,
+                _ => missing(),
+            })?;
             let found = sockets(&RealHost, pid).ok_or_else(missing)?;
             let watched = Watched {
                 pid: Some(pid),

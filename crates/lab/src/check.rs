@@ -90,7 +90,7 @@ fn measured() -> Result<CheckBody, CheckError> {
     match choose_clock() {
         (AnyClock::Tsc(clock), _) => of_tsc(clock),
         (AnyClock::Raw(clock), no_tsc) => {
-            let why = no_tsc.map_or_else(|| "there is no TSC".into(), |warning| warning.note().message);
+            let why = no_tsc.map_or_else(|| "the CPU has no counter to be trusted".into(), |warning| warning.note().message);
             Ok(CheckBody { no_latencies: Some(why), ..delays_in_tries(&clock)? })
         }
     }
@@ -339,7 +339,7 @@ mod tests {
     fn calibration_off_by_one_percent_always_fails() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
             // Written past the test harness, which hides the output of passed tests.
-            let _ = writeln!(io::stderr(), "a_calibration_one_per_cent_off: SKIPPED: there is no TSC to be trusted here");
+            let _ = writeln!(io::stderr(), "a_calibration_one_per_cent_off: SKIPPED: no counter to be trusted here");
             return;
         };
         for factor in [0.99, 1.01] {

@@ -26,6 +26,7 @@ use hairpin_sys::signal::{SIGCHLD, SIGINT, SIGTERM, Signals};
 use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::thread::allowed_cpus;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, getpeername, getsockname, ipproto};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_getfd, pidfd_open, set_child_subreaper,
@@ -128,6 +129,9 @@ pub enum ExecError {
         /// The system's error.
         source: io::Error,
     },
+    /// The kernel cannot tell when a program ends, nor lend its sockets.
+    #[error("exec needs Linux 5.3 or newer (pidfd_open)")]
+    Kernel,
     /// The program runs, but cannot be waited for.
     #[error("cannot wait for the program: {0}")]
     Wait(io::Error),
@@ -138,7 +142,7 @@ impl ExecError {
     pub fn blame(&self) -> Blame {
         match self {
             ExecError::NoCommand | ExecError::Cpu { .. } => Blame::Usage,
-            ExecError::BusyPoll(_) | ExecError::Idle(_) => Blame::Missing,
+            ExecError::BusyPoll(_) | ExecError::Idle(_) | ExecError::Kernel => Blame::Missing,
             _ => Blame::Failed,
         }
     }
@@ -243,11 +247,19 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
     // In force while the descriptor is open; no other process inherits it.
     let held = settings.hold_idle.then(|| RealHost.hold(DMA_LATENCY, &0_i32.to_ne_bytes()));
     let _held = held.transpose().map_err(ExecError::Idle)?;
+    let handle = |pid| {
+        pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
+            Errno::NOSYS => ExecError::Kernel,
+            error => ExecError::Wait(error.into()),
+        })
+    };
+    // Before the program starts, which nobody could wait for.
+    handle(getpid())?;
     let failed = |source| ExecError::Start { program: program.to_string_lossy().into_owned(), source };
     set_child_subreaper(Some(getpid())).map_err(|error| ExecError::Wait(error.into()))?;
     let child = program::start(command, settings.cpu, SIGNALS).map_err(failed)?;
     let pid = Pid::from_child(&child);
-    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| ExecError::Wait(error.into()))?;
+    let ended = handle(pid)?;
     let mut survey = Survey { settings, known: BTreeSet::new(), seen: Seen::default(), have: BTreeMap::new(), told: false };
     let mut pause = FIRST_LOOK;
     let mut next = Instant::now() + pause;
@@ -289,7 +301,7 @@ fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<()> {
     let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
     match poll(&mut polled, Some(&limit)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -324,7 +336,7 @@ impl Survey {
                             tell(&News::Lacks(found));
                         }
                     }
-                    Err(rustix::io::Errno::PERM) => {
+                    Err(Errno::PERM) => {
                         self.seen.closed += 1;
                         break;
                     }

@@ -66,7 +66,7 @@ fn mode_of(text: &str) -> Mode {
 fn near(mode: Mode) -> Result<(), Box<dyn Error>> {
     netns::enter_new(false)?;
     thread::pin(0)?;
-    let clock = Tsc::calibrate("tsc")?;
+    let clock = Tsc::calibrate()?;
     link(mode)?;
     let mut other = Command::new(env::current_exe()?)
         .args(["far", &mode.to_string()])

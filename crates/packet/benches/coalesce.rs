@@ -65,7 +65,7 @@ fn make_veth() -> Outcome {
 }
 
 fn run<B: BackEnd>() -> Outcome<ExitCode> {
-    let clock = Tsc::calibrate("tsc")?;
+    let clock = Tsc::calibrate()?;
     let config = Config { filter: Filter::Ethertype(0x88b5), ..Config::default() };
     let mut devices = ENDS.iter().map(|end| B::open(end, &config)).collect::<Result<Vec<_>, _>>()?;
     let mut ios = devices.iter_mut().map(|device| device.ring(0)).collect::<Result<Vec<_>, _>>()?;

@@ -23,7 +23,7 @@ const BLOCKS: usize = 501;
 const ROUND_TRIPS: u32 = 2_000;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let clock = Tsc::calibrate("tsc")?;
+    let clock = Tsc::calibrate()?;
     let mut bounded = f64::NAN;
     for (name, coalesce) in [("off", Coalesce::Off), ("adaptive", Coalesce::ADAPTIVE)] {
         for len in [64, 1500] {

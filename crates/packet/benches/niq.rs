@@ -89,7 +89,7 @@ fn main() -> Outcome<ExitCode> {
         Some(blocks) => blocks.parse()?,
         None => 101,
     };
-    let clock = Tsc::calibrate("tsc")?;
+    let clock = Tsc::calibrate()?;
     let cpus = cpu::allowed_cpus()?;
     let [first, .., last] = cpus[..] else { return Err("takes two CPUs".into()) };
     cpu::pin(first)?;

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn run<B: BackEnd>(interface: &str, filter: Filter, seconds: u32) -> Result<(), Box<dyn Error>> {
     let mut device = B::open(interface, &Config { filter, ..Config::default() })?;
-    let ring = Ring::new(device.ring(0)?, Tsc::calibrate("tsc")?, RingConfig::default());
+    let ring = Ring::new(device.ring(0)?, Tsc::calibrate()?, RingConfig::default());
     let mut bounce = Bounce::new(BounceConfig { filter, rewrite: Rewrite::Macs, ..BounceConfig::default() })?;
     let mut scratch = Vec::with_capacity(BATCH);
     device.start()?;

@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn run<B: BackEnd>(interface: &str, gap: Duration, count: u32) -> Result<(), Box<dyn Error>> {
     // A filter that nothing matches: this program only sends.
     let mut device = B::open(interface, &Config { filter: Filter::Ethertype(0x88b5), ..Config::default() })?;
-    let ring = Ring::new(device.ring(0)?, Tsc::calibrate("tsc")?, RingConfig::default());
+    let ring = Ring::new(device.ring(0)?, Tsc::calibrate()?, RingConfig::default());
     let mut sender = ring.sender();
 
     // To an address of nobody, with the local experimental ethertype and a number.

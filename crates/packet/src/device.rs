@@ -141,6 +141,7 @@ pub trait BackEnd: Sized {
 
 /// Why a device or a queue cannot be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The interface does not exist in this network namespace.
     #[error("there is no interface {0} in this network namespace; `ip link` lists them")]

@@ -20,6 +20,7 @@ const SERVICE_VLAN: u16 = 0x88a8;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Filter {
     /// Every frame.
     #[default]

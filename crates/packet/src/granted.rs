@@ -49,6 +49,7 @@ pub enum Mode {
 
 /// The source of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimeSource {
     /// The device.
     Hardware,
@@ -56,8 +57,18 @@ pub enum TimeSource {
     Software,
 }
 
+impl fmt::Display for TimeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TimeSource::Hardware => "hardware",
+            TimeSource::Software => "software",
+        })
+    }
+}
+
 /// A feature that can be requested and may be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Feature {
     /// The XDP program in the driver.
     Native,

@@ -22,7 +22,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut device = AfXdp::open("eth0", &Config { filter: "udp:7007".parse()?, ..Config::default() })?;
-//! let ring = Ring::new(device.ring(0)?, Tsc::calibrate("tsc")?, RingConfig::default());
+//! let ring = Ring::new(device.ring(0)?, Tsc::calibrate()?, RingConfig::default());
 //! device.start()?;
 //! while let Received::Got(mut frame) = ring.recv(1000)? {   // milliseconds
 //!     ethernet::swap_macs(&mut frame);
@@ -39,7 +39,7 @@
 //! use hairpin_packet::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let Ok(clock) = Tsc::calibrate("tsc") else { return Ok(()) };
+//! # let Ok(clock) = Tsc::calibrate() else { return Ok(()) };
 //! let (near, far) = memory::pair(&Config::default())?;
 //! let near = Ring::new(near, clock, RingConfig::default());
 //! let far = Ring::new(far, clock, RingConfig::default());

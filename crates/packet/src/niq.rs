@@ -60,6 +60,7 @@ impl Default for Config {
 
 /// Why a port cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PortError {
     /// The sizes are invalid, or the other side's descriptors are.
     #[error(transparent)]

@@ -32,6 +32,7 @@ const ETHERNET: u32 = 1;
 
 /// Why a pcap file cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PcapError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]

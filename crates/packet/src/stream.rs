@@ -118,6 +118,7 @@ pub trait Monitor {
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StreamError {
     /// The frame size is invalid.
     #[error("a numbered frame has {SHORTEST} to {most} bytes here, not {bytes}")]

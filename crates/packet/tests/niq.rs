@@ -69,7 +69,7 @@ fn child(wait: &str) -> Outcome {
 
 fn timing() -> Outcome<Timing> {
     let us = |us: i64| Picos(1_000_000 * us);
-    Ok(Timing::new(Tsc::calibrate("tsc")?, 9_000, |_| Delay { out: us(2), link: us(1), rest: us(3) })?)
+    Ok(Timing::new(Tsc::calibrate()?, 9_000, |_| Delay { out: us(2), link: us(1), rest: us(3) })?)
 }
 
 struct Other(Child);

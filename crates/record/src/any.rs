@@ -78,6 +78,7 @@ const LINES: [&str; 2] = [Progress::SCHEMA, BounceSecond::SCHEMA];
 
 /// Why bytes could not be parsed as records.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ParseError {
     /// The input is empty or only white space.
     #[error("it is empty, so it holds no record")]

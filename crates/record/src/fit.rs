@@ -120,6 +120,7 @@ pub struct PathFit {
 
 /// The reason for a missing fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum NoFit {
     /// A line with an interval needs more sizes.
     #[error("{0} sizes are too few for a line with an interval: measure at least 3 (--sizes 64..1024x2)")]

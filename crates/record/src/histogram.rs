@@ -41,6 +41,7 @@ impl Default for Times {
 
 /// Why a text could not be decoded as a histogram.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The text is not base64.
     #[error("the histogram is not base64: {0}")]

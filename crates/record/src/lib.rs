@@ -5,6 +5,23 @@
 //!              │          └ histogram, series, blocks, slowest: constant memory
 //!              └ between blocks, never inside a measured interval
 //! ```
+//!
+//! Reads a record that `hairpin ping --json` printed, of any version:
+//!
+//! ```
+//! use hairpin_record::any::AnyRecord;
+//!
+//! # let bytes = include_bytes!("../tests/data/run-1.json");
+//! for record in AnyRecord::all(bytes)? {
+//!     println!("{} by {}", record.schema(), record.head().tool);
+//!     if let AnyRecord::Run(run) = &record {
+//!         for row in &run.results {
+//!             println!("{}: p50 {:?} ns of {} round trips", row.path, row.rtt_ns.p50, row.transactions);
+//!         }
+//!     }
+//! }
+//! # Ok::<(), hairpin_record::any::ParseError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

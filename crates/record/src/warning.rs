@@ -17,6 +17,7 @@ pub struct Note {
 
 /// Every warning that Hairpin knows.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Warning {
     /// A quantile was asked for that fewer than ten samples lie beyond.
     TooFewSamples {
@@ -64,7 +65,7 @@ pub enum Warning {
         /// Time to leave it, as the kernel states it.
         exit: Option<Nanos>,
     },
-    /// The clock is not the TSC.
+    /// The clock is not the CPU's counter.
     NoTsc {
         /// The reason.
         why: String,
@@ -234,10 +235,10 @@ impl Warning {
                 )
             }
             Warning::NoTsc { why } => format!(
-                "the clock is CLOCK_MONOTONIC_RAW, not the TSC ({why}), so each stamp costs a call; see docs/method.md, \"Clock\""
+                "the clock is CLOCK_MONOTONIC_RAW, not the CPU's counter ({why}), so each stamp costs a call; see docs/method.md, \"Clock\""
             ),
             Warning::ClockSuspect { blocks } => format!(
-                "the TSC and CLOCK_MONOTONIC_RAW disagreed by more than 50 ns over {blocks} blocks, as after a migration of the virtual machine; those blocks are marked clock_suspect: leave them out"
+                "the CPU's counter and CLOCK_MONOTONIC_RAW disagreed by more than 50 ns over {blocks} blocks, as after a migration of the virtual machine; those blocks are marked clock_suspect: leave them out"
             ),
             Warning::ClockSet { forward, by } => format!(
                 "the time of day was set {} by {by} in mid-run: RTTs come from another clock and hold; times of day before and after it do not agree",

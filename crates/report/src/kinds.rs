@@ -26,7 +26,7 @@ const KINDS: [(&str, &str); 22] = [
     ("shared-core", "both sides on CPU {0}: quick if they block, milliseconds if they spin"),
     ("deep-idle", "every RTT holds a wake-up from idle{side}"),
     ("sleeping-governor", "the CPU governor lowers the clock of an idle core{side}"),
-    ("no-tsc", "the clock is not the TSC: each stamp costs a call"),
+    ("no-tsc", "the clock is not the CPU's counter: each stamp costs a call"),
     ("clock-suspect", "two clocks more than {0} apart over {1} blocks"),
     ("clock-set", "the time of day was set by {0} in mid-run; RTTs hold"),
     ("foreign-time", "other processes took {0} on the core{side}: in the tail"),

@@ -471,10 +471,9 @@ fn interface(name: &str) -> Result<InterfaceFacts, String> {
     Ok(InterfaceFacts { mac: link.mac, mtu: link.mtu, rx_frames })
 }
 
-/// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW with a warning that gives the reason. Calibrates for 10 ms.
+/// The CPU's counter if it can be trusted, else CLOCK_MONOTONIC_RAW with a warning that gives the reason. Calibrates for 10 ms.
 pub fn choose_clock() -> (AnyClock, Option<Warning>) {
-    let clocksource = RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
-    match Tsc::calibrate(&clocksource) {
+    match Tsc::calibrate() {
         Ok(tsc) => (AnyClock::Tsc(tsc), None),
         Err(why) => (AnyClock::Raw(MonotonicRaw), Some(Warning::NoTsc { why: why.to_string() })),
     }

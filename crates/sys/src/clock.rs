@@ -1,24 +1,31 @@
-//! The clock behind every stamp: the TSC if it can be trusted, otherwise CLOCK_MONOTONIC_RAW; and its relation to the kernel's
-//! clocks.
+//! The clock behind every stamp: the CPU's counter if it can be trusted, otherwise CLOCK_MONOTONIC_RAW; and its relation to the
+//! kernel's clocks.
 //!
 //! ```text
-//!     start()            what is measured            stop()
-//!   rdtsc ; lfence  ──▶  send … wait … receive  ──▶  rdtscp
-//!   nothing after it                                 everything before it
-//!   begins before it                                 has ended before it
+//!               start()              what is measured            stop()
+//!   x86-64    rdtsc ; lfence    ──▶  send … wait … receive  ──▶  rdtscp
+//!   arm64     mrs cntvct ; isb                                   isb ; mrs cntvct
+//!             nothing after it                                   everything before it
+//!             begins before it                                   has ended before it
 //! ```
-//! So the send call and the return of the receive always lie inside (Intel SDM vol. 2, RDTSC and RDTSCP). Instructions after
-//! `stop()` may begin before the counter is read; they are not measured, and a fence there would only add cost. A [`Relation`]
-//! reads the kernel's clocks between two ticks, so that stamps of other sources (BPF: CLOCK_MONOTONIC, sockets: CLOCK_REALTIME)
-//! can be converted, and blocks in which the clocks disagree can be detected.
+//! So the send call and the return of the receive always lie inside. Instructions after `stop()` may begin before the counter is
+//! read; they are not measured, and a fence there would only add cost. A [`Relation`] reads the kernel's clocks between two
+//! ticks, so that stamps of other sources (BPF: CLOCK_MONOTONIC, sockets: CLOCK_REALTIME) can be converted, and blocks in which
+//! the clocks disagree can be detected.
 
 mod any;
+#[cfg_attr(target_arch = "x86_64", path = "clock/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "clock/aarch64.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "clock/elsewhere.rs")]
+mod arch;
 mod step;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::host::{Host, RealHost};
 
 pub use self::any::AnyClock;
 
@@ -53,7 +60,7 @@ pub trait Clock: Clone + Send + Sync {
     fn now(&self) -> Ticks;
     /// Ticks per nanosecond.
     fn rate(&self) -> f64;
-    /// Name in a record: `tsc`, `monotonic_raw`.
+    /// Name in a record: `tsc`, `cntvct`, `monotonic_raw`.
     fn source(&self) -> &'static str;
 
     /// Sleeps until this clock shows `until`; returns early on a signal.
@@ -75,21 +82,25 @@ pub trait Clock: Clone + Send + Sync {
     }
 }
 
-/// The CPU's time-stamp counter.
+/// The CPU's counter: the time-stamp counter of x86-64, or the virtual counter of arm64's generic timer.
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc {
     ticks_per_ns: f64,
 }
 
-/// CLOCK_MONOTONIC_RAW as a [`Clock`] of 1 tick per ns, for hosts without a trustworthy TSC.
+/// CLOCK_MONOTONIC_RAW as a [`Clock`] of 1 tick per ns, for hosts without a trustworthy counter.
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicRaw;
 
-/// Reason not to use the TSC.
+/// The kernel's choice of clock.
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Reason not to use the CPU's counter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoTsc {
-    /// The architecture has none.
-    #[error("this CPU has no TSC")]
+    /// Hairpin reads the counters of x86-64 and arm64 only.
+    #[error("no counter of this CPU is known to Hairpin")]
     NoneHere,
     /// The rate follows the CPU's clock or stops in idle states (CPUID 0x80000007, EDX bit 8).
     #[error("the TSC is not invariant")]
@@ -98,36 +109,33 @@ pub enum NoTsc {
     #[error("the kernel uses clock source {0}")]
     KernelDistrusts(String),
     /// The kernel's clock source is unknown.
-    #[error(
-        "whether the kernel trusts the TSC is not known: /sys/devices/system/clocksource/clocksource0/current_clocksource cannot be read; mount sysfs on /sys"
-    )]
+    #[error("whether the kernel trusts the CPU's counter is not known: {CLOCKSOURCE} cannot be read; mount sysfs on /sys")]
     KernelUnread,
 }
 
 impl Tsc {
-    /// Checks that the TSC is invariant and that the kernel's own `clocksource` trusts it, then calibrates it against
-    /// CLOCK_MONOTONIC_RAW for 10 ms. `clocksource` is the text of
-    /// /sys/devices/system/clocksource/clocksource0/current_clocksource, empty if unreadable.
-    pub fn calibrate(clocksource: &str) -> Result<Tsc, NoTsc> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(NoTsc::NoneHere);
-        }
-        if !arch::invariant() {
-            return Err(NoTsc::NotInvariant);
-        }
+    /// Checks that the counter runs at one rate and that the kernel's own clock source (`current_clocksource` in sysfs) trusts
+    /// it, then compares it with CLOCK_MONOTONIC_RAW for 10 ms. The rate is the one that the hardware states where that agrees to
+    /// within 0.1 %, otherwise the measured one.
+    pub fn calibrate() -> Result<Tsc, NoTsc> {
+        Self::calibrate_under(RealHost.read(CLOCKSOURCE).unwrap_or_default().trim())
+    }
+
+    /// As [`Tsc::calibrate`], with the clock source given; empty if it could not be read.
+    fn calibrate_under(clocksource: &str) -> Result<Tsc, NoTsc> {
+        arch::usable()?;
         if clocksource.is_empty() {
             return Err(NoTsc::KernelUnread);
         }
-        // A hypervisor's paravirtual clock is itself read from the TSC.
-        let trusted = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
-        if !trusted.contains(&clocksource) {
+        if !arch::TRUSTED.contains(&clocksource) {
             return Err(NoTsc::KernelDistrusts(clocksource.into()));
         }
         let provisional = Tsc { ticks_per_ns: 1.0 };
         let first = Relation::read(&provisional);
         std::thread::sleep(std::time::Duration::from_millis(10));
-        let second = Relation::read(&provisional);
-        Ok(Tsc { ticks_per_ns: second.rate_since(&first) })
+        let measured = Relation::read(&provisional).rate_since(&first);
+        let stated = arch::stated_rate().filter(|stated| (stated / measured - 1.0).abs() < 0.001);
+        Ok(Tsc { ticks_per_ns: stated.unwrap_or(measured) })
     }
 
     /// The same counter by another calibration, in ticks per nanosecond.
@@ -159,7 +167,7 @@ impl Clock for Tsc {
     }
 
     fn source(&self) -> &'static str {
-        "tsc"
+        arch::NAME
     }
 }
 
@@ -189,70 +197,12 @@ impl Clock for MonotonicRaw {
     }
 }
 
-/// Waits until all earlier instructions, loads and store fences included, have ended (Intel SDM vol. 2, LFENCE). Otherwise they
-/// could reach into the interval of a following [`Clock::start`], whose reading of the counter might overtake them. No wait on
-/// CPUs other than x86-64.
+/// Waits until all earlier instructions, loads and store fences included, have ended. Otherwise they could reach into the
+/// interval of a following [`Clock::start`], whose reading of the counter might overtake them. No wait on CPUs whose counter
+/// Hairpin does not read.
 #[inline(always)]
 pub fn settle() {
     arch::settle();
-}
-
-#[cfg(target_arch = "x86_64")]
-mod arch {
-    use core::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
-
-    #[inline(always)]
-    pub(super) fn settle() {
-        // SAFETY: a fence touches no memory; every x86-64 CPU has it.
-        unsafe { _mm_lfence() }
-    }
-
-    #[inline(always)]
-    pub(super) fn start() -> u64 {
-        // SAFETY: reads a counter and fences; every x86-64 CPU has both instructions.
-        unsafe {
-            let ticks = _rdtsc();
-            _mm_lfence();
-            ticks
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn stop() -> u64 {
-        let mut cpu = 0;
-        // SAFETY: reads a counter into a local; RDTSCP is there wherever `invariant` is true.
-        unsafe { __rdtscp(&mut cpu) }
-    }
-
-    #[inline(always)]
-    pub(super) fn now() -> u64 {
-        // SAFETY: reads a counter.
-        unsafe { _rdtsc() }
-    }
-
-    #[allow(unused_unsafe, reason = "CPUID is a safe function from Rust 1.94 on")]
-    pub(super) fn invariant() -> bool {
-        // SAFETY: every x86-64 CPU has CPUID; the leaf's presence is checked first.
-        unsafe {
-            __cpuid(0x8000_0000).eax >= 0x8000_0007
-                && __cpuid(0x8000_0007).edx & (1 << 8) != 0
-                // A hypervisor may hide RDTSCP separately.
-                && __cpuid(0x8000_0001).edx & (1 << 27) != 0
-        }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-mod arch {
-    pub(super) fn start() -> u64 {
-        unreachable!("no Tsc is ever made here")
-    }
-    pub(super) use start as stop;
-    pub(super) use start as now;
-    pub(super) fn settle() {}
-    pub(super) fn invariant() -> bool {
-        false
-    }
 }
 
 /// CLOCK_MONOTONIC in ns: the clock of BPF stamps and of `sleep_until`.
@@ -411,12 +361,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tsc_agrees_with_the_kernel() {
-        let tsc = match Tsc::calibrate("tsc") {
+    fn the_counter_agrees_with_the_kernel() {
+        let tsc = match Tsc::calibrate() {
             Ok(tsc) => tsc,
             Err(why) => {
                 // Bypasses the test harness, which hides the output of passed tests.
-                let _ = writeln!(std::io::stderr(), "the_tsc_agrees_with_the_kernel: SKIPPED: {why}");
+                let _ = writeln!(std::io::stderr(), "the_counter_agrees_with_the_kernel: SKIPPED: {why}");
                 assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{why}");
                 return;
             }
@@ -431,10 +381,10 @@ mod tests {
     }
 
     #[test]
-    fn a_distrusted_tsc_is_refused_with_the_reason() {
-        if cfg!(target_arch = "x86_64") && arch::invariant() {
-            assert_eq!(Tsc::calibrate("hpet").unwrap_err(), NoTsc::KernelDistrusts("hpet".into()));
-            assert_eq!(Tsc::calibrate("").unwrap_err(), NoTsc::KernelUnread, "what cannot be read is no reason to trust");
+    fn a_distrusted_counter_is_refused_with_the_reason() {
+        if arch::usable().is_ok() {
+            assert_eq!(Tsc::calibrate_under("hpet").unwrap_err(), NoTsc::KernelDistrusts("hpet".into()));
+            assert_eq!(Tsc::calibrate_under("").unwrap_err(), NoTsc::KernelUnread, "what cannot be read is no reason to trust");
         }
     }
 

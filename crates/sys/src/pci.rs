@@ -370,6 +370,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_arch = "x86_64")]
     fn finds_the_word_in_any_page() {
         let directory = tempfile::tempdir().unwrap();
         let host = host(&directory);

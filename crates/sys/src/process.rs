@@ -125,13 +125,17 @@ impl Worker {
     /// Waits up to `limit` for the worker to end; `None` if it still runs then.
     ///
     /// # Errors
-    /// The errors of waitpid(2), pidfd_open(2) (Linux 5.3) and poll(2).
+    /// The errors of waitpid(2), pidfd_open(2) and poll(2).
     pub fn wait_timeout(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let due = Instant::now() + limit;
         if let Some(status) = self.child.try_wait()? {
             return Ok(Some(status));
         }
-        let pidfd = pidfd_open(pid_of(&self.child)?, PidfdFlags::empty())?;
+        let pidfd = match pidfd_open(pid_of(&self.child)?, PidfdFlags::empty()) {
+            // Before Linux 5.3.
+            Err(rustix::io::Errno::NOSYS) => return self.wait_by_looking(due),
+            pidfd => pidfd?,
+        };
         loop {
             let left = due.saturating_duration_since(Instant::now());
             let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
@@ -140,6 +144,17 @@ impl Worker {
                 Err(error) => return Err(error.into()),
                 Ok(_) => return self.child.try_wait(),
             }
+        }
+    }
+
+    fn wait_by_looking(&mut self, due: Instant) -> io::Result<Option<ExitStatus>> {
+        loop {
+            let status = self.child.try_wait()?;
+            let left = due.saturating_duration_since(Instant::now());
+            if status.is_some() || left.is_zero() {
+                return Ok(status);
+            }
+            std::thread::sleep(left.min(Duration::from_millis(5)));
         }
     }
 

@@ -124,8 +124,10 @@ impl Tracer {
         let without: Vec<&str> = names.filter(|name| programs.iter().all(|(_, program)| program != name)).collect();
         let object = Object::load_tracing(PROGRAMS, &constants(flow), &without)?;
         for (_, program) in programs.iter().filter(|(hook, program)| hook.name != *program) {
-            // Kernels refuse a function at the attaching too.
-            object.attach_tracing(program)?;
+            // Kernels refuse a function at the attaching too, and before 5.13 each time but the first; blocks with hooks and without alternate.
+            for _ in 0..2 {
+                object.attach_tracing(program)?;
+            }
         }
         Ok(object)
     }

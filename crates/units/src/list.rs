@@ -13,6 +13,7 @@ pub const MAX_LEN: usize = 4096;
 
 /// Why a text is not a list of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseListError {
     /// A part that is neither a number nor a range.
     #[error("\"{0}\" is not a number or range: write 64, 1,2,4, 1..2048x2 or 10..50+10")]

@@ -40,7 +40,7 @@ pub(crate) fn listening(address: IpAddr) -> Listen {
 
 pub(crate) fn clock() -> AnyClock {
     static CLOCK: OnceLock<AnyClock> = OnceLock::new();
-    *CLOCK.get_or_init(|| Tsc::calibrate("tsc").map_or(AnyClock::Raw(MonotonicRaw), AnyClock::Tsc))
+    *CLOCK.get_or_init(|| Tsc::calibrate().map_or(AnyClock::Raw(MonotonicRaw), AnyClock::Tsc))
 }
 
 /// Messages of a side while it runs.

@@ -18,7 +18,7 @@ pub fn cut_off(host: &dyn Host, interface: &str, addresses: &[IpAddr], filter: F
     match filter {
         Filter::All => {}
         Filter::Ethertype(number) if VITAL.contains(&number) => {}
-        Filter::Ethertype(_) | Filter::Udp { .. } => return None,
+        _ => return None,
     }
     // The flags are hexadecimal; one of them is IFF_LOOPBACK (netdevice(7)).
     let flags = host.read(&format!("/sys/class/net/{interface}/flags")).unwrap_or_default();

@@ -311,7 +311,7 @@ fn get<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use std::fs::File;
 

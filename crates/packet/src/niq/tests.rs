@@ -21,7 +21,7 @@ fn small() -> Config {
 
 /// The time-stamp counter; a test without one is left out aloud, or fails where it must run.
 pub(super) fn tsc() -> Option<Tsc> {
-    let tsc = Tsc::calibrate("tsc");
+    let tsc = Tsc::calibrate();
     if let Err(why) = &tsc {
         // Past the harness, which shows the output of passed tests to nobody.
         let _ = writeln!(io::stderr(), "niq: a latency: SKIPPED: {why}");
@@ -267,8 +267,7 @@ fn checks_the_other_sides_descriptors() {
     assert!(refusal(pipe, &small()).contains("not a UNIX stream socket"));
     assert!(refusal(made(&small()), &timed).contains("the other declares none"));
     assert!(refusal(made(&timed), &small()).contains("the other declares none"));
-    let few =
-        Timing::new(Tsc::calibrate("tsc").unwrap(), 1514, |_| Delay { out: Picos(0), link: Picos(0), rest: Picos(0) }).unwrap();
+    let few = Timing::new(Tsc::calibrate().unwrap(), 1514, |_| Delay { out: Picos(0), link: Picos(0), rest: Picos(0) }).unwrap();
     let few = Config { timing: Some(few), ..small() };
     assert!(refusal(made(&timed), &few).contains("declared for frames up to 1514 bytes"));
 }

@@ -34,6 +34,7 @@ pub enum Injected {
 
 /// Why a frame cannot be sent.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The frame is longer than the interface allows.
     #[error("a frame of {len} bytes is too long: this ring sends up to {limit} bytes, Ethernet header included, FCS not")]

@@ -58,7 +58,7 @@ pub const PAIRS: &[Maker] = &[
     ("emulated NIC between threads", || emulated(niq_config(), niq::pair)),
     ("emulated NIC, handed over a socket", || emulated(niq_config(), handed_over)),
     ("emulated NIC with a latency", || {
-        let clock = Tsc::calibrate("tsc").map_err(|error| NoPair::NotHere(error.to_string()))?;
+        let clock = Tsc::calibrate().map_err(|error| NoPair::NotHere(error.to_string()))?;
         let (out, rest) = (Picos(836_000), Picos(1_153_000));
         let delay = |len: usize| Delay { out, link: Picos(800 * (len as i64 + 24)), rest };
         let timing = Timing::new(clock, 9_000, delay).map_err(|error| NoPair::Broken(error.to_string()))?;

@@ -15,7 +15,7 @@ use hairpin_packet::af_xdp::AfXdp;
 use hairpin_packet::bounce::{Bounce, BounceConfig};
 use hairpin_packet::device::{BackEnd, Config, OpenError, Spread};
 use hairpin_packet::filter::Filter;
-use hairpin_packet::granted::{Granted, TimeSource};
+use hairpin_packet::granted::Granted;
 use hairpin_packet::io::{Counters, PacketIo};
 use hairpin_packet::ring::{Coalesce, Received, Ring, RingConfig, Wait};
 use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Monitor, Outgoing, Totals};
@@ -452,10 +452,7 @@ fn facts(granted: &[&Granted]) -> Rings {
         need_wakeup: all(|granted| granted.need_wakeup),
         busy_poll: all(|granted| granted.busy_poll),
         multi_buffer: all(|granted| granted.multi_buffer),
-        rx_time: first.rx_time.map(|time| match time {
-            TimeSource::Hardware => "hardware".into(),
-            TimeSource::Software => "software".into(),
-        }),
+        rx_time: first.rx_time.map(|time| time.to_string()),
         longest_frame_bytes: granted.iter().map(|granted| granted.longest_frame as u64).min().unwrap_or(0),
         refused,
     }

@@ -228,7 +228,13 @@ mod arch {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "x86_64")))]
+#[test]
+fn no_bar_is_mapped_on_other_cpus() {
+    assert!(matches!(MappedBar::over_memory(1), Err(MapError::OtherCpu)));
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use std::io::Write;
     use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,7 +2,7 @@
 
 use super::{Clock, MonotonicRaw, Relation, Ticks, Tsc};
 
-/// The TSC, or CLOCK_MONOTONIC_RAW if the TSC cannot be trusted. Each reading branches on the variant, which the CPU predicts.
+/// The CPU's counter, or CLOCK_MONOTONIC_RAW if the counter cannot be trusted. Each reading branches on the variant, which the CPU predicts.
 #[derive(Clone, Copy, Debug)]
 pub enum AnyClock {
     Tsc(Tsc),
@@ -16,7 +16,7 @@ impl AnyClock {
     }
 }
 
-/// Out of line, so that a loop over the TSC does not carry the kernel's clock in each of its readings.
+/// Out of line, so that a loop over the counter does not carry the kernel's clock in each of its readings.
 #[cold]
 #[inline(never)]
 fn raw() -> Ticks {

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn device_takes_its_programmed_time_beside_the_program() {
-        let clock = match Tsc::calibrate("tsc") {
+        let clock = match Tsc::calibrate() {
             Ok(clock) => clock,
             Err(why) => return left_out(why),
         };

@@ -1,0 +1,72 @@
+//! The rights of docs/install.md: its table is tried row by row, as the user nobody with these capabilities and no other.
+
+use std::process::Command;
+
+use crate::support::net::{Net, apart, veth};
+use crate::support::{Done, Home, can, home_of_nobody, namespaces, namespaces_of_nobody};
+
+/// A row of the table: how its first column begins, its capabilities, and a command that succeeds with them.
+const ROWS: [(&str, &str, &str); 6] = [
+    (
+        "paths of sockets and of memory",
+        "none",
+        "ping --link loopback --path udp --path tcp --path unix --path niq:spin --count 100",
+    ),
+    ("`--link veth`", "none, where users may make namespaces", "ping --link veth --path udp --count 100"),
+    ("path `packet`", "CAP_NET_RAW", "bounce -i b0 --io packet --duration 100ms"),
+    ("path `xdp`", "CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK", "bounce -i b0 --io xdp --duration 100ms"),
+    ("stages of `explain`", "CAP_BPF, CAP_PERFMON", "explain --link loopback --path udp:spin --duration 1s --json"),
+    ("`--sched fifo:N`", "CAP_SYS_NICE, CAP_IPC_LOCK", "ping --link loopback --path udp:block --sched fifo:1 --count 100"),
+];
+
+#[test]
+fn the_capabilities_of_the_table_suffice() {
+    let name = "the_capabilities_of_the_table_suffice";
+    if !can(name, namespaces() && namespaces_of_nobody(), "other users and interfaces need root") {
+        return;
+    }
+    let page: &'static str = include_str!("../docs/install.md");
+    let (_, table) = page.split_once("| what | capabilities |\n|---|---|\n").expect("the table");
+    let table: Vec<_> = table.lines().map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | ")).collect();
+    // The last row needs root.
+    assert_eq!(table.len(), ROWS.len() + 1, "{table:?}");
+    apart(move || {
+        let (home, net) = (home_of_nobody(), Net::new());
+        net.enter();
+        crate::support::net::ip("link set lo up");
+        veth("a0", "b0");
+        for ((what, printed), (begins, capabilities, args)) in table.into_iter().zip(ROWS) {
+            assert!(what.starts_with(begins), "{what}");
+            assert_eq!(printed, capabilities, "{what}");
+            let done = with(&home, capabilities, args);
+            assert_eq!(done.code, Some(0), "{what}: {done:?}");
+            if args.starts_with("explain") {
+                let missing = &done.json()["missing"];
+                assert!(missing.as_array().is_none_or(|missing| missing.iter().all(|one| one["hook"] != "BPF")), "{missing}");
+            } else if args.contains("--sched") {
+                assert!(!done.out.contains("not granted"), "{done:?}");
+                assert!(with(&home, "none", args).out.contains("grant CAP_SYS_NICE"), "without it");
+            } else if capabilities.starts_with("CAP_") {
+                with(&home, "none", args).fails(4, &["CAP_"]);
+            }
+        }
+    });
+}
+
+/// Runs hairpin as the user nobody with these capabilities.
+fn with(home: &Home, capabilities: &str, args: &str) -> Done {
+    let given =
+        capabilities.split(", ").filter_map(|one| one.strip_prefix("CAP_")).map(|one| format!(",+{}", one.to_lowercase()));
+    let given = given.fold("-all".to_owned(), |list, one| list + &one);
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        &format!("--inh-caps={given}"),
+        &format!("--ambient-caps={given}"),
+    ]);
+    command.arg(home.file("hairpin")).args(args.split_whitespace());
+    command.env("HAIRPIN_RUNS", home.runs()).env("NO_COLOR", "1").current_dir(home.path());
+    home.spawn(command).done()
+}
