@@ -119,7 +119,7 @@ sums() {
 again() {
     awk '
     /^test [^ ]+ \.\.\. FAILED$/ { print $2 }
-    /^[^ ]+: FAILED after / { sub(":$", "", $1); print $1 }
+    /: FAILED after [0-9.]+ s: / { sub(/: FAILED after .*/, ""); print }
     /process didn.t exit successfully/ && !/\(exit status: 1\)/ { print "and a program that ended without its result" }' "$1"
 }
 
@@ -131,8 +131,12 @@ second=
 if [ "$failed" != 0 ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "$failed" ]; then
     first=$log
     log=$scratch/again
-    # shellcheck disable=SC2086 # words
-    RUST_TEST_THREADS=1 tests cargo test --workspace --no-fail-fast -- --exact $names
+    set --
+    # A name may have spaces.
+    while read -r name; do set -- "$@" "$name"; done <<NAMES
+$names
+NAMES
+    RUST_TEST_THREADS=1 tests cargo test --workspace --no-fail-fast -- --exact "$@"
     # shellcheck disable=SC2046 # three numbers
     set -- $(sums "$log")
     if [ "$1" -ge "$failed" ] && [ "$2" = 0 ]; then
