@@ -34,8 +34,8 @@ pub(crate) struct Options {
     /// Paths to measure, separated by commas; all of them without it
     #[arg(long, value_delimiter = ',')]
     paths: Vec<String>,
-    /// Time of each path, in s
-    #[arg(long, default_value_t = 120.0)]
+    /// The most time of each path, in s; it ends as soon as the interval is narrow enough
+    #[arg(long, default_value_t = 600.0)]
     seconds: f64,
     #[command(flatten)]
     flags: Flags,
@@ -49,7 +49,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let paths: Vec<&str> = if all { PATHS.into() } else { options.paths.iter().map(String::as_str).collect() };
     let directory = options.flags.record.directory("builds", all)?;
     let programs = format!("{} {}", builds[0].build()?, builds[1].build()?);
-    let mut pairs = Pairs::open(&options.flags, &directory, &programs, Until::Time(Duration::from_secs_f64(options.seconds)))?;
+    let mut pairs =
+        Pairs::open(&options.flags, &directory, &programs, Until::Width(WIDEST, Duration::from_secs_f64(options.seconds)))?;
     for path in paths {
         let link = if OVER_VETH.iter().any(|name| path.split([':', ',']).next() == Some(name)) { "veth" } else { "loopback" };
         let most = if path == "memory" { MEMORY } else { Nanos(u64::MAX) };

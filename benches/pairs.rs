@@ -214,7 +214,7 @@ impl Pairs {
             Ok(comparison) => Ok(comparison),
         };
         let wanted = match until {
-            Until::Time(_) => 0,
+            Until::Time(_) | Until::Width(..) => 0,
             Until::Pairs(wanted) => *wanted,
         };
         let line = Line { cell: cell.to_owned(), limit, wanted, found };

@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
+use std::ops::RangeInclusive;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_lab::records;
 use hairpin_lab::store::Store;
+use hairpin_record::core_states;
 use hairpin_record::run::{Block, Row};
 use serde_json::json;
 
@@ -49,9 +51,6 @@ pub(crate) struct Options {
     /// Rounds
     #[arg(long, default_value_t = 16)]
     rounds: usize,
-    /// A cache-line round trip above this is the far state of the cores, in ns
-    #[arg(long, default_value_t = 250)]
-    split_ns: u64,
     /// The port for the metrics
     #[arg(long, default_value_t = 24_449)]
     port: u16,
@@ -83,8 +82,8 @@ struct Medians {
     p99: Option<f64>,
 }
 
-/// Near and far.
-type StateMedians = [Option<Medians>; 2];
+/// One entry a state of the cores.
+type StateMedians = Vec<Option<Medians>>;
 
 /// Measures; true if a bound is missed.
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
@@ -100,20 +99,22 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     );
     let mut missed = false;
     for path in PATHS {
-        let mut rounds: Vec<[StateMedians; 3]> = Vec::new();
+        let mut rounds: Vec<[Vec<Block>; 3]> = Vec::new();
         for round in 0..options.rounds {
-            let mut found = [[None; 2]; 3];
+            let mut found = [const { Vec::new() }; 3];
             for turn in 0..ARMS.len() {
                 let at = (round + turn) % ARMS.len();
                 let row = measure(options, path, ARMS[at])?;
-                found[at] = medians(&row, options.split_ns);
                 let line = json!({"path": path, "arm": ARMS[at].name(), "round": round, "rtt_ns": row.rtt_ns, "transactions": row.transactions,
                     "gap_ns": row.gap_ns, "warnings": row.warnings.iter().map(|note| &note.code).collect::<Vec<_>>()});
                 writeln!(lines, "{line}").map_err(|e| e.to_string())?;
+                found[at] = row.blocks;
             }
             rounds.push(found);
             eprintln!("{path}: round {} of {}", round + 1, options.rounds);
         }
+        let states = states(rounds.iter().flatten().flatten());
+        let rounds: Vec<_> = rounds.iter().map(|round| round.each_ref().map(|blocks| medians(blocks, &states))).collect();
         for arm in 1..ARMS.len() {
             for (name, bound, of) in [
                 ("p50", P50_BOUND, (|found: &Medians| Some(found.p50)) as fn(&Medians) -> Option<f64>),
@@ -137,11 +138,17 @@ fn pairs(one: &StateMedians, other: &StateMedians, of: fn(&Medians) -> Option<f6
     one.iter().zip(other).filter_map(|(one, other)| Some((of(one.as_ref()?)? / of(other.as_ref()?)?).ln())).collect()
 }
 
+/// The distances of the cores of each state, in ns, as [`core_states`] tells them apart.
+fn states<'a>(blocks: impl Iterator<Item = &'a Block>) -> Vec<RangeInclusive<u64>> {
+    let mut distances: Vec<u64> = blocks.filter_map(|block| block.core_rtt_ns).collect();
+    distances.sort_unstable();
+    core_states::split(&distances).into_iter().map(|state| distances[state.start]..=distances[state.end - 1]).collect()
+}
+
 /// Of the blocks of each state.
-fn medians(row: &Row, split_ns: u64) -> StateMedians {
-    [false, true].map(|far| {
-        let blocks: Vec<&Block> =
-            row.blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| (ns > split_ns) == far)).collect();
+fn medians(blocks: &[Block], states: &[RangeInclusive<u64>]) -> StateMedians {
+    let of_state = |state: &RangeInclusive<u64>| {
+        let blocks: Vec<&Block> = blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| state.contains(&ns))).collect();
         if blocks.len() < LEAST_BLOCKS {
             return None;
         }
@@ -151,7 +158,8 @@ fn medians(row: &Row, split_ns: u64) -> StateMedians {
             all.get(all.len() / 2).map(|ns| *ns as f64)
         };
         Some(Medians { p50: median(|block| block.p50)?, p99: median(|block| block.p99) })
-    })
+    };
+    states.iter().map(of_state).collect()
 }
 
 /// One run in a terminal: its row.

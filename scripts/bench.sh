@@ -39,19 +39,19 @@ part() {
     cat "$record/$file"
     note "$status"
 }
-device() {
+rings() {
     file=$1
     shift
-    part "$file" cargo bench --quiet --package hairpin-packet --bench "$@"
+    part "$file" cargo bench --quiet --package hairpin-packet --bench rings -- "$@"
 }
 
 case $name in
-niq) device device.txt niq ;;
+niq) rings device.txt niq ;;
 packet)
-    device memory.txt memory
-    device coalesce-xdp.txt coalesce -- xdp
-    device coalesce-packet.txt coalesce -- packet
-    device af_xdp.txt af_xdp
+    rings memory.txt memory
+    rings coalesce-xdp.txt coalesce xdp
+    rings coalesce-packet.txt coalesce packet
+    rings af_xdp.txt af-xdp
     ;;
 esac
 # This one keeps its own record, and builds the hairpin of the parts after it.

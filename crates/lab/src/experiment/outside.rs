@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use hairpin_record::compare::{Comparison, Cpus, Method};
-use hairpin_record::experiment::{ArmBlock, Figure};
+use hairpin_record::experiment::{ArmBlock, Estimate, Figure};
 use hairpin_record::run::Row;
 use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,8 @@ const CONFIDENCE: f64 = 0.95;
 const MARGIN: f64 = 0.02;
 /// Rounds per wanted pair, at most.
 const TRIES: usize = 2;
+/// The fewest pairs whose interval may be narrow enough.
+const WIDTH_PAIRS: usize = 96;
 
 /// One block of one arm.
 #[derive(Clone, Debug)]
@@ -74,6 +76,8 @@ pub enum Until {
     Time(Duration),
     /// When the median comes from this many pairs, or after twice as many rounds.
     Pairs(usize),
+    /// When the interval of the ratio is at most this wide, or after this time. The ratio itself plays no part in when it ends.
+    Width(f64, Duration),
 }
 
 /// Measures a block of arm 0 or 1, of this length and warm-up; the error holds the reason, or `None` after Ctrl-C.
@@ -116,7 +120,7 @@ pub fn pairs(
     let last = measured.iter().flat_map(|round| &round.taken).map(|taken| taken.block.at_ns).max();
     let mut outside = Outside { measure, before: Duration::from_nanos(last.unwrap_or(0)), began: Instant::now() };
     let duration = match until {
-        Until::Time(duration) => duration,
+        Until::Time(duration) | Until::Width(_, duration) => duration,
         Until::Pairs(_) => Duration::MAX,
     };
     let layout = Layout { arms: 2, duration, seed, done: measured.len() as u32, length: Some(BLOCK) };
@@ -141,12 +145,22 @@ pub fn pairs(
 }
 
 fn enough(until: Until, measured: &[Round]) -> bool {
-    let Until::Pairs(wanted) = until else { return false };
     let of_median = || {
-        let comparison = compared(measured, Duration::ZERO);
-        comparison.figures.iter().find(|of| of.figure == Figure::P50).map_or(0, |of| of.pairs)
+        let figures = compared(measured, Duration::ZERO).figures;
+        figures.into_iter().find(|of| of.figure == Figure::P50).unwrap_or_default()
     };
-    measured.len() >= TRIES * wanted || measured.len() >= wanted && of_median() >= wanted as u64
+    match until {
+        Until::Time(_) => false,
+        Until::Pairs(wanted) => {
+            measured.len() >= TRIES * wanted || measured.len() >= wanted && of_median().pairs >= wanted as u64
+        }
+        Until::Width(width, _) => {
+            // With fewer pairs moods of the host are not in the interval yet; a look at all rounds after every few is enough.
+            let of =
+                if measured.len() >= WIDTH_PAIRS && measured.len().is_multiple_of(8) { of_median() } else { Estimate::default() };
+            of.pairs >= WIDTH_PAIRS as u64 && of.low.zip(of.high).is_some_and(|(low, high)| high - low <= width)
+        }
+    }
 }
 
 fn compared(measured: &[Round], elapsed: Duration) -> Comparison {
@@ -235,6 +249,21 @@ mod tests {
         // It moves all the time, so no two blocks of the other arm agree.
         let (comparison, kept) = measured(Until::Pairs(20), Vec::new(), |number| number % 2 == 0);
         assert!(kept.len() == 40 && comparison.pairs <= 1, "{comparison:?}");
+    }
+
+    #[test]
+    fn an_interval_narrow_enough_ends_it_and_a_wide_one_does_not() {
+        let hour = Duration::from_secs(3600);
+        let (comparison, kept) = measured(Until::Width(0.02, hour), Vec::new(), |_| false);
+        assert_eq!((comparison.pairs as usize, kept.len()), (WIDTH_PAIRS, WIDTH_PAIRS));
+        // Each block is longer or shorter than the last, and after 400 of them somebody ends it.
+        let mut turn = 0;
+        let mut measure = |_: usize, _: Nanos, _: Nanos| {
+            turn += 1;
+            if turn > 400 { Err(None) } else { Ok(Block::of_median(1_000.0 + f64::from(turn * 37 % 101), 100, CPUS)) }
+        };
+        let ended = pairs(Until::Width(1e-9, hour), 7, Vec::new(), &mut measure, &mut |_| Ok(()));
+        assert_eq!(ended.unwrap_err(), None);
     }
 
     #[test]

@@ -7,12 +7,12 @@
 //! Then the same with both ends on one thread: no cache line crosses between cores, so the rest is the kernel's own work for two frames.
 //! Prints the median and p99 of the round trip for each mode and frame size. Generic mode sends on a queue of its own.
 
-use std::error::Error;
 use std::io::{Read, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, process};
 
+use clap::Args;
 use hairpin_packet::af_xdp::{AfXdp, Queue};
 use hairpin_packet::device::{BackEnd, Config};
 use hairpin_packet::filter::Filter;
@@ -24,33 +24,45 @@ use hairpin_sys::umem::Frame;
 use hairpin_sys::{netns, thread};
 use hairpin_wire::raw::ETHERTYPE;
 
+use super::Outcome;
+
 const NEAR: &str = "hp-near";
 const FAR: &str = "hp-far";
 const SIZES: [usize; 2] = [64, 1500];
 const CELL: Duration = Duration::from_millis(300);
 const ROUNDS: usize = 3;
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let done = match &arguments[..] {
-        [what, mode] if what == "far" => far(mode_of(mode)),
-        [what, mode] if what == "near" => near(mode_of(mode)),
+/// Options of this part.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Be the near or the far end of this mode
+    #[arg(hide = true, num_args = 2)]
+    end: Vec<String>,
+}
+
+/// Measures; there is no bound.
+pub(super) fn bench(options: &Options) -> Outcome<bool> {
+    let ends: Vec<&str> = options.end.iter().map(String::as_str).collect();
+    match ends[..] {
+        ["far", mode] => far(mode_of(mode)),
+        ["near", mode] => near(mode_of(mode)),
         _ => rounds(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
     }
+    .map(|()| false)
+}
+
+/// This program as an end of the pair.
+fn end(which: &str, mode: Mode) -> Outcome<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["af-xdp", which, &mode.to_string()]);
+    Ok(command)
 }
 
 /// Runs each mode and round in a process of its own; its namespace ends with it.
-fn rounds() -> Result<(), Box<dyn Error>> {
+fn rounds() -> Outcome {
     for _ in 0..ROUNDS {
         for mode in [Mode::Generic, Mode::Native] {
-            let ended = Command::new(env::current_exe()?).args(["near", &mode.to_string()]).status()?;
+            let ended = end("near", mode)?.status()?;
             if !ended.success() {
                 return Err(format!("{mode}: {ended}").into());
             }
@@ -63,16 +75,12 @@ fn mode_of(text: &str) -> Mode {
     if text == "native" { Mode::Native } else { Mode::Generic }
 }
 
-fn near(mode: Mode) -> Result<(), Box<dyn Error>> {
+fn near(mode: Mode) -> Outcome {
     netns::enter_new(false)?;
     thread::pin(0)?;
     let clock = Tsc::calibrate()?;
     link(mode)?;
-    let mut other = Command::new(env::current_exe()?)
-        .args(["far", &mode.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut other = end("far", mode)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let (mut device, mut ring) = open(NEAR, mode)?;
     device.start()?;
     other.stdout.take().ok_or("no stdout")?.read_exact(&mut [0])?;
@@ -92,7 +100,7 @@ fn near(mode: Mode) -> Result<(), Box<dyn Error>> {
 }
 
 /// A pair for this mode.
-fn link(mode: Mode) -> Result<(), Box<dyn Error>> {
+fn link(mode: Mode) -> Outcome {
     let netlink = Netlink::open()?;
     let pair = VethConfig {
         name: NEAR.into(),
@@ -115,19 +123,14 @@ fn print(mode: Mode, cores: &str, size: usize, mut times: Vec<u64>) {
     println!("{mode:8} {cores:10} {size:5} bytes: p50 {} ns, p99 {} ns, {} round trips", at(0.5), at(0.99), times.len());
 }
 
-fn open(interface: &str, mode: Mode) -> Result<(AfXdp, Queue), Box<dyn Error>> {
+fn open(interface: &str, mode: Mode) -> Outcome<(AfXdp, Queue)> {
     let config = Config { filter: Filter::Ethertype(ETHERTYPE), mode: Some(mode), ..Config::default() };
     let mut device = AfXdp::open(interface, &config)?;
     let ring = device.ring(0)?;
     Ok((device, ring))
 }
 
-fn ping(
-    clock: &Tsc,
-    ring: &mut Queue,
-    size: usize,
-    mut meanwhile: impl FnMut() -> Result<(), Box<dyn Error>>,
-) -> Result<Vec<u64>, Box<dyn Error>> {
+fn ping(clock: &Tsc, ring: &mut Queue, size: usize, mut meanwhile: impl FnMut() -> Outcome) -> Outcome<Vec<u64>> {
     let mut frame = ring.pool().take().ok_or("no chunk")?;
     frame.set_len(size);
     let umem = ring.umem().clone();
@@ -162,7 +165,7 @@ fn ping(
     Ok(times)
 }
 
-fn far(mode: Mode) -> Result<(), Box<dyn Error>> {
+fn far(mode: Mode) -> Outcome {
     thread::pin(1)?;
     let (mut device, mut ring) = open(FAR, mode)?;
     device.start()?;
@@ -183,7 +186,7 @@ fn far(mode: Mode) -> Result<(), Box<dyn Error>> {
 }
 
 /// Sends back all frames that have arrived, and returns their number.
-fn bounce(ring: &mut Queue, frames: &mut Vec<Frame>, arrivals: &mut Vec<Arrival>) -> Result<usize, Box<dyn Error>> {
+fn bounce(ring: &mut Queue, frames: &mut Vec<Frame>, arrivals: &mut Vec<Arrival>) -> Outcome<usize> {
     let came = ring.rx_batch(arrivals, 64);
     if came == 0 {
         return Ok(0);
