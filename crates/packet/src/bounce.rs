@@ -108,7 +108,6 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    ///
     /// A new bouncer.
     ///
     /// # Errors
@@ -130,7 +129,6 @@ impl Bounce {
         }
     }
 
-    ///
     /// Receives up to `most` frames and sends them back out of the same ring, in place. `timeout` as in [`Ring::recv`].
     /// `scratch` is empty between calls; reserve room for `most`.
     ///
@@ -163,7 +161,6 @@ impl Bounce {
         Ok(received)
     }
 
-    ///
     /// As [`turn`](Bounce::turn), but sends a copy out of another ring, on another interface, and flushes that ring
     /// when no more frames are there.
     ///

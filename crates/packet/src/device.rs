@@ -93,7 +93,6 @@ pub trait BackEnd: Sized {
     /// The queue pair of this back end.
     type Io: PacketIo + 'static;
 
-    ///
     /// Opens the interface. No frame is received before [`start`](BackEnd::start).
     ///
     /// # Errors
@@ -104,14 +103,12 @@ pub trait BackEnd: Sized {
     /// The features that the device was granted; `queue` is the first ring's.
     fn granted(&self) -> &Granted;
 
-    ///
     /// The queue pair of `queue`; each can be taken once.
     ///
     /// # Errors
     /// The queue does not exist, is in use, or the kernel refuses.
     fn ring(&mut self, queue: u32) -> Result<Self::Io, OpenError>;
 
-    ///
     /// Starts receiving: from now on, frames that match the filter go to the rings.
     ///
     /// # Errors

@@ -89,7 +89,6 @@ struct Made {
 }
 
 impl<P: PacketIo, C: Clock> Fault<P, C> {
-    ///
     /// Adds faults to the frames that `io` receives.
     ///
     /// # Errors

@@ -146,7 +146,6 @@ impl Granted {
         }
     }
 
-    ///
     /// Checks that `feature` was granted.
     ///
     /// # Errors

@@ -131,7 +131,6 @@ enum Due {
     Never,
 }
 
-///
 /// Two joined ports of one queue pair in this process.
 ///
 /// # Errors
@@ -147,7 +146,6 @@ pub fn pair(config: &Config) -> Result<(Port, Port), PortError> {
 }
 
 impl Port {
-    ///
     /// Makes the shared memory and this side's port of each queue pair. The descriptors are for the other side: the
     /// memory first, then one per queue pair. Send them over a UNIX socket and drop them here, so that the end of the
     /// other side is noticed.
@@ -172,7 +170,6 @@ impl Port {
         Ok((ports, descriptors))
     }
 
-    ///
     /// Opens the ports of this side, from the descriptors that [`Port::create`] made on the other. Their content is not
     /// trusted.
     ///

@@ -250,7 +250,6 @@ pub struct PcapOut<P, W: Write> {
 }
 
 impl<P: PacketIo, W: Write> PcapOut<P, W> {
-    ///
     /// Writes the frames that `io` receives to `file`, through a buffer.
     ///
     /// # Errors
@@ -268,7 +267,6 @@ impl<P: PacketIo, W: Write> PcapOut<P, W> {
         Ok(PcapOut { io, file, written: 0, failed: None })
     }
 
-    ///
     /// Flushes the buffer; returns the device below and the number of frames in the file.
     ///
     /// # Errors

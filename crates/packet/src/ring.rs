@@ -173,7 +173,6 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         Sender::new(self)
     }
 
-    ///
     /// Kicks every committed frame.
     ///
     /// # Errors

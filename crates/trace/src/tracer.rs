@@ -132,7 +132,6 @@ impl Tracer {
         Ok(object)
     }
 
-    ///
     /// Checks whether programs can be loaded here.
     ///
     /// # Errors
@@ -153,7 +152,6 @@ impl Tracer {
         &self.missing
     }
 
-    ///
     /// Attaches every program; on an error none is attached.
     ///
     /// # Errors

@@ -251,7 +251,6 @@ impl Address {
         }
     }
 
-    ///
     /// The present text.
     ///
     /// # Errors
@@ -294,7 +293,6 @@ impl Address {
         }
     }
 
-    ///
     /// Writes a value and reads it back.
     ///
     /// # Errors

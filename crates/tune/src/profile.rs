@@ -55,7 +55,6 @@ pub enum ProfileError {
 }
 
 impl ProfileFile {
-    ///
     /// Parses a profile file.
     ///
     /// # Errors
@@ -69,7 +68,6 @@ impl ProfileFile {
         }
     }
 
-    ///
     /// The settings.
     ///
     /// # Errors

@@ -43,7 +43,6 @@ pub struct Lease<'r, P: PacketIo, C: Clock> {
 }
 
 impl<P: PacketIo, C: Clock> Ring<P, C> {
-    ///
     /// Receives one frame. `timeout` is in milliseconds: below 0 waits forever, 0 does not wait. A wait first kicks
     /// every committed frame, then follows the ring's wait policy.
     ///
@@ -64,7 +63,6 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         })
     }
 
-    ///
     /// Receives the frames that have arrived, and appends them to `into`: at least one, at most `most`, 64 and the hold
     /// limit. The batch is whatever has gathered since the last call: it grows with the rate, and no frame waits for
     /// others. `timeout` as in [`recv`](Ring::recv). Reserve capacity in `into` beforehand to avoid an allocation.
@@ -206,7 +204,6 @@ impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
         into.extend_from_slice(&self);
     }
 
-    ///
     /// Sends the frame out of the ring on which it arrived, in place. Returns `None`, or the lease if the ring is full.
     /// Frames below 60 bytes are padded with zeros.
     ///

@@ -68,7 +68,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         self.ring.longest
     }
 
-    ///
     /// Memory for a frame of `len` bytes, to write in place and commit. `None` if the ring is full or the hold limit is
     /// reached. The memory still holds old bytes: write all of it.
     ///
@@ -90,7 +89,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         Ok(Some(Slot { ring, frame: Some(frame) }))
     }
 
-    ///
     /// Sends a copy of `frame`: an Ethernet frame without FCS. Frames below 60 bytes are padded with zeros.
     ///
     /// # Errors
@@ -100,7 +98,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         self.put(frame.len(), |into| into.copy_from_slice(frame))
     }
 
-    ///
     /// Sends a copy of `parts`, concatenated, as one frame.
     ///
     /// # Errors
@@ -116,7 +113,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         })
     }
 
-    ///
     /// Sends a copy of `frame` at least `delay` after the start of this handle's previous frame, and returns how late
     /// it started; `None` if the ring is full. The first frame starts at once. It busy-waits on the clock, and kicks
     /// each frame alone. Lateness is not made up: to hold a rate, shorten the next delay by it.
@@ -144,7 +140,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         Ok(Some(Nanos(clock.to_ns(due.map_or(0, |due| start.since(due))))))
     }
 
-    ///
     /// Kicks every committed frame.
     ///
     /// # Errors
@@ -180,7 +175,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
 }
 
 impl<P: PacketIo, C: Clock> Slot<'_, P, C> {
-    ///
     /// Sends the frame. Frames below 60 bytes are padded with zeros.
     ///
     /// # Errors
