@@ -1,13 +1,13 @@
 //! The short view of rows on a terminal.
 //!
 //! ```text
-//!   loopback lo, 64 B, CPU 0 <-> 1, one at a time, 3 s a row      what all rows share
+//!   loopback lo, 64 B, CPU 0 <-> 1, one at a time, 3 s a row      common to all rows
 //!
-//!              RTT p50     p90     p99 …  trans/s                 a column for what differs
+//!              RTT p50     p90     p99 …  trans/s                 a column for each difference
 //!   udp:block  78.9 us  86.1 us …
 //!
 //!   ! pushed off the core 398-502 times a row: in the tail        a line per kind of warning (kinds)
-//!   next  hairpin explain loopback …                              what can be done now
+//!   next  hairpin explain loopback …                              the next command
 //! ```
 
 use hairpin_record::core_states::CoreStates;

@@ -42,7 +42,7 @@ fn scaled<const N: usize>(ns: [f64; N], largest: f64) -> String {
     format!("{} {unit}", ns.map(three).join("-"))
 }
 
-/// Times of a sentence, each with what it is; a unit stands where it is another than before.
+/// The times in a sentence, each with its name; the unit is repeated only where it changes.
 pub(crate) fn times<'w>(all: impl IntoIterator<Item = (f64, &'w str)>) -> Vec<String> {
     let mut last = String::new();
     let one = |(ns, what): (f64, &str)| {

@@ -22,7 +22,7 @@ const LONGEST_BAR: usize = 20;
 /// A shorter bar is unreadable.
 const LEAST_BAR: usize = 4;
 
-/// The place of a row among all, and what it is called.
+/// A row's number, the number of rows, and its name.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// From 0.
@@ -56,7 +56,7 @@ pub struct Going {
     pub so_far: Option<Figures>,
 }
 
-/// What a line tells of the round trips.
+/// RTT figures of the live line.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     /// Where the times begin.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_word() {
+    fn unknown_figures_are_left_out() {
         let place = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Measured);
         assert_eq!(going(&place, &Going::default(), 80), "udp:spin");
         let over = Going { share: Some(7.0), left_s: Some(-3.0), so_far: None };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_has_its_figures() {
+    fn finished_rows_show_their_figures() {
         let mut row = Row { path: "tcp:block/tcp:spin".into(), transactions_per_s: 998.0, ..Row::default() };
         row.rtt_ns.p50 = Some(912);
         let place = Place::of_path(0, 2, &row.path, row.origin);

@@ -1,4 +1,4 @@
-//! The output of `hairpin tune try`: the gain of each setting on each path, its cost, and what to do next.
+//! The output of `hairpin tune try`: the gain of each setting on each path, its cost, and the next step.
 
 use hairpin_record::compare::{Arm, Compare, Comparison};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
@@ -259,7 +259,7 @@ fn whole_percent(share: Option<f64>) -> Cell {
     share.into_cell(|share| format!("{:.0} %", share * 100.0).into())
 }
 
-/// The outcome, and what to do next; its decisive word.
+/// The outcome and the next step; its decisive word.
 fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
     if !record.contradictions.is_empty() {
         let ends = |[low, high]: [f64; 2]| format!("{} to {}", ratio(low), ratio(high));
@@ -325,7 +325,7 @@ fn next(record: &TuneTry) -> Option<String> {
     next::plain(format!("sudo hairpin tune apply {}{interface}{held}", record.winners.join(" ")))
 }
 
-/// What all winners together bring on each path, measured anew.
+/// The combined gain of all winners on each path, measured anew.
 fn gains(record: &TuneTry) -> Vec<String> {
     let of = |path: &TriedPath| {
         let found = estimate(path.together.as_ref()?.comparisons.first()?, Figure::P50)?;

@@ -45,7 +45,7 @@ fn row(path: &str, n: u64, p50_ns: u64) -> Row {
     row
 }
 
-/// What the default paths and a spinning one look like on a busy virtual machine.
+/// The default paths and a spinning one on a busy virtual machine.
 fn usual() -> Run {
     let mut rows = vec![row("tcp:block", 38_000, 75_700), row("udp:block", 36_000, 78_900), row("udp:spin", 840_000, 3_350)];
     for (row, switches) in rows.iter_mut().zip([398, 411, 502]) {

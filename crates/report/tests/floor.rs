@@ -274,7 +274,7 @@ fn prints_an_undescribed_device_with_few_reads() {
     assert!(fits(term(&probe, &Options::default())).contains("no histogram: "));
 }
 
-/// 50 ms is what many hosts wait for a device that does not answer.
+/// Many hosts wait 50 ms for a device that does not answer.
 #[test]
 fn a_probe_with_times_far_apart_fits_too() {
     let mut probe = probed(20_000);

@@ -141,7 +141,7 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
         let kind = if rows.iter().all(|shown| shown.row.origin == Origin::Emulated) { "emulated" } else { "emulated or paced" };
         let p50 = least.p50().unwrap_or_default();
         return format!(
-            "Which path is fastest cannot be said: every row is {kind}; the least RTT p50 is {p50}, of {}.",
+            "The fastest path is unknown: every row is {kind}; the least RTT p50 is {p50}, of {}.",
             least.label
         );
     }
@@ -156,7 +156,7 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
             let word = if explained.len() > 1 { " is fastest" } else { "" };
             format!("{label}{word}: {p50} RTT p50 in {} round trips without any hook.", best.untraced_rtt_ns.count)
         }
-        None => "Which path is fastest cannot be said: no row has an RTT p50.".into(),
+        None => "The fastest path is unknown: no row has an RTT p50.".into(),
     }
 }
 
@@ -226,7 +226,7 @@ fn distance(rows: &[Shown<'_>], explained: &[&Explained]) -> String {
         (true, _) if broken_down.is_none() => parts.push("`hairpin explain` says what the gap is made of.".into()),
         (true, _) => {}
         (false, true) => parts.push(
-            "What the gap to the floor is made of cannot be said: no floor was declared (--rate, --cable, --nic), and no stages were measured (`hairpin explain`)."
+            "The parts of the gap to the floor are unknown: no floor was declared (--rate, --cable, --nic), and no stages were measured (`hairpin explain`)."
                 .into(),
         ),
         (false, false) => parts.push("How far that is from the floor is not known: none was declared (--rate, --cable, --nic).".into()),
