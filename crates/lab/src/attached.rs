@@ -68,7 +68,7 @@ pub enum Target {
     Process(i32),
 }
 
-/// What is told while the watching goes on.
+/// Events during an attached run.
 #[derive(Debug)]
 pub enum News<'a> {
     /// The hooks are attached.
