@@ -263,7 +263,7 @@ pub struct Threshold {
     /// True if the interval lies wholly beyond it, and did so again when it was measured once more; of a gate also that of both together, with moods
     /// of the host in it.
     pub crossed: bool,
-    /// The reason if nothing can be said.
+    /// The reason if there is no verdict.
     pub unknown: Option<String>,
     /// The ratio at the interval's end on the side of the threshold, if that lies beyond it and the threshold was not crossed: a
     /// change of up to this is not excluded.

@@ -3,7 +3,7 @@
 //! ```text
 //!   Record<B> ── head    schema, tool, command, started, interrupted, error     every record of a measurement
 //!             └─ body    RunBody, LoadBody …, in four of them with a Place: hosts, link, clock
-//!   Label ────── schema, tool                                                   what nothing was measured for: a floor, a list of settings
+//!   Label ────── schema, tool                                                   output without a measurement: a floor, a list of settings
 //! ```
 //! In JSON head, place and body lie side by side in one object. Lines of progress and of seconds have a schema alone.
 
@@ -93,7 +93,7 @@ pub struct Place {
     pub clock: ClockFacts,
 }
 
-/// Schema and tool of what nothing was measured for.
+/// Schema and tool of output without a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Label {
     /// The schema's name.

@@ -103,12 +103,14 @@ pub struct LoadRow {
     pub due: u64,
     /// Requests sent.
     pub sent: u64,
-    /// Requests that were due and never sent because the run was over: in the RTT from due with the time until then, so at least so long.
+    /// Requests that were due but not sent before the end of the run. Each counts in the RTT from due with the time until that end, a
+    /// lower bound.
     pub unsent: u64,
-    /// Requests sent and never answered: in the RTT from due with the time until the run was over.
+    /// Requests sent and never answered. Each counts in the RTT from due with the time until the end of the run.
     #[serde(default)]
     pub unanswered: u64,
-    /// Requests more that would have been due while the instrument did work of its own between blocks (`gap_ns`): not sent, and in no figure.
+    /// Further requests that would have been due while the instrument did work of its own between blocks (`gap_ns`): not sent, and in no
+    /// figure.
     #[serde(default)]
     pub left_out: u64,
     /// From the beginning of the schedule to its end, or to the last reply.
