@@ -185,7 +185,7 @@ fn offered(command: &mut Command, words: Vec<OsString>, here: Option<&Path>) -> 
     Ok(found)
 }
 
-/// The first line of what a word is for.
+/// The first line of a word's description.
 fn help_of(word: &CompletionCandidate) -> Option<String> {
     Some(word.get_help()?.to_string().lines().next().unwrap_or_default().to_owned())
 }

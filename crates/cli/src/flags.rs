@@ -179,7 +179,7 @@ pub struct Sizes(pub Vec<u32>);
 pub fn sizes(text: &str) -> Result<Sizes, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     let sizes: Result<Vec<u32>, _> = numbers.into_iter().map(u32::try_from).collect();
-    sizes.map(Sizes).map_err(|_| "no path carries so much: 1 byte to 64 KiB".into())
+    sizes.map(Sizes).map_err(|_| "out of range: paths carry 1 byte to 64 KiB".into())
 }
 
 /// Percentiles to show.

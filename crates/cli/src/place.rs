@@ -1,4 +1,4 @@
-//! Where to: a host, a link of this host, an echo service, or whatever returns frames.
+//! The target: a host, a link of this host, an echo service, or a reflector of frames.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The progress of a run: one live line on a terminal, and what was asked for besides.
+//! The progress of a run: one live line on a terminal, and any requested output besides.
 
 mod line;
 mod offers;

@@ -1,13 +1,13 @@
-//! What `-h` shows of each verb, and the examples of `--help` and the man pages.
+//! The text of `-h` for each verb, and the examples of `--help` and the man pages.
 
 /// The short help of a verb.
 #[derive(Debug)]
 pub struct Face {
     /// The verb, such as `tune try`.
     pub verb: &'static str,
-    /// What follows the verb in the line of usage.
+    /// The arguments in the usage line, after the verb.
     pub takes: &'static str,
-    /// Command lines, each with what it is for.
+    /// Command lines, each with its purpose.
     pub examples: &'static [(&'static str, &'static str)],
     /// The most used flags by id, each with a short text; the flag's own if that is empty.
     pub flags: &'static [(&'static str, &'static str)],
@@ -48,7 +48,7 @@ pub const FACES: &[Face] = &[
             PATHS,
             SIZE,
             ("duration", "measured time of each row; default 10s"),
-            ("count", "end each row after so many round trips"),
+            ("count", "end each row after N round trips"),
             RATE,
             FLOWS,
             ("outstanding", "requests in flight per flow; default 1"),
@@ -287,10 +287,10 @@ pub const FACES: &[Face] = &[
             ("io", "xdp or packet, such as packet:spin"),
             ("filter", "frames to bounce; default ethertype:0x88b5"),
             ("rewrite", "what to swap: none, macs or all"),
-            ("duration", "end after so long; until Ctrl-C if not given"),
+            ("duration", "duration; until Ctrl-C if not given"),
             ("cpu", "the CPU"),
             ("queue", "the queue; default 0"),
-            ("yes", "even what this host depends on"),
+            ("yes", "bounce this host's own traffic too"),
             JSON,
             QUIET,
         ],
@@ -310,7 +310,7 @@ pub const FACES: &[Face] = &[
             ("direction", "inject, receive or bounce; repeatable"),
             ("io", "xdp or packet, such as packet:spin; repeatable"),
             ("sizes", "bytes of frames without FCS"),
-            ("rate", "offer so many frames per second, search nothing"),
+            ("rate", "frames per second; no search"),
             ("queues", "queues of each side; default 1"),
             ("duration", "each trial; default 500ms"),
             JSON,
