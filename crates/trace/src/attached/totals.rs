@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recent_begins_anew_with_every_look() {
+    fn recent_figures_restart_at_every_look() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..50).for_each(|_| totals.add(transaction(40_000, 5_000)));
         assert!(totals.recent().is_empty(), "nobody looked before");

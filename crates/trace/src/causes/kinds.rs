@@ -1,4 +1,4 @@
-//! The causes that are told apart, and what to do about each.
+//! The causes that are told apart, and the advice for each.
 
 use crate::advice::{Advice, Name};
 
@@ -23,7 +23,7 @@ pub enum Kind {
     SoftInterrupt,
     /// A hard interrupt had the CPU.
     HardInterrupt,
-    /// The CPU's own timer, and what hangs on it.
+    /// The CPU's own timer, and the work that it triggers.
     Timer,
     /// Another CPU called this one.
     Call,
