@@ -125,7 +125,7 @@ fn unmatched_replies_are_corrupt_and_their_requests_lost() {
 }
 
 #[test]
-fn what_is_left_of_the_opening_is_not_corrupt() {
+fn leftovers_of_the_opening_do_not_count_as_corrupt() {
     let mut script = Script::<true>::new([Fate::Answer(5_000), Fate::Opening(5_000)], 1);
     let (found, keep) = over(&mut script, Work { count: Some(4), ..work() });
     let counts = found.counts;
