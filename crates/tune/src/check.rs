@@ -60,7 +60,7 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck 
 fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, changes: &[Change]) -> Option<Finding> {
     let Setting { knob, control, value } = setting;
     let first = changes.first()?;
-    // A demand is always made anew: what counts is whether the present one is as strict.
+    // A demand is always made anew: the question is whether the present one is as strict.
     if control.is_held() && first.from.parse::<i64>().ok() <= first.to.parse().ok() {
         return None;
     }

@@ -7,7 +7,7 @@
 //! rx_usecs = 0
 //! tcp_autocorking = "off"
 //!
-//! [evidence.rx_usecs]         # what `tune try` found; read by people, never needed
+//! [evidence.rx_usecs]         # the findings of `tune try`; for people, never needed
 //! gain_p50 = 0.31
 //! ```
 
