@@ -8,7 +8,7 @@ use super::{FIRST_ROTATED, Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule}
 use crate::path::{LinkKind, Path, Speaks};
 use crate::schedule::Arrivals;
 
-/// Reason to refuse a job, and what to use instead.
+/// The reason to refuse a job, and the alternative.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
