@@ -70,7 +70,7 @@ impl Limit {
     }
 }
 
-/// What came of a cell.
+/// The result of a cell.
 pub(crate) struct Line {
     pub(crate) cell: String,
     pub(crate) limit: Limit,
@@ -168,7 +168,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Blocks Ctrl-C, and opens the record in `directory`; `programs` tells what is compared from other builds of it.
+    /// Blocks Ctrl-C, and opens the record in `directory`; `programs` tells the compared programs from other builds.
     pub(crate) fn open(flags: &Flags, directory: &Path, programs: &str, until: Until) -> Result<Pairs, Stop> {
         let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
         let journal = Journal::open(&directory.join("pairs.jsonl"), programs, flags.resume)?;
@@ -223,7 +223,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// Prints the table, and writes the record: `table.txt`, and `name`.json with the cells beside what is in `record`.
+    /// Prints the table, and writes the record: `table.txt`, and `name`.json with the cells and the fields of `record`.
     pub(crate) fn finish(&self, directory: &Path, name: &str, text: &str, mut record: Value) -> Result<(), Stop> {
         record["cells"] = self.lines.iter().map(Line::record).collect();
         print!("{text}");

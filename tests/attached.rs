@@ -130,7 +130,7 @@ impl Rtts {
     }
 }
 
-/// One connection for so long; a reply is over when `over` says so of its bytes.
+/// One connection for `lasts`; a reply ends where `over` is true of its bytes.
 fn ask(port: u16, request: &[u8], lasts: Duration, over: impl Fn(&[u8]) -> bool) -> Rtts {
     let mut stream = connect(port);
     let begun = Instant::now();

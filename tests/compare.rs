@@ -258,7 +258,7 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     let (closed, mut past) = { tried }.find(|(done, _)| done.code == Some(3)).expect("a gate that closes");
     closed.fails(3, &["crossed, and again when measured once more: p50 > +5% by B"]);
     // One run of either says nothing of how much runs differ, however far they lie apart.
-    gate(&past, &["--anew", "1"]).fails(1, &["cannot be judged", "one run each says nothing"]);
+    gate(&past, &["--anew", "1"]).fails(1, &["cannot be judged", "one run each does not show"]);
     // Then as now the same distance, but not in the record: a gate that cannot tell does not look open.
     blocks(&mut past, |block| block["core_rtt_ns"] = Value::Null);
     gate(&past, &several).fails(1, &["cannot be judged"]);

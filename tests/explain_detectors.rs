@@ -1,6 +1,6 @@
 //! Detectors and causes of `hairpin explain`, each provoked for real on this host, after clean runs in which they stay silent.
 //!
-//! What a core's load or rest brings about wants both cores for itself; what a setting brings about does not.
+//! Effects of a core's load or rest need both cores; effects of a setting do not.
 
 mod known_delays;
 mod rate;
@@ -21,7 +21,7 @@ use hairpin_trace::detectors::DETECTORS;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("explain_detectors", || tests(TESTS)).playing(play);
-/// What a path or socket was set to, which shows on busy cores too.
+/// Settings of a path or socket, which show on busy cores too.
 pub const OF_SETTINGS: Part =
     Part::new("setting_detectors", || tests(TESTS_OF_SETTINGS).into_iter().chain(alone::plain(ANYWHERE)).collect())
         .side_by_side();
@@ -59,7 +59,7 @@ const ANYWHERE: &[Plain] = &[
 
 /// One phase of each kind, and as little as that.
 const SHORT: &str = "--link veth --duration 520ms --warmup 20ms";
-/// What this program does for itself: `loop BUSY SLEEP`, in us, for ever.
+/// This program's own role: `loop BUSY SLEEP`, in us, for ever.
 const LOOP: &str = "loop";
 
 fn tests(list: &[Plain]) -> Vec<Test> {
@@ -78,7 +78,7 @@ fn play(arguments: &[&str]) -> Option<ExitCode> {
     }
 }
 
-// ---- what is run -------------------------------------------------------------------------------------------------------
+// ---- the runs ----------------------------------------------------------------------------------------------------------
 
 fn explained(args: &str) -> Value {
     let record = Home::new().json(&format!("explain {args}"));
@@ -86,7 +86,7 @@ fn explained(args: &str) -> Value {
     record["results"][0].clone()
 }
 
-/// What a detector has seen in a run.
+/// A detector's finding in a run.
 fn seen(result: &Value, detector: &str) -> Option<String> {
     let findings = result["findings"].as_array().expect("findings");
     let finding = findings.iter().find(|finding| finding["detector"] == detector)?;
@@ -94,7 +94,7 @@ fn seen(result: &Value, detector: &str) -> Option<String> {
     Some(finding["seen"].as_str().expect("words").to_owned())
 }
 
-/// Runs in which these detectors are silent, but for a few in which others of this host may be what they look for.
+/// Runs in which these detectors are silent, except a few disturbed by other processes of this host.
 #[track_caller]
 fn silent(detectors: &[&str], args: &str) {
     let mut said = Vec::new();
@@ -108,7 +108,7 @@ fn silent(detectors: &[&str], args: &str) {
     assert!(judged.passed, "{detectors:?} are not silent, but wrong in {judged} runs of {args}: {said:?}");
 }
 
-/// Runs in which it is not; what it said in one.
+/// Runs in which it is not silent; its finding in one of them.
 #[track_caller]
 fn found(detector: &str, args: &str) -> String {
     found_in(detector, args, || seen(&explained(args), detector))
@@ -189,7 +189,7 @@ fn clean() {
         &["deep-idle-wake-up", "low-rate-penalty", "deferred-softirq"],
         &format!("{SHORT} --path udp:spin --cpu 0,1 --pace 50000"),
     );
-    // Nobody else of this host comes before these, but for what the kernel does for others; where they keep the cores busy it is right to speak.
+    // Only kernel work for other processes precedes these threads; where that keeps the cores busy, the finding is right.
     let judged = rate::wrong_less_than_half_of_the_time(|| {
         let quiet = idles(0.67);
         let result = explained(&format!("{SHORT} --path udp:block --cpu 0,1 --sched fifo:50"));
@@ -333,7 +333,7 @@ fn queue_overflow() {
     assert!(said.ends_with("at the server"), "{said}");
 }
 
-/// What is said of a run whose server stands still for a while.
+/// The finding for a run whose server is stopped for a while.
 fn stopped(args: &str) -> Option<String> {
     let home = Home::new();
     let run = home.start(&format!("explain {args} --json"));
@@ -394,7 +394,7 @@ fn the_table_names_it() {
     run("udp:block", &beside, false);
 }
 
-/// What the cause table says of a process.
+/// A process in the cause table.
 struct Named {
     /// ns lost by slow round trips: in all, to it, and to other processes, which are named too.
     all: f64,

@@ -19,7 +19,7 @@ const TESTS: &[Listed] = &[
     ("every_verb_that_measures_has_the_line", every_verb_that_measures_has_the_line),
 ];
 
-/// The lines of what goes on.
+/// The lines of the running verb.
 fn going(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.contains(" s left")).collect()
 }
@@ -47,7 +47,7 @@ fn line_and_table_keep_to_a_terminal(name: &str, last: usize) -> bool {
     }
     let home = Home::new();
     let ping = "ping loopback -p udp -p udp:spin -p unix --for 90s --warmup 50ms --no-store";
-    // What stood there before stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
+    // Earlier text stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
     let before = "before\n".repeat(12);
     fs::write(home.file("before"), before).expect("a file");
     let terminal = Terminal::start(&home, &format!("cat {}; {HAIRPIN} {ping}", home.file("before").display()));

@@ -74,7 +74,7 @@ fn said() -> String {
     home.hairpin(&format!("tune list --json {interface}")).out
 }
 
-/// The network sysctls of this namespace, and what sysfs has of an interface: every byte.
+/// The network sysctls of this namespace, and an interface's files in sysfs: every byte.
 fn bytes() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![PathBuf::from("/proc/sys/net")];
@@ -372,7 +372,7 @@ fn while_a_command_runs_and_no_longer(_: &str) -> bool {
     home.hairpin(&format!("tune apply {TWO} --yes --while -- /nonexistent")).fails(1, &["cannot run the command"]);
     assert_eq!(bytes(), before);
     for signal in ["TERM", "HUP"] {
-        // Under nohup the tests ignore SIGHUP, and so would what they start.
+        // Under nohup the tests ignore SIGHUP, and so would their children.
         let mut command = home.command("env");
         command.args(["--default-signal=HUP", HAIRPIN]).args(format!("tune apply {TWO} --yes --while -- sleep 30").split(' '));
         let mut running = home.spawn(command);

@@ -1,4 +1,4 @@
-//! What sends frames back: hairpin, DPDK's testpmd over AF_XDP, and xdp-bench, which does it in the kernel.
+//! The bouncers: hairpin, DPDK's testpmd over AF_XDP, and xdp-bench, which sends frames back in the kernel.
 
 use std::path::Path;
 use std::process::Command;

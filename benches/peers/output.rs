@@ -1,6 +1,6 @@
-//! Round-trip times out of what other tools print.
+//! Parses round-trip times in the output of other tools.
 
-/// What a sockperf client found.
+/// The figures of a sockperf client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sockperf {
     /// Median RTT.

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// One that is wrong half of the time is believed with so much probability at most, at each look.
+/// Maximum probability, at each look, of believing a detector that is wrong half of the time.
 const DOUBT: f64 = 0.05;
-/// Wrong this often it does not pass any more.
+/// A detector that is wrong this often fails.
 const MOST: u32 = 4;
 
-/// What came of it.
+/// The verdict on a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     pub passed: bool,
@@ -33,7 +33,7 @@ pub fn wrong_less_than_half_of_the_time(mut is_wrong: impl FnMut() -> bool) -> J
     }
 }
 
-/// The probability of being wrong so few times or fewer in so many runs, if that is a matter of tossing a coin.
+/// The probability of at most `wrong` heads in `runs` tosses of a coin.
 fn as_few_by_chance(wrong: u32, runs: u32) -> f64 {
     let mut ways = 1.0;
     let mut sum = 0.0;
