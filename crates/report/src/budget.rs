@@ -46,7 +46,7 @@ pub(crate) struct Floor<'v> {
     pub(crate) design: &'v Design,
     /// Lower and upper end.
     pub(crate) ns: [f64; 2],
-    /// The measured time that has it in it; `None` if it stands beside the measured time.
+    /// The measured time that contains it; `None` if it stands beside the measured time.
     pub(crate) within: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ impl Floor<'_> {
     }
 }
 
-/// The kind of work that has NIC and cable in it.
+/// The kind of work that contains NIC and cable.
 fn around(wire: Wire) -> Option<&'static str> {
     match wire {
         Wire::Beside => None,
@@ -116,7 +116,7 @@ pub(crate) fn pieces(of: &Breakdown) -> Vec<Piece> {
     }
 }
 
-/// The time that has the floor in it, in words.
+/// The time that contains the floor, in words.
 fn whereabouts(wire: Wire) -> &'static str {
     match wire {
         Wire::Beside => "on this host",

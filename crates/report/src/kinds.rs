@@ -1,4 +1,4 @@
-//! Warnings for a terminal's short view: a line per kind, merged over rows and sides, those first that touch the figures most.
+//! Warnings for a terminal's short view: a line per kind, merged over rows and sides, ordered by their effect on the figures.
 
 use hairpin_record::warning::Note;
 

@@ -27,7 +27,7 @@ const LEAST_BAR: usize = 4;
 pub struct Place {
     /// From 0.
     pub index: usize,
-    /// A row that is alone has no number.
+    /// A single row has no number.
     pub of: usize,
     pub name: String,
 }
@@ -48,9 +48,9 @@ impl Place {
 /// How far a row is.
 #[derive(Clone, Debug, Default)]
 pub struct Going {
-    /// The part that is over, 0 to 1; `None` if that is not known.
+    /// The finished share, 0 to 1; `None` if unknown.
     pub share: Option<f64>,
-    /// Seconds until its end, if that is known.
+    /// Seconds until its end, if known.
     pub left_s: Option<f64>,
     /// Its figures so far.
     pub so_far: Option<Figures>,
@@ -104,7 +104,7 @@ impl From<&ArmBlock> for Figures {
     }
 }
 
-/// The line of a row that goes on; it fits into `columns`, by leaving out the bar first and then its last words.
+/// The line of a running row, in at most `columns`: the bar is left out first, then the last words.
 pub fn going(at: &Place, row: &Going, columns: usize) -> String {
     let left = row.left_s.map(|left| format!("{:.0} s left", left.max(0.0).ceil()));
     let words: Vec<String> = left.into_iter().chain(row.so_far.iter().flat_map(words)).collect();
@@ -115,7 +115,7 @@ pub fn going(at: &Place, row: &Going, columns: usize) -> String {
     fitted(head + &bar, words, columns)
 }
 
-/// The line of a row that is done.
+/// The line of a finished row.
 pub fn done(at: &Place, figures: &Figures, columns: usize) -> String {
     fitted(head(at, columns), words(figures), columns)
 }

@@ -70,7 +70,7 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
         return (said, "not a measurement", Tone::Error);
     }
     let Some(limit) = &curve.knee else { return (knee(curve), "no knee", Tone::Plain) };
-    // Of a rate that was measured again, the last time.
+    // For a repeated rate, the last measurement.
     let p99 = |per_s: f64| {
         let row = curve.rates.iter().rev().find(|row| row.offered_per_s == per_s);
         row.and_then(|row| row.rtt_from_due_ns.p99).map(|ns| time(ns as f64))

@@ -56,7 +56,7 @@ impl Show for Sweep {
     }
 }
 
-/// The strongest effect on p50, and how many levels have none that can be told.
+/// The strongest effect on p50, and the number of levels without a detectable one.
 fn decision(record: &Sweep) -> (String, &'static str) {
     let p50 = |figures: &[Ratio]| figures.iter().find(|found| found.figure == Figure::P50).cloned();
     let told =

@@ -52,7 +52,7 @@ fn sound(text: String) -> String {
     text
 }
 
-/// The text that a picture shows and the text that it tells those who do not see.
+/// The visible text of a picture and its text for screen readers.
 fn texts(svg: &str, tag: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(svg).unwrap();
     let nodes = document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", tag)));

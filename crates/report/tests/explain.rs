@@ -51,7 +51,7 @@ const BLOCK: [&[Made]; 2] = [
     ],
 ];
 
-/// Nobody sleeps: from the socket's queue straight to the next look.
+/// No side sleeps: from the socket's queue straight to the next poll.
 const SPIN: [&[Made]; 2] = [
     &[
         ("send call", Client, "net_dev_queue", 620.0, 700.0),
@@ -339,7 +339,7 @@ fn losses_causes_and_findings() {
     assert!(text.find("LOST EVENTS").unwrap() < text.find("udp, 64 B").unwrap());
     assert_snapshot!(text);
     assert_snapshot!(screen(&troubled()));
-    // One in a thousand is not worth the alarm.
+    // One in a thousand raises no alarm.
     let mut few = troubled();
     few.results[0].lost_events = 20;
     assert!(!screen(&few).contains("LOST EVENTS"));

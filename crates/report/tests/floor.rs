@@ -188,7 +188,7 @@ fn a_measured_row_beside_its_floor() {
     let text = fits(hairpin_report::term(&run, &Options::default()));
     assert_snapshot!(text[text.find("Floor").unwrap()..].to_owned());
     let words = |run: &Run| hairpin_report::term(run, &Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
-    // An emulated link is the declared one, whatever came out.
+    // An emulated link is the declared one, whatever the result.
     run.results[1].origin = Origin::Emulated;
     assert!(words(&run).contains("gap -") && !words(&run).contains("not the declared one"), "{}", words(&run));
     // Between the ends of an interval there is no single gap.

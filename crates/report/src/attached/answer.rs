@@ -1,4 +1,4 @@
-//! The first screen of a server that runs: the answer in four lines, the stages, the causes of slow ones.
+//! The first screen of a running server: the answer in four lines, the stages, the causes of slow ones.
 
 use hairpin_record::attached::{Attached, AttachedBody, Stage, Total, View};
 

@@ -18,11 +18,11 @@ use crate::view::Breakdown;
 
 /// A smaller part of the RTT or of its growth has no row of its own.
 const ROW: f64 = 0.01;
-/// The begin of the line on slow ones, which is to fit a line with its causes.
+/// The beginning of the line on slow round trips, which has to fit on one line with its causes.
 pub(crate) const SLOW: &str = "  slow ones: ";
 /// Lines of the bar with a blank one before it.
 const BAR: usize = 6;
-/// A finding that the answer itself tells.
+/// A finding that the answer already states.
 const DEEP_IDLE: &str = "deep-idle-wake-up";
 
 /// The parts of a typical round trip: stages, hooks, and time without a stage.

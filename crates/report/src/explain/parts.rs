@@ -129,7 +129,7 @@ pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, path: Optio
     }
 }
 
-/// As many of the parts as fit, and the rest together, in the unit of all.
+/// As many parts as fit, and the sum of the rest, all in one unit.
 fn everything_else(parts: &[(Part, f64)], all: f64, room: usize) -> String {
     let line = |named: &[(Part, f64)], rest: f64| {
         let mut words: Vec<String> = named.iter().map(|(part, ns)| format!("{} {}", part.word(), beside(*ns, all))).collect();

@@ -1,4 +1,4 @@
-//! The live view of a server that runs: its stages of the last second, with bars, beside the whole time.
+//! The live view of a running server: its stages of the last second, with bars, beside the whole time.
 
 use std::sync::Arc;
 
