@@ -51,9 +51,9 @@ pub struct AttachPlan {
     pub target: Target,
     /// The longest duration; `None` for no limit.
     pub duration: Option<Nanos>,
-    /// True to tell of every second.
+    /// True for an event every second.
     pub live: bool,
-    /// True to tell once a second of the whole until then; less work than `live`.
+    /// True for the whole record so far once a second; less work than `live`.
     pub drawn: bool,
     /// The command line, for the record.
     pub command: Vec<String>,
