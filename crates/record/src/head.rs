@@ -1,4 +1,4 @@
-//! The part that all records share, and how it is made.
+//! The head that all records share.
 //!
 //! ```text
 //!   Record<B> ── head    schema, tool, command, started, interrupted, error     every record of a measurement
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::place::{ClockFacts, Hosts, Link};
 
-/// Name and version of this tool, as records have it.
+/// Name and version of this tool, as written in records.
 pub const TOOL: &str = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
 
-/// Something that is written as JSON under a schema of its own.
+/// A value written as JSON under a schema of its own.
 pub trait Body {
     /// The schema's name, such as `hairpin.run/1`.
     const SCHEMA: &'static str;
