@@ -222,7 +222,7 @@ where
         let number = parse_number(text).map_err(|error| error.to_string())?;
         let fits = T::try_from(number).ok().filter(|number| range.contains(number));
         let (least, most) = (range.start(), range.end());
-        // The largest number of a type is no limit that anybody means.
+        // A type's largest number is not a limit worth naming.
         let unlimited = u64::try_from(most.clone()).is_ok_and(|most| most >= u64::from(u32::MAX));
         fits.ok_or_else(|| match unlimited {
             true => format!("write a whole number of {least} or more"),

@@ -28,7 +28,7 @@ impl Drawn {
         }
         self.last.set(Some((now, lines)));
         let mut err = io::stderr().lock();
-        // If nobody looks any more, nothing is lost.
+        // Without a terminal nothing is lost.
         let _ = write!(err, "{}", moves(rows(was, lines, now), lines)).and_then(|()| err.flush());
     }
 

@@ -89,7 +89,7 @@ impl Ping {
         }
         let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run(&plan, &signals, &mut watcher);
-        // From here on output goes where the view was.
+        // From here on output goes to the place of the view.
         watcher.clear();
         let run = measured?;
         self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run)?;

@@ -213,7 +213,7 @@ impl Apply {
         }
         match (applied.denied, applied.refused) {
             (true, _) => return Ok(ExitCode::from(MISSING)),
-            // The command would run under other settings than asked for.
+            // The command would run under other settings than requested.
             (false, true) if self.attended => return restored(tuning, FAILED),
             _ => {}
         }
