@@ -60,7 +60,7 @@ pub(crate) struct Options {
     /// The client's CPU and the server's
     #[arg(long, value_delimiter = ',', num_args = 2, default_value = "0,1")]
     cpu: Vec<u32>,
-    /// Be the generator of a bounce cell: a load in JSON
+    /// Act as the generator of a bounce cell: a load in JSON
     #[arg(long, hide = true)]
     generate: Option<String>,
     #[command(flatten)]
@@ -100,7 +100,7 @@ fn cells() -> Vec<Cell> {
     ]
 }
 
-/// The generator of a bounce cell, if this process is to be one.
+/// The generator of a bounce cell, if this process is started as one.
 pub(crate) fn play(options: &Options) -> Option<ExitCode> {
     let load = options.generate.as_ref()?;
     Some(match serde_json::from_str(load).map_err(|e| e.to_string()).and_then(generate::generate) {

@@ -1,4 +1,4 @@
-//! One thing against another, cell by cell, by the method of `hairpin compare`: rounds of both in random order, pairs of one core state, an interval of 95 %.
+//! Compares two arms cell by cell, by the method of `hairpin compare`: rounds of both in random order, pairs of one core state, an interval of 95 %.
 //!
 //! ```text
 //!   cell ──▶ hairpin_lab::experiment::outside ──▶ a line of the table: both figures, their ratio with its interval, the bound, a word
@@ -84,7 +84,7 @@ impl Line {
         self.found.as_ref().ok()?.figures.iter().find(|estimate| estimate.figure == Figure::P50)
     }
 
-    /// The ratio with its interval, if it comes from as many pairs as were asked for.
+    /// The ratio with its interval, if it comes from the requested number of pairs.
     pub(crate) fn ratio(&self) -> Option<Ratio> {
         let of = self.p50().filter(|of| of.pairs >= self.wanted as u64)?;
         Some(Ratio { ratio: of.ratio?, low: of.low?, high: of.high? })
@@ -238,7 +238,7 @@ impl Pairs {
     }
 }
 
-/// True after Ctrl-C, or if that cannot be found out.
+/// True after Ctrl-C, or if the signals cannot be read.
 fn interrupted(signals: &Signals) -> bool {
     !matches!(signals.next(), Ok(None))
 }

@@ -303,7 +303,7 @@ fn next_owner_of_the_number(program: &str, end: &str) {
         kill $thief"#
     );
     let mut command = home.command("unshare");
-    // At the place where it lies unless told otherwise, which is in memory of this namespace here.
+    // At its default place, which is in memory of this namespace here.
     command.env("HAIRPIN", HAIRPIN).env_remove("HAIRPIN_LIBRARY");
     command.args(["--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
     let done = home.spawn(command).done();

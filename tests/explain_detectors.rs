@@ -134,7 +134,7 @@ struct Noise(Child);
 
 impl Noise {
     fn start(program: &str, args: &[&str]) -> Noise {
-        // Whatever ends this test ends it too.
+        // Ends with this test, however that ends.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", program]).args(args).stdin(Stdio::null()).stdout(Stdio::null());
         Noise(command.spawn().expect("setpriv of util-linux"))
@@ -145,7 +145,7 @@ impl Noise {
         Noise::start("taskset", &["-c", &cpu.to_string(), &program(), "play", LOOP, "1000000", "0"])
     }
 
-    /// One that is busy for 3 ms and sleeps for 5, ahead of `--sched fifo:50` and of all that else runs on this host.
+    /// A process that is busy for 3 ms and sleeps for 5, ahead of `--sched fifo:50` and of all other processes of this host.
     fn ahead_on(cpu: u32) -> Noise {
         Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), "play", LOOP, "3000", "5000"])
     }
@@ -218,13 +218,13 @@ fn clean_queue() {
 }
 
 fn deep_idle() {
-    // Cores that others keep busy never go idle, and then there is nothing to be said.
+    // Cores kept busy by other processes never go idle, so there is no finding.
     // In half a second a slow host may not come to a block that looks at idle states.
     let said = found_where_idle("deep-idle-wake-up", "--link veth --duration 1500ms --warmup 20ms --path udp:block");
     assert!(said.is_none_or(|said| said.contains("server's core out of") || said.contains("client's core out of")));
 }
 
-/// Runs in which the detector speaks, but for those in which others kept the cores busy: there it has nothing to speak of.
+/// Runs in which the detector speaks, except those in which others kept the cores busy and left it nothing to find.
 #[track_caller]
 fn found_where_idle(detector: &str, args: &str) -> Option<String> {
     let mut last = None;
@@ -306,7 +306,7 @@ fn deferred_softirq() {
     let said = found("deferred-softirq", "--link veth --duration 1500ms --warmup 20ms --path udp:block --cpu 0,1");
     drop(noise);
     assert!(said.starts_with("ksoftirqd/1 had CPU 1"), "{said}");
-    // Nothing of it is left: some 10,000 in that time, if it were.
+    // None is left; otherwise there would be some 10,000 in that time.
     let over = (0..50).any(|_| {
         let before = packets_on_one();
         sleep(Duration::from_millis(100));
@@ -367,14 +367,14 @@ fn number(value: &Value) -> f64 {
 fn the_table_names_it() {
     let run = |args: &str, noise: &Noise, first: bool| {
         let args = format!("--link veth --duration 1s --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
-        // All slow ones, and all of the time: whoever else is named counts as much as nobody.
+        // All slow round trips and all of their time: other names count like none.
         let names = |named: &Named| {
             let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;
             slow && named.its >= 0.8 * named.all
         };
         let mut tried = Vec::new();
         let judged = rate::wrong_less_than_half_of_the_time(|| {
-            // Beside an ordinary process others of this host have as much of the core, if there are any; ahead of them nobody has.
+            // Other processes of this host share the core with an ordinary process, but not with one ahead of them.
             // The process itself has one core.
             let quiet = first || idles(0.33);
             let named = Named::of(&explained(&args), noise);

@@ -30,7 +30,7 @@ fn sized(terminal: &Terminal<'_>, columns: usize, lines: usize, wanted: impl Fn(
     // tmux tells a program of its size 4 times a second at most, and until then it draws for another one.
     sleep(Duration::from_millis(400));
     terminal.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
-    // Until the program has heard of it, the screen has the old lines, broken anew.
+    // Until the program knows the new size, the screen has the old lines, broken anew.
     let settled = |text: &str| {
         let mut rows = text.lines().filter(|line| *line != "before" && !line.trim().is_empty());
         matches!(going(text)[..], [line] if line.contains("RTT p50") && wanted(line)) && rows.all(|line| line.starts_with('['))
@@ -97,7 +97,7 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
     let has_the_line = |verb: &str, parts: &[String]| {
         let home = Home::new();
         let has = |text: &str| going(text).len() == 1 && parts.iter().all(|part| text.contains(part));
-        // A run that a host stopped for long has no figures to show.
+        // A run that was stopped for long has no figures to show.
         let shown = (0..3).any(|_| {
             let terminal = Terminal::start(&home, &format!("{HAIRPIN} {verb} --no-store"));
             let text = terminal.until(&format!("line of {verb}"), |text| has(text) || text.contains("modes: "));

@@ -84,7 +84,7 @@ fn wrong_of(lines: Vec<Line>) -> Vec<String> {
         {
             script = script.replace(word, is);
         }
-        // A rate that is the link's is taken so, and told once; nothing else is told of.
+        // A rate that means the link's speed is accepted and noted once; no other note appears.
         let told = ["ping", "explain", "compare"].iter().any(|verb| line.contains(&format!("hairpin {verb} ")));
         let told = usize::from(told && line.contains("--rate 10G"));
         let fault = || {

@@ -1,4 +1,4 @@
-//! Completions in shells that somebody types into.
+//! Completions in interactive shells.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};

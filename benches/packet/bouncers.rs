@@ -102,7 +102,7 @@ impl Yard<'_> {
 
 /// Ends a bouncer as a user would, so that it takes its XDP program along.
 fn end(server: Guarded) -> Result<String, String> {
-    // One that has ended already says why in finish().
+    // If it has ended already, finish() reports the reason.
     let _ = server.signal(Signal::INT);
     server.finish(Duration::from_secs(10))
 }

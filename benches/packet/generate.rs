@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where in a frame its number lies; bouncers swap nothing behind the Ethernet header of a frame that is no IP.
 const NUMBER_AT: usize = 32;
-/// How long a bouncer may take to begin.
+/// Time limit for a bouncer to begin.
 const BEGIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// The load to send.
@@ -135,7 +135,7 @@ impl<P: PacketIo> Window<P> {
         Ok(())
     }
 
-    /// Until nothing has come for 20 ms.
+    /// Until no frame has come for 20 ms.
     fn drain(&mut self) {
         let mut last = Instant::now();
         while last.elapsed() < Duration::from_millis(20) {

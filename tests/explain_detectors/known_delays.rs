@@ -23,8 +23,8 @@ use crate::support::net::{Net, ip};
 /// This program's own role: `first BYTES US`.
 pub const FIRST: &str = "first";
 
-/// Runs with and without, in turn. Paths that sleep, because the cost of the hooks is then measured apart: of one that spins it is by how much it is slower, and
-/// a busy host makes that anything. Ahead of all ordinary threads, so that nobody else is in the run queue.
+/// Runs with and without, in turn. Paths that sleep, because there the cost of the hooks is measured apart; on a spinning path it is the slowdown,
+/// which a busy host distorts. Ahead of all ordinary threads, so that no other thread is in the run queue.
 const ROUNDS: usize = 3;
 /// Tolerances as shares of the delay: `NEAR` for the right stage, `OTHERS` for growth of any other.
 const NEAR: f64 = 0.1;
@@ -49,7 +49,7 @@ fn typical(args: &str) -> Typical {
     Typical { stages, rtt: number(&result["typical"]["rtt_ns"]) }
 }
 
-/// By how much each stage is longer in the runs with a delay: the middle of the rounds.
+/// The growth of each stage in the runs with a delay: the median over the rounds.
 fn grown(without: impl Fn() -> Typical, with: impl Fn() -> Typical) -> (Typical, Typical) {
     let mut differences: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let (mut bare_rtts, mut more) = (Vec::new(), Vec::new());
@@ -132,7 +132,7 @@ pub fn filters_in_the_soft_interrupt() {
     only("stack", more.rtt, &more);
 }
 
-/// Payload of a request by which it is known.
+/// Payload that identifies a request.
 const BYTES: u32 = 777;
 
 pub fn somebody_who_goes_before_the_server() {

@@ -1,4 +1,4 @@
-//! How often something is wrong, judged by the binomial law: once is no proof.
+//! Judges a rate of errors by the binomial law: a single error is no proof.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl fmt::Display for Judged {
     }
 }
 
-/// Tries until it is known: wrong in none of 5, 1 of 8, 2 of 11 or 3 of 13, it passes; the fourth time it has failed.
+/// Tries until there is a verdict: a detector wrong in none of 5, 1 of 8, 2 of 11 or 3 of 13 passes; the fourth error fails it.
 pub fn wrong_less_than_half_of_the_time(mut is_wrong: impl FnMut() -> bool) -> Judged {
     let (mut wrong, mut runs) = (0, 0);
     loop {
