@@ -362,8 +362,8 @@ fn datagrams_are_transactions_too(name: &str) -> bool {
     let record = beside_its_client(&home, &format!("--port {port}"), 0.20, || exchange(port, 20_000));
     assert_eq!(record["connections"][0]["protocol"], "udp");
     assert_eq!(stages(&record, "client")[0], "qdisc", "a datagram's first hook is the device's queue");
-    // Several peers at once: only their order in the socket tells whose datagram a receive call takes. Of two that two CPUs put there at the same moment
-    // nobody knows which is first, and there are more of these where others want the CPUs.
+    // Several peers at once: only their order in the socket tells whose datagram a receive call takes. The order of two that two CPUs put
+    // there at the same moment is unknown, and a busy host has more of these.
     let mut told = Vec::new();
     for _ in 0..3 {
         let explain = watch(&home, &format!("--port {port}"));

@@ -56,7 +56,7 @@ fn figure<'a>(record: &'a Value, name: &str) -> &'a Value {
 
 fn a_large_difference_is_found_and_the_record_keeps_the_contract(_: &str) -> bool {
     let home = Home::new();
-    // A cache line against two copies of 16 KiB each way.
+    // A cache line is compared with two copies of 16 KiB each way.
     let record = compared(&home, "--path memory --seed 5 -- --size 64 -- --size 16384");
     assert_eq!(record["schema"], "hairpin.compare/1");
     assert_eq!(record["comparisons"][0]["verdict"], "slower", "{:#}", record["comparisons"]);

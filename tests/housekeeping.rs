@@ -11,7 +11,7 @@ use crate::support::{Home, can};
 fn every_verb_has_its_page() {
     let help = Home::new().hairpin("--help").out;
     let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A description that is continued stands further to the right.
+    // A continued description stands further to the right.
     let verbs: Vec<&str> =
         verbs.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
     assert!(verbs.contains(&"ping") && verbs.contains(&"completions"), "{help}");

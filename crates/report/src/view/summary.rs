@@ -140,10 +140,7 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
     if let Some(least) = least {
         let kind = if rows.iter().all(|shown| shown.row.origin == Origin::Emulated) { "emulated" } else { "emulated or paced" };
         let p50 = least.p50().unwrap_or_default();
-        return format!(
-            "The fastest path is unknown: every row is {kind}; the least RTT p50 is {p50}, of {}.",
-            least.label
-        );
+        return format!("The fastest path is unknown: every row is {kind}; the least RTT p50 is {p50}, of {}.", least.label);
     }
     if let Some((record, found)) = strongest(compared) {
         let (arm, against) = (arm(record, &found.arm), arm(record, &found.against));
