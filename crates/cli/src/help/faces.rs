@@ -382,7 +382,7 @@ pub const FACES: &[Face] = &[
         verb: "tune revert",
         takes: "[NAME…] [FLAGS]",
         examples: &[("sudo hairpin tune revert", "all that the journal lists")],
-        flags: &[("knobs", "settings to restore; default all"), ("force", "also what somebody else has changed since"), JSON],
+        flags: &[("knobs", "settings to restore; default all"), ("force", "also settings that others have changed since"), JSON],
     },
     Face {
         verb: "tune try",
