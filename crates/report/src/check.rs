@@ -136,7 +136,7 @@ fn latencies(doc: &mut Doc, check: &Check) {
     } else if !check.latencies.is_empty() {
         doc.gap();
         doc.text(
-            "RTT p50 in ns over the emulated NIC, 60-byte frames: 2 x declared one way + turn-around + what the program itself takes",
+            "RTT p50 in ns over the emulated NIC, 60-byte frames: 2 x declared one way + turn-around + the program's own time",
         );
         doc.gap();
         let titles = ["turn-around", "own", "sum", "measured", "error"].map(Column::figures);

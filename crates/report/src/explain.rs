@@ -86,7 +86,7 @@ impl Show for Explain {
         detail.lists(lists);
         doc.part(Shown::Full, detail);
         doc.list(ended(&self.head));
-        let mut end = hint(&self.missing, "every stage, all causes, what the hooks cost");
+        let mut end = hint(&self.missing, "every stage, all causes, cost of the hooks");
         next::show(&mut end, answer::next(self).as_slice(), options);
         doc.part(Shown::Brief, end);
         doc.data = Some(data(self));

@@ -165,7 +165,7 @@ impl Show for Primitives {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();
         doc.text(
-            "what the steps of a NIC driver cost this CPU, p50 in ns, measured here over ordinary memory: nothing crosses PCIe",
+            "cost of the steps of a NIC driver on this CPU, p50 in ns, measured here over ordinary memory: nothing crosses PCIe",
         );
         doc.gap();
         let ways = &self.implementations;

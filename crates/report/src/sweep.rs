@@ -199,7 +199,7 @@ fn interactions(doc: &mut Doc, record: &Sweep) {
         let of = if items.is_empty() { format!("none of {silent}") } else { format!("{silent} other") };
         items.push(format!("{of} pairs of levels: no interval leaves 1 out"));
     }
-    doc.list(List::plain("What depends on what (RTT p50)", items));
+    doc.list(List::plain("Interactions (RTT p50)", items));
 }
 
 fn lists(record: &Sweep) -> Vec<List> {

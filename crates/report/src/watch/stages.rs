@@ -284,7 +284,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
             "",
             "share: of the last second's time; grew: its mean against",
             "that of the whole time. The bar in red is the largest part,",
-            "-> is what helps against it.",
+            "-> is the remedy.",
             "",
             "At the end the result of the whole time is stored and printed.",
         ],
