@@ -29,7 +29,7 @@ pub const GROUPS: &[(&str, &str)] = &[
 pub const FIRST: &[(&str, &str)] = &[
     ("hairpin demo", "every path that this host can take, in 40 s"),
     ("hairpin ping loopback", "this host with itself"),
-    ("hairpin serve", "on the other host; prints what to type here"),
+    ("hairpin serve", "on the other host; prints the command for here"),
     ("hairpin explain :6379", "a server that already runs, unmodified"),
 ];
 

@@ -80,8 +80,8 @@ pub const FACES: &[Face] = &[
         verb: "paths",
         takes: "[PATH…] [FLAGS]",
         examples: &[
-            ("hairpin paths", "what loopback can take"),
-            ("hairpin paths --link veth", "what a veth pair can take"),
+            ("hairpin paths", "paths over loopback"),
+            ("hairpin paths --link veth", "paths over a veth pair"),
             ("hairpin paths tcp", "one path, with its options in full"),
         ],
         flags: &[("link", "the link they are asked about; default loopback"), JSON],
@@ -243,7 +243,7 @@ pub const FACES: &[Face] = &[
             ("same_within", "a smaller difference does not matter; 2%"),
             ("until", "end when the interval is narrower than this"),
             ("knobs", "a setting of this host, for one side"),
-            ("baseline", "measure a stored run's rows anew"),
+            ("baseline", "measure a stored run's rows again"),
             ("fail_if", "exit with 3 beyond this"),
             JSON,
             VERBOSE,
@@ -268,7 +268,7 @@ pub const FACES: &[Face] = &[
             ("host", "a host where hairpin serves"),
             KEY,
             ("duration", "the whole experiment; 60s without a plan"),
-            ("restart", "begin anew"),
+            ("restart", "start again"),
             JSON,
             QUIET,
         ],
@@ -286,7 +286,7 @@ pub const FACES: &[Face] = &[
             ("out_of", "send out of this interface instead"),
             ("io", "xdp or packet, such as packet:spin"),
             ("filter", "frames to bounce; default ethertype:0x88b5"),
-            ("rewrite", "what to swap: none, macs or all"),
+            ("rewrite", "none, macs or all"),
             ("duration", "duration; until Ctrl-C if not given"),
             ("cpu", "the CPU"),
             ("queue", "the queue; default 0"),
@@ -300,7 +300,7 @@ pub const FACES: &[Face] = &[
         takes: "--link veth | -i IF --direction WHAT [FLAGS]",
         examples: &[
             ("sudo hairpin stream --link veth", "all of it on this host"),
-            ("sudo hairpin stream -i eth1 --direction receive", "count what comes"),
+            ("sudo hairpin stream -i eth1 --direction receive", "count received frames"),
             ("sudo hairpin stream --link veth -p packet:spin --direction bounce", ""),
         ],
         flags: &[
@@ -338,8 +338,8 @@ pub const FACES: &[Face] = &[
         verb: "tune",
         takes: "check|try|apply|revert|status|list [FLAGS]",
         examples: &[
-            ("hairpin tune check", "what costs latency here"),
-            ("sudo hairpin tune try loopback --all-safe", "what is it worth?"),
+            ("hairpin tune check", "settings that cost latency here"),
+            ("sudo hairpin tune try loopback --all-safe", "the gain of each setting"),
             ("sudo hairpin tune apply --profile latency", "change it, with a journal"),
             ("sudo hairpin tune revert", "put all back"),
         ],
@@ -409,14 +409,14 @@ pub const FACES: &[Face] = &[
     Face {
         verb: "tune status",
         takes: "[FLAGS]",
-        examples: &[("hairpin tune status", "what is changed now, and by whom")],
+        examples: &[("hairpin tune status", "the current changes, and who made them")],
         flags: &[JSON],
     },
     Face {
         verb: "load",
         takes: "HOST[:PORT]|loopback|veth [FLAGS]",
         examples: &[
-            ("hairpin load loopback -p udp:spin", "10 to 110 % of what it can"),
+            ("hairpin load loopback -p udp:spin", "10 to 110 % of its capacity"),
             ("hairpin load server -r 1k..64kx2 -t 5s", "these rates"),
             ("hairpin load server -r 20k --schedule poisson", "as from many users"),
             ("hairpin load veth -r 1k --bulk tcp:2", "beside two streams"),
@@ -439,7 +439,7 @@ pub const FACES: &[Face] = &[
     Face {
         verb: "watch",
         takes: "RUN|FILE|-",
-        examples: &[("hairpin watch latest", "the last run"), ("hairpin watch -", "what `hairpin ping --json-stream` pipes")],
+        examples: &[("hairpin watch latest", "the last run"), ("hairpin watch -", "the output of `hairpin ping --json-stream`")],
         flags: &[("what", "a run, a file that grows, or - for standard input")],
     },
     Face {

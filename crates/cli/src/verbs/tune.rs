@@ -59,7 +59,7 @@ enum Action {
         /// Settings to restore; default all
         #[arg(value_name = "KNOB")]
         knobs: Vec<String>,
-        /// Also undo settings that somebody else has changed since
+        /// Also undo settings that another program has changed since
         #[arg(long)]
         force: bool,
         #[command(flatten)]
