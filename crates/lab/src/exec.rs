@@ -113,7 +113,7 @@ pub enum ExecError {
     },
     /// Busy polling needs a capability that is missing.
     #[error(
-        "cannot set busy polling of a socket: {0}; it needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read, which is what a socket has without asking"
+        "cannot set busy polling of a socket: {0}; it needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read, the default of every socket"
     )]
     BusyPoll(io::Error),
     /// Idle states cannot be disabled.
