@@ -183,7 +183,7 @@ pub struct StatusEntry {
     pub started: String,
     /// The command that made it.
     pub command: Vec<String>,
-    /// Its changes; `outcome` is `applied` if the value is still in force, `changed` if somebody else changed
+    /// Its changes; `outcome` is `applied` if the value is still in force, `changed` if another program changed
     /// it since, `already` if it is as before.
     pub changes: Vec<ChangeRow>,
     /// The fault that makes it unreadable.
