@@ -537,11 +537,11 @@ fn a_veth_has_offloads_queues_and_routes(name: &str) -> bool {
     assert_eq!(reverted.code, Some(0), "{reverted:?}");
     assert_eq!(home.json("tune list -i hp-a"), before);
     assert_eq!((files("hp-a"), routes()), (bytes, routes_before));
-    // A qdisc that somebody set up has parameters that would be lost.
+    // A qdisc set up by hand has parameters that would be lost.
     command("tc qdisc add dev hp-a root tbf rate 1gbit burst 10k limit 100k");
     let refused = home.hairpin("tune apply qdisc=pfifo_fast -i hp-a --yes");
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.out.contains("that somebody set up"), "{}", refused.out);
+    assert!(refused.out.contains("that were set up by hand"), "{}", refused.out);
     command("ip link del hp-a");
     true
 }
