@@ -584,12 +584,12 @@ fn reports_a_missing_process(name: &str) -> bool {
     home.hairpin("explain --pid 2147483647").fails(2, &["there is no process 2147483647"]);
     let port = free_port();
     let done = home.hairpin(&format!("explain --port {port} --for 200ms"));
-    done.fails(1, &[&format!("no message of port {port} was seen within"), "nobody serves there"]);
+    done.fails(1, &[&format!("no message of port {port} was seen within"), "no server listens there"]);
     assert!(done.out.contains("no transaction"), "{}", done.out);
     let server = other(&home, "serve-tcp", port);
     let done = home.hairpin(&format!("explain --pid {} --duration 200ms", server.pid()));
     done.fails(1, &[&format!("no message of process {} was seen within", server.pid())]);
-    assert!(!done.err.contains("nobody serves"), "{}", done.err);
+    assert!(!done.err.contains("no server listens"), "{}", done.err);
     for args in [
         "--port 80 --pid 1",
         "--port 0",

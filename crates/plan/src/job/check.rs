@@ -40,7 +40,7 @@ impl Job {
             )
         })?;
         refuse(!self.plain_peer || request == reply, || {
-            format!("an echo service or reflector returns what it gets: a request of {request} bytes has no reply of {reply}")
+            format!("an echo service or reflector returns requests unchanged: a request of {request} bytes has no reply of {reply}")
         })
     }
 
@@ -108,7 +108,7 @@ impl Job {
             )
         })?;
         refuse(one_size || !self.plain_peer, || {
-            "an echo service or reflector returns what it gets, and this recording has several sizes: replies of one size take a hairpin server".into()
+            "an echo service or reflector returns requests unchanged, and this recording has several sizes: replies of one size take a hairpin server".into()
         })?;
         refuse(one_size || path.payload.any_size, || {
             format!(
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(text("pipe", |job| job.plain_peer = true), "an echo service speaks TCP or UDP, not pipe");
         assert_eq!(
             text("udp", |job| (job.plain_peer, job.reply) = (true, 65)),
-            "an echo service or reflector returns what it gets: a request of 64 bytes has no reply of 65"
+            "an echo service or reflector returns requests unchanged: a request of 64 bytes has no reply of 65"
         );
     }
 }
