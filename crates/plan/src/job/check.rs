@@ -40,7 +40,9 @@ impl Job {
             )
         })?;
         refuse(!self.plain_peer || request == reply, || {
-            format!("an echo service or reflector returns requests unchanged: a request of {request} bytes has no reply of {reply}")
+            format!(
+                "an echo service or reflector returns requests unchanged: a request of {request} bytes has no reply of {reply}"
+            )
         })
     }
 
