@@ -211,7 +211,7 @@ fn rejects_probes_of_missing_registers() {
 }
 
 #[test]
-fn bad_input_is_told() {
+fn bad_input_is_reported() {
     let home = Home::new();
     for (args, parts) in [
         ("", &["nothing tells the rate", "--link-rate 10G"][..]),

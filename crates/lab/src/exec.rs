@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_told_by_its_code() {
+    fn exit_codes_of_programs_that_cannot_start() {
         assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
     }

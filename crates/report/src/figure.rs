@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_said_once() {
+    fn a_unit_is_written_once() {
         let all = [(42_040.0, "typical"), (201_000.0, "slow"), (4_015_000.0, "mean")];
         assert_eq!(times(all), ["42.0 us typical", "201 slow", "4.01 ms mean"]);
         assert_eq!([beside(10_400.0, 1.5e6), beside(7_170.0, 13_200.0)], ["0.01", "7.17"]);

@@ -101,7 +101,7 @@ fn patience_follows_the_round_trip() {
 }
 
 #[test]
-fn late_is_told_from_duplicate() {
+fn late_replies_differ_from_duplicates() {
     // Answered at 5 us, duplicated at 9 us; the next one is given up after 1 s and then answered twice.
     let fates = [Fate::Twice(5_000, 9_000), Fate::Twice(S + 900 * MS, S + 950 * MS)];
     let mut script = Script::<true>::new(fates, 1);
