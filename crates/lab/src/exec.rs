@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_of_programs_that_cannot_start() {
+    fn the_exit_code_follows_the_status_of_the_program() {
         assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
     }
