@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// The command built before the change
     #[arg(long)]
     old: PathBuf,
-    /// The command built after it [default: the one just built]
+    /// The command built after the change [default: the one just built]
     #[arg(long)]
     new: Option<PathBuf>,
     /// Paths to measure, separated by commas; all of them without it

@@ -106,7 +106,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SIGKILL ends stopped processes too. An error means that it has ended and was waited for.
+        // SIGKILL ends stopped processes too. An error means that the process has already been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -118,7 +118,7 @@ fn catches(pid: u32, signal: Signal) -> bool {
     mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
 }
 
-/// A field of /proc/PID/status; `None` if the process is gone.
+/// A field of /proc/PID/status; `None` if the process has ended.
 pub(crate) fn field(pid: u32, name: &str) -> Option<String> {
     let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
     status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))

@@ -1,7 +1,7 @@
 //! `make bench-equal`: `hairpin ping` by turns with the shortest C program over the same kind of sockets, connected on both sides (`equal.c`).
 //!
-//! Other tools leave their sockets unconnected, so that each send looks up its route: compared with those, a tool with connected sockets is ahead before it has
-//! done anything. The bound: the interval of p50 over p50 includes 1 or lies below it, and is at most 2 % wide.
+//! Other tools leave their sockets unconnected, so that each send looks up its route: a tool with connected sockets is ahead of them from
+//! the start. The bound: the interval of p50 over p50 includes 1 or lies below it, and is at most 2 % wide.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -41,7 +41,7 @@ pub(crate) struct Options {
 
 /// Measures; true if the bound is missed.
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
-    // Before anything is measured, so that nobody waits for a refusal.
+    // Before any measurement, so that a refusal comes at once.
     drop(held_awake()?);
     let directory = options.flags.directory("niq", true)?;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rtt       hairpin against sockperf              64-byte frames over veth, spinning: xdp, xdp native, packet
-//!   size      xdp at 1,500 bytes against 64         what a larger frame costs
+//!   size      xdp at 1,500 bytes against 64         cost of a larger frame
 //!   bounce    hairpin against testpmd               frames/s sent back, in ns per frame; xdp-bench in the kernel for information
 //!   curve     hairpin with batches of 1 to 64       for information
 //! ```
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     /// The client's CPU and the server's
     #[arg(long, value_delimiter = ',', num_args = 2, default_value = "0,1")]
     cpu: Vec<u32>,
-    /// Be the generator of a bounce cell: a load in JSON
+    /// Act as the generator of a bounce cell: a load in JSON
     #[arg(long, hide = true)]
     generate: Option<String>,
     #[command(flatten)]
@@ -100,7 +100,7 @@ fn cells() -> Vec<Cell> {
     ]
 }
 
-/// The generator of a bounce cell, if this process is to be one.
+/// The generator of a bounce cell, if this process is started as one.
 pub(crate) fn play(options: &Options) -> Option<ExitCode> {
     let load = options.generate.as_ref()?;
     Some(match serde_json::from_str(load).map_err(|e| e.to_string()).and_then(generate::generate) {
@@ -192,7 +192,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(pairs.missed())
 }
 
-/// What comes back of a window of 64-byte frames that goes round; a frame lost is an error.
+/// Circulates a window of 64-byte frames and counts the returned ones; a lost frame is an error.
 fn flood(yard: &Yard<'_>, bouncer: &Bouncer, length: Nanos) -> Result<Came, String> {
     let came = yard.measure(bouncer, yard.load(64, WINDOW, length.0 / 1_000_000))?;
     match (came.lost, came.frames) {

@@ -1,4 +1,4 @@
-//! One thing against another, cell by cell, by the method of `hairpin compare`: rounds of both in random order, pairs of one core state, an interval of 95 %.
+//! Compares two arms cell by cell, by the method of `hairpin compare`: rounds of both in random order, pairs of one core state, an interval of 95 %.
 //!
 //! ```text
 //!   cell ──▶ hairpin_lab::experiment::outside ──▶ a line of the table: both figures, their ratio with its interval, the bound, a word
@@ -70,7 +70,7 @@ impl Limit {
     }
 }
 
-/// What came of a cell.
+/// The result of a cell.
 pub(crate) struct Line {
     pub(crate) cell: String,
     pub(crate) limit: Limit,
@@ -84,7 +84,7 @@ impl Line {
         self.found.as_ref().ok()?.figures.iter().find(|estimate| estimate.figure == Figure::P50)
     }
 
-    /// The ratio with its interval, if it comes from as many pairs as were asked for.
+    /// The ratio with its interval, if it comes from the requested number of pairs.
     pub(crate) fn ratio(&self) -> Option<Ratio> {
         let of = self.p50().filter(|of| of.pairs >= self.wanted as u64)?;
         Some(Ratio { ratio: of.ratio?, low: of.low?, high: of.high? })
@@ -168,7 +168,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Blocks Ctrl-C, and opens the record in `directory`; `programs` tells what is compared from other builds of it.
+    /// Blocks Ctrl-C, and opens the record in `directory`; `programs` tells the compared programs from other builds.
     pub(crate) fn open(flags: &Flags, directory: &Path, programs: &str, until: Until) -> Result<Pairs, Stop> {
         let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
         let journal = Journal::open(&directory.join("pairs.jsonl"), programs, flags.resume)?;
@@ -223,7 +223,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// Prints the table, and writes the record: `table.txt`, and `name`.json with the cells beside what is in `record`.
+    /// Prints the table, and writes the record: `table.txt`, and `name`.json with the cells and the fields of `record`.
     pub(crate) fn finish(&self, directory: &Path, name: &str, text: &str, mut record: Value) -> Result<(), Stop> {
         record["cells"] = self.lines.iter().map(Line::record).collect();
         print!("{text}");
@@ -238,7 +238,7 @@ impl Pairs {
     }
 }
 
-/// True after Ctrl-C, or if that cannot be found out.
+/// True after Ctrl-C, or if the signals cannot be read.
 fn interrupted(signals: &Signals) -> bool {
     !matches!(signals.next(), Ok(None))
 }

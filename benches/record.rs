@@ -22,7 +22,7 @@ pub(crate) struct Flags {
     pub(crate) hairpin: PathBuf,
 }
 
-/// Why a benchmark ends before its end.
+/// Why a benchmark ends early.
 pub(crate) enum Stop {
     /// Ctrl-C or SIGTERM.
     Interrupted,

@@ -194,7 +194,7 @@ fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
         over.store(true, Ordering::Relaxed);
         ran
     });
-    // The terminal has ended with its command; a server that is gone already is as good.
+    // The terminal has ended with its command; a server that has already ended is no error.
     let _ = tmux(&["kill-server"]).output();
     ended?;
     let (_, run) =
@@ -208,7 +208,7 @@ fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
 /// Reads the metrics every second, as Prometheus would.
 fn scrape(port: u16, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
-        // Before the run listens and after its end there is nobody.
+        // No one answers before the run listens or after its end.
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
             let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
             let asked = stream.write_all(format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").as_bytes());

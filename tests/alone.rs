@@ -40,7 +40,7 @@ const PARTS: &[Part] = &[
     sun_fire::PART,
     tune::PART,
     tune_try::PART,
-    // Side by side, what takes longest first.
+    // Side by side, the longest first.
     old_lines::PART,
     howto::PART,
     compare::PART,

@@ -92,7 +92,7 @@ fn serve(role: &str, port: u16) -> bool {
             }
         }
         "compete" => {
-            // The causes must have its name; the port stands for the CPU.
+            // The causes must name it; the port stands for the CPU.
             let spin = move || {
                 pin(port.into()).expect("its CPU");
                 println!("ready");
@@ -130,7 +130,7 @@ impl Rtts {
     }
 }
 
-/// One connection for so long; a reply is over when `over` says so of its bytes.
+/// One connection for `lasts`; a reply ends where `over` is true of its bytes.
 fn ask(port: u16, request: &[u8], lasts: Duration, over: impl Fn(&[u8]) -> bool) -> Rtts {
     let mut stream = connect(port);
     let begun = Instant::now();
@@ -362,8 +362,8 @@ fn datagrams_are_transactions_too(name: &str) -> bool {
     let record = beside_its_client(&home, &format!("--port {port}"), 0.20, || exchange(port, 20_000));
     assert_eq!(record["connections"][0]["protocol"], "udp");
     assert_eq!(stages(&record, "client")[0], "qdisc", "a datagram's first hook is the device's queue");
-    // Several peers at once: only their order in the socket tells whose datagram a receive call takes. Of two that two CPUs put there at the same moment
-    // nobody knows which is first, and there are more of these where others want the CPUs.
+    // Several peers at once: only their order in the socket tells whose datagram a receive call takes. The order of two that two CPUs put
+    // there at the same moment is unknown, and a busy host has more of these.
     let mut told = Vec::new();
     for _ in 0..3 {
         let explain = watch(&home, &format!("--port {port}"));
@@ -410,7 +410,7 @@ fn a_client_is_watched_by_its_process(name: &str) -> bool {
     true
 }
 
-/// More than have a place at a time.
+/// More than the table holds at a time.
 const CONNECTIONS: usize = 6_000;
 
 fn connections_of_one_request_each_are_seen(name: &str) -> bool {
@@ -515,7 +515,7 @@ fn a_competitor_is_named(name: &str) -> bool {
     assert!(taskset.status.success(), "{taskset:?}");
     let _competitor = other(&home, "compete", cpus[1] as u16);
     let explain = watch(&home, &format!("--port {port}"));
-    // On the same CPU, which whatever else runs here avoids for that reason.
+    // On the same CPU, which the scheduler's other work avoids for that reason.
     let client = thread::spawn(move || {
         pin(cpus[1]).expect("its CPU");
         ask(port, &[1; SIZE], LOAD, |reply: &[u8]| reply.len() == SIZE)
@@ -527,7 +527,7 @@ fn a_competitor_is_named(name: &str) -> bool {
     let named = |cause: &&Value| cause["who"].as_str().is_some_and(|who| who.starts_with("competitor ("));
     let (all, its): (u64, u64) = (causes.iter().map(lost).sum(), causes.iter().filter(named).map(lost).sum());
     println!("{name}: {its} ns of {all} ns above {} are put down to the competitor", record["slow_above"]);
-    // Whatever else runs on this machine takes its part, and is named too.
+    // Other processes of this machine take their part, and are named too.
     assert!(causes.first().is_some_and(|first| named(&first)), "{causes:?}");
     assert!(all > 0 && its * 2 >= all, "{causes:?}");
     true
@@ -558,7 +558,7 @@ fn killed_it_leaves_no_program_attached(name: &str) -> bool {
         return false;
     }
     let home = Home::new();
-    // Other programs of this host may come and go meanwhile; then once more.
+    // Other programs of this host may come and go meanwhile: try again.
     let nothing_is_left = |_| {
         let before = tracing_links();
         let mut explain = watch(&home, "--port 9");
@@ -584,12 +584,12 @@ fn reports_a_missing_process(name: &str) -> bool {
     home.hairpin("explain --pid 2147483647").fails(2, &["there is no process 2147483647"]);
     let port = free_port();
     let done = home.hairpin(&format!("explain --port {port} --for 200ms"));
-    done.fails(1, &[&format!("no message of port {port} was seen within"), "nobody serves there"]);
+    done.fails(1, &[&format!("no message of port {port} was seen within"), "no server listens there"]);
     assert!(done.out.contains("no transaction"), "{}", done.out);
     let server = other(&home, "serve-tcp", port);
     let done = home.hairpin(&format!("explain --pid {} --duration 200ms", server.pid()));
     done.fails(1, &[&format!("no message of process {} was seen within", server.pid())]);
-    assert!(!done.err.contains("nobody serves"), "{}", done.err);
+    assert!(!done.err.contains("no server listens"), "{}", done.err);
     for args in [
         "--port 80 --pid 1",
         "--port 0",

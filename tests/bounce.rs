@@ -11,7 +11,7 @@ use crate::support::{Done, HAIRPIN, Home, Running, can, namespaces, namespaces_o
 use hairpin_wire::raw::ETHERTYPE as OURS;
 use serde_json::Value;
 
-/// Frames that come back are there within this.
+/// Time limit for frames to come back.
 const SOON: Duration = Duration::from_secs(5);
 /// Time after which a frame will no longer arrive.
 const NEVER: Duration = Duration::from_millis(300);
@@ -160,7 +160,7 @@ fn two_that_face_each_other_do_not_storm() {
                 let sent = frames["sent"].as_u64().unwrap();
                 assert!((3..=3 * 64 * 4).contains(&sent), "{rewrite}: {frames}");
             }
-            // The circle was broken, not interrupted: with both gone nothing comes any more.
+            // The circle was broken, not interrupted: after both have ended no frame comes any more.
             wire.take(usize::MAX, NEVER);
             assert_eq!(wire.take(1, NEVER), Vec::<Vec<u8>>::new());
         }
@@ -349,7 +349,7 @@ fn missing_rights_are_named_with_a_remedy() {
         home.hairpin("bounce -i b0 --io packet --queue 7").fails(1, &["b0", "7"]);
         let first = bouncer(&home, "-i b0 --io xdp");
         home.hairpin("bounce -i b0 --io xdp").fails(1, &["b0"]);
-        // Without a choice the second way is taken, and said.
+        // Without a choice the second way is taken and reported.
         let second = bouncer(&home, "-i b0");
         assert!(second.err().contains("not xdp:spin: ") && second.err().contains("bounces packet:spin"), "{}", second.err());
         drop(first);

@@ -77,7 +77,7 @@ fn others(spec: &str, transactions: u32, libraries: &str) {
     assert!(beyond < allowed, "{spec}: {beyond} calls beyond those of {FEW} transactions, of {allowed} that may be");
 }
 
-/// Calls of a run beyond those of a run of few transactions, and the limit on them.
+/// Calls of a run beyond those of a run with few transactions, and their limit.
 fn beyond(spec: &str, transactions: u32, libraries: &str) -> (u64, u64) {
     let home = Home::new();
     let of = |transactions: u32| {
@@ -92,7 +92,7 @@ fn beyond(spec: &str, transactions: u32, libraries: &str) -> (u64, u64) {
     assert!(sum(&few) > 50, "strace saw {few:?}");
     let (beyond, allowed) = (sum(&many).saturating_sub(sum(&few)), BEYOND + blocks * EACH_BLOCK);
     println!("calls: {spec}: {beyond} beyond {few:?}, of {allowed} that may be in {blocks} blocks: {many:?}");
-    // A call each time round is seen on the slowest machine.
+    // One call per iteration is visible on the slowest machine.
     assert!(allowed < u64::from(transactions), "{spec}: this machine is too slow to tell: {blocks} blocks");
     (beyond, allowed)
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::support::{Home, Running, can, home_of_nobody, links, namespaces_of_nobody, workers_of};
 
 const ROUNDS: u32 = 10;
-/// A run has set up its link within this much, and measures after.
+/// Time within which a run has set up its link; it measures afterwards.
 const LATEST_KILL: u32 = 500;
 
 #[test]
@@ -38,7 +38,7 @@ fn kill_at_random(home: &Home, rounds: u32, start: impl Fn(&str) -> Running) {
     for round in 0..rounds {
         // Numerical Recipes' generator: spread, not secrecy.
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // One in the middle of measuring at least.
+        // At least one in the middle of measuring.
         let wait = if round == 0 { LATEST_KILL } else { (random >> 8) % LATEST_KILL };
         let mut ping = start("ping --link veth:timestamps=off,gro=on,tso=off --path udp:spin --path tcp --forever --warmup 1ms");
         let parent = ping.pid();

@@ -56,7 +56,7 @@ fn figure<'a>(record: &'a Value, name: &str) -> &'a Value {
 
 fn a_large_difference_is_found_and_the_record_keeps_the_contract(_: &str) -> bool {
     let home = Home::new();
-    // A cache line against two copies of 16 KiB each way.
+    // A cache line is compared with two copies of 16 KiB each way.
     let record = compared(&home, "--path memory --seed 5 -- --size 64 -- --size 16384");
     assert_eq!(record["schema"], "hairpin.compare/1");
     assert_eq!(record["comparisons"][0]["verdict"], "slower", "{:#}", record["comparisons"]);
@@ -257,9 +257,9 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     let tried = (0..8).map(|_| better()).map(|past| (gate(&past, &several), past));
     let (closed, mut past) = { tried }.find(|(done, _)| done.code == Some(3)).expect("a gate that closes");
     closed.fails(3, &["crossed, and again when measured once more: p50 > +5% by B"]);
-    // One run of either says nothing of how much runs differ, however far they lie apart.
-    gate(&past, &["--anew", "1"]).fails(1, &["cannot be judged", "one run each says nothing"]);
-    // Then as now the same distance, but not in the record: a gate that cannot tell does not look open.
+    // One run on either side does not show how much runs differ, however far apart they lie.
+    gate(&past, &["--anew", "1"]).fails(1, &["cannot be judged", "one run each does not show"]);
+    // The same distance then and now, but not in the record: a gate without a verdict does not look open.
     blocks(&mut past, |block| block["core_rtt_ns"] = Value::Null);
     gate(&past, &several).fails(1, &["cannot be judged"]);
     true

@@ -276,7 +276,7 @@ fn numbers() -> bool {
 }
 
 /// A user without rights waits until `exec` has ended, becomes the process of its number, and offers a library of his own as each of the first descriptors.
-/// `program` is what `exec` runs; after `read x < go` it starts another program. `end` is how `exec` ends.
+/// `exec` runs `program`, which starts another program after `read x < go`. `end` is the way `exec` ends.
 fn next_owner_of_the_number(program: &str, end: &str) {
     let home = Home::new();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
@@ -303,7 +303,7 @@ fn next_owner_of_the_number(program: &str, end: &str) {
         kill $thief"#
     );
     let mut command = home.command("unshare");
-    // At the place where it lies unless told otherwise, which is in memory of this namespace here.
+    // At its default place, which is in memory of this namespace here.
     command.env("HAIRPIN", HAIRPIN).env_remove("HAIRPIN_LIBRARY");
     command.args(["--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
     let done = home.spawn(command).done();

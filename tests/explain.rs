@@ -34,7 +34,7 @@ fn hooks(name: &str) -> bool {
     can(name, namespaces(), "BPF programs and namespaces need root")
 }
 
-/// A host that is busy enough leaves no round trip that nothing disturbed; then it is measured again.
+/// A very busy host disturbs every round trip; then it is measured again.
 fn explained(home: &Home, args: &str) -> Value {
     let measured = || home.json(&format!("explain {SHORT} {args}"));
     let is_whole = |record: &Value| {
@@ -262,7 +262,7 @@ fn a_flood_of_other_traffic_spoils_nothing(name: &str) -> bool {
             let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)), UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
             let (from, to) = (from.expect("a socket"), to.expect("a socket"));
             let to = to.local_addr().expect("its address");
-            // Bounded, whatever happens to the run.
+            // Bounded in any case.
             let begun = Instant::now();
             while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
                 let _ = from.send_to(&[0; 64], to);

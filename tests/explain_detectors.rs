@@ -1,6 +1,6 @@
 //! Detectors and causes of `hairpin explain`, each provoked for real on this host, after clean runs in which they stay silent.
 //!
-//! What a core's load or rest brings about wants both cores for itself; what a setting brings about does not.
+//! Effects of a core's load or rest need both cores; effects of a setting do not.
 
 mod known_delays;
 mod rate;
@@ -21,7 +21,7 @@ use hairpin_trace::detectors::DETECTORS;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("explain_detectors", || tests(TESTS)).playing(play);
-/// What a path or socket was set to, which shows on busy cores too.
+/// Settings of a path or socket, which show on busy cores too.
 pub const OF_SETTINGS: Part =
     Part::new("setting_detectors", || tests(TESTS_OF_SETTINGS).into_iter().chain(alone::plain(ANYWHERE)).collect())
         .side_by_side();
@@ -59,7 +59,7 @@ const ANYWHERE: &[Plain] = &[
 
 /// One phase of each kind, and as little as that.
 const SHORT: &str = "--link veth --duration 520ms --warmup 20ms";
-/// What this program does for itself: `loop BUSY SLEEP`, in us, for ever.
+/// This program's own role: `loop BUSY SLEEP`, in us, for ever.
 const LOOP: &str = "loop";
 
 fn tests(list: &[Plain]) -> Vec<Test> {
@@ -78,7 +78,7 @@ fn play(arguments: &[&str]) -> Option<ExitCode> {
     }
 }
 
-// ---- what is run -------------------------------------------------------------------------------------------------------
+// ---- the runs ----------------------------------------------------------------------------------------------------------
 
 fn explained(args: &str) -> Value {
     let record = Home::new().json(&format!("explain {args}"));
@@ -86,7 +86,7 @@ fn explained(args: &str) -> Value {
     record["results"][0].clone()
 }
 
-/// What a detector has seen in a run.
+/// A detector's finding in a run.
 fn seen(result: &Value, detector: &str) -> Option<String> {
     let findings = result["findings"].as_array().expect("findings");
     let finding = findings.iter().find(|finding| finding["detector"] == detector)?;
@@ -94,7 +94,7 @@ fn seen(result: &Value, detector: &str) -> Option<String> {
     Some(finding["seen"].as_str().expect("words").to_owned())
 }
 
-/// Runs in which these detectors are silent, but for a few in which others of this host may be what they look for.
+/// Runs in which these detectors are silent, except a few disturbed by other processes of this host.
 #[track_caller]
 fn silent(detectors: &[&str], args: &str) {
     let mut said = Vec::new();
@@ -108,7 +108,7 @@ fn silent(detectors: &[&str], args: &str) {
     assert!(judged.passed, "{detectors:?} are not silent, but wrong in {judged} runs of {args}: {said:?}");
 }
 
-/// Runs in which it is not; what it said in one.
+/// Runs in which it is not silent; its finding in one of them.
 #[track_caller]
 fn found(detector: &str, args: &str) -> String {
     found_in(detector, args, || seen(&explained(args), detector))
@@ -134,7 +134,7 @@ struct Noise(Child);
 
 impl Noise {
     fn start(program: &str, args: &[&str]) -> Noise {
-        // Whatever ends this test ends it too.
+        // Ends with this test, however that ends.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", program]).args(args).stdin(Stdio::null()).stdout(Stdio::null());
         Noise(command.spawn().expect("setpriv of util-linux"))
@@ -145,7 +145,7 @@ impl Noise {
         Noise::start("taskset", &["-c", &cpu.to_string(), &program(), "play", LOOP, "1000000", "0"])
     }
 
-    /// One that is busy for 3 ms and sleeps for 5, ahead of `--sched fifo:50` and of all that else runs on this host.
+    /// A process that is busy for 3 ms and sleeps for 5, ahead of `--sched fifo:50` and of all other processes of this host.
     fn ahead_on(cpu: u32) -> Noise {
         Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), "play", LOOP, "3000", "5000"])
     }
@@ -189,7 +189,7 @@ fn clean() {
         &["deep-idle-wake-up", "low-rate-penalty", "deferred-softirq"],
         &format!("{SHORT} --path udp:spin --cpu 0,1 --pace 50000"),
     );
-    // Nobody else of this host comes before these, but for what the kernel does for others; where they keep the cores busy it is right to speak.
+    // Only kernel work for other processes precedes these threads; where that keeps the cores busy, the finding is right.
     let judged = rate::wrong_less_than_half_of_the_time(|| {
         let quiet = idles(0.67);
         let result = explained(&format!("{SHORT} --path udp:block --cpu 0,1 --sched fifo:50"));
@@ -218,13 +218,13 @@ fn clean_queue() {
 }
 
 fn deep_idle() {
-    // Cores that others keep busy never go idle, and then there is nothing to be said.
+    // Cores kept busy by other processes never go idle, so there is no finding.
     // In half a second a slow host may not come to a block that looks at idle states.
     let said = found_where_idle("deep-idle-wake-up", "--link veth --duration 1500ms --warmup 20ms --path udp:block");
     assert!(said.is_none_or(|said| said.contains("server's core out of") || said.contains("client's core out of")));
 }
 
-/// Runs in which the detector speaks, but for those in which others kept the cores busy: there it has nothing to speak of.
+/// Runs in which the detector speaks, except those in which others kept the cores busy and left it nothing to find.
 #[track_caller]
 fn found_where_idle(detector: &str, args: &str) -> Option<String> {
     let mut last = None;
@@ -306,7 +306,7 @@ fn deferred_softirq() {
     let said = found("deferred-softirq", "--link veth --duration 1500ms --warmup 20ms --path udp:block --cpu 0,1");
     drop(noise);
     assert!(said.starts_with("ksoftirqd/1 had CPU 1"), "{said}");
-    // Nothing of it is left: some 10,000 in that time, if it were.
+    // None is left; otherwise there would be some 10,000 in that time.
     let over = (0..50).any(|_| {
         let before = packets_on_one();
         sleep(Duration::from_millis(100));
@@ -333,7 +333,7 @@ fn queue_overflow() {
     assert!(said.ends_with("at the server"), "{said}");
 }
 
-/// What is said of a run whose server stands still for a while.
+/// The finding for a run whose server is stopped for a while.
 fn stopped(args: &str) -> Option<String> {
     let home = Home::new();
     let run = home.start(&format!("explain {args} --json"));
@@ -367,14 +367,14 @@ fn number(value: &Value) -> f64 {
 fn the_table_names_it() {
     let run = |args: &str, noise: &Noise, first: bool| {
         let args = format!("--link veth --duration 1s --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
-        // All slow ones, and all of the time: whoever else is named counts as much as nobody.
+        // All slow round trips and all of their time: other names count like none.
         let names = |named: &Named| {
             let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;
             slow && named.its >= 0.8 * named.all
         };
         let mut tried = Vec::new();
         let judged = rate::wrong_less_than_half_of_the_time(|| {
-            // Beside an ordinary process others of this host have as much of the core, if there are any; ahead of them nobody has.
+            // Other processes of this host share the core with an ordinary process, but not with one ahead of them.
             // The process itself has one core.
             let quiet = first || idles(0.33);
             let named = Named::of(&explained(&args), noise);
@@ -394,7 +394,7 @@ fn the_table_names_it() {
     run("udp:block", &beside, false);
 }
 
-/// What the cause table says of a process.
+/// A process in the cause table.
 struct Named {
     /// ns lost by slow round trips: in all, to it, and to other processes, which are named too.
     all: f64,

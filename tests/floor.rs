@@ -142,7 +142,7 @@ fn a_measurement_stands_beside_its_floor() {
     assert_eq!((floor["total_ns"].as_f64(), floor["rtt"]["ns"].as_f64()), (Some(1989.0), Some(3978.0)));
     let text = home.hairpin(&format!("{quick} --size 18 --nic niq"));
     assert!(text.out.contains("floor 3.978 us (niq, 10Gbit/s, twinax:3m)"), "{}", text.out);
-    // Not declared: nothing in the record. Declared and not known: said.
+    // Not declared: not in the record. Declared and unknown: reported.
     assert_eq!(home.json(quick)["results"][0]["floor"], Value::Null);
     let unknown = home.json(&format!("{quick} --floor"));
     assert_eq!(unknown["results"][0]["floor"], Value::Null);
@@ -211,7 +211,7 @@ fn rejects_probes_of_missing_registers() {
 }
 
 #[test]
-fn bad_input_is_told() {
+fn bad_input_is_reported() {
     let home = Home::new();
     for (args, parts) in [
         ("", &["nothing tells the rate", "--link-rate 10G"][..]),

@@ -11,7 +11,7 @@ use crate::support::{Home, can};
 fn every_verb_has_its_page() {
     let help = Home::new().hairpin("--help").out;
     let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A description that is continued stands further to the right.
+    // A continued description stands further to the right.
     let verbs: Vec<&str> =
         verbs.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
     assert!(verbs.contains(&"ping") && verbs.contains(&"completions"), "{help}");
@@ -201,7 +201,7 @@ fn completions_are_made_for_each_shell() {
 
 /// The words that bash's own function offers for the last one of a line, as bash calls it: it parts words at colons and equal signs.
 #[test]
-fn bash_is_told_of_what_there_is_now() {
+fn bash_completes_existing_words() {
     let home = Home::new();
     home.hairpin("ping loopback -p udp -c 20 --warmup 1ms -q").fails(0, &[]);
     let id = home.json("runs list")["runs"][0]["id"].as_str().expect("an id").to_owned();
@@ -357,7 +357,7 @@ fn a_first_build_is_announced_with_how_long_it_takes() {
 }
 
 #[test]
-fn a_debian_without_its_security_updates_is_told_of_them() {
+fn setup_names_the_missing_security_updates_of_a_debian() {
     let home = Home::new();
     fs::write(home.file("debian"), "ID=debian\nVERSION_CODENAME=trixie\n").expect("a file");
     fs::write(home.file("other"), "ID=fedora\n").expect("a file");

@@ -36,7 +36,7 @@ fn commands(page: &str) -> String {
     script
 }
 
-/// Runs a guide; what it prints must have these words.
+/// Runs a guide; its output must have these words.
 fn runs(name: &str, page: &str, words: &[&str]) -> bool {
     if !can(name, namespaces(), "it takes root and namespaces") {
         return false;
@@ -52,7 +52,7 @@ fn runs(name: &str, page: &str, words: &[&str]) -> bool {
         symlink(redis, folder.join("redis-server")).expect("a link");
     }
     let net = Net::new();
-    // What the guide leaves in the background ends with it.
+    // The guide's background jobs end with it.
     let script = format!("ip link set lo up\ntrap 'kill $(jobs -p) 2>/dev/null || :' EXIT\n{}", commands(page));
     fs::write(home.file("guide.sh"), script).expect("a file");
     let mut command = home.command("nsenter");

@@ -19,7 +19,7 @@ const TESTS: &[Listed] = &[
     ("every_verb_that_measures_has_the_line", every_verb_that_measures_has_the_line),
 ];
 
-/// The lines of what goes on.
+/// The lines of the running verb.
 fn going(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.contains(" s left")).collect()
 }
@@ -30,7 +30,7 @@ fn sized(terminal: &Terminal<'_>, columns: usize, lines: usize, wanted: impl Fn(
     // tmux tells a program of its size 4 times a second at most, and until then it draws for another one.
     sleep(Duration::from_millis(400));
     terminal.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
-    // Until the program has heard of it, the screen has the old lines, broken anew.
+    // Until the program knows the new size, the screen has the old lines, broken anew.
     let settled = |text: &str| {
         let mut rows = text.lines().filter(|line| *line != "before" && !line.trim().is_empty());
         matches!(going(text)[..], [line] if line.contains("RTT p50") && wanted(line)) && rows.all(|line| line.starts_with('['))
@@ -47,7 +47,7 @@ fn line_and_table_keep_to_a_terminal(name: &str, last: usize) -> bool {
     }
     let home = Home::new();
     let ping = "ping loopback -p udp -p udp:spin -p unix --for 90s --warmup 50ms --no-store";
-    // What stood there before stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
+    // Earlier text stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
     let before = "before\n".repeat(12);
     fs::write(home.file("before"), before).expect("a file");
     let terminal = Terminal::start(&home, &format!("cat {}; {HAIRPIN} {ping}", home.file("before").display()));
@@ -97,7 +97,7 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
     let has_the_line = |verb: &str, parts: &[String]| {
         let home = Home::new();
         let has = |text: &str| going(text).len() == 1 && parts.iter().all(|part| text.contains(part));
-        // A run that a host stopped for long has no figures to show.
+        // A run that was stopped for long has no figures to show.
         let shown = (0..3).any(|_| {
             let terminal = Terminal::start(&home, &format!("{HAIRPIN} {verb} --no-store"));
             let text = terminal.until(&format!("line of {verb}"), |text| has(text) || text.contains("modes: "));

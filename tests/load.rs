@@ -53,7 +53,7 @@ fn sound(curve: &Value) {
         assert_eq!(count("sent"), number(&row["lateness_ns"]["count"]), "{row:#}");
         assert!((number(&row["achieved_per_s"]) * count("wall_ns") / 1e9 - answered).abs() < 0.5 + answered * 1e-6, "{row:#}");
         assert!(count("transactions") + count("lost") <= count("sent"), "{row:#}");
-        // A host that is busy enough answers nothing in a tenth of a second.
+        // A very busy host answers nothing in a tenth of a second.
         let figures: &[&str] = if count("transactions") > 0.0 { &["min", "mean", "max"] } else { &[] };
         for figure in figures {
             let [due, sent] = ["rtt_from_due_ns", "rtt_from_sent_ns"].map(|name| number(&row[name][figure]));
@@ -120,7 +120,7 @@ fn forms() {
     assert!(home.runs().exists(), "every verb that measures keeps its record");
 }
 
-/// Few requests, and more than any path does.
+/// Few requests, at a rate above that of any path.
 fn measured_again() {
     let load = Home::new().json("load --link loopback --path udp --rate 200,9000000,10000000 --duration 300ms --warmup 20ms");
     let rates = rows(&load)[0]["rates"].as_array().unwrap();

@@ -1,6 +1,6 @@
 //! The end-to-end tests that run side by side: the whole command, over loopback and in namespaces of a thread's or a child's own.
 //!
-//! What measures, needs both cores or plays parts of its own is in `alone.rs`.
+//! Tests that measure, need both cores or play roles of their own are in `alone.rs`.
 
 #![forbid(unsafe_code)]
 

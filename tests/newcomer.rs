@@ -13,7 +13,7 @@ const COMMANDS: usize = 5;
 /// Hosts have moods.
 const TRIES: u32 = 3;
 
-/// A command as it is printed, without sudo, and with what makes it short and answers its question.
+/// A printed command without sudo, and with the flags that make it short and answer its question.
 fn run(home: &Home, command: &str, tries: u32) -> Done {
     let words =
         command.trim_start_matches("sudo ").strip_prefix("hairpin").unwrap_or_else(|| panic!("no command: {command}")).trim();
@@ -50,7 +50,7 @@ fn each_screen_names_the_next_command() -> Ended {
         let command = typed.last().expect("a command");
         let screen = run(&home, command, tries).out;
         let next = named(&screen);
-        // What a setting is worth can stay unclear where others work.
+        // The effect of a setting can stay unclear on a busy host.
         if command.contains("tune try") && !screen.starts_with("worth having: ") {
             tries += 1;
             if tries < TRIES {

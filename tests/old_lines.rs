@@ -1,4 +1,4 @@
-//! What scripts hold: the command lines of version 0.1.0, each with its exit code and the fields of its JSON (`old_lines.txt`), in a network namespace of the
+//! Command lines that scripts use: those of version 0.1.0, each with its exit code and the fields of its JSON (`old_lines.txt`), in a network namespace of the
 //! test's own.
 
 use std::fs;
@@ -65,7 +65,7 @@ fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
     true
 }
 
-/// What is wrong with the lines of a paragraph, each run in turn.
+/// The faults of a paragraph's lines, each run in turn.
 fn wrong_of(lines: Vec<Line>) -> Vec<String> {
     let home = Home::new();
     symlink(HAIRPIN, home.file("hairpin")).expect("a link");
@@ -84,7 +84,7 @@ fn wrong_of(lines: Vec<Line>) -> Vec<String> {
         {
             script = script.replace(word, is);
         }
-        // A rate that is the link's is taken so, and told once; nothing else is told of.
+        // A rate that means the link's speed is accepted and noted once; no other note appears.
         let told = ["ping", "explain", "compare"].iter().any(|verb| line.contains(&format!("hairpin {verb} ")));
         let told = usize::from(told && line.contains("--rate 10G"));
         let fault = || {
@@ -98,7 +98,7 @@ fn wrong_of(lines: Vec<Line>) -> Vec<String> {
             let fault = || format!("{script}: {:?}, without {lacking:?}\n{}{}", done.code, done.out, done.err);
             (!sound || !lacking.is_empty()).then(fault)
         };
-        // What measures can fail where others keep it off the cores.
+        // A measurement can fail on a busy host.
         wrong.extend((1..TRIES).find_map(|_| fault().is_none().then_some(None)).unwrap_or_else(fault));
     }
     wrong

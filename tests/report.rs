@@ -1,4 +1,4 @@
-//! `hairpin report` from the command line: the figures in the page are those of the record, and whatever cannot be shown is said.
+//! `hairpin report` from the command line: the figures in the page are those of the record, and gaps are named.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -26,7 +26,7 @@ fn the_capabilities_of_the_table_suffice() {
         return;
     }
     let page: &'static str = include_str!("../docs/install.md");
-    let (_, table) = page.split_once("| what | capabilities |\n|---|---|\n").expect("the table");
+    let (_, table) = page.split_once("| feature | capabilities |\n|---|---|\n").expect("the table");
     let table: Vec<_> = table.lines().map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | ")).collect();
     // The last row needs root.
     assert_eq!(table.len(), ROWS.len() + 1, "{table:?}");

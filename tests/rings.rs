@@ -30,7 +30,7 @@ fn rings(name: &str) -> bool {
     can(name, namespaces(), "XDP programs and namespaces need root")
 }
 
-/// Every transaction was answered, rightly; nobody else's frame came, and no ring lost one.
+/// Every transaction was answered correctly; no foreign frame came, and no ring lost one.
 #[track_caller]
 fn complete(run: &Value) {
     assert_eq!((&run["error"], &run["interrupted"]), (&Value::Null, &Value::Bool(false)));

@@ -296,7 +296,7 @@ fn a_second_session_is_refused_with_the_time_left() {
     eventually_serves(&home, &address);
 }
 
-/// The next one is served, whatever became of the one before: nothing is waited for between them.
+/// The next session is served at once, however the one before ended.
 #[test]
 fn ended_session_blocks_no_other() {
     let home = Home::new();
@@ -310,7 +310,7 @@ fn ended_session_blocks_no_other() {
         assert!(matches!(answer, Answer::Ready(_)), "round {round}: {answer:?}");
     }
     for round in 0..10 {
-        // Refused on this side, after the server has taken the plan: a local port that is somebody else's.
+        // Refused on this side, after the server has taken the plan: a local port in use by another program.
         let refused = home.hairpin(&format!("ping {address} --path tcp --local-port {port} --count 3 --warmup 1ms"));
         refused.fails(1, &[&format!("cannot use local port {port}")]);
         let next = home.hairpin(&format!("ping {address} --path udp --count 3 --warmup 1ms"));
@@ -635,7 +635,7 @@ fn hostile_clients_are_refused_logged_and_hold_nothing() {
     assert!(log.contains("session ends: the client: the other side announced a message of 4294967295 bytes"), "{log}");
     assert!(!log.contains("worker") && !log.contains("refused: refused"), "{log}");
 
-    // Silent ones, more than may be open, hold nobody up.
+    // More silent connections than may be open delay no client.
     let silent: Vec<_> = (0..20).map(|_| connect()).collect();
     serve.until("refused: too many connections, and it had not proved itself");
     serve.until(" more refused in 10 s");

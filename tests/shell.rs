@@ -1,4 +1,4 @@
-//! Completions in shells that somebody types into.
+//! Completions in interactive shells.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ fn in_fish(name: &str) -> bool {
     completes(name, "fish", "fish --no-config", (line, "ready: 1"))
 }
 
-/// Types into a shell: `ready` is a line to begin with, and what it shows.
+/// Types into a shell: `ready` is the first line, and the text that it shows.
 fn completes(name: &str, program: &str, shell: &str, ready: (&str, &str)) -> bool {
     let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !terminals(name) || !can(name, there, &format!("no {program} here; install it to try its completions")) {

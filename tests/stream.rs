@@ -115,7 +115,7 @@ fn without_privileges_packet_sockets_work_and_af_xdp_names_missing_rights() {
     let stream = done.json();
     assert!(rows(&stream).iter().any(|row| row["io"] == "packet:spin/packet:spin"), "{stream}");
     rows(&stream).iter().for_each(sound);
-    // Named, it is not passed over.
+    // An io named by the user is not skipped.
     let asked = home.as_nobody(&format!("{args} --io xdp"));
     if !done.err.starts_with("stored as") {
         assert!(done.err.contains("skipped: xdp:spin receive 64 B: "), "{done:?}");

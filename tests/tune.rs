@@ -74,7 +74,7 @@ fn said() -> String {
     home.hairpin(&format!("tune list --json {interface}")).out
 }
 
-/// The network sysctls of this namespace, and what sysfs has of an interface: every byte.
+/// The network sysctls of this namespace, and an interface's files in sysfs: every byte.
 fn bytes() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![PathBuf::from("/proc/sys/net")];
@@ -372,7 +372,7 @@ fn while_a_command_runs_and_no_longer(_: &str) -> bool {
     home.hairpin(&format!("tune apply {TWO} --yes --while -- /nonexistent")).fails(1, &["cannot run the command"]);
     assert_eq!(bytes(), before);
     for signal in ["TERM", "HUP"] {
-        // Under nohup the tests ignore SIGHUP, and so would what they start.
+        // Under nohup the tests ignore SIGHUP, and so would their children.
         let mut command = home.command("env");
         command.args(["--default-signal=HUP", HAIRPIN]).args(format!("tune apply {TWO} --yes --while -- sleep 30").split(' '));
         let mut running = home.spawn(command);
@@ -537,11 +537,11 @@ fn a_veth_has_offloads_queues_and_routes(name: &str) -> bool {
     assert_eq!(reverted.code, Some(0), "{reverted:?}");
     assert_eq!(home.json("tune list -i hp-a"), before);
     assert_eq!((files("hp-a"), routes()), (bytes, routes_before));
-    // A qdisc that somebody set up has parameters that would be lost.
+    // A qdisc set up by hand has parameters that would be lost.
     command("tc qdisc add dev hp-a root tbf rate 1gbit burst 10k limit 100k");
     let refused = home.hairpin("tune apply qdisc=pfifo_fast -i hp-a --yes");
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.out.contains("that somebody set up"), "{}", refused.out);
+    assert!(refused.out.contains("that were set up by hand"), "{}", refused.out);
     command("ip link del hp-a");
     true
 }

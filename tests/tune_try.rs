@@ -91,7 +91,7 @@ const DEEP: f64 = 0.2;
 /// Experiments until one must have found the effect: others may use the cores during one, not during all.
 const TRIES: usize = 3;
 
-/// `tune try` of the demand on idle states, written to `tuned.toml` as well, with what holds on any host judged.
+/// `tune try` of the demand on idle states, also written to `tuned.toml`; checks the rules that hold on any host.
 fn demand_tried(host: &Host) -> Value {
     let _ = fs::remove_file(host.0.file("tuned.toml"));
     let record =

@@ -13,7 +13,7 @@ use super::{Options, command, published};
 
 /// Measured time of a round: long enough that one stall is well beyond one request in a thousand, and p99.9 is supported.
 const SECONDS: u64 = 2;
-/// The stop comes so long after the server's thread was pinned.
+/// Delay of the stop after the server's thread was pinned.
 const STOP_AFTER: Duration = Duration::from_millis(1_200);
 /// Length of the stop.
 const STALL: Duration = Duration::from_millis(10);

@@ -135,7 +135,7 @@ fn traded(run: &Run, row: &Row) -> String {
     )
 }
 
-/// Both sides are alike, so one says it.
+/// Both sides are equal, so one row covers both.
 fn spec(row: &Row) -> &str {
     row.path.split('/').next().unwrap_or(&row.path)
 }

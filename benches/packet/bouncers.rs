@@ -1,4 +1,4 @@
-//! What sends frames back: hairpin, DPDK's testpmd over AF_XDP, and xdp-bench, which does it in the kernel.
+//! The bouncers: hairpin, DPDK's testpmd over AF_XDP, and xdp-bench, which sends frames back in the kernel.
 
 use std::path::Path;
 use std::process::Command;
@@ -102,7 +102,7 @@ impl Yard<'_> {
 
 /// Ends a bouncer as a user would, so that it takes its XDP program along.
 fn end(server: Guarded) -> Result<String, String> {
-    // One that has ended already says why in finish().
+    // If it has ended already, finish() reports the reason.
     let _ = server.signal(Signal::INT);
     server.finish(Duration::from_secs(10))
 }

@@ -5,8 +5,8 @@
 //!   W frames ── AF_XDP ──▶ peer0 ─── veth ───▶ peer1 ──▶ hairpin │ testpmd │ xdp-bench
 //!            ◀────────────────────────────────────────────┘
 //! ```
-//! At most W frames are under way and W is less than every ring, so a bouncer that is too slow makes the generator wait and loses nothing; what does
-//! not come back is lost and told.
+//! At most W frames are under way and W is less than every ring, so a bouncer that is too slow makes the generator wait and loses nothing; a frame that does
+//! not come back is counted as lost.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 /// Where in a frame its number lies; bouncers swap nothing behind the Ethernet header of a frame that is no IP.
 const NUMBER_AT: usize = 32;
-/// How long a bouncer may take to begin.
+/// Time limit for a bouncer to begin.
 const BEGIN_WITHIN: Duration = Duration::from_secs(10);
 
-/// What to send.
+/// The load to send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) interface: String,
@@ -38,7 +38,7 @@ pub(crate) struct Load {
     pub(crate) ms: u64,
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Came {
     /// Frames that came back in the counted time.
@@ -46,7 +46,7 @@ pub(crate) struct Came {
     pub(crate) seconds: f64,
     /// Frames that never came back.
     pub(crate) lost: u64,
-    /// What the generator's own ring was granted.
+    /// The mode granted to the generator's own ring.
     pub(crate) mode: String,
 }
 
@@ -66,7 +66,7 @@ struct Window<P> {
     came: u64,
 }
 
-/// Sends `load` through AF_XDP and counts what comes back.
+/// Sends `load` through AF_XDP and counts the returned frames.
 pub(crate) fn generate(load: Load) -> Result<Came, String> {
     let config = Config { filter: Filter::Ethertype(ETHERTYPE), favour: Favour::Rate, ..Config::default() };
     let mut device = AfXdp::open(&load.interface, &config).map_err(|e| e.to_string())?;
@@ -106,7 +106,7 @@ impl<P: PacketIo> Window<P> {
         Ok(())
     }
 
-    /// Takes what has come back.
+    /// Takes the frames that have come back.
     fn receive(&mut self) -> usize {
         let n = self.ring.rx_batch(&mut self.arrivals, 64);
         for arrival in self.arrivals.drain(..) {
@@ -135,7 +135,7 @@ impl<P: PacketIo> Window<P> {
         Ok(())
     }
 
-    /// Until nothing has come for 20 ms.
+    /// Until no frame has come for 20 ms.
     fn drain(&mut self) {
         let mut last = Instant::now();
         while last.elapsed() < Duration::from_millis(20) {
@@ -158,7 +158,7 @@ impl<P: PacketIo> Window<P> {
             if self.receive() > 0 {
                 last = now;
             } else if now.duration_since(last) > Duration::from_millis(50) {
-                // What is missing will not come back: a new window.
+                // The missing frames will not come back: a new window.
                 self.under_way = 0;
                 last = now;
             }

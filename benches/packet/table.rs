@@ -1,4 +1,4 @@
-//! What stands below the cells, for information.
+//! Further figures below the cells, for information.
 
 use std::fmt::Write as _;
 

@@ -10,14 +10,14 @@ pub(crate) enum Transport {
     Tcp,
 }
 
-/// What both sides do until the next message is there.
+/// The wait policy of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Spin,
     Block,
 }
 
-/// What lies between the two sides.
+/// The link between the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Loopback,

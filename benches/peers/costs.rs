@@ -1,4 +1,4 @@
-//! What hairpin takes besides round trips: its own time, wall time and memory.
+//! Hairpin's own costs: CPU time, wall time and memory.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Tool {
         let child = start(&mut command)?;
         let root = child.pid();
         let (done, over) = std::sync::mpsc::channel::<()>();
-        // Peaks only grow, so what is missed is what grows in the last 20 ms of a process.
+        // Peaks only grow, so only growth in the last 20 ms of a process is missed.
         let watcher = thread::spawn(move || {
             let mut peak = 0;
             while over.recv_timeout(Duration::from_millis(20)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {

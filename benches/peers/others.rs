@@ -10,7 +10,7 @@ use super::cells::{Cell, Transport, Wait};
 use super::output;
 use super::sockperf::Place;
 
-/// What a tool measured in a cell.
+/// A tool's measurement in a cell.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Information {
     pub(crate) cell: String,
@@ -22,7 +22,7 @@ pub(crate) struct Information {
 /// Round trips smaller than its own header hang iperf 2.1.8.
 const IPERF_LEAST: u32 = 64;
 
-/// What qperf and iperf measure in `cell`: nothing in one that spins, and no UDP with iperf.
+/// Measures `cell` with qperf and iperf: nothing if the cell spins, and no UDP with iperf.
 pub(crate) fn measure(cell: Cell, place: &mut Place<'_>) -> Vec<Result<Information, String>> {
     if cell.wait == Wait::Spin {
         return Vec::new();

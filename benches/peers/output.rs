@@ -1,6 +1,6 @@
-//! Round-trip times out of what other tools print.
+//! Parses round-trip times in the output of other tools.
 
-/// What a sockperf client found.
+/// The figures of a sockperf client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sockperf {
     /// Median RTT.
@@ -28,7 +28,7 @@ pub(crate) fn sockperf(text: &str) -> Result<Sockperf, String> {
     let p50_ns = (number(after(text, "percentile 50.000 =")?)? * 1e3).round();
     let total = text.lines().find(|line| line.contains("each percentile contains")).unwrap_or("");
     let observations = number(after(total, "Total ")?)? as u64;
-    // The median of a handful would be a figure with no weight behind it.
+    // A median of a handful of samples means nothing.
     if observations < 100 {
         return Err(format!("it counted only {observations} round trips"));
     }

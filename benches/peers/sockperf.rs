@@ -2,7 +2,7 @@
 //!
 //! A sockperf client of version 3.7 waits 0.1 s for its clock, sends a few messages, sleeps 2 s (`sleep(2)`, no option changes it), runs for at least 1 s
 //! (`-t`; whole seconds) of which it leaves out the first 400 ms and the last 50 ms, and waits 0.1 s more. Two things shorten that here, and neither
-//! touches what happens while it measures:
+//! affects its measurement:
 //!
 //! ```text
 //!   ready     several servers and clients are started together and stopped (SIGSTOP) while the clients sleep: their 2 s pass
@@ -135,7 +135,7 @@ impl Ahead {
         let Ready { server, client } = self.waiting.pop_front().ok_or("no run of sockperf is ready")?;
         server.signal(Signal::CONT)?;
         client.signal(Signal::CONT)?;
-        // The handler is the last thing before the test. What is left of the 2 s goes by here.
+        // The handler is the last thing before the test. The rest of the 2 s passes here.
         client.wait_until_it_catches(Signal::ALARM, Duration::from_secs(10))?;
         thread::sleep(TEST);
         client.signal(Signal::ALARM)?;

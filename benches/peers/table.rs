@@ -1,4 +1,4 @@
-//! The bounds on groups of cells and on what hairpin takes itself, below the table of the cells.
+//! The bounds on groups of cells and on hairpin's own costs, below the table of the cells.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const TCP_SPIN: f64 = 1.00;
 /// Every spinning cell, and all blocking ones together.
 pub(crate) const UPPER: f64 = 1.05;
 
-/// A bound and what was found.
+/// A bound and its measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Bound {
     pub(crate) what: String,
@@ -76,7 +76,7 @@ pub(crate) fn at_most(what: &str, found: &Result<f64, String>, limit: f64, unit:
     }
 }
 
-/// What stands below the cells.
+/// The text below the cells.
 pub(crate) fn text(bounds: &[Bound], information: &[Information]) -> String {
     let rule = "-".repeat(80);
     let mut text = format!("{rule}\n");

@@ -1,6 +1,6 @@
-//! Two network namespaces with a veth pair between them, for the tools that make none themselves.
+//! Two network namespaces with a veth pair between them, for tools that make none.
 //!
-//! The pair is what `hairpin --link veth` makes too: every option left to the kernel. The namespaces carry this process's id in their names; those
+//! The pair is the same as that of `hairpin --link veth`: every option left to the kernel. The namespaces carry this process's id in their names; those
 //! of a benchmark that was killed are removed by the next.
 
 use std::path::Path;

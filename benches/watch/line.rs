@@ -1,4 +1,4 @@
-//! A line of the table: what looking on takes of one figure, and whether that is within its bound.
+//! A line of the table: the cost of watching for one figure, and whether that is within its bound.
 
 use hairpin_record::paired::shift;
 
@@ -16,7 +16,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// True if the whole interval lies within the bound: what nobody knows is not met.
+    /// True if the whole interval lies within the bound: an unknown is not met.
     pub(crate) fn met(&self) -> bool {
         self.word() == "ok"
     }

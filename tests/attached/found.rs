@@ -129,7 +129,7 @@ pub fn a_stopped_server_is_named(name: &str) -> bool {
     if !hooks(name) {
         return false;
     }
-    // Others of this host may stop the one who stops and continues it.
+    // Other processes may delay the process that stops and continues it.
     let told: Vec<String> = (0..3).map_while(|_| stops_are_named(name).err()).collect();
     assert!(told.len() < 3, "{}", told.join("\n"));
     true
@@ -214,10 +214,10 @@ pub fn a_proxy_has_a_table_for_each_role(name: &str) -> bool {
     let _server = other(&home, "serve-tcp", back);
     let proxy = other(&home, &format!("proxy:{back}"), front);
     let mut seen_of_all = Vec::new();
-    // The host may change its pace within a load; then once more.
+    // The host may change its pace within a load: try again.
     for _ in 0..3 {
         let explain = watch(&home, &format!("--pid {}", proxy.pid()));
-        // Fewer than find room in the ring, however busy the host is.
+        // Fewer than the ring holds, however busy the host is.
         let rtts = ask(front, &[1; SIZE], LOAD / 5, whole);
         let record = seen(explain);
         assert_eq!(record["watched"]["roles"], Value::from(vec!["client", "server"]));

@@ -4,7 +4,7 @@
 //!   turn-around   the server waits before each reply (delay=)
 //!   qdisc         a token bucket lets a packet go every so often (rate=)
 //!   stack         filters reckon over each packet that comes in (in the soft interrupt)
-//!   run queue     each request first wakes somebody who goes before the server on its CPU, and keeps that for so long
+//!   run queue     each request first wakes a process that precedes the server on its CPU, and holds that CPU
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,17 +20,17 @@ use super::{Noise, explained, number, program};
 use crate::support::Home;
 use crate::support::net::{Net, ip};
 
-/// What this program does for itself: `first BYTES US`.
+/// This program's own role: `first BYTES US`.
 pub const FIRST: &str = "first";
 
-/// Runs with and without, in turn. Paths that sleep, because the cost of the hooks is then measured apart: of one that spins it is by how much it is slower, and
-/// a busy host makes that anything. Ahead of all ordinary threads, so that nobody else is in the run queue.
+/// Runs with and without, in turn. Paths that sleep, because there the cost of the hooks is measured apart; on a spinning path it is the slowdown,
+/// which a busy host distorts. Ahead of all ordinary threads, so that no other thread is in the run queue.
 const ROUNDS: usize = 3;
-/// What the delay of the right stage may be off by, and what any other may grow by, as a part of it.
+/// Tolerances as shares of the delay: `NEAR` for the right stage, `OTHERS` for growth of any other.
 const NEAR: f64 = 0.1;
 const OTHERS: f64 = 0.15;
 
-/// Mean of each stage over typical transactions, both ways together, and what they add up to with the hooks' and nobody's time.
+/// Mean of each stage over typical transactions, both ways together, and their sum with the hooks' time and the residual.
 struct Typical {
     stages: BTreeMap<String, f64>,
     rtt: f64,
@@ -41,7 +41,7 @@ fn typical(args: &str) -> Typical {
     let mut stages: BTreeMap<String, f64> = BTreeMap::new();
     for stage in result["stages"].as_array().expect("stages") {
         let name = stage["name"].as_str().expect("a name");
-        // What was merged is no stage of its own, and is seldom.
+        // Merged stages are rare and count under the merged name.
         *stages.entry(name.into()).or_default() += number(&stage["typical_ns"]);
     }
     let named = |of: &Value| number(&of["observer_ns"]) + number(&of["residual_ns"]);
@@ -49,7 +49,7 @@ fn typical(args: &str) -> Typical {
     Typical { stages, rtt: number(&result["typical"]["rtt_ns"]) }
 }
 
-/// By how much each stage is longer in the runs with a delay: the middle of the rounds.
+/// The growth of each stage in the runs with a delay: the median over the rounds.
 fn grown(without: impl Fn() -> Typical, with: impl Fn() -> Typical) -> (Typical, Typical) {
     let mut differences: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let (mut bare_rtts, mut more) = (Vec::new(), Vec::new());
@@ -89,7 +89,7 @@ pub fn a_server_that_waits() {
     only("turn-around", 500_000.0, &more);
 }
 
-/// Ethernet, IPv4 and UDP headers and 64 bytes: what a bucket of veth counts.
+/// Ethernet, IPv4 and UDP headers and 64 bytes, as the token bucket on veth counts them.
 const FRAME_BITS: f64 = 8.0 * (14.0 + 20.0 + 8.0 + 64.0);
 
 pub fn a_link_that_lets_a_packet_go_every_so_often() {
@@ -97,7 +97,7 @@ pub fn a_link_that_lets_a_packet_go_every_so_often() {
         typical(&format!("--link {link} --duration 900ms --warmup 200ms --cpu 0,1 --sched fifo:50 --path udp:block"))
     };
     let (bare, more) = grown(|| run("veth"), || run("veth:rate=1M"));
-    // A round trip takes as long as the bucket takes to fill; what it would take without one lies within that.
+    // A round trip takes as long as the bucket takes to fill; its own time lies within that.
     only("qdisc", FRAME_BITS * 1_000.0 - bare.rtt, &more);
 }
 
@@ -127,12 +127,12 @@ pub fn filters_in_the_soft_interrupt() {
     let done = Command::new("tc").arg("-batch").arg(home.file("filters")).status().expect("tc of iproute2");
     assert!(done.success(), "tc refuses the filters");
     let (_, more) = grown(|| run(&bare), || run(&filtered));
-    // What they take depends on the CPU: the client's RTT says it, which no hook has a part in.
+    // Their time depends on the CPU: the client's RTT shows it, without any hook.
     assert!(more.rtt > 20_000.0, "{FILTERS} filters take {} ns only", more.rtt);
     only("stack", more.rtt, &more);
 }
 
-/// Payload of a request by which it is known.
+/// Payload that identifies a request.
 const BYTES: u32 = 777;
 
 pub fn somebody_who_goes_before_the_server() {
@@ -151,7 +151,7 @@ pub fn somebody_who_goes_before_the_server() {
     only("run queue", 600_000.0, &more);
 }
 
-/// Is woken by each packet of loopback that has so many bytes, before its receiver is, and keeps the CPU for so long.
+/// Is woken by each packet of loopback with `bytes` bytes, before its receiver, and keeps the CPU for `us`.
 pub fn goes_first(bytes: usize, us: u64) -> ! {
     // Packets that come in, and not those that leave: a socket for all protocols would have both.
     let ipv4 = NonZeroU32::new(u32::from(0x0800_u16.to_be())).map(Protocol::from_raw);

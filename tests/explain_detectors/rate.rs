@@ -1,13 +1,13 @@
-//! How often something is wrong, judged by the binomial law: once is no proof.
+//! Judges a rate of errors by the binomial law: a single error is no proof.
 
 use std::fmt;
 
-/// One that is wrong half of the time is believed with so much probability at most, at each look.
+/// Maximum probability, at each look, of believing a detector that is wrong half of the time.
 const DOUBT: f64 = 0.05;
-/// Wrong this often it does not pass any more.
+/// A detector that is wrong this often fails.
 const MOST: u32 = 4;
 
-/// What came of it.
+/// The verdict on a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     pub passed: bool,
@@ -21,7 +21,7 @@ impl fmt::Display for Judged {
     }
 }
 
-/// Tries until it is known: wrong in none of 5, 1 of 8, 2 of 11 or 3 of 13, it passes; the fourth time it has failed.
+/// Tries until there is a verdict: a detector wrong in none of 5, 1 of 8, 2 of 11 or 3 of 13 passes; the fourth error fails it.
 pub fn wrong_less_than_half_of_the_time(mut is_wrong: impl FnMut() -> bool) -> Judged {
     let (mut wrong, mut runs) = (0, 0);
     loop {
@@ -33,7 +33,7 @@ pub fn wrong_less_than_half_of_the_time(mut is_wrong: impl FnMut() -> bool) -> J
     }
 }
 
-/// The probability of being wrong so few times or fewer in so many runs, if that is a matter of tossing a coin.
+/// The probability of at most `wrong` heads in `runs` tosses of a coin.
 fn as_few_by_chance(wrong: u32, runs: u32) -> f64 {
     let mut ways = 1.0;
     let mut sum = 0.0;

@@ -45,7 +45,7 @@ fn every_demonstration_has_its_recording_and_its_place_in_the_page() {
             (&2.into(), rows),
             "{name} was recorded by another list"
         );
-        // What is typed stands in the recording, and so does no error of a shell.
+        // The recording shows the typed commands and no error of a shell.
         let recorded = read("cast");
         assert!(!recorded.contains("command not found") && !recorded.contains("Stopped"), "{name}");
     }

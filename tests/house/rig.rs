@@ -1,4 +1,4 @@
-//! The record of what emulated machines have shown, and its page. No machine is started here.
+//! The record of the results on emulated machines, and its page. No machine is started here.
 
 use std::process::Command;
 

@@ -23,7 +23,7 @@ const TRIES: usize = 4;
 /// Start and length of the servers' stops, in ms since the first request.
 type Stops = [(u64, u64); 3];
 
-/// Differs from run to run, and is printed with whatever fails.
+/// Differs from run to run, and is printed with each failure.
 fn random() -> impl FnMut(u64) -> u64 {
     let mut state = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64) | 1;
     move |below| {

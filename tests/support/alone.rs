@@ -22,7 +22,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A process that runs one test ends with this if the test cannot run here.
 const SKIPPED: u8 = 77;
-/// And with this if it ran, and this host could not show what it looks for.
+/// The exit code of a test that ran on a host that cannot show the effect.
 const UNSHOWN: u8 = 78;
 /// Tests that run side by side: each waits most of its time, so twice as many as the cores that a host has at least.
 const AT_ONCE: usize = 4;
@@ -34,7 +34,7 @@ pub enum Ended {
     Passed,
     /// It cannot run here; the reason, unless it has been printed.
     Skipped(Option<String>),
-    /// It ran, and no set-up makes this host show what it looks for: its cores have other work. Where tests must run, this is a skip as well.
+    /// The test ran, but this host cannot show the effect: its cores have other work. Where tests must run, this is a skip as well.
     Unshown(&'static str),
     Failed(String),
 }
@@ -98,7 +98,7 @@ impl Part {
         Part { play, ..self }
     }
 
-    /// None of its tests depends on what a core does meanwhile, and each waits most of its time.
+    /// None of its tests depends on a core's other work, and each mostly waits.
     pub const fn side_by_side(self) -> Part {
         Part { side_by_side: true, ..self }
     }
@@ -120,7 +120,7 @@ pub fn listed(list: &[Listed]) -> Vec<Test> {
     list.iter().map(|(name, run)| Test::new(*name, *run)).collect()
 }
 
-/// A test of a list that says by itself what of it cannot run here.
+/// A test of a list that reports by itself which parts cannot run here.
 pub type Plain = (&'static str, fn());
 
 /// The tests of such a list.
@@ -193,7 +193,7 @@ fn all(parts: &[Part], words: &[&str]) -> ExitCode {
     if alone && beside { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the tests of these parts, so many at once, and prints the sum of each; false if one has failed.
+/// Runs the tests of these parts, `at_once` of them side by side, and prints the sum of each; false if one has failed.
 fn each(parts: &[(&Part, Vec<Test>)], at_once: usize) -> bool {
     let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|value| value == "1");
     let hosts: Vec<_> = parts.iter().map(|(part, _)| part.unchanged.map(|said| said())).collect();

@@ -21,7 +21,7 @@ impl Asked {
             let mut bytes = [0; 64];
             while !until.load(Ordering::Relaxed) && stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).is_ok()
             {
-                // The cores are for what is measured.
+                // The cores are for the measurement.
                 sleep(Duration::from_micros(100));
             }
         });

@@ -1,4 +1,4 @@
-//! Words that a shell offers: verbs, flags, and the paths, links, settings and runs that there are now.
+//! Words that a shell offers: verbs, flags, and the existing paths, links, settings and runs.
 //!
 //! ```text
 //!   Tab ──▶ the function of `hairpin completions bash` ──▶ HAIRPIN_COMPLETE=bash hairpin -- WORD… ──▶ a word per line
@@ -27,7 +27,7 @@ use crate::output::open_store;
 const VARIABLE: &str = "HAIRPIN_COMPLETE";
 const NAME: &str = "hairpin";
 const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Elvish, &Fish, &shells::Powershell, &Zsh]);
-/// As many of the last runs are offered.
+/// Number of the last runs that are offered.
 const RUNS: usize = 10;
 
 /// Prints the words for a shell that asks; `None` if none does.
@@ -36,7 +36,7 @@ pub fn answer() -> Option<ExitCode> {
     match asked.try_complete(env::args_os(), env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),
-        // Nobody wants a message in the middle of a line.
+        // A message in the middle of a line would disturb.
         Err(_) => Some(ExitCode::from(FAILED)),
     }
 }
@@ -158,7 +158,7 @@ fn settings(_: &str) -> Vec<String> {
     hairpin_tune::all().filter(|knob| knob.change.is_some()).map(|knob| format!("{}=", knob.name)).collect()
 }
 
-/// Runs by age and by id, the last one first; where none begins so, files.
+/// Runs by age and by id, the last one first; files if no run matches.
 fn runs(text: &str) -> Vec<String> {
     let ids = open_store().ok().and_then(|store| store.ids().ok()).unwrap_or_default();
     let ages = ["latest", "latest~1"].into_iter().take(ids.len()).map(str::to_owned);
@@ -178,14 +178,14 @@ fn offered(command: &mut Command, words: Vec<OsString>, here: Option<&Path>) -> 
     let flag = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
     let is_flag = |word: &CompletionCandidate| word.get_value().to_string_lossy().starts_with('-');
     let mut found = complete(command, words, last, here)?;
-    // Flags are offered behind a dash, or where there is nothing else.
+    // Flags are offered behind a dash, or if nothing else fits.
     if !flag && found.iter().any(|word| !is_flag(word)) {
         found.retain(|word| !is_flag(word));
     }
     Ok(found)
 }
 
-/// The first line of what a word is for.
+/// The first line of a word's description.
 fn help_of(word: &CompletionCandidate) -> Option<String> {
     Some(word.get_help()?.to_string().lines().next().unwrap_or_default().to_owned())
 }

@@ -12,7 +12,7 @@ use crate::terminal::width;
 
 /// The verb failed.
 pub const FAILED: u8 = 1;
-/// The request cannot be met as it stands.
+/// The request cannot be met unchanged.
 pub const USAGE: u8 = 2;
 /// A threshold was crossed.
 pub const CROSSED: u8 = 3;
@@ -92,7 +92,7 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Prints one line on stderr that tells nothing about the result, unless the user wants none.
+/// Prints one line on stderr that is not part of the result, unless --quiet was given.
 pub fn note(line: impl Display) {
     if !is_quiet() {
         say(line);

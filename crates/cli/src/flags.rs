@@ -179,7 +179,7 @@ pub struct Sizes(pub Vec<u32>);
 pub fn sizes(text: &str) -> Result<Sizes, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     let sizes: Result<Vec<u32>, _> = numbers.into_iter().map(u32::try_from).collect();
-    sizes.map(Sizes).map_err(|_| "no path carries so much: 1 byte to 64 KiB".into())
+    sizes.map(Sizes).map_err(|_| "out of range: paths carry 1 byte to 64 KiB".into())
 }
 
 /// Percentiles to show.
@@ -222,7 +222,7 @@ where
         let number = parse_number(text).map_err(|error| error.to_string())?;
         let fits = T::try_from(number).ok().filter(|number| range.contains(number));
         let (least, most) = (range.start(), range.end());
-        // The largest number of a type is no limit that anybody means.
+        // A type's largest number is not a limit worth naming.
         let unlimited = u64::try_from(most.clone()).is_ok_and(|most| most >= u64::from(u32::MAX));
         fits.ok_or_else(|| match unlimited {
             true => format!("write a whole number of {least} or more"),

@@ -1,4 +1,4 @@
-//! What bare `hairpin` prints: the verbs in groups, first commands, this host, and the last run.
+//! The output of bare `hairpin`: the verbs in groups, first commands, this host, and the last run.
 
 use std::time::SystemTime;
 
@@ -15,7 +15,7 @@ use hairpin_units::Nanos;
 
 use crate::output::open_store;
 
-/// The verbs by what they are for.
+/// The verbs, grouped by purpose.
 pub const GROUPS: &[(&str, &str)] = &[
     ("measure", "ping  serve  load  stream  demo"),
     ("understand", "explain  floor  check  paths"),
@@ -25,11 +25,11 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("packets", "bounce"),
 ];
 
-/// First commands, each with what it is for.
+/// First commands, each with its purpose.
 pub const FIRST: &[(&str, &str)] = &[
     ("hairpin demo", "every path that this host can take, in 40 s"),
     ("hairpin ping loopback", "this host with itself"),
-    ("hairpin serve", "on the other host; prints what to type here"),
+    ("hairpin serve", "on the other host; prints the command for here"),
     ("hairpin explain :6379", "a server that already runs, unmodified"),
 ];
 

@@ -1,11 +1,11 @@
-//! Flags and verbs of other tools that the hand types by habit: those of ping, sockperf, netperf, iperf3, wrk2 and qperf.
+//! Flags and verbs of other tools that users type by habit: those of ping, sockperf, netperf, iperf3, wrk2 and qperf.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::help;
 
-/// The flags of ours that may be meant, by id, each with the words that tell it from the others.
+/// Our flags that may be meant, by id, each with words that distinguish it from the others.
 type Meant = &'static [(&'static str, &'static str)];
 
 /// The flags of other tools.
@@ -84,7 +84,7 @@ fn flag(verb: &Command, given: &str) -> Option<String> {
     // Of flags for the same the first.
     ours.dedup_by_key(|(_, what)| *what);
     let named: Vec<String> = match &ours[..] {
-        // Only where there is a host to go to.
+        // Only with a host as the target.
         [] if !verb.get_arguments().any(|arg| matches!(arg.get_id().as_str(), "host" | "words" | "listen")) => Vec::new(),
         [] => WORDS.iter().filter(|(flags, _)| flags.contains(&given)).map(|(_, text)| (*text).to_owned()).collect(),
         ours => {

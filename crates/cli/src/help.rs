@@ -143,7 +143,7 @@ pub fn asked(command: &Command, words: &[OsString]) -> Option<Result<String, Fai
     (at > 1 && (help || flags.into_iter().any(|word| word == "-h"))).then(|| Ok(short(found)))
 }
 
-/// The help on what follows `help`.
+/// The help on the words after `help`.
 fn of_words(command: &Command, words: &[OsString]) -> Result<String, Failure> {
     let Some(first) = words.get(1) else { return Ok(crate::front::page()) };
     if let Some((_, text)) = TOPICS.iter().find(|(topic, _)| first == topic) {
@@ -163,7 +163,7 @@ fn of_words(command: &Command, words: &[OsString]) -> Result<String, Failure> {
     Ok(short(found))
 }
 
-/// What `-h` prints of a built command: usage, examples, the most used flags.
+/// The text of `-h` for a built command: usage, examples, the most used flags.
 pub fn short(command: &Command) -> String {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let name = command.get_bin_name().unwrap_or("hairpin");
@@ -200,7 +200,7 @@ pub fn short(command: &Command) -> String {
     text
 }
 
-/// A flag as a line of the short help; its own text if `what` is empty.
+/// A flag as a line of the short help, with its own text if `what` is empty.
 fn row(command: &Command, id: &str, what: &str) -> Option<(String, String)> {
     let arg = command.get_arguments().find(|arg| arg.get_id() == id)?;
     let help = || arg.get_help().map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The command line: as it was typed, as clap reads it, and what of it was given.
+//! The command line: as it was typed, as clap reads it, and the flags that were given.
 //!
 //! Between the two stand forms that clap cannot take: `compare udp:spin tcp:spin`, a run as `-2`, the link's speed as `--rate 10G`, and
 //! `-o json` where `-o` is older for a file.
@@ -178,7 +178,7 @@ enum Means {
     Either,
 }
 
-/// What the value of `--rate` means: to 10 million it is requests per second; with a unit of bits, or more than any path can do, a link's
+/// The meaning of a value of `--rate`: up to 10 million it is requests per second; with a unit of bits, or above any path's rate, a link's
 /// speed.
 fn means(value: &str) -> Means {
     let plain = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -283,7 +283,7 @@ fn answer(command: &Command, words: &[OsString], error: &clap::Error) -> ExitCod
     ExitCode::from(USAGE)
 }
 
-/// The lines for an error of clap's: what is wrong, and what to write instead.
+/// The lines for an error of clap's: the error, and the correct spelling.
 pub fn told(verb: &Command, error: &clap::Error) -> Vec<String> {
     if let Some(line) = habits::line(verb, error) {
         return vec![format!("hairpin: {line}")];

@@ -1,4 +1,4 @@
-//! Where to: a host, a link of this host, an echo service, or whatever returns frames.
+//! The target: a host, a link of this host, an echo service, or a reflector of frames.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ impl Where {
             (Some(Place::Host(HostPort { host, port })), ..) => {
                 if port.is_none() && (before_the_latest(&host).is_some() || RunId::parse(&host).is_some()) {
                     return Err(Failure::usage(format_args!(
-                        "{host} is a stored run, and this measures anew: say where to, such as loopback; `hairpin runs show {host}` shows what it was"
+                        "{host} is a stored run, and this verb measures: name a target, such as loopback; `hairpin runs show {host}` shows its result"
                     )));
                 }
                 let key = key_file.as_deref().map(load_key).transpose()?;

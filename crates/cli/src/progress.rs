@@ -1,4 +1,4 @@
-//! The progress of a run: one live line on a terminal, and what was asked for besides.
+//! The progress of a run: one live line on a terminal, and any requested output besides.
 
 mod line;
 mod offers;
@@ -77,7 +77,7 @@ impl Watcher for PingProgress {
                 state.begins(&Begins { path: &path, request_bytes, reply_bytes, origin, pace_per_s: job.pace, of });
             });
             if let Err(failure) = screen.start(target.cpus(job)) {
-                // The user wants the run; it goes on without its view.
+                // The run matters more than its view, and goes on without it.
                 failure.report();
                 self.view = None;
             }

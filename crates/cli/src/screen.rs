@@ -35,7 +35,7 @@ pub fn lock<V>(state: &Shared<V>) -> MutexGuard<'_, V> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails without a terminal for output and keys, before anything starts; `or` says what does without.
+/// Fails without a terminal for output and keys, before anything starts; `or` names the alternative that needs none.
 pub fn check(flag: &str, or: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() && keys().is_ok() {
         return Ok(());

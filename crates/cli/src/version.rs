@@ -1,4 +1,4 @@
-//! `hairpin --version --verbose`: what a report of a fault should say about the program.
+//! `hairpin --version --verbose`: the facts about the program that belong in a bug report.
 
 use std::ffi::OsString;
 use std::fs;

@@ -292,7 +292,7 @@ impl<C: Clock> Loop<'_, C> {
             if self.counts.sent == 0 || transactions > 0 {
                 return Some(LoopEnd::Done);
             }
-            // Without a single reply there is nothing to tell. A peer that stands still for longer than a short run is not dead yet: a closed loop sends on
+            // Without a single reply there is nothing to report. A peer that stands still for longer than a short run is not dead yet: a closed loop sends on
             // until one reply comes, or the timeout passes.
             let sends_on = matches!(self.pace, Pace::Closed) && now < ends.plus(self.timeout);
             if !sends_on {

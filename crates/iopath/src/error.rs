@@ -10,7 +10,7 @@ use hairpin_packet::granted::NotGranted;
 pub enum PathError {
     #[error("{what}: {source}")]
     Step {
-        /// The attempted step, and on what.
+        /// The attempted step and its object.
         what: String,
         /// The kernel's error.
         source: io::Error,

@@ -356,7 +356,7 @@ fn in_words(job: &Job, sent: u64, error: &io::Error) -> String {
         (ConnectionRefused, _) if first => format!("nothing listens at the peer's address and port ({error})"),
         (ConnectionRefused, _) => format!("nothing takes the requests any more, so the peer's process has ended ({error})"),
         (ConnectionReset | BrokenPipe | UnexpectedEof, true) => format!(
-            "the peer closed the connection; an echo service returns what it gets and keeps the connection: is it one, without TLS? ({error})"
+            "the peer closed the connection; an echo service returns requests unchanged and keeps the connection: is it one, without TLS? ({error})"
         ),
         (ConnectionReset | BrokenPipe | UnexpectedEof, false) => {
             format!("the peer closed the connection: its process has ended ({error})")

@@ -441,7 +441,7 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
     outcome
 }
 
-/// Where frames for a ring came if not on its queue, and what to do; `place` is the ring's interface and queue.
+/// The queue on which frames for a ring arrived instead, and advice; `place` is the ring's interface and queue.
 fn elsewhere(astray: Option<u32>, (interface, ring): &(String, u32)) -> Option<String> {
     let came = astray?;
     Some(format!(

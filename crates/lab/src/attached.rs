@@ -51,9 +51,9 @@ pub struct AttachPlan {
     pub target: Target,
     /// The longest duration; `None` for no limit.
     pub duration: Option<Nanos>,
-    /// True to tell of every second.
+    /// True for an event every second.
     pub live: bool,
-    /// True to tell once a second of the whole until then; less work than `live`.
+    /// True for the whole record so far once a second; less work than `live`.
     pub drawn: bool,
     /// The command line, for the record.
     pub command: Vec<String>,
@@ -68,7 +68,7 @@ pub enum Target {
     Process(i32),
 }
 
-/// What is told while the watching goes on.
+/// Events during an attached run.
 #[derive(Debug)]
 pub enum News<'a> {
     /// The hooks are attached.
@@ -288,7 +288,7 @@ fn ended(target: Target, end: EndReason, record: &AttachedBody, unix: usize) -> 
     }
     let served = match target {
         Target::Port(port) if !is_served(&RealHost, port) => {
-            ": nobody serves there in this network namespace (ss -lntup shows who serves where)".into()
+            ": no server listens there in this network namespace (ss -lntup shows who serves where)".into()
         }
         Target::Port(_) => String::new(),
         Target::Process(_) if unix > 0 => {
@@ -365,7 +365,7 @@ mod tests {
         let text = ended(Target::Port(1), EndReason::Duration, &none, 0).unwrap();
         assert_eq!(
             text,
-            "no message of port 1 was seen within 1.000 s: nobody serves there in this network namespace (ss -lntup shows who serves where)"
+            "no message of port 1 was seen within 1.000 s: no server listens there in this network namespace (ss -lntup shows who serves where)"
         );
         let text = ended(Target::Process(7), EndReason::User, &none, 2).unwrap();
         let unix = "TCP and UDP sockets are seen, and the Unix sockets of which it has 2 are not";

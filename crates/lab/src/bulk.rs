@@ -26,7 +26,7 @@ const MOST_STREAMS: u32 = 64;
 /// Parses `tcp:N`, or `none` for no stream.
 ///
 /// # Errors
-/// The text is neither; the message says what to write.
+/// The text is neither; the message shows the right form.
 pub fn streams(text: &str) -> Result<u32, String> {
     let some = |n: &str| n.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
     let streams = if text == "none" { Some(0) } else { text.strip_prefix("tcp:").and_then(some) };

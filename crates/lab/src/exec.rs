@@ -113,7 +113,7 @@ pub enum ExecError {
     },
     /// Busy polling needs a capability that is missing.
     #[error(
-        "cannot set busy polling of a socket: {0}; it needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read, which is what a socket has without asking"
+        "cannot set busy polling of a socket: {0}; it needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read, the default of every socket"
     )]
     BusyPoll(io::Error),
     /// Idle states cannot be disabled.
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_told_by_its_code() {
+    fn the_exit_code_follows_the_status_of_the_program() {
         assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
     }

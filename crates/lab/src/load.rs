@@ -76,7 +76,7 @@ impl Rates {
         }
     }
 
-    /// The duration of each rate if so many rows, with the closed loops that find their rates, are to take this long together.
+    /// The duration of each rate if `rows` rows, with the closed loops that find their rates, take `whole` together.
     pub fn share(&self, whole: Nanos, rows: usize) -> Nanos {
         let (row, count) = (whole.0 / rows.max(1) as u64, self.count().max(1));
         match self {

@@ -25,7 +25,7 @@ pub enum RecordsError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The task does not take this kind of record.
-    #[error("{name} is a record of `hairpin {verb}`: there is nothing to {task} in it; what this takes are records of {takes}")]
+    #[error("{name} is a record of `hairpin {verb}`: there is nothing to {task} in it; records of {takes} can be used")]
     Kind {
         name: String,
         /// The verb that made the record.
@@ -133,7 +133,7 @@ mod tests {
         let file = file.to_str().unwrap();
         assert_eq!(
             comparable(&store, file).unwrap_err().to_string(),
-            "check.json is a record of `hairpin check`: there is nothing to compare in it; what this takes are records of ping, demo and load"
+            "check.json is a record of `hairpin check`: there is nothing to compare in it; records of ping, demo and load can be used"
         );
         assert!(run(&store, file, "watch").unwrap_err().to_string().contains("nothing to watch in it"));
         assert_eq!(load(&store, file).unwrap()[0].record.verb(), "check");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   offered   0 ├──────────────┬───────┬───────────────────────┤ flat out
-//!               lo: no loss    │ next  │ first guess: what got through flat out
+//!               lo: no loss    │ next  │ first guess: the rate that got through flat out
 //!               each rate is tried until two trials agree, three at most: it is without loss if two of three lost nothing
 //! ```
 //! A stall of the machine costs frames at any rate, so one trial with losses is not enough to reject a rate; and a rate that

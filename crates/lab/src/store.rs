@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_be_written_is_told_with_the_way_out() {
+    fn an_unwritable_store_is_reported_with_the_remedy() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Store::open(file.path().join("runs")).save(&run("")).unwrap_err().to_string();
         assert!(error.contains("set $HAIRPIN_RUNS") && error.contains("Not a directory"), "{error}");

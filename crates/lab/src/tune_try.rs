@@ -243,7 +243,7 @@ fn measure(
 
 /// Finds paths where the new measurement of the winners contradicts that of the best one alone: a single setting cannot have two
 /// different effects, and several settings cannot have less effect than one of them if none made the path slower. One of the two
-/// measurements was disturbed, and there is no telling which, so the result is `unclear`.
+/// measurements was disturbed, and which one is unknown, so the result is `unclear`.
 fn contradict(paths: &mut [TriedPath], winners: &[usize], names: &[String]) -> Vec<Contradiction> {
     let interval = |comparison: &Comparison| {
         let figure = comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50)?;

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "mine"
-//! about = "what it is, in a sentence"
+//! about = "the design in a sentence"
 //!
 //! [[design]]              # one for each range of frames, the shorter first
 //! frame = 60              # bytes without FCS that the figures hold for
@@ -16,7 +16,7 @@
 //! ns = 484                # or interval = [400, 500]
 //! class = "published"     # or "derived", "assumed"
 //! source = "who printed it, and where"
-//! what = "what happens in it"   # may be left out
+//! what = "a description"        # may be left out
 //! ```
 //! In place of `[[design]]`, `[table]` holds whole half round trips over sizes; `data/nic/sniffer10g.toml` is one.
 

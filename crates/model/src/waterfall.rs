@@ -95,7 +95,6 @@ pub enum NoFloor {
     },
 }
 
-///
 /// The floor of one way with a design at both ends. Without a size: the design's published size, or the shortest frame.
 ///
 /// # Errors

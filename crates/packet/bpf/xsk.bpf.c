@@ -6,7 +6,7 @@
  *               │ no        │ no         │ no
  *               └───────────┴────────────┴──────────────▶ the kernel's stack
  *
- * With METADATA defined (xsk_metadata.bpf.c) it puts what the device knows of a frame in front of it, on the way to the ring.
+ * With METADATA defined (xsk_metadata.bpf.c) it puts the device's metadata of a frame in front of it, on the way to the ring.
  *
  * The types are this file's own, so that it compiles against no kernel's headers. Formats: IEEE 802.3 and 802.1Q, RFC 791, RFC 8200, RFC 768.
  */

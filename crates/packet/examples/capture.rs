@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn run<B: BackEnd>(interface: &str, config: &Config, file: &str, frames: u64) -> Result<(), Box<dyn Error>> {
     let mut device = B::open(interface, config)?;
-    // A device round a device: what arrives passes through it on its way to the ring.
+    // A device around a device: arriving frames pass through it on their way to the ring.
     let io = PcapOut::new(device.ring(0)?, File::create(file)?)?;
     let ring = Ring::new(io, MonotonicRaw, RingConfig { wait: Wait::Block, ..RingConfig::default() });
     let stamps = ring.granted().rx_time;

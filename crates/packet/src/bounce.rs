@@ -99,7 +99,33 @@ impl Bounced {
     }
 }
 
-/// Sends frames back. Use one for each receiving ring.
+/// Sends received frames back, and counts them. Use one for each receiving ring, on that ring's thread.
+///
+/// [`turn`](Bounce::turn) handles one batch; a loop around it is a bouncer. Call [`second`](Bounce::second) once a second, or the
+/// limit on identical frames is never lifted.
+///
+/// ```
+/// use hairpin_packet::bounce::{Bounce, BounceConfig, Rewrite};
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, far) = memory::pair(&Config::default())?;
+/// let [near, far] = [near, far].map(|io| Ring::new(io, MonotonicRaw, RingConfig::default()));
+/// let mut frame = [0; 60];
+/// frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]); // to ..:01, from ..:02
+/// let _ = near.sender().inject(&frame)?;
+///
+/// let mut bounce = Bounce::new(BounceConfig { rewrite: Rewrite::Macs, ..BounceConfig::default() })?;
+/// let mut scratch = Vec::with_capacity(64);
+/// let _ = bounce.turn(&far, &mut scratch, 64, 1000)?;
+///
+/// let Received::Got(back) = near.recv(1000)? else { return Err("no frame came back".into()) };
+/// assert_eq!(back[..12], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+/// assert_eq!(bounce.counters().tx_frames, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Bounce {
     config: BounceConfig,
@@ -108,8 +134,7 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    ///
-    /// A new bouncer.
+    /// A bouncer with all counters at 0.
     ///
     /// # Errors
     /// The kernel provides no random key.
@@ -130,7 +155,6 @@ impl Bounce {
         }
     }
 
-    ///
     /// Receives up to `most` frames and sends them back out of the same ring, in place. `timeout` as in [`Ring::recv`].
     /// `scratch` is empty between calls; reserve room for `most`.
     ///
@@ -152,7 +176,7 @@ impl Bounce {
             let len = lease.len();
             let refused = match lease.send_back()? {
                 None => None,
-                // Flushing sends what is in the ring, which may make room.
+                // A flush sends the frames in the ring, which may make room.
                 Some(lease) => {
                     ring.flush()?;
                     lease.send_back()?
@@ -163,7 +187,6 @@ impl Bounce {
         Ok(received)
     }
 
-    ///
     /// As [`turn`](Bounce::turn), but sends a copy out of another ring, on another interface, and flushes that ring
     /// when no more frames are there.
     ///

@@ -10,7 +10,7 @@ use crate::io::PacketIo;
 
 /// The request to [`BackEnd::open`]. The default asks for the fastest mode that the device supports, for every frame.
 ///
-/// A request is not a guarantee: [`BackEnd::granted`] says what was granted, and the reason for the rest.
+/// A request is not a guarantee: [`BackEnd::granted`] lists the granted features, and the reason for each refused one.
 /// [`Granted::require`] makes a missing feature an error.
 ///
 /// ```
@@ -93,25 +93,22 @@ pub trait BackEnd: Sized {
     /// The queue pair of this back end.
     type Io: PacketIo + 'static;
 
-    ///
     /// Opens the interface. No frame is received before [`start`](BackEnd::start).
     ///
     /// # Errors
-    /// The interface does not exist or is down, a capability is missing, or the kernel refuses. The message says what
-    /// to do.
+    /// The interface does not exist or is down, a capability is missing, or the kernel refuses. The message names the
+    /// remedy.
     fn open(interface: &str, config: &Config) -> Result<Self, OpenError>;
 
     /// The features that the device was granted; `queue` is the first ring's.
     fn granted(&self) -> &Granted;
 
-    ///
     /// The queue pair of `queue`; each can be taken once.
     ///
     /// # Errors
     /// The queue does not exist, is in use, or the kernel refuses.
     fn ring(&mut self, queue: u32) -> Result<Self::Io, OpenError>;
 
-    ///
     /// Starts receiving: from now on, frames that match the filter go to the rings.
     ///
     /// # Errors
@@ -124,16 +121,16 @@ pub trait BackEnd: Sized {
     /// The kernel's error.
     fn stop(&mut self) -> Result<(), OpenError>;
 
-    /// The queue, without a ring, on which the last frame came that matches the filter; `None` where every such frame came on a ring's queue,
-    /// or the back end has no such thing.
+    /// The queue of the last frame that matched the filter but found no ring at its queue. `None` if every matching frame found a ring, or if
+    /// the back end cannot tell.
     fn astray(&self) -> Option<u32> {
         None
     }
 
-    /// Gives the interface back, after all of its queue pairs, and waits until it carries frames as before.
+    /// Gives the interface back and waits until it carries frames as before. Drop all of its queue pairs first.
     ///
     /// # Errors
-    /// It does not carry frames again.
+    /// The interface does not carry frames again.
     fn close(self) -> Result<(), OpenError> {
         Ok(())
     }
@@ -149,14 +146,14 @@ pub enum OpenError {
     /// The interface is not up.
     #[error("{0} is down: ip link set {0} up")]
     Down(String),
-    /// It has lost its carrier.
+    /// The interface has lost its carrier.
     #[error("the link of {interface} did not come back within {within:?} of {what}: look at its cable and at the other end")]
     NoCarrier {
         /// The interface.
         interface: String,
         /// The step that took the link down.
         what: String,
-        /// Time for which it was waited for.
+        /// The time waited for the carrier.
         within: std::time::Duration,
     },
     /// A capability is missing.

@@ -50,6 +50,30 @@ pub struct Faults {
 }
 
 /// A device that adds [`Faults`] to the frames received by another.
+///
+/// Faults are drawn from the seed in the order of arrival, so a run with the same frames has the same faults. Give each direction its
+/// own `Fault`; a program under test sees only an unreliable link.
+///
+/// ```
+/// use hairpin_packet::fault::{Fault, Faults};
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, far) = memory::pair(&Config::default())?;
+/// let near = Ring::new(near, MonotonicRaw, RingConfig::default());
+/// let faults = Faults { seed: 42, loss: 0.5, ..Faults::default() };
+/// let far = Ring::new(Fault::new(far, MonotonicRaw, faults)?, MonotonicRaw, RingConfig::default());
+///
+/// let mut received = 0;
+/// for _ in 0..100 {
+///     let _ = near.sender().inject(&[0; 60])?;
+///     received += usize::from(matches!(far.recv(0)?, Received::Got(_)));
+/// }
+/// assert!((20..80).contains(&received));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Fault<P, C> {
     io: P,
@@ -89,7 +113,6 @@ struct Made {
 }
 
 impl<P: PacketIo, C: Clock> Fault<P, C> {
-    ///
     /// Adds faults to the frames that `io` receives.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub struct Granted {
     pub zero_copy: bool,
     /// True if the kernel says when it needs a kick, so that other kicks make no system call.
     pub need_wakeup: bool,
-    /// True if the kernel polls the device on behalf of this queue pair; `None` while it cannot be known.
+    /// True if the kernel polls the device on behalf of this queue pair.
     pub busy_poll: bool,
     /// True if a frame may span several chunks.
     pub multi_buffer: bool,
@@ -146,7 +146,6 @@ impl Granted {
         }
     }
 
-    ///
     /// Checks that `feature` was granted.
     ///
     /// # Errors

@@ -38,7 +38,6 @@ pub trait PacketIo: Send {
     /// [`kick`](PacketIo::kick).
     fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize;
 
-    ///
     /// Notifies the kernel or the other side of work, if it needs to be notified. [`Kicked::Busy`] means that frames
     /// stayed in the TX ring: they are counted as `tx_busy` and leave with a later kick.
     ///

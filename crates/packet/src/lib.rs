@@ -2,9 +2,9 @@
 //! and a pair in memory, which reports the features that the kernel and the driver granted.
 //!
 //! ```text
-//!   Device<AfXdp> │ Device<AfPacket>       open: what was granted, and why not more
+//!   Device<AfXdp> │ Device<AfPacket>       open: granted features, and the reason for each refusal
 //!        └ ring(queue)                     one RX/TX queue pair: a PacketIo, driven by one thread
-//!             └ Tracer, PcapOut, Fault …   a device round a device
+//!             └ Tracer, PcapOut, Fault …   a device around a device
 //!                  └ Ring                  recv, recv_batch → Lease │ Sender: inject, reserve/commit/flush, inject_at
 //! ```
 //! An application opens an interface with a back end ([`af_xdp::AfXdp`] or [`af_packet::AfPacket`], both
@@ -82,7 +82,7 @@ pub mod ring;
 pub mod stream;
 pub mod tracer;
 
-/// What most programs name: devices, rings, what was granted, clocks, Ethernet.
+/// The types that most programs name: devices, rings, granted features, clocks, Ethernet.
 pub mod prelude {
     pub use crate::af_packet::AfPacket;
     pub use crate::af_xdp::AfXdp;

@@ -68,7 +68,6 @@ struct Bell {
     wanted: AtomicBool,
 }
 
-///
 /// Makes two queue pairs, each with its own packet memory, joined to each other. `config` decides filter, ring entries,
 /// chunks and longest frame; features that only a device has are refused in [`Granted`].
 ///

@@ -131,8 +131,27 @@ enum Due {
     Never,
 }
 
+/// Two joined ports of one queue pair in this process, usually for two threads.
 ///
-/// Two joined ports of one queue pair in this process.
+/// `config.queues` is ignored: each port is one queue pair. Without a [`Timing`] a frame is visible as soon as it is kicked; with one,
+/// when the emulated NIC and link would have delivered it.
+///
+/// ```
+/// use hairpin_packet::niq;
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, far) = niq::pair(&niq::Config::default())?;
+/// let [near, far] = [near, far].map(|port| Ring::new(port, MonotonicRaw, RingConfig::default()));
+/// let _ = near.sender().inject(&[5; 60])?;
+/// if let Received::Got(frame) = far.recv(1000)? {
+///     assert!(frame.send_back()?.is_none());
+/// }
+/// let Received::Got(reply) = near.recv(1000)? else { return Err("no reply".into()) };
+/// assert_eq!(reply[..], [5; 60]);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// The sizes are invalid, or the kernel refuses.
@@ -147,7 +166,6 @@ pub fn pair(config: &Config) -> Result<(Port, Port), PortError> {
 }
 
 impl Port {
-    ///
     /// Makes the shared memory and this side's port of each queue pair. The descriptors are for the other side: the
     /// memory first, then one per queue pair. Send them over a UNIX socket and drop them here, so that the end of the
     /// other side is noticed.
@@ -172,7 +190,6 @@ impl Port {
         Ok((ports, descriptors))
     }
 
-    ///
     /// Opens the ports of this side, from the descriptors that [`Port::create`] made on the other. Their content is not
     /// trusted.
     ///
@@ -337,7 +354,7 @@ impl PacketIo for Port {
         self.driver.return_credits();
         self.counters.rx_frames = self.counters.rx_frames.wrapping_add(received as u64);
         self.counters.rx_bytes = self.counters.rx_bytes.wrapping_add(bytes_received);
-        // All is done but to return them.
+        // The only work left is to return the frames.
         if let (Some(emulation), true) = (&self.emulation, received > 0) {
             emulation.timing.wait_for(last);
         }

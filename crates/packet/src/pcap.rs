@@ -156,8 +156,8 @@ impl PcapFile {
     }
 }
 
-/// A device that plays a file as received frames, as fast as they are requested, and then receives from the device
-/// below.
+/// A device that delivers the frames of a file as received ones, as fast as they are requested and whatever their timestamps, and then
+/// receives from the device below. Frames that are longer than a chunk are counted as `rx_too_long`.
 #[derive(Debug)]
 pub struct PcapIn<P> {
     io: P,
@@ -240,7 +240,33 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
     }
 }
 
-/// A device that writes every received frame with its timestamp, or with CLOCK_REALTIME at the receive if it has none.
+/// A device that writes every received frame to a pcap file, with the frame's timestamp, or with CLOCK_REALTIME at the receive if it has
+/// none. Sent frames are not written.
+///
+/// A failed write does not disturb receiving: it ends the recording, and [`finish`](PcapOut::finish) returns the error. Frames still in
+/// the buffer are lost unless `finish` is called.
+///
+/// ```
+/// use hairpin_packet::memory;
+/// use hairpin_packet::pcap::{PcapFile, PcapOut};
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, far) = memory::pair(&Config::default())?;
+/// let near = Ring::new(near, MonotonicRaw, RingConfig::default());
+/// let mut file = Vec::new(); // or a File
+/// let far = Ring::new(PcapOut::new(far, &mut file)?, MonotonicRaw, RingConfig::default());
+///
+/// let _ = near.sender().inject(&[9; 60])?;
+/// let _ = far.recv(1000)?;
+/// let (_device, written) = far.into_io().finish()?;
+///
+/// let file = PcapFile::parse(file)?;
+/// assert_eq!(written, 1);
+/// assert_eq!(file.frames().next().map(|(_ns, frame)| frame), Some(&[9; 60][..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PcapOut<P, W: Write> {
     io: P,
@@ -250,7 +276,6 @@ pub struct PcapOut<P, W: Write> {
 }
 
 impl<P: PacketIo, W: Write> PcapOut<P, W> {
-    ///
     /// Writes the frames that `io` receives to `file`, through a buffer.
     ///
     /// # Errors
@@ -268,7 +293,6 @@ impl<P: PacketIo, W: Write> PcapOut<P, W> {
         Ok(PcapOut { io, file, written: 0, failed: None })
     }
 
-    ///
     /// Flushes the buffer; returns the device below and the number of frames in the file.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub use send::{Injected, SendError, Sender, Slot};
 /// The shortest frame on the wire, in bytes without FCS. Shorter frames are padded with zeros.
 pub const SHORTEST: usize = hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS as usize;
 
-/// The wait policy: what a receive with a timeout does until a frame arrives.
+/// The wait policy of a receive with a timeout, until a frame arrives.
 ///
 /// `Spin` and `BusyPoll` take a whole core and give the lowest latency; `Block` takes none and adds a wake-up of some
 /// microseconds to each wait; `Adaptive` spins first.
@@ -93,7 +93,8 @@ pub struct RingCounters {
 /// [`recv_batch`](Ring::recv_batch) lend frames in place; a dropped [`Lease`] returns its chunk, [`Lease::send_back`]
 /// sends it out again without a copy. [`sender`](Ring::sender) returns a handle to send with. No call allocates.
 ///
-/// The crate's first page has an example.
+/// The ring owns its queue pair; [`with_io`](Ring::with_io) lends it, and [`into_io`](Ring::into_io) gives it back. A ring can move
+/// to another thread, but only one thread at a time uses it. The [crate's first page](crate) has a complete program.
 #[derive(Debug)]
 pub struct Ring<P, C> {
     core: RefCell<Core<P>>,
@@ -173,7 +174,6 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         Sender::new(self)
     }
 
-    ///
     /// Kicks every committed frame.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ pub struct Came {
     pub frames: u64,
     /// Their bytes, FCS not included.
     pub bytes: u64,
-    /// Numbers from the lowest to the highest of every flow: the least that was sent.
+    /// The range of sequence numbers, lowest to highest, summed over the flows: the minimum number of frames sent.
     pub span: u64,
     /// Duplicates.
     pub duplicates: u64,
@@ -137,10 +137,46 @@ pub enum StreamError {
 }
 
 /// Sends, counts, or both, over all of `rings` from this thread. Sending ends after its duration; counting ends when
-/// every sent frame has come back, or no more frames arrive. If nothing is sent, only `monitor` ends the run.
+/// every sent frame has come back, or no frame has arrived for 20 ms. If nothing is sent, only `monitor` ends the run.
+///
+/// Each ring is one flow. The rings need not be joined to each other: in most runs the other end is a bouncer or another process.
+///
+/// ```
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+/// use hairpin_packet::stream::{Incoming, Monitor, Outgoing, SHORTEST, run};
+/// use hairpin_units::Nanos;
+///
+/// struct Endless;
+/// impl Monitor for Endless {
+///     fn stop(&mut self) -> bool {
+///         false
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Both ends of a pair: each sends a flow, which the other counts.
+/// let (near, far) = memory::pair(&Config::default())?;
+/// let rings = [near, far].map(|io| Ring::new(io, MonotonicRaw, RingConfig::default()));
+/// let outgoing = Outgoing {
+///     destination: [2, 0, 0, 0, 0, 1],
+///     source: [2, 0, 0, 0, 0, 2],
+///     cookie: 7,
+///     first_flow: 0,
+///     first_sequence: 0,
+///     bytes: SHORTEST,
+///     per_s: Some(10_000.0),
+///     duration: Nanos::from_millis(5),
+/// };
+/// let incoming = Incoming { cookie: Some(7), flows: 2 };
+/// let totals = run(&rings, &MonotonicRaw, Some(&outgoing), Some(&incoming), &mut Endless)?;
+/// assert_eq!(totals.came.frames, totals.sent.frames);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
-/// [`StreamError`].
+/// [`StreamError`]: an invalid frame size, or the kernel's error of a ring.
 pub fn run<P: PacketIo, C: Clock>(
     rings: &[Ring<P, C>],
     clock: &C,

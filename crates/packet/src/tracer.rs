@@ -43,14 +43,32 @@ pub struct Event {
 }
 
 /// A device that timestamps the frames passing through another.
+///
+/// Each frame costs one reading of `clock` and one entry of a buffer of fixed size, whose oldest entries are overwritten: no call
+/// allocates or blocks. Times are in ticks of `clock`; [`Clock::to_ns`] converts a difference.
+///
+/// ```
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+/// use hairpin_packet::tracer::{Tracer, What};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, _far) = memory::pair(&Config::default())?;
+/// let near = Ring::new(Tracer::new(near, MonotonicRaw, 1024), MonotonicRaw, RingConfig::default());
+/// let _ = near.sender().inject(&[0; 60])?;
+///
+/// let events: Vec<_> = near.with_io(|tracer| tracer.events().collect());
+/// assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), [What::Fill, What::Kick]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Tracer<P, C> {
     io: P,
     clock: C,
     /// A power of two, so that the position may wrap.
     events: Box<[Event]>,
-    /// Lengths of the frames offered to the TX ring: the frames themselves are gone when the number that fitted is
-    /// known.
+    /// Lengths of the frames offered to the TX ring, noted before: once the ring has taken them, the frames are gone.
     lens: Vec<usize>,
     noted: u64,
     filled: u64,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   transaction   an alternation of direction on one connection: message in, message out
-//!   sum           from its first hook to its last one: what its stages add up to, exactly
+//!   sum           from its first hook to its last one: exactly the sum of its stages
 //!   view          which sides' sockets are on this host; sums of different views are not the same thing
 //! ```
 //! Times are integer nanoseconds. The only data on other processes is their name and number. Later versions of the schema only
@@ -36,7 +36,7 @@ pub struct AttachedBody {
     pub duration_ns: u64,
     /// Hooks that this host does not offer, and the detail each of them would add.
     pub missing: Vec<Missing>,
-    /// Transactions, matched.
+    /// Matched transactions.
     pub transactions: u64,
     /// Exchanges that could not be matched to a transaction: the sum of `unmatched_by`.
     pub unmatched: u64,
@@ -44,27 +44,27 @@ pub struct AttachedBody {
     pub unmatched_by: Unmatched,
     /// Transactions that were open when the watching ended.
     pub open: u64,
-    /// Transactions that found no room on their way out of the kernel.
+    /// Transactions lost because the ring out of the kernel was full.
     pub lost: u64,
-    /// Times that a connection found no place in the kernel's table, and was not watched.
+    /// Connections not watched because the kernel's table was full, counted each time.
     pub untracked: u64,
-    /// All transactions, apart by view and by the side that the watched process was; those with most of them first.
+    /// All transactions, grouped by view and by the side of the watched process; the largest group first.
     pub totals: Vec<Total>,
     /// Connections, the one with most transactions first.
     pub connections: Vec<Connection>,
-    /// Number of other connections. One that was given up and came back counts again.
+    /// Number of other connections. One that was dropped and came back counts again.
     pub other_connections: u64,
     /// The slowest transactions, slowest first.
     pub slowest: Vec<Slow>,
-    /// Causes of the slow ones, the one that took most time first.
+    /// Causes of slow transactions, the most costly first.
     pub causes: Vec<SlowCause>,
     /// Number of slow transactions: those above `slow_above` of their total, at most 256 of each. `causes`
-    /// speaks of them, less `slow_observer`.
+    /// covers them, without the `slow_observer` ones.
     pub slow: u64,
-    /// Slow ones in which a thread of the watching hairpin itself had the CPU: they are in no cause, and not among `slowest`.
+    /// Slow transactions during which a thread of the watching hairpin itself had the CPU: in no cause, and not in `slowest`.
     #[serde(default)]
     pub slow_observer: u64,
-    /// `p99`, or `p90` where there are too few for that; `null` where there are too few for either.
+    /// `p99`, or `p90` with too few transactions for that; `null` with too few for either.
     pub slow_above: Option<String>,
     /// Findings about all transactions, slow or not; empty if there are none.
     #[serde(default)]
@@ -80,9 +80,9 @@ pub struct Unmatched {
     pub pipelined: u64,
     /// Requests that were not answered before the connection ended.
     pub unanswered: u64,
-    /// Exchanges of which a needed stamp is missing.
+    /// Exchanges without a needed stamp.
     pub half_seen: u64,
-    /// Stamps go back in time: events of two messages met on two CPUs.
+    /// Exchanges whose stamps go back in time: events of two messages met on two CPUs.
     pub out_of_order: u64,
 }
 
@@ -106,15 +106,15 @@ impl Unmatched {
 /// The connections to watch, by port, process or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Watched {
-    /// The server's port, if one was asked for.
+    /// The server's port, if one was given.
     pub port: Option<u16>,
-    /// The process, if one was asked for; those that it started are watched with it.
+    /// The process, if one was given; its descendants are watched too.
     pub pid: Option<i32>,
     /// Its name.
     pub comm: Option<String>,
-    /// The sides of its connections that the process was seen on.
+    /// The sides on which the process was seen.
     pub roles: Vec<Side>,
-    /// Ports on which it serves, as far as they were known when the watching began.
+    /// Ports on which it serves, as far as known at the start.
     pub serves: Vec<u16>,
 }
 
@@ -135,7 +135,7 @@ pub enum View {
 pub struct Total {
     /// The sides that were seen.
     pub view: View,
-    /// The sides that the watched process was; for a watched port, the server.
+    /// The sides of the watched process; for a watched port, the server.
     #[serde(default)]
     pub roles: Vec<Side>,
     /// From the first hook to the last.
@@ -157,11 +157,11 @@ impl Total {
 /// The time between two neighbouring hooks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
-    /// Its name; where a hook between two stages was not passed both names, joined by ` + `.
+    /// Its name; if the hook between two stages was not passed, both names joined by ` + `.
     pub name: String,
     /// The side it belongs to; `null` between the two.
     pub side: Option<Side>,
-    /// Its way; `null` for what spans both.
+    /// Its direction; `null` for a stage that spans both.
     pub direction: Option<Direction>,
     /// The hook at its start, as the kernel names it.
     pub from: String,
@@ -224,7 +224,7 @@ pub struct Slow {
     pub stage_excess_ns: u64,
     /// The cause, such as `preempted`; `nothing seen` without an event that explains it.
     pub cause: String,
-    /// Time that the cause took of it, in ns; `null` if that was not seen.
+    /// Time lost to the cause, in ns; `null` if not seen.
     #[serde(default)]
     pub cause_ns: Option<u64>,
     /// The thread that caused it, such as `stress-ng (4711)`; empty without one.

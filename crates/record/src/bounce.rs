@@ -37,7 +37,7 @@ pub struct BounceBody {
     pub input: Rings,
     /// The rings that frames go out on, if other than `input`.
     pub output: Option<Rings>,
-    /// From the first look at the ring to the last.
+    /// From the first poll of the ring to the last.
     pub duration_ns: u64,
     /// Frames received, sent back and dropped.
     pub frames: Bounced,
@@ -51,7 +51,7 @@ pub struct BounceBody {
     pub warnings: Vec<Note>,
 }
 
-/// One second of it.
+/// One second of a bounce server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BounceSecond {
     /// Always `hairpin.bounce-second/1`.
@@ -86,9 +86,9 @@ pub struct Bounced {
     /// Bytes on the wire of the frames sent: 24 bytes of preamble, FCS and gap per frame, and the padding of
     /// short ones, included.
     pub sent_wire_bytes: u64,
-    /// Frames received and on purpose not sent back, by cause.
+    /// Received frames that were deliberately not sent back, by cause.
     pub kept: Kept,
-    /// With `--verify`: of the frames received, those with a wrong IPv4 or UDP checksum; they are sent back all the same.
+    /// With `--verify`: received frames with a wrong IPv4 or UDP checksum; they are sent back too.
     pub wrong_checksum: u64,
     /// Frames that could not be sent back: the ring to send from was full.
     pub tx_ring_full: u64,
@@ -103,7 +103,7 @@ pub struct Kept {
     pub group: u64,
     /// Outside the filter.
     pub filtered: u64,
-    /// One and the same frame, again and again: as when two bouncers face each other.
+    /// The same frame again and again, as when two bouncers face each other.
     pub repeated: u64,
     /// Shorter than an Ethernet header.
     pub short: u64,

@@ -18,20 +18,20 @@ impl Body for CheckBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Check")]
 pub struct CheckBody {
-    /// Passed if every delay and every latency was reported within its bound, and the clock kept the time of another one.
+    /// Passed if every delay and every latency was reported within its bound, and the clock agreed with another one.
     pub verdict: Verdict,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a check is too short to tell.
     pub clock: ClockFacts,
     /// Time per transaction of the whole measuring loop over a path that does nothing, both stamps included: the median of many short
     /// blocks.
     pub own_cost_ns: f64,
-    /// The same in the quickest of these blocks, in ns: the cost while nothing disturbs.
+    /// The same in the quickest of these blocks, in ns: the cost without disturbance.
     pub own_cost_least_ns: f64,
     /// Largest allowed error of a reported delay, in ns; at least one step of the clock.
     pub bound_ns: u64,
     /// One row per delay, the shortest first.
     pub delays: Vec<Delay>,
-    /// Number of tries of the delays: again after a failure, three at most. The rows are those of the last
+    /// Number of tries of the delays, at most three: each after a failure. The rows are those of the last
     /// try. 0 in older records.
     #[serde(default)]
     pub delay_tries: u32,
@@ -39,7 +39,7 @@ pub struct CheckBody {
     /// ns; at least one step of the clock.
     #[serde(default)]
     pub latency_bound_ns: u64,
-    /// As `delay_tries`, of the latencies.
+    /// As `delay_tries`, for the latencies.
     #[serde(default)]
     pub latency_tries: u32,
     /// The emulated NIC at several declared latencies, the shortest first; none where it cannot be measured here.
@@ -53,7 +53,7 @@ pub struct CheckBody {
     pub elapsed: Option<Elapsed>,
 }
 
-/// Duration of the check by the clock behind every stamp, and by another.
+/// Duration of the check by the clock behind every stamp, and by another clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Elapsed {
     /// The other clock: `monotonic_raw`, read by code that has nothing to do with the calibration.
@@ -85,7 +85,7 @@ pub struct Latency {
     pub sum_ns: f64,
     /// The RTT, p50.
     pub measured_ns: f64,
-    /// Measured less sum.
+    /// Measured minus sum.
     pub error_ns: f64,
     /// Passed if the error is within the bound.
     pub verdict: Verdict,
@@ -97,11 +97,11 @@ pub struct Latency {
 pub struct Delay {
     /// Delay that the device was set to, in ns.
     pub asked_ns: u64,
-    /// Delay by the device's own clock, in ns: its p50 less its p50 at no delay.
+    /// Delay by the device's own clock, in ns: its p50 minus its p50 without a delay.
     pub injected_ns: f64,
-    /// Delay that the instrument reported, in ns: its p50 RTT less its p50 RTT at no delay.
+    /// Delay that the instrument reported, in ns: its p50 RTT minus its p50 RTT without a delay.
     pub reported_ns: f64,
-    /// Reported less injected.
+    /// Reported minus injected.
     pub error_ns: f64,
     /// Passed if the error is within the bound.
     pub verdict: Verdict,

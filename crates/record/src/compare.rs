@@ -19,7 +19,7 @@ impl Body for CompareBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Compare")]
 pub struct CompareBody {
-    /// Facts of the host on which the clients ran; `null` for runs that were stored before.
+    /// Facts of the host on which the clients ran; `null` for stored runs.
     pub host: Option<HostFacts>,
     /// The order of the blocks; `null` if stored runs were compared, which were not measured in turn.
     pub design: Option<Design>,
@@ -29,7 +29,8 @@ pub struct CompareBody {
     pub states: Vec<State>,
     /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
-    /// One for each arm but the first. `against` is the first arm but in `compare placements`, which compares the placements of a path with each other.
+    /// One for each arm except the first. `against` is the first arm, except in `compare placements`, which compares the placements of a path
+    /// with each other.
     pub comparisons: Vec<Comparison>,
     /// Thresholds, and the verdict on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +49,7 @@ pub struct Placement {
     pub client: u32,
     /// The server's CPU.
     pub server: u32,
-    /// As the fact `core_relation` has it: `same CPU`, `SMT siblings`, `same package` or `different packages`; `null` where the kernel does not tell.
+    /// As in the fact `core_relation`: `same CPU`, `SMT siblings`, `same package` or `different packages`; `null` if the kernel does not say.
     pub relation: Option<String>,
     /// The nearest data cache that both CPUs share, such as `L3`; `null` if there is none.
     pub shared_cache: Option<String>,
@@ -56,7 +57,7 @@ pub struct Placement {
     pub numa_nodes: Vec<u32>,
     /// Cache-line round trip between the two before the first round, the median; `null` on one CPU, and where it could not be measured.
     pub core_rtt_ns: Option<u64>,
-    /// The number of pairs looked at that are of this kind and at about this distance; this one was measured for all of them.
+    /// The number of pairs of this kind at about this distance; this one was measured for all of them.
     pub stands_for: u32,
     /// One for each wait policy, in the same order for every placement.
     pub cells: Vec<PlacementCell>,
@@ -88,7 +89,7 @@ pub struct Design {
     pub rounds: u32,
     /// Rounds before them that do not.
     pub discarded: u32,
-    /// Length that each block was given.
+    /// Length of each block.
     pub block_ns: u64,
     /// Warm-up of each block.
     pub warmup_ns: u64,
@@ -103,9 +104,9 @@ pub struct Method {
     pub figure: Figure,
     /// All intervals together hold the truth with this confidence …
     pub confidence: f64,
-    /// … for which each one alone has this: the rest is divided by the figures, the comparisons, and the times that it was looked at.
+    /// … for which each single interval has this one: the remaining probability is divided by the figures, the comparisons and the looks.
     pub confidence_each: f64,
-    /// Times that it could have ended early because the interval was narrow enough; 1: it was looked at once, at its end.
+    /// Number of looks at the intervals, each of which could have ended the experiment early; 1 for a single look at the end.
     pub looks: u32,
     /// A difference of less than this share does not matter.
     pub margin: f64,
@@ -144,7 +145,7 @@ pub struct Arm {
     /// The CPUs of both sides; `null` where they are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Cpus>,
-    /// Stored runs: all that this arm is made of, if there are several.
+    /// The stored runs that make up this arm, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
     /// Transactions of these blocks.
@@ -260,10 +261,10 @@ pub struct Threshold {
     pub given: String,
     /// The arm.
     pub arm: String,
-    /// True if the interval lies wholly beyond it, and did so again when it was measured once more; of a gate also that of both together, with moods
-    /// of the host in it.
+    /// True if the interval lies wholly beyond the threshold, and did so again in a repetition; for a gate, so must the interval of both
+    /// together, which includes moods of the host.
     pub crossed: bool,
-    /// The reason if nothing can be said.
+    /// The reason if there is no verdict.
     pub unknown: Option<String>,
     /// The ratio at the interval's end on the side of the threshold, if that lies beyond it and the threshold was not crossed: a
     /// change of up to this is not excluded.

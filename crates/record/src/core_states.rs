@@ -105,7 +105,22 @@ impl Apart {
     }
 }
 
-/// The core states of a set of rows.
+/// The core states of a set of rows, which decide the rows that may be ranked with each other.
+///
+/// ```
+/// use hairpin_record::core_states::{CoreStates, State};
+/// use hairpin_record::run::{Block, Row};
+///
+/// // The cache-line round trip in each block of three rows, in ns: two near, one far apart.
+/// let rows = [[60, 62, 61], [63, 60, 62], [420, 430, 425]].map(|blocks| Row {
+///     blocks: blocks.map(|ns| Block { core_rtt_ns: Some(ns), ..Block::default() }).into(),
+///     ..Row::default()
+/// });
+/// let states = CoreStates::of(rows.iter().map(|row| ("this host", row)));
+/// assert_eq!(states.state(0), State::One(0));
+/// assert!(states.apart(0).is_none());
+/// assert!(states.apart(2).is_some_and(|apart| apart.words().starts_with("cores far apart")));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CoreStates {
     rows: Vec<(State, Option<Apart>)>,

@@ -1,5 +1,4 @@
-//! What a NIC design takes of one round trip, part by part, with the cable apart, so that its floor can be drawn at any length of
-//! cable.
+//! A NIC design's share of a round trip, by part. The cable is separate, so that the floor can be drawn at any cable length.
 //!
 //! ```text
 //!   floor of a request and its reply ──▶ Design: parts, both ways together
@@ -53,7 +52,7 @@ pub struct DesignCable {
     pub kind: String,
     /// Its length.
     pub metres: f64,
-    /// What the part takes at no length, there and back: not 0 where a source rounds, as the 15 ns for 3 m at 5.10 ns/m.
+    /// Round-trip time of a cable of length 0: not 0 where a source rounds, as with 15 ns for 3 m at 5.10 ns/m.
     pub fixed_ns: f64,
 }
 

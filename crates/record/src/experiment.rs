@@ -1,7 +1,7 @@
 //! Parts shared by the records of all experiments: blocks of arms, figures, intervals, and the verdict of a comparison.
 //!
 //! An arm is one way to do the work. A block is a short measurement of one arm. A round has one block of every arm in random
-//! order, so that both blocks of a pair share whatever the host did meanwhile.
+//! order, so that both blocks of a pair share the host's other activity.
 
 use std::fmt;
 use std::str::FromStr;
@@ -129,11 +129,11 @@ pub struct Estimate {
     pub difference_high: Option<f64>,
     /// Pairs that it comes from.
     pub pairs: u64,
-    /// Blocks that were put together, a side, to one value of a pair: more than 1 where one block has too few transactions for the quantile.
+    /// Blocks of a side that were merged into one value of a pair: more than 1 if one block has too few transactions for the quantile.
     pub blocks_per_value: f64,
     /// Correlation of neighbouring pairs; above 0 it has widened the interval.
     pub autocorrelation: Option<f64>,
-    /// The other arm's figure, typical of the blocks that the ratio is of, which all weigh alike: in ns, or in 1/s for the rate.
+    /// The other arm's typical figure over the blocks of the ratio, all with the same weight: in ns, or in 1/s for the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<f64>,
     /// This arm's figure likewise: ratio × `base`.
@@ -142,7 +142,7 @@ pub struct Estimate {
     /// Factor by which the interval is wider than for independent pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub widened: Option<f64>,
-    /// Stored runs of which there are several: the standard deviation of ln(figure) from run to run, which the interval holds.
+    /// With several stored runs: the standard deviation of ln(figure) from run to run, which the interval includes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_runs: Option<f64>,
 }
@@ -157,7 +157,7 @@ pub enum Verdict {
     Slower,
     /// The interval holds 1 and lies wholly within the margin.
     Same,
-    /// The interval holds 1 and reaches beyond the margin, there are fewer than 12 pairs, or two single runs that were stored are all there is.
+    /// The interval holds 1 and reaches beyond the margin, there are fewer than 12 pairs, or there are only two single stored runs.
     Unclear,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   of every traced transaction:   RTT = stages + observer + residual, exactly
-//!   stage      between two neighbouring hooks with a name for what lies between them, less what the hooks themselves took
-//!   observer   what the hooks took: measured by blocks with and without them in turn
+//!   stage      the named part between two neighbouring hooks, without the time of the hooks themselves
+//!   observer   the time of the hooks: measured by blocks with and without them in turn
 //!   residual   between two neighbouring hooks with no such name
 //! ```
 //! Times are integer nanoseconds unless the field is a mean. Later versions of the schema only add fields.
@@ -63,9 +63,9 @@ pub struct Explained {
     pub request_bytes: u64,
     /// Payload of a reply.
     pub reply_bytes: u64,
-    /// RTT of the traced transactions: what stages, observer and residual add up to, transaction by transaction.
+    /// RTT of the traced transactions: in each, the sum of stages, observer and residual.
     pub rtt_ns: Quantiles,
-    /// RTT in the blocks without any hook: the headline.
+    /// RTT in the blocks without any hook: the headline figure.
     pub untraced_rtt_ns: Quantiles,
     /// The stages in the order in which a round trip passes them.
     pub stages: Vec<Stage>,
@@ -75,11 +75,11 @@ pub struct Explained {
     pub residual_ns: Quantiles,
     /// Time that one hit of a hook takes, in ns; `null` if none was attached.
     pub hook_ns: Option<f64>,
-    /// Every hook, how often it was hit on the way of a transaction.
+    /// Every hook, with its hits per transaction.
     pub hooks: Vec<Hook>,
     /// Transactions whose stamps could not be matched, or that came while another was open.
     pub unmatched: u64,
-    /// Events that found no room.
+    /// Events lost because their buffer was full.
     pub lost_events: u64,
     /// Traced blocks that count.
     pub blocks: u64,
@@ -89,13 +89,13 @@ pub struct Explained {
     pub typical: Group,
     /// Slow ones: those above p99.
     pub slow: Group,
-    /// Causes of the slow ones, the one that took most time first.
+    /// Causes of slow transactions, the most costly first.
     pub causes: Vec<Cause>,
     /// Findings of the detectors; empty if there are none.
     pub findings: Vec<Finding>,
     /// The slowest transactions event by event, slowest first.
     pub slowest: Vec<Timeline>,
-    /// Asked of the kernel and granted.
+    /// Options requested of the kernel, and their values in force.
     pub granted: Vec<Granted>,
     /// The physical floor of the declared link; `null` where none was declared.
     pub floor: Option<Box<Floor>>,
@@ -116,11 +116,11 @@ pub enum Direction {
 /// The time between two neighbouring hooks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
-    /// Its name; where a hook between two stages is missing both names, joined by ` + `.
+    /// Its name; if the hook between two stages is missing, both names joined by ` + `.
     pub name: String,
     /// The side that it belongs to.
     pub side: Side,
-    /// Its way; the server's turn-around counts as part of the reply.
+    /// Its direction; the server's turn-around counts as part of the reply.
     pub direction: Direction,
     /// The hook at its start, as the kernel names it; `send call` and `receive returned` are the program's own stamps.
     pub from: String,
@@ -169,7 +169,7 @@ pub struct Cause {
     pub cause: String,
     /// The thread that caused it, such as `stress-ng (pid 4711)`; empty without one.
     pub who: String,
-    /// Slow transactions of which it took a tenth of the time lost or more.
+    /// Slow transactions in which it took at least a tenth of the lost time.
     pub count: u64,
     /// Time lost to it, in ns, out of the time by which all slow transactions exceeded the typical p50.
     pub lost_ns: u64,

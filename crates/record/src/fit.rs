@@ -25,11 +25,11 @@ use crate::head::{Body, Label};
 use crate::run::Row;
 use crate::statistics::t_quantile;
 
-/// Intervals hold the truth this often.
+/// Share of intervals that include the true value.
 const CONFIDENCE: f64 = 0.95;
 /// Probability of taking one line for two.
 const FALSE_STEPS: f64 = 0.01;
-/// Sizes that each line needs to stand on when there are two.
+/// Sizes that each line needs if there are two.
 const SIDE: usize = 2;
 /// Error of a point that repetition does not reduce, as a share of it: a histogram has three digits.
 const DIGITS: f64 = 3e-4;
@@ -76,7 +76,7 @@ pub struct Step {
 pub struct Fit {
     /// The only line, or the one below the step.
     pub line: Line,
-    /// The step, if one line does not do.
+    /// The step, if one line is not enough.
     pub step: Option<Step>,
     /// The line above the step.
     pub above: Option<Line>,
@@ -113,7 +113,7 @@ pub struct PathFit {
     pub why: Option<String>,
     /// Fitted points: bytes and ns, in the order of bytes.
     pub points: Vec<[f64; 2]>,
-    /// Rows left out since their cores were in another state than those of most rows.
+    /// Rows left out because their cores were in another state than those of most rows.
     #[serde(default)]
     pub apart: usize,
 }
@@ -125,7 +125,7 @@ pub enum NoFit {
     /// A line with an interval needs more sizes.
     #[error("{0} sizes are too few for a line with an interval: measure at least 3 (--sizes 64..1024x2)")]
     TooFew(usize),
-    /// Rows of one core state do not do.
+    /// There are too few rows of one core state.
     #[error(
         "{apart} of {rows} rows were measured with the cores in another state, and the others are too few for a line: measure again where the cores stay put"
     )]
@@ -135,7 +135,7 @@ pub enum NoFit {
         /// All rows.
         rows: usize,
     },
-    /// A time was zero, negative or not finite, or a size was.
+    /// A time was not positive and finite, or a size was negative or not finite.
     #[error("a time that is not above zero has no place on a line")]
     NoTime,
 }
@@ -198,8 +198,20 @@ impl Error {
     }
 }
 
-/// Fits times in ns over sizes in bytes. `step_ns` is the step of the clock that took the times. Points may be in any order, with
-/// several times per size.
+/// Fits a line, or two lines with a step between them, to times in ns over sizes in bytes. `points` are (bytes, ns) pairs in any order,
+/// with one or several times per size; `step_ns` is the step of the clock that took the times, at least 1.
+///
+/// ```
+/// use hairpin_record::fit::fit;
+///
+/// // 2 us and 0.5 ns per byte, with errors of up to 5 ns.
+/// let points = [(64.0, 2_034.0), (256.0, 2_125.0), (512.0, 2_259.0), (1024.0, 2_510.0), (4096.0, 4_052.0)];
+/// let found = fit(&points, 1.0)?;
+/// let slope = found.line.ns_per_byte;
+/// assert!(slope.low < 0.5 && 0.5 < slope.high, "{slope:?}");
+/// assert!(found.step.is_none());
+/// # Ok::<(), hairpin_record::fit::NoFit>(())
+/// ```
 ///
 /// # Errors
 /// Fewer than three sizes, or a time that is not positive.
@@ -260,7 +272,7 @@ pub struct OfRows {
     pub points: Vec<(f64, f64)>,
     /// The fit, or the reason for its absence.
     pub fit: Result<Fit, NoFit>,
-    /// Rows left out since their cores were in another state than those of most rows.
+    /// Rows left out because their cores were in another state than those of most rows.
     pub apart: usize,
 }
 

@@ -102,7 +102,7 @@ pub struct Stage {
     pub class: Class,
     /// The source of the figure.
     pub source: String,
-    /// A description of what happens in this stage; empty if the source has none.
+    /// A description of this stage; empty if the source has none.
     pub what: String,
 }
 
@@ -137,7 +137,7 @@ pub struct Floor {
     pub about: String,
     /// The unit of `size_bytes`.
     pub counts: Counts,
-    /// The size asked for.
+    /// The requested size.
     pub size_bytes: u64,
     /// The frame without FCS and before padding.
     pub frame_bytes: u64,
@@ -157,7 +157,7 @@ pub struct Floor {
     pub rtt: Span,
     /// Round trips one after another in a second, at the upper and at the lower end of the RTT.
     pub transactions_per_s: [f64; 2],
-    /// Frames of this size that the rate carries in a second, one behind the other.
+    /// Frames of this size per second, back to back, at the link's rate.
     pub line_rate_frames_per_s: f64,
     /// The stages in the order of the frame's way; they add up to the total.
     pub stages: Vec<Stage>,
@@ -165,7 +165,7 @@ pub struct Floor {
     pub published: Option<PublishedRow>,
     /// Parts that are unknown and so not counted, and contradictions in the sources.
     pub notes: Vec<String>,
-    /// The least TCP window that fills the link, where it was asked for.
+    /// The least TCP window that fills the link, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }
@@ -218,7 +218,7 @@ pub struct Comparison {
     pub first: Floor,
     /// The second.
     pub second: Floor,
-    /// One way of the second less one way of the first.
+    /// One way of the second minus one way of the first.
     pub difference: Span,
     /// Stage by stage, in the order of the way; they add up to the difference.
     pub differences: Vec<Difference>,
@@ -237,7 +237,7 @@ pub struct Difference {
     pub first: Option<Span>,
     /// In the second; `null` if it has no such stage.
     pub second: Option<Span>,
-    /// Second less first, a missing stage being none.
+    /// Second minus first; a missing stage counts as zero.
     pub difference: Span,
 }
 
@@ -247,7 +247,7 @@ pub struct Sizes {
     /// Schema and tool.
     #[serde(flatten)]
     pub label: Label,
-    /// One for each size, in the order asked for.
+    /// One for each size, in the order requested.
     pub floors: Vec<Floor>,
 }
 

@@ -16,7 +16,7 @@ pub struct Rings {
     pub mode: Option<String>,
     /// True if the device writes straight into the application's memory.
     pub zero_copy: bool,
-    /// True if the kernel says when it has to be told of work.
+    /// True if the kernel says when it needs a kick.
     pub need_wakeup: bool,
     /// True if the kernel polls the device on behalf of these rings.
     pub busy_poll: bool,
@@ -30,7 +30,7 @@ pub struct Rings {
     pub refused: Vec<Refused>,
 }
 
-/// Something that was asked and not granted.
+/// A requested feature that was not granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
     /// Name of the feature.
@@ -50,11 +50,11 @@ pub struct Lost {
     pub rx_dropped: u64,
     /// On arrival: longer than a chunk.
     pub rx_too_long: u64,
-    /// On arrival: ring entries that were no valid frame.
+    /// On arrival: ring entries without a valid frame.
     pub rx_invalid: u64,
     /// On the way out: refused by the kernel or the device.
     pub tx_invalid: u64,
-    /// On the way out: the device or its queue took no more.
+    /// On the way out: the device or its queue was full.
     pub tx_dropped: u64,
 }
 

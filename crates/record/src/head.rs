@@ -1,9 +1,9 @@
-//! The part that all records share, and how it is made.
+//! The head that all records share.
 //!
 //! ```text
 //!   Record<B> ── head    schema, tool, command, started, interrupted, error     every record of a measurement
 //!             └─ body    RunBody, LoadBody …, in four of them with a Place: hosts, link, clock
-//!   Label ────── schema, tool                                                   what nothing was measured for: a floor, a list of settings
+//!   Label ────── schema, tool                                                   output without a measurement: a floor, a list of settings
 //! ```
 //! In JSON head, place and body lie side by side in one object. Lines of progress and of seconds have a schema alone.
 
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::place::{ClockFacts, Hosts, Link};
 
-/// Name and version of this tool, as records have it.
+/// Name and version of this tool, as written in records.
 pub const TOOL: &str = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
 
-/// Something that is written as JSON under a schema of its own.
+/// A value written as JSON under a schema of its own.
 pub trait Body {
     /// The schema's name, such as `hairpin.run/1`.
     const SCHEMA: &'static str;
@@ -93,7 +93,7 @@ pub struct Place {
     pub clock: ClockFacts,
 }
 
-/// Schema and tool of what nothing was measured for.
+/// Schema and tool of output without a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Label {
     /// The schema's name.

@@ -24,7 +24,7 @@ pub struct LoadBody {
     pub place: Place,
     /// The times at which requests are due.
     pub schedule: ScheduleFacts,
-    /// TCP streams that filled the same link meanwhile.
+    /// TCP streams that filled the same link during the measurement.
     pub bulk_streams: u32,
     /// One curve per path and size, in the order measured.
     pub results: Vec<LoadCurve>,
@@ -80,14 +80,14 @@ pub struct Knee {
     pub beyond_per_s: Option<f64>,
     /// The failed condition: `achieved` or `latency`.
     pub why: Option<String>,
-    /// The quantile of the RTT from due that is looked at: the largest up to p99 that every rate's count supports.
+    /// The quantile of the RTT from due that decides: the largest up to p99 that every rate's count supports.
     pub quantile: f64,
     /// Largest allowed multiple of its least value until then.
     pub factor: f64,
     /// The share of the offered rate that must be achieved.
     pub achieved_share: f64,
-    /// `stalls`: where the knee lies between the two rates cannot be told, since the rates between them fail in no other way than stalls of the client's core
-    /// account for. `null`: it lies where the two rates say.
+    /// `stalls` if the place of the knee between the two rates is unknown, because stalls of the client's core explain every failure between
+    /// them; `null` if the two rates bound the knee.
     #[serde(default)]
     pub unclear: Option<String>,
 }
@@ -97,18 +97,20 @@ pub struct Knee {
 pub struct LoadRow {
     /// The rate at which requests were due.
     pub offered_per_s: f64,
-    /// Answers, late ones too, per second of wall time (`wall_ns`).
+    /// Answers, including late ones, per second of wall time (`wall_ns`).
     pub achieved_per_s: f64,
     /// Requests that were due: as many as the distribution from due counts.
     pub due: u64,
     /// Requests sent.
     pub sent: u64,
-    /// Requests that were due and never sent because the run was over: in the RTT from due with the time until then, so at least so long.
+    /// Requests that were due but not sent before the end of the run. Each counts in the RTT from due with the time until that end, a
+    /// lower bound.
     pub unsent: u64,
-    /// Requests sent and never answered: in the RTT from due with the time until the run was over.
+    /// Requests sent and never answered. Each counts in the RTT from due with the time until the end of the run.
     #[serde(default)]
     pub unanswered: u64,
-    /// Requests more that would have been due while the instrument did work of its own between blocks (`gap_ns`): not sent, and in no figure.
+    /// Further requests that would have been due while the instrument did work of its own between blocks (`gap_ns`): not sent, and in no
+    /// figure.
     #[serde(default)]
     pub left_out: u64,
     /// From the beginning of the schedule to its end, or to the last reply.
@@ -117,7 +119,8 @@ pub struct LoadRow {
     /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
-    /// Requests that were due and found no room in the table of those in flight, or on the path: sent as soon as there was, their due time kept.
+    /// Requests that were due while the table of requests in flight, or the path, was full: sent as soon as there was room, with their due time
+    /// kept.
     pub found_no_room: u64,
     /// Requests answered.
     pub transactions: u64,
@@ -129,7 +132,7 @@ pub struct LoadRow {
     pub duplicates: u64,
     /// Replies overtaken by the reply of a later request of the same flow.
     pub reordered: u64,
-    /// Replies that were none.
+    /// Invalid replies.
     pub corrupt: u64,
     /// Measured time of the schedule, without `gap_ns`.
     pub duration_ns: u64,
@@ -147,13 +150,13 @@ pub struct LoadRow {
     pub histograms: LoadHistograms,
     /// Stalls of the client's core; `null` where it sleeps while it waits, or waits in turns of its own.
     pub stalls: Option<StallFacts>,
-    /// Traffic of the bulk streams meanwhile; `null` without them.
+    /// Traffic of the bulk streams during the row; `null` without them.
     pub bulk: Option<BulkFacts>,
     /// CPU time of both sides.
     pub cpu: Cpu,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
-    /// 1, 2: the rate was measured again since it had failed before. 0: the first time.
+    /// Number of the repetition: 0 for the first measurement of the rate, 1 and 2 for those after a failure.
     #[serde(default)]
     pub repeat: u32,
 }
@@ -171,8 +174,8 @@ pub struct LoadHistograms {
     pub lateness_undisturbed: String,
 }
 
-/// Gaps of more than 2 us between two looks at the clock while a spinning client waited. One that falls into a send or receive call cannot be told from the
-/// call.
+/// Gaps of more than 2 us between two looks at the clock while a spinning client waited. A gap within a send or receive call is
+/// not seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StallFacts {
     /// Number of stalls.
@@ -207,7 +210,7 @@ pub struct OpenFound {
     pub lateness_undisturbed_ns: Quantiles,
     /// RTT from due and lateness, encoded.
     pub histograms: LoadHistograms,
-    /// Stalls: how many, and how long in ns.
+    /// Number of stalls, and their total duration in ns.
     pub stalls: (u64, u64),
 }
 

@@ -66,7 +66,21 @@ impl Shift {
 
 /// The typical value of `values`, in the order measured, with an interval of this `confidence` (such as 0.99). The interval is
 /// widened if neighbours are correlated or a mood lasts for several values (see [`moods`]). `None` if `values` is empty or one is
-/// not finite.
+/// not finite. With too few values for the confidence (fewer than 6 at 0.95, 8 at 0.99) both ends are infinite.
+///
+/// To compare two things, measure them in turn, and pass the logarithm of each pair's ratio:
+///
+/// ```
+/// use hairpin_record::paired::shift;
+///
+/// // p50 in ns of two paths, measured in turn.
+/// let pairs = [(5_010.0, 5_260.0), (5_030.0, 5_270.0), (4_990.0, 5_250.0), (5_020.0, 5_280.0), (5_000.0, 5_240.0),
+///     (5_040.0, 5_300.0), (4_980.0, 5_230.0), (5_010.0, 5_270.0), (5_020.0, 5_260.0), (5_000.0, 5_250.0)];
+/// let logs: Vec<f64> = pairs.iter().map(|(first, second): &(f64, f64)| (second / first).ln()).collect();
+/// let ratio = shift(&logs, 0.99).expect("the values are finite").ratio();
+/// assert!((1.04..1.06).contains(&ratio.ratio), "the second is about 5 % slower");
+/// assert!(ratio.low > 1.0, "and that is beyond doubt");
+/// ```
 #[must_use]
 pub fn shift(values: &[f64], confidence: f64) -> Option<Shift> {
     Some(plain(values, confidence)?.widened(moods(values, confidence)))
@@ -227,7 +241,7 @@ pub fn widening(alike: f64) -> f64 {
     ((1.0 + r) / (1.0 - r)).sqrt()
 }
 
-/// By how much the values of `second` exceed those of `first`: the median of all differences, with the interval of the rank-sum
+/// The excess of the values of `second` over those of `first`: the median of all differences, with the interval of the rank-sum
 /// test (Mann and Whitney), widened if neighbours in either are correlated. For samples that were not measured in turn.
 #[must_use]
 pub fn apart(first: &[f64], second: &[f64], confidence: f64) -> Option<Shift> {

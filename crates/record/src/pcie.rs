@@ -73,11 +73,11 @@ pub struct Device {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reads {
     /// Cost of two stamps with nothing between them, measured in turns with the reads: the median in ns,
-    /// taken off each time.
+    /// subtracted from each read.
     pub own_cost_ns: f64,
     /// Times of all reads, those with a stall included.
     pub read_ns: Quantiles,
-    /// `read_ns` as HDR V2, compressed, base64; a time of 0 stands in it as 1.
+    /// `read_ns` as HDR V2, compressed, base64; a time of 0 is recorded as 1.
     pub histogram: String,
     /// Reads that took much longer than their neighbours.
     pub stalls: Stalls,
@@ -114,7 +114,7 @@ pub struct Published {
 /// A row of it; times in ns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PublishedRead {
-    /// The CPU's activity meanwhile.
+    /// The CPU's activity during the reads.
     pub cpu: String,
     /// Mean.
     pub mean: f64,
@@ -161,9 +161,9 @@ pub struct Implementation {
 pub struct Step {
     /// Name of the step.
     pub name: String,
-    /// One, waited for on both sides: the median, stamps taken off, in ns.
+    /// One step, with a wait before and after it: the median in ns, without the cost of the stamps.
     pub alone_ns: f64,
-    /// One of several in a row, of which the CPU may do parts at once: the median over rows, in ns; `null` if
+    /// One of several in a row, parts of which the CPU may overlap: the median over rows, in ns; `null` if
     /// the step cannot be done in a row.
     pub in_a_row_ns: Option<f64>,
 }

@@ -30,7 +30,7 @@ pub struct HostFacts {
 /// The link between the two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
-    /// `host` (a remote server), `loopback`, `veth`, `echo` (a plain echo service) or `reflector` (whatever returns Ethernet frames).
+    /// `host` (a remote server), `loopback`, `veth`, `echo` (a plain echo service) or `reflector` (anything that returns Ethernet frames).
     pub kind: String,
     /// The client's interface, where known.
     pub interface: Option<String>,
@@ -38,7 +38,7 @@ pub struct Link {
     pub mtu: Option<u64>,
     /// The server's address as given, without the data port.
     pub peer: Option<String>,
-    /// Options of the link that were asked for, such as `gro=on`.
+    /// Requested options of the link, such as `gro=on`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
@@ -50,8 +50,8 @@ pub struct ClockFacts {
     pub source: String,
     /// Cost of a pair of ordered stamps, in ns; part of every RTT.
     pub cost_ns: f64,
-    /// The step in which the clock moves, in ns: nearly all differences of two readings are multiples of it. 0 if it was not seen to move. Older records
-    /// have the least difference of 1,000 readings here, which one odd reading makes too small.
+    /// The step in which the clock moves, in ns: nearly all differences of two readings are multiples of it. 0 if it did not move. In older
+    /// records this is the least difference of 1,000 readings, which a single outlier makes too small.
     pub step_ns: f64,
     /// Ticks per second, calibrated against CLOCK_MONOTONIC_RAW.
     pub ticks_per_s: f64,

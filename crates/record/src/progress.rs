@@ -32,7 +32,7 @@ pub struct Progress {
     /// Payload of a reply; absent in lines of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_bytes: Option<u64>,
-    /// The client's measuring thread, if there is more than one: each has lines of its own, in which everything but `cpu` and `warnings` is of it alone.
+    /// The client's measuring thread, if there is more than one: each has lines of its own, in which all fields except `cpu` and `warnings` cover that thread alone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub thread: u32,
     /// Number of measuring threads, if more than one.
@@ -53,7 +53,7 @@ pub struct Progress {
     /// CPU time so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuSoFar>,
-    /// Warnings about the figures until now. The record has those that only the end can tell.
+    /// Warnings about the figures until now. The record adds those that are known only at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,
 }
@@ -86,7 +86,7 @@ pub struct Interval {
 /// CPU time of both sides since the start of warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuSoFar {
-    /// Time that has passed meanwhile.
+    /// Elapsed time.
     pub elapsed_ns: u64,
     /// The client's worker, user and system.
     pub client_ns: u64,

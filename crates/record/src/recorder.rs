@@ -66,6 +66,26 @@ pub struct BlockFacts {
 }
 
 /// The results of one measuring thread so far.
+///
+/// A measuring thread collects the [`Sample`]s of a block, folds them in between two blocks, and ends with a row of the record. The
+/// memory is allocated at the start and does not grow, however long the run is; an endless run keeps its last [`KEPT`] blocks.
+/// All times are in ns since the start of measuring.
+///
+/// ```
+/// use hairpin_record::recorder::{BlockFacts, Recorder, Sample};
+/// use hairpin_units::{Nanos, Quantile};
+///
+/// let mut recorder = Recorder::new(Some(Nanos::from_secs(10)), false, 0, 1);
+/// // A block of 1,000 round trips of 5 us, back to back.
+/// let samples = (0..1000u32).map(|sequence| {
+///     let sent_ns = u64::from(sequence) * 5_000;
+///     Sample { due_ns: sent_ns, sent_ns, rtt_ns: 5_000, sequence, ..Sample::default() }
+/// });
+/// recorder.fold(BlockFacts { at_ns: 0, length_ns: 5_000_000, ..BlockFacts::default() }, samples);
+///
+/// assert_eq!(recorder.rtt().quantile(Quantile::P99), Some(5_000));
+/// assert_eq!(recorder.measured_ns(), 5_000_000);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Recorder {
     rtt: Times,

@@ -51,7 +51,7 @@ pub struct Row {
     pub threads: u32,
     /// Requests in flight per flow.
     pub outstanding: u32,
-    /// The asked rate in 1/s if the run was paced.
+    /// The requested rate in 1/s if the run was paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace_per_s: Option<f64>,
     /// Requests answered within the measured time.
@@ -64,7 +64,7 @@ pub struct Row {
     pub duplicates: u64,
     /// Replies overtaken by the reply of a later request of the same flow.
     pub reordered: u64,
-    /// Replies that were none: wrong length, cookie, or (with `--verify`) content.
+    /// Invalid replies: wrong length, cookie, or (with `--verify`) content.
     pub corrupt: u64,
     /// Measured time: the sum of the blocks, without `gap_ns`.
     pub duration_ns: u64,
@@ -77,7 +77,7 @@ pub struct Row {
     /// With `--pace`: from the time the request was due → reply in the caller's buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_from_due_ns: Option<Quantiles>,
-    /// With `--pace`: what became of the requests that were due.
+    /// With `--pace`: outcomes of the requests that were due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Due>,
     /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest, in the order of time.
@@ -101,7 +101,7 @@ pub struct Row {
     pub slowest: Vec<Slow>,
     /// CPU time of both sides.
     pub cpu: Cpu,
-    /// TCP's own accounts; `null` for other paths.
+    /// TCP's own counters; `null` for other paths.
     pub tcp: Option<Tcp>,
     /// System calls beyond the path's own send and receive, such as re-arming `quickack`, client and server together.
     pub extra_calls: u64,
@@ -129,12 +129,12 @@ pub struct Due {
     pub unsent: u64,
     /// Requests that were sent and never answered.
     pub unanswered: u64,
-    /// Requests more that would have been due while the instrument did work of its own between blocks (`gap_ns`), at the mean rate: they were not sent and are in no
-    /// figure.
+    /// Further requests that would have been due, at the mean rate, while the instrument did work of its own between blocks (`gap_ns`): not
+    /// sent, and in no figure.
     pub left_out: u64,
     /// From the beginning to the end of the run, or to the last reply.
     pub wall_ns: u64,
-    /// Answers, late ones too, / `wall_ns`.
+    /// Answers, including late ones, / `wall_ns`.
     pub answered_per_s: f64,
 }
 
@@ -155,9 +155,9 @@ pub struct Niq {
     pub client: Pcie,
     /// The same of the server's.
     pub server: Option<Pcie>,
-    /// Transactions that overlap a stall of either core: more than 2 us between two looks at the clock. `null` where nobody watched.
+    /// Transactions that overlap a stall of either core: more than 2 us between two looks at the clock. `null` if stalls were not watched.
     pub stalled: Option<u64>,
-    /// Mean RTT of the others.
+    /// Mean RTT of the transactions without a stall.
     pub rtt_mean_without_stalled_ns: Option<f64>,
 }
 
@@ -194,7 +194,7 @@ pub struct Quantiles {
     pub min: Option<u64>,
     /// Exact mean.
     pub mean: Option<f64>,
-    /// Standard deviation, for comparison with other tools; RTTs are skewed, so no headline.
+    /// Standard deviation, for comparison with other tools; RTTs are skewed, so it is no headline figure.
     pub stddev: Option<f64>,
     /// Median.
     pub p50: Option<u64>,
@@ -317,15 +317,15 @@ pub struct CpuSide {
     pub switches_voluntary: u64,
     /// Times the worker was pushed off its core.
     pub switches_involuntary: u64,
-    /// CPU time per transaction of the measured blocks alone on the client; on the server without what meeting the client's core took. `null` where a side that
-    /// sleeps was woken in vain, to look at its stop flag, more than once in ten transactions: that is the instrument's own work.
+    /// CPU time per transaction: on the client that of the measured blocks alone, on the server without the time for meeting the client's core.
+    /// `null` if a sleeping side was woken more than once in ten transactions only to check its stop flag, which is the instrument's own work.
     pub per_transaction_ns: Option<f64>,
-    /// Interrupts on its cores by name, those that happened at all.
+    /// Interrupts on its cores by name, where any happened.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interrupts: BTreeMap<String, u64>,
 }
 
-/// TCP's accounts of both sides, from TCP_INFO.
+/// TCP's counters of both sides, from TCP_INFO.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tcp {
     /// The client's connections.
@@ -334,7 +334,7 @@ pub struct Tcp {
     pub server: Option<TcpSide>,
 }
 
-/// TCP's accounts of one side.
+/// TCP's counters of one side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpSide {
     /// Sending maximum segment size in bytes.

@@ -22,7 +22,7 @@ pub struct StreamBody {
     /// Hosts, link and clock.
     #[serde(flatten)]
     pub place: Place,
-    /// The search for the rate without loss ends when it is known to this share of itself; `null` where nothing is searched.
+    /// Relative precision at which the search for the rate without loss ends; `null` if nothing is searched.
     pub resolution: Option<f64>,
     /// One row per way, direction and size, in the order measured.
     pub results: Vec<StreamRow>,
@@ -66,7 +66,7 @@ pub struct StreamRow {
     /// The least rate offered at which most trials lost frames: the rate without loss lies below it; `null` where none did, or none was searched.
     #[serde(default)]
     pub loses_per_s: Option<f64>,
-    /// As fast as the sender can; or at `--pace`; or, where another host sends, at its rate.
+    /// The trial at full speed, at `--pace`, or at the rate of another host that sends.
     pub offered: Trial,
     /// Every trial of the search, in the order made.
     pub search: Vec<Step>,
@@ -81,13 +81,13 @@ pub struct StreamRow {
 /// One rate offered for a while.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// The rate asked of the sender in frames/s; `null` for as fast as it can.
+    /// The rate requested of the sender in frames/s; `null` for as fast as it can.
     pub asked_per_s: Option<f64>,
     /// From the first frame to the last.
     pub duration_ns: u64,
     /// Frames that the sender handed to its ring; where another host sends, the span of the numbers seen.
     pub offered: u64,
-    /// Frames that arrived where they are counted, each once; `null` where nobody counts.
+    /// Frames that arrived where they are counted, each once; `null` if no end counts.
     pub delivered: Option<u64>,
     /// offered / duration.
     pub offered_per_s: f64,
@@ -100,7 +100,7 @@ pub struct Trial {
     pub lost: u64,
     /// Losses that the rings of either side counted, by cause.
     pub lost_by_cause: Lost,
-    /// Lost where no ring counted it: in a queue of the kernel, or on the way.
+    /// Frames lost where no ring counts: in a queue of the kernel, or on the way.
     pub lost_elsewhere: u64,
     /// Frames that arrived a second time.
     pub duplicates: u64,
@@ -122,9 +122,9 @@ impl Trial {
 /// One step of the search for the rate without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// The rate asked for; `null` for as fast as the sender can.
+    /// The requested rate; `null` for as fast as the sender can.
     pub asked_per_s: Option<f64>,
-    /// The rate that came about.
+    /// The rate that the sender achieved.
     pub offered_per_s: f64,
     /// Frames lost.
     pub lost: u64,

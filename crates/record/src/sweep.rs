@@ -28,11 +28,11 @@ pub struct SweepBody {
     pub host: Option<HostFacts>,
     /// Layout of the cells in time.
     pub design: Design,
-    /// Rounds that were measured before it was broken off and went on.
+    /// Rounds measured before the sweep was interrupted and resumed.
     pub resumed_rounds: u32,
     /// All intervals together hold the truth with this confidence …
     pub confidence: f64,
-    /// … for which each one alone has this.
+    /// … for which each single interval has this one.
     pub confidence_each: f64,
     /// The states of the cores that were seen, nearest first.
     pub states: Vec<State>,
@@ -44,7 +44,7 @@ pub struct SweepBody {
     pub main_effects: Vec<Effect>,
     /// Dependence of one factor's effect on another; empty if one factor is varied at a time.
     pub interactions: Vec<Interaction>,
-    /// Frames per second without loss, beside the round trips; empty where the plan does not ask.
+    /// Frames per second without loss, beside the round trips; empty unless the plan requests them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loss_free: Vec<LossFree>,
     /// Cells of the plan that this sweep did not run.
@@ -53,7 +53,7 @@ pub struct SweepBody {
     pub warnings: Vec<Note>,
 }
 
-/// Something that is varied.
+/// A factor that is varied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Factor {
     /// Its name.
@@ -72,7 +72,7 @@ pub struct Cell {
     pub arm: Arm,
 }
 
-/// Frames per second without loss, one way, at some levels of the factors that matter to it.
+/// Frames per second without loss, one way, at some levels of the factors that affect it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossFree {
     /// The level of each factor, in the order of `factors`; `null` for a factor that does not apply to this

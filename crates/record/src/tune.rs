@@ -73,7 +73,7 @@ pub struct TuneCheck {
     pub label: Label,
     /// The host.
     pub hostname: String,
-    /// The interface that was looked at, if one was named.
+    /// The checked interface, if one was named.
     pub interface: Option<String>,
     /// `latency`, `power` or `throughput`.
     pub profile: String,
@@ -89,7 +89,7 @@ impl Body for TuneCheck {
     const SCHEMA: &'static str = "hairpin.tune-check/1";
 }
 
-/// Something that could be better.
+/// A setting or fact that could be better.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The setting or fact.
@@ -183,7 +183,7 @@ pub struct StatusEntry {
     pub started: String,
     /// The command that made it.
     pub command: Vec<String>,
-    /// Its changes; `outcome` is `applied` if the value is still in force, `changed` if somebody else changed
+    /// Its changes; `outcome` is `applied` if the value is still in force, `changed` if another program changed
     /// it since, `already` if it is as before.
     pub changes: Vec<ChangeRow>,
     /// The fault that makes it unreadable.

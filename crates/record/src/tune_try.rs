@@ -31,7 +31,7 @@ pub struct TuneTryBody {
     pub paths: Vec<TriedPath>,
     /// Settings that made a path faster and none slower; the better one where two were of one knob. Empty where `contradictions` is not.
     pub winners: Vec<String>,
-    /// Paths on which the winners, measured anew, came to something that their first measuring rules out: then nothing is said of them.
+    /// Paths on which the winners, measured again, contradict their first measurement: no winner is declared then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
     /// A profile of the winners for `hairpin tune apply`, as TOML; `null` if there are none.

@@ -293,7 +293,7 @@ impl Warning {
                 "frames were lost at every rate tried, down to {least_per_s:.0}/s; something else on these cores or in the queue loses them: use quiet cores (--cpu), and compare with a fixed --pace"
             ),
             Warning::StrayFrames { side, count } => format!(
-                "{count} frames came to the {side}'s ring that were not this session's, or damaged, and were ignored; somebody else sends to its ports: choose others with --local-port or --data-ports"
+                "{count} frames came to the {side}'s ring that were not this session's, or damaged, and were ignored; another program sends to its ports: choose others with --local-port or --data-ports"
             ),
             Warning::RingLoss { side, lost } => format!(
                 "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --pace"

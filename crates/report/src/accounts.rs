@@ -13,7 +13,7 @@ use crate::prose::clean;
 /// A table, the sentence above it that explains it, and true if a terminal's short view has it too.
 type Account = (&'static str, Table, bool);
 
-/// Numbers of segments whose ratio is less are alike.
+/// Numbers of segments with a smaller ratio count as equal.
 const UNLIKE: f64 = 1.1;
 
 /// Every extra table that at least one of these rows has data for.

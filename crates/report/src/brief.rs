@@ -1,13 +1,13 @@
 //! The short view of rows on a terminal.
 //!
 //! ```text
-//!   loopback lo, 64 B, CPU 0 <-> 1, one at a time, 3 s a row      what all rows share
+//!   loopback lo, 64 B, CPU 0 <-> 1, one at a time, 3 s a row      common to all rows
 //!
-//!              RTT p50     p90     p99 …  trans/s                 a column for what differs
+//!              RTT p50     p90     p99 …  trans/s                 a column for each difference
 //!   udp:block  78.9 us  86.1 us …
 //!
 //!   ! pushed off the core 398-502 times a row: in the tail        a line per kind of warning (kinds)
-//!   next  hairpin explain loopback …                              what can be done now
+//!   next  hairpin explain loopback …                              the next command
 //! ```
 
 use hairpin_record::core_states::CoreStates;
@@ -37,7 +37,7 @@ const ROOM_TO_DRAW: usize = 110;
 const ROOM_FOR_CPU: usize = 72;
 /// CPU times differ if one is this many times the other.
 const UNLIKE: f64 = 1.5;
-/// A server's turn-around is of interest from this share of an RTT on.
+/// Least share of an RTT from which a server's turn-around is shown.
 const LONG_TURN: f64 = 0.1;
 
 /// A row and its run.
@@ -88,7 +88,7 @@ fn placement(row: &Row) -> String {
     }
 }
 
-/// Threads, flows and requests in flight, those of which there is more than one.
+/// Threads, flows and requests in flight, where there is more than one.
 fn work(row: &Row) -> String {
     let counts = [(row.threads, "threads"), (row.flows, "flows"), (row.outstanding, "in flight each")];
     let parts: Vec<String> = counts.iter().filter(|(n, _)| *n > 1).map(|(n, of)| format!("{n} {of}")).collect();
@@ -129,7 +129,7 @@ pub(crate) fn heading(rows: &[Entry<'_>], options: &Options) -> Doc {
     doc
 }
 
-/// The figures of the rows, and a line about those that are not to be ranked.
+/// The figures of the rows, and a line about those that are not comparable.
 pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) -> Doc {
     let facts = facts(rows);
     let differing: Vec<&Fact> = facts.iter().filter(|fact| fact.shared().is_none()).collect();
@@ -183,7 +183,7 @@ pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) 
         let Lines { heads, rows } = grid::lines(table, options.columns(), false);
         heads.iter().chain(rows.iter().flatten()).all(|line| width(line) <= options.columns())
     };
-    // The record has the intervals; figures that a terminal breaks in two nobody can read.
+    // The record has the intervals; figures broken over two lines are unreadable.
     let table = Some(table(intervals)).filter(fits).unwrap_or_else(|| table(false));
     let mut doc = Doc::default();
     if !rows.is_empty() {
@@ -234,7 +234,7 @@ pub(crate) fn next(doc: &mut Doc, run: &Run, options: &Options) {
     next::show(doc, &items, options);
 }
 
-/// The command that explains the slowest row; `None` where nothing can: no path of which stages are known, or no server.
+/// The command that explains the slowest row; `None` without a server or a path with known stages.
 fn explain(run: &Run) -> Option<String> {
     let words: &[&str] =
         if run.place.link.kind == "host" { &["tcp", "udp"] } else { &["tcp", "udp", "packet", "xdp", "niq", "memory"] };

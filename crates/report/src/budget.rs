@@ -1,4 +1,4 @@
-//! One bar to scale: what was measured of a round trip, part by part, with the floor of a NIC and a cable beside it or within it.
+//! One bar to scale: the measured parts of a round trip, with the floor of a NIC and a cable beside it or within it.
 //!
 //! ```text
 //!   both sides on one host     |### kernel ###|## calls ##|##### waking #####|/// floor ///|
@@ -16,7 +16,7 @@ use crate::prose::clean;
 use crate::style::Tone;
 use crate::view::{Breakdown, Design, Wire};
 
-/// Kinds of work in the order of the bar: what lies outside of both programs first.
+/// Kinds of work in the order of the bar: first those outside of both programs.
 const ORDER: [&str; 10] = ["outside", "ring", "kernel", "calls", "program", "waiting", "pieces", "waking", "hooks", "no stage"];
 /// The rest is a difference: the whole is measured, the floor is derived.
 const REST: &str = "rest, less the floor";
@@ -41,23 +41,23 @@ impl Piece {
     }
 }
 
-/// The floor and what it is a part of.
+/// The floor and the whole that it is a part of.
 pub(crate) struct Floor<'v> {
     pub(crate) design: &'v Design,
     /// Lower and upper end.
     pub(crate) ns: [f64; 2],
-    /// The measured time that has it in it; `None` if it stands beside the measured time.
+    /// The measured time that contains it; `None` if it stands beside the measured time.
     pub(crate) within: Option<f64>,
 }
 
 impl Floor<'_> {
-    /// True unless it is longer than what it is to be a part of.
+    /// True unless it is longer than that whole.
     pub(crate) fn fits(&self) -> bool {
         self.within.is_none_or(|within| self.ns[0] <= within)
     }
 }
 
-/// The kind of work that has NIC and cable in it.
+/// The kind of work that contains NIC and cable.
 fn around(wire: Wire) -> Option<&'static str> {
     match wire {
         Wire::Beside => None,
@@ -116,7 +116,7 @@ pub(crate) fn pieces(of: &Breakdown) -> Vec<Piece> {
     }
 }
 
-/// The time that has the floor in it, in words.
+/// The time that contains the floor, in words.
 fn whereabouts(wire: Wire) -> &'static str {
     match wire {
         Wire::Beside => "on this host",
@@ -133,7 +133,7 @@ fn declared(floor: &Floor) -> String {
     format!("{figure} us ({}, {}{over}, there and back)", clean(&floor.design.name), clean(&floor.design.link))
 }
 
-/// The arithmetic: which figures are measured, which are derived, and what their sum is.
+/// The arithmetic: measured figures, derived figures and their sum.
 pub(crate) fn sum(of: &Breakdown) -> String {
     let measured = format!("hooks included: {} us", us_signed(of.typical_ns));
     let Some(floor) = floor(of) else {

@@ -45,10 +45,10 @@ impl Show for Check {
     }
 }
 
-/// An error of up to so many times its bound is noise of the host rather than a wrong clock.
+/// Errors up to `NOISE` times the bound count as host noise rather than a wrong clock.
 const NOISE: f64 = 10.0;
 
-/// What a check that failed leaves to be trusted.
+/// The figures that remain valid after a failed check.
 fn trust(check: &Check) -> String {
     let kept_time = check.elapsed.as_ref().is_none_or(|elapsed| elapsed.verdict == Verdict::Passed);
     let delay = worst(check.delays.iter().map(|delay| delay.error_ns));
@@ -136,7 +136,7 @@ fn latencies(doc: &mut Doc, check: &Check) {
     } else if !check.latencies.is_empty() {
         doc.gap();
         doc.text(
-            "RTT p50 in ns over the emulated NIC, 60-byte frames: 2 x declared one way + turn-around + what the program itself takes",
+            "RTT p50 in ns over the emulated NIC, 60-byte frames: 2 x declared one way + turn-around + the program's own time",
         );
         doc.gap();
         let titles = ["turn-around", "own", "sum", "measured", "error"].map(Column::figures);

@@ -272,13 +272,13 @@ fn told_apart(
     (format!("{arm} is {verdict} than {against}: {least:.1} to {most:.1} % {way} {than}({both})"), verdict.to_string())
 }
 
-/// Why nothing can be said, and how long it would take.
+/// Why there is no verdict, and how long one would take.
 fn unclear(comparison: &Comparison, ends: Option<(f64, f64)>) -> String {
     if comparison.runs == Some([1, 1]) {
-        return "one run each says nothing of how much runs differ".into();
+        return "one run each does not show how much runs differ".into();
     }
     let why = match ends {
-        None if comparison.runs.is_some() => "runs differ by what two cannot tell".into(),
+        None if comparison.runs.is_some() => "two runs do not show how much runs differ".into(),
         _ if comparison.pairs < 12 => "fewer than 12 pairs".to_owned(),
         Some((low, high)) => format!("the difference is between {:+.1} and {:+.1} %", (low - 1.0) * 100.0, (high - 1.0) * 100.0),
         None => "there is no interval".into(),

@@ -55,7 +55,7 @@ impl Show for [Run] {
             short.toned("", format!("+{} slower rows: -v", rows.len() - SHORT), Tone::Dim);
         }
         doc.part(Shown::Brief, short);
-        doc.list(List::numbered("What this shows", sentences(&entries).into()));
+        doc.list(List::numbered("Conclusions", sentences(&entries).into()));
         doc.list(warned(&named, &states));
         doc.lists(self.iter().map(|run| ended(&run.head)));
         let lines = self.iter().flat_map(|run| run.results.iter().map(|row| line(run, row, options)));

@@ -85,7 +85,7 @@ pub(crate) struct List {
     pub(crate) tone: Tone,
     pub(crate) numbered: bool,
     pub(crate) items: Vec<String>,
-    /// What a terminal's short view has in place of heading and items, if anything.
+    /// Replaces heading and items in a terminal's short view, unless empty.
     pub(crate) short: Vec<Text>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) use row::name;
 use row::{matched, share_of};
 
 /// The heading of the missing hooks.
-pub(crate) const NOT_SEEN: &str = "Not to be seen on this host";
+pub(crate) const NOT_SEEN: &str = "Not visible on this host";
 /// The head warns of lost events if there is more than one in this many transactions.
 const LOST_EVENTS_PER: u128 = 1000;
 
@@ -86,7 +86,7 @@ impl Show for Explain {
         detail.lists(lists);
         doc.part(Shown::Full, detail);
         doc.list(ended(&self.head));
-        let mut end = hint(&self.missing, "every stage, all causes, what the hooks cost");
+        let mut end = hint(&self.missing, "every stage, all causes, cost of the hooks");
         next::show(&mut end, answer::next(self).as_slice(), options);
         doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
@@ -135,7 +135,7 @@ fn missing(record: &Explain) -> List {
     List { tone: Tone::Warning, numbered: true, ..List::plain(NOT_SEEN, missing.collect()) }
 }
 
-/// The last line of a first screen; `more` is what the details have.
+/// The last line of a first screen; `more` names the contents of the details.
 pub(crate) fn hint(missing: &[Missing], more: &str) -> Doc {
     let mut doc = Doc::default();
     let all = missing.iter().find(|missing| missing.hook == Missing::ALL);

@@ -42,7 +42,7 @@ fn scaled<const N: usize>(ns: [f64; N], largest: f64) -> String {
     format!("{} {unit}", ns.map(three).join("-"))
 }
 
-/// Times of a sentence, each with what it is; a unit stands where it is another than before.
+/// The times in a sentence, each with its name; the unit is repeated only where it changes.
 pub(crate) fn times<'w>(all: impl IntoIterator<Item = (f64, &'w str)>) -> Vec<String> {
     let mut last = String::new();
     let one = |(ns, what): (f64, &str)| {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_said_once() {
+    fn a_unit_is_written_once() {
         let all = [(42_040.0, "typical"), (201_000.0, "slow"), (4_015_000.0, "mean")];
         assert_eq!(times(all), ["42.0 us typical", "201 slow", "4.01 ms mean"]);
         assert_eq!([beside(10_400.0, 1.5e6), beside(7_170.0, 13_200.0)], ["0.01", "7.17"]);

@@ -91,7 +91,7 @@ fn meaning(line: &Line, several: bool, rate: Option<u64>) -> String {
     let place = if several { format!("From {} to {} bytes, ", line.from_bytes, line.to_bytes) } else { String::new() };
     if slope.low <= 0.0 {
         let text = format!(
-            "{place}the time per byte cannot be told from none (at most {:.3} ns): bytes are not what takes the time.",
+            "{place}the time per byte cannot be told from zero (at most {:.3} ns): size hardly matters.",
             slope.high.max(0.0)
         );
         return capital(text);

@@ -132,7 +132,7 @@ fn window(floor: &Floor, window: &Window) -> String {
     )
 }
 
-/// `pcie write, 484 ns, published: what happens. Source: title or address.`
+/// `pcie write, 484 ns, published: description. Source: title or address.`
 fn sentence(stage: &Stage) -> String {
     let what = if stage.what.is_empty() { String::new() } else { format!("{} ", stage.what) };
     format!("{}, {} ns, {}: {what}Source: {}.", stage.name, figure(stage.time), stage.class, stage.source)

@@ -1,4 +1,4 @@
-//! Warnings for a terminal's short view: a line per kind, merged over rows and sides, those first that touch the figures most.
+//! Warnings for a terminal's short view: a line per kind, merged over rows and sides, ordered by their effect on the figures.
 
 use hairpin_record::warning::Note;
 
@@ -10,8 +10,8 @@ use crate::style::Tone;
 /// At most this many kinds are shown.
 const SHOWN: usize = 3;
 
-/// Each kind in short, in the order of its effect on the figures: first what makes a row another one than was asked for, then what
-/// is in every RTT, then what is in the tail, then what is missing. `{0}` is the first figure of the message, `{side}` the sides.
+/// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
+/// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides.
 const KINDS: [(&str, &str); 22] = [
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
     ("loss", "{0} of {1} requests were not answered in time"),
@@ -70,7 +70,7 @@ fn rank(code: &str) -> usize {
     KINDS.iter().position(|(known, _)| *known == code).unwrap_or(KINDS.len())
 }
 
-/// The messages of one kind in short; those of an unknown kind by what the first of them observed.
+/// The messages of one kind in short; for an unknown kind, the observation of the first.
 fn words(code: &str, messages: &[&str]) -> String {
     let Some((_, words)) = KINDS.get(rank(code)) else {
         let message = clean(messages.first().unwrap_or(&""));

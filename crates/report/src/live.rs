@@ -22,12 +22,12 @@ const LONGEST_BAR: usize = 20;
 /// A shorter bar is unreadable.
 const LEAST_BAR: usize = 4;
 
-/// The place of a row among all, and what it is called.
+/// A row's number, the number of rows, and its name.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// From 0.
     pub index: usize,
-    /// A row that is alone has no number.
+    /// A single row has no number.
     pub of: usize,
     pub name: String,
 }
@@ -48,15 +48,15 @@ impl Place {
 /// How far a row is.
 #[derive(Clone, Debug, Default)]
 pub struct Going {
-    /// The part that is over, 0 to 1; `None` if that is not known.
+    /// The finished share, 0 to 1; `None` if unknown.
     pub share: Option<f64>,
-    /// Seconds until its end, if that is known.
+    /// Seconds until its end, if known.
     pub left_s: Option<f64>,
     /// Its figures so far.
     pub so_far: Option<Figures>,
 }
 
-/// What a line tells of the round trips.
+/// RTT figures of the live line.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     /// Where the times begin.
@@ -104,7 +104,7 @@ impl From<&ArmBlock> for Figures {
     }
 }
 
-/// The line of a row that goes on; it fits into `columns`, by leaving out the bar first and then its last words.
+/// The line of a running row, in at most `columns`: the bar is left out first, then the last words.
 pub fn going(at: &Place, row: &Going, columns: usize) -> String {
     let left = row.left_s.map(|left| format!("{:.0} s left", left.max(0.0).ceil()));
     let words: Vec<String> = left.into_iter().chain(row.so_far.iter().flat_map(words)).collect();
@@ -115,7 +115,7 @@ pub fn going(at: &Place, row: &Going, columns: usize) -> String {
     fitted(head + &bar, words, columns)
 }
 
-/// The line of a row that is done.
+/// The line of a finished row.
 pub fn done(at: &Place, figures: &Figures, columns: usize) -> String {
     fitted(head(at, columns), words(figures), columns)
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_word() {
+    fn unknown_figures_are_left_out() {
         let place = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Measured);
         assert_eq!(going(&place, &Going::default(), 80), "udp:spin");
         let over = Going { share: Some(7.0), left_s: Some(-3.0), so_far: None };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_has_its_figures() {
+    fn finished_rows_show_their_figures() {
         let mut row = Row { path: "tcp:block/tcp:spin".into(), transactions_per_s: 998.0, ..Row::default() };
         row.rtt_ns.p50 = Some(912);
         let place = Place::of_path(0, 2, &row.path, row.origin);

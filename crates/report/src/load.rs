@@ -55,7 +55,7 @@ impl Show for Load {
 /// A core that stood still for this share of the time in half of the rows was not this client's.
 const STOLEN: f64 = 0.1;
 
-/// Whether the path keeps up, with which rate, and what a reply takes there and beyond; the decisive words.
+/// Whether the path keeps up, to which rate, and the latency there and beyond; the decisive words.
 fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
     let mut shares: Vec<f64> = curve.rates.iter().filter_map(|row| row.stalls).map(|stalls| stalls.share).collect();
     shares.sort_by(f64::total_cmp);
@@ -70,7 +70,7 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
         return (said, "not a measurement", Tone::Error);
     }
     let Some(limit) = &curve.knee else { return (knee(curve), "no knee", Tone::Plain) };
-    // Of a rate that was measured again, the last time.
+    // For a repeated rate, the last measurement.
     let p99 = |per_s: f64| {
         let row = curve.rates.iter().rev().find(|row| row.offered_per_s == per_s);
         row.and_then(|row| row.rtt_from_due_ns.p99).map(|ns| time(ns as f64))

@@ -27,7 +27,7 @@ pub(crate) struct Median {
 }
 
 impl Median {
-    /// The interval, if it is too wide to pass over.
+    /// The interval, if it is wide enough to show.
     pub(crate) fn wide(&self) -> Option<[f64; 2]> {
         self.ends.filter(|[low, high]| high - low > self.ns * WIDE)
     }

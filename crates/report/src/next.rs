@@ -32,7 +32,7 @@ fn lines(items: &[String], columns: usize) -> Vec<String> {
     lines
 }
 
-/// Where a record was measured, as the words of a command that goes there again; `None` for a peer that not every verb takes.
+/// The target of a record, as words of a command line that measures there again; `None` for a peer that not every verb takes.
 pub(crate) fn to(place: &Place, head: &Head) -> Option<String> {
     let link = &place.link;
     let keys: Vec<String> = link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -52,13 +52,13 @@ pub(crate) fn to(place: &Place, head: &Head) -> Option<String> {
     Some(words)
 }
 
-/// A path as it is typed: without the policy that it has by itself.
+/// A path as it is typed: without its default policy.
 pub(crate) fn path(spec: &str) -> String {
     let spec = short(spec);
     spec.strip_suffix(":block").map_or(spec.clone(), str::to_owned)
 }
 
-/// The command, if a shell takes it as it stands: the record may come from elsewhere, and whoever reads this may paste it.
+/// The command, if a shell accepts it unchanged: the record may come from elsewhere, and readers may paste the command.
 pub(crate) fn plain(command: String) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || " .:,/=%-_[]".contains(c);
     command.chars().all(plain).then_some(command)

@@ -22,7 +22,7 @@ pub(crate) fn hosts(run: &Run) -> (&str, Option<&str>) {
     (&run.place.hosts.client.hostname, run.place.hosts.server.as_ref().map(|host| host.hostname.as_str()))
 }
 
-/// What the short view has in its heading and below its table.
+/// The lists of the short view: in its heading and below its table.
 pub(crate) fn of_table(names: &[Name], rows: &[&Row]) -> [List; 2] {
     [List::plain(MARKED, marked(names, rows)), List::plain("Work", merged(names, rows, work))]
 }
@@ -38,9 +38,9 @@ pub(crate) fn lists(names: &[Name], rows: &[&Row]) -> [List; 4] {
 }
 
 /// The meaning of the mark after a path.
-const MARKED: &str = "* Not to be ranked with the other rows";
+const MARKED: &str = "* Not comparable with the other rows";
 
-/// The mark after the path of a row that must not be ranked with the others.
+/// The mark after the path of a row that is not comparable with the others.
 pub(crate) fn mark(apart: Option<Apart>) -> &'static str {
     if apart.is_some() { " *" } else { "" }
 }

@@ -24,7 +24,7 @@ pub struct Options {
     pub started: String,
     /// True for a run that is about to be stored, and is then called `latest`.
     pub latest: bool,
-    /// True for a terminal's short view: what is of interest at once, and the rest with `-v`. Pages and scripts always have everything.
+    /// True for a terminal's short view: the essentials, and the rest with `-v`. Pages and scripts always have everything.
     pub brief: bool,
     /// Amount of extra detail: the number of timelines for `explain`; from 1 on, `floor` adds a sentence per
     /// stage and `tune list` describes each setting in full.

@@ -76,7 +76,7 @@ impl Show for Paths {
             ]
         };
         let mut columns = ["path", "speaks", "here"].map(Column::words).to_vec();
-        columns.push(Column::prose("what it is"));
+        columns.push(Column::prose("description"));
         let below = [("why", "      why: "), ("policies", "      policies: "), ("options", "      options: ")];
         columns.extend(below.map(|(title, lead)| Column::below(title, lead)));
         let mut doc = Doc::default();

@@ -165,7 +165,7 @@ impl Show for Primitives {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();
         doc.text(
-            "what the steps of a NIC driver cost this CPU, p50 in ns, measured here over ordinary memory: nothing crosses PCIe",
+            "cost of the steps of a NIC driver on this CPU, p50 in ns, measured here over ordinary memory: nothing crosses PCIe",
         );
         doc.gap();
         let ways = &self.implementations;
@@ -189,7 +189,7 @@ impl Show for Primitives {
         ways.iter().for_each(|way| doc.lead(format!("{:<10}", clean(&way.name)), clean(&way.about)));
         doc.lead("alone     ", "until the CPU goes on; a store may still be on its way");
         doc.lead("in a row  ", "one of 64, a line each; a flush then waits for the store before it");
-        doc.lead("stamps    ", "what two of them cost is taken off");
+        doc.lead("stamps    ", "the cost of two stamps is subtracted");
         let names = "step implementation alone_ns in_a_row_ns";
         let lines = ways.iter().flat_map(|way| {
             way.steps.iter().map(|step| [(&step.name).into(), (&way.name).into(), step.alone_ns.into(), step.in_a_row_ns.into()])

@@ -57,7 +57,7 @@ impl Show for Run {
     }
 }
 
-/// The medians that their 95 % interval leaves open by more than 2 %, as the short view has them in its table.
+/// The medians whose 95 % interval is wider than 2 %, which the short view has in its table.
 fn intervals(names: &[Name], rows: &[&Row]) -> Doc {
     let words = |row: &Row| {
         let found = median(row)?;

@@ -109,7 +109,7 @@ fn first_of(entries: &[Entry<'_>]) -> String {
         by_name(name).is_some_and(|path| matches!(path.speaks, Speaks::Local(_)))
     };
     let Some(best) = ran().min_by_key(|e| e.p50()) else {
-        return "Which path is fastest cannot be said: no row that ran flat out has an RTT p50.".into();
+        return "The fastest path is unknown: no row that ran flat out has an RTT p50.".into();
     };
     let told = |e: &Entry<'_>| {
         let p50 = e.p50().unwrap_or_default();
@@ -162,7 +162,7 @@ pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
     };
     let pair = blocks().filter_map(|block| spinning(block).map(|spin| (block, spin))).min_by_key(|(block, _)| rank(block));
     let Some((block, spin)) = pair else {
-        return "What blocking costs cannot be said: no path has an RTT p50 with block and with spin over one link.".into();
+        return "The cost of blocking is unknown: no path has an RTT p50 with block and with spin over one link.".into();
     };
     let (slow, fast) = (block.p50().unwrap_or_default(), spin.p50().unwrap_or_default());
     let name = block.plain().map_or("", |plain| plain.name);
@@ -227,7 +227,7 @@ fn low_rate(entries: &[Entry<'_>]) -> String {
         }
     }
     let why = why.unwrap_or_else(|| "udp:block was not measured at 10/s and 1000/s".into());
-    format!("What the low rate costs cannot be said: {why}.")
+    format!("The cost of a low rate is unknown: {why}.")
 }
 
 /// The sentence for one link, or the reason for its absence.

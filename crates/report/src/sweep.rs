@@ -56,7 +56,7 @@ impl Show for Sweep {
     }
 }
 
-/// The strongest effect on p50, and how many levels have none that can be told.
+/// The strongest effect on p50, and the number of levels without a detectable one.
 fn decision(record: &Sweep) -> (String, &'static str) {
     let p50 = |figures: &[Ratio]| figures.iter().find(|found| found.figure == Figure::P50).cloned();
     let told =
@@ -199,7 +199,7 @@ fn interactions(doc: &mut Doc, record: &Sweep) {
         let of = if items.is_empty() { format!("none of {silent}") } else { format!("{silent} other") };
         items.push(format!("{of} pairs of levels: no interval leaves 1 out"));
     }
-    doc.list(List::plain("What depends on what (RTT p50)", items));
+    doc.list(List::plain("Interactions (RTT p50)", items));
 }
 
 fn lists(record: &Sweep) -> Vec<List> {

@@ -59,7 +59,7 @@ fn overview(doc: &mut Doc, list: &List) {
         };
         let mut columns = ["setting", "", "now"].map(Column::words).to_vec();
         // The description goes on a second line; in a column the table would be wider than a terminal.
-        columns.push(Column::below("what it is", "    "));
+        columns.push(Column::below("description", "    "));
         doc.table(Table::new(columns, 1, rows.iter().map(row)));
     }
     doc.gap();

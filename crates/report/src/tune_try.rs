@@ -1,4 +1,4 @@
-//! The output of `hairpin tune try`: the gain of each setting on each path, its cost, and what to do next.
+//! The output of `hairpin tune try`: the gain of each setting on each path, its cost, and the next step.
 
 use hairpin_record::compare::{Arm, Compare, Comparison};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
@@ -72,7 +72,7 @@ impl Show for TuneTry {
 
 /// Lines of the table of settings.
 const LINES: usize = 7;
-/// A difference that is worth knowing of.
+/// The smallest difference worth detecting.
 const WANTED: f64 = 0.05;
 
 /// A line for each setting, those with the strongest effect first: the ratio of p50 and its verdict on every path.
@@ -114,7 +114,7 @@ fn overview(record: &TuneTry) -> Table {
     Table::new(columns, 1, rows)
 }
 
-/// The difference that this duration tells on this host, and the duration that tells the wanted one.
+/// The difference that this duration can detect on this host, and the duration that detects the wanted one.
 fn resolution(record: &TuneTry) -> Option<String> {
     let found = record.paths.iter().flat_map(|path| &path.alone.comparisons).filter_map(|found| estimate(found, Figure::P50));
     let mut halves: Vec<f64> =
@@ -136,7 +136,7 @@ fn resolution(record: &TuneTry) -> Option<String> {
     Some(format!("{} told differences of {:.1} % and more apart here{longer}", seconds(whole), middle.exp_m1() * 100.0))
 }
 
-/// How many settings were not tried, by the kind of reason.
+/// Number of settings not tried, by the kind of reason.
 fn not_tried(record: &TuneTry) -> Option<String> {
     let kind = |why: &str| match why {
         why if why.contains("-i IF") => "need -i IF",
@@ -259,7 +259,7 @@ fn whole_percent(share: Option<f64>) -> Cell {
     share.into_cell(|share| format!("{:.0} %", share * 100.0).into())
 }
 
-/// The outcome, and what to do next; its decisive word.
+/// The outcome and the next step; its decisive word.
 fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
     if !record.contradictions.is_empty() {
         let ends = |[low, high]: [f64; 2]| format!("{} to {}", ratio(low), ratio(high));
@@ -315,7 +315,7 @@ fn is_held(record: &TuneTry) -> bool {
     record.settings.iter().any(|tried| tried.held && record.winners.contains(&tried.setting))
 }
 
-/// The command that has the winners in force.
+/// The command that puts the winners in force.
 fn next(record: &TuneTry) -> Option<String> {
     if record.winners.is_empty() || record.kept {
         return None;
@@ -325,7 +325,7 @@ fn next(record: &TuneTry) -> Option<String> {
     next::plain(format!("sudo hairpin tune apply {}{interface}{held}", record.winners.join(" ")))
 }
 
-/// What all winners together bring on each path, measured anew.
+/// The combined gain of all winners on each path, measured anew.
 fn gains(record: &TuneTry) -> Vec<String> {
     let of = |path: &TriedPath| {
         let found = estimate(path.together.as_ref()?.comparisons.first()?, Figure::P50)?;

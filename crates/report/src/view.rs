@@ -157,7 +157,7 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Warning {
     pub code: String,
-    /// The observation, a likely cause, and what to do.
+    /// The observation, a likely cause, and advice.
     pub message: String,
 }
 

@@ -22,7 +22,7 @@ pub use self::draw::{COLUMNS, LINES, draw};
 pub use self::stages::Stages;
 pub use self::state::{Key, Source, State};
 
-/// What the terminal's loop draws: a state that keys and snapshots change.
+/// State drawn by the terminal's loop; keys and snapshots change it.
 pub trait View: Clone + Send + 'static {
     /// Increases with every change; a redraw is needed only then.
     fn version(&self) -> u64;

@@ -309,7 +309,7 @@ fn a_stage_that_few_pass_has_no_typical_time() {
 #[test]
 fn nothing_at_all() {
     let mut record = whole(record());
-    record.head.error = Some("no message of port 6379 was seen within 10.00 s: nobody serves there".into());
+    record.head.error = Some("no message of port 6379 was seen within 10.00 s: no server listens there".into());
     assert_snapshot!(first_screen(&record));
 }
 

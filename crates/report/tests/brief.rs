@@ -45,7 +45,7 @@ fn row(path: &str, n: u64, p50_ns: u64) -> Row {
     row
 }
 
-/// What the default paths and a spinning one look like on a busy virtual machine.
+/// The default paths and a spinning one on a busy virtual machine.
 fn usual() -> Run {
     let mut rows = vec![row("tcp:block", 38_000, 75_700), row("udp:block", 36_000, 78_900), row("udp:spin", 840_000, 3_350)];
     for (row, switches) in rows.iter_mut().zip([398, 411, 502]) {
@@ -167,7 +167,7 @@ fn next_commands_are_those_of_the_run() {
     remote.results[0].path = "udp:spin/udp:spin".into();
     let said = last(&remote, at(200, true)).concat();
     assert!(said.contains("hairpin explain 10.0.0.2 --key-file k.key -p udp:spin    hairpin report"), "{said}");
-    // A record from elsewhere puts no command of its own into the reader's shell.
+    // A foreign record cannot inject a command into the reader's shell.
     remote.place.link.peer = Some("$(reboot)".into());
     assert_eq!(last(&remote, at(80, true)), ["next  hairpin report latest    (-v: all)"]);
     remote.place.link.kind = "echo".into();

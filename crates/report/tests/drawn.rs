@@ -1,4 +1,4 @@
-//! The report without a browser: goldens of Markdown, SVG and terminal, and what holds of any view.
+//! The report without a browser: goldens of Markdown, SVG and terminal, and rules that hold for any view.
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main drawn` and look at the difference, and at the pictures:
 //! cut a picture out of its golden and look at it with `rsvg-convert`.
@@ -52,7 +52,7 @@ fn sound(text: String) -> String {
     text
 }
 
-/// The text that a picture shows and the text that it tells those who do not see.
+/// The visible text of a picture and its text for screen readers.
 fn texts(svg: &str, tag: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(svg).unwrap();
     let nodes = document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", tag)));
@@ -146,7 +146,7 @@ fn a_floor_within_a_measured_time_is_not_added_to_it() {
     assert!(rows.contains(&row("rest, less the floor", "5.022", "derived")), "{rows:?}");
     assert_eq!(rows.last(), Some(&row("", "13.28", "measured")), "no sum of measured and derived");
     assert!(markdown(&view).contains("Of 9.000 us outside of both hosts, 3.978 us (niq"));
-    // A floor above what was measured there is told, and not drawn.
+    // A floor above the measured time is named, not drawn.
     view.breakdowns[0].stages[0].typical_ns = 3_000.0;
     assert!(budget(&view).iter().all(|[_, _, class]| class == "measured"));
     assert!(markdown(&view).contains("this link is not the declared one"));

@@ -149,7 +149,7 @@ fn three_arms_with_a_word_each() {
     assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
 }
 
-/// What a terminal shows of each kind if it is not asked for more: the decision first, on half a screen.
+/// A terminal's default view of each kind: the decision first, on half a screen.
 #[test]
 fn decision_first_on_half_a_screen() {
     let mut three = record();

@@ -51,7 +51,7 @@ const BLOCK: [&[Made]; 2] = [
     ],
 ];
 
-/// Nobody sleeps: from the socket's queue straight to the next look.
+/// No side sleeps: from the socket's queue straight to the next poll.
 const SPIN: [&[Made]; 2] = [
     &[
         ("send call", Client, "net_dev_queue", 620.0, 700.0),
@@ -255,7 +255,7 @@ fn missing_hooks_merge_stages_and_are_named_first() {
         first_screen(&none)
     );
     let text = verbose(&merged());
-    assert!(text.find("Not to be seen").unwrap() < text.find("RTT  ").unwrap());
+    assert!(text.find("Not visible").unwrap() < text.find("RTT  ").unwrap());
     assert_snapshot!(text);
 }
 
@@ -339,7 +339,7 @@ fn losses_causes_and_findings() {
     assert!(text.find("LOST EVENTS").unwrap() < text.find("udp, 64 B").unwrap());
     assert_snapshot!(text);
     assert_snapshot!(screen(&troubled()));
-    // One in a thousand is not worth the alarm.
+    // One in a thousand raises no alarm.
     let mut few = troubled();
     few.results[0].lost_events = 20;
     assert!(!screen(&few).contains("LOST EVENTS"));
@@ -372,7 +372,7 @@ fn causes_of_two_percent_and_more_have_a_line_each() {
     assert!(text.contains("migration") && text.contains("deep-idle-wake-up"), "{text}");
 }
 
-/// Each sum says of what it is: the parts of the answer, the rows of the table and the sentences have one definition.
+/// Each sum names its parts: the answer, the rows of the table and the sentences share one definition.
 #[test]
 fn wake_up_time_is_the_same_in_answer_and_sentences() {
     let text = verbose(&record(vec![explained("udp/udp", BLOCK, 20_000)]));

@@ -188,7 +188,7 @@ fn a_measured_row_beside_its_floor() {
     let text = fits(hairpin_report::term(&run, &Options::default()));
     assert_snapshot!(text[text.find("Floor").unwrap()..].to_owned());
     let words = |run: &Run| hairpin_report::term(run, &Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
-    // An emulated link is the declared one, whatever came out.
+    // An emulated link is the declared one, whatever the result.
     run.results[1].origin = Origin::Emulated;
     assert!(words(&run).contains("gap -") && !words(&run).contains("not the declared one"), "{}", words(&run));
     // Between the ends of an interval there is no single gap.
@@ -274,7 +274,7 @@ fn prints_an_undescribed_device_with_few_reads() {
     assert!(fits(term(&probe, &Options::default())).contains("no histogram: "));
 }
 
-/// 50 ms is what many hosts wait for a device that does not answer.
+/// Many hosts wait 50 ms for a device that does not answer.
 #[test]
 fn a_probe_with_times_far_apart_fits_too() {
     let mut probe = probed(20_000);

@@ -442,7 +442,7 @@ fn demo_runs() -> Vec<Run> {
 /// The numbered sentences of a demo, each on one line.
 fn sentences(runs: &[Run]) -> Vec<String> {
     let text = hairpin_report::term(runs, &Options::default());
-    let (_, shown) = text.split_once("What this shows\n").unwrap();
+    let (_, shown) = text.split_once("Conclusions\n").unwrap();
     let joined = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let cut = |from: &str, to: &str| joined.split_once(from).unwrap().1.split(to).next().unwrap().trim().to_string();
     vec![cut("1. ", " 2. "), cut(" 2. ", " 3. "), cut(" 3. ", "\0")]

@@ -1,4 +1,4 @@
-//! Texts, tables, pictures and pages as users read them, and what holds of all of them.
+//! Texts, tables, pictures and pages as users read them, and rules that hold for all of them.
 
 mod attached;
 mod brief;

@@ -306,7 +306,7 @@ mod tests {
                 );
             }
         }
-        // What a design cannot carry, and a path that never leaves the host.
+        // A payload that no design can carry, and a path that never leaves the host.
         assert!(designs(&record, &explained(60_000).1).is_empty());
         assert!(designs(&record, &Explained { path: "pipe/pipe".into(), ..explained(18).1 }).is_empty());
     }

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_told_to_both_sides() {
+    fn both_sides_report_a_wrong_key() {
         let (client, server) = shake(Some(a_key()), Some(a_key()));
         assert!(matches!(server, Err(AcceptError::WrongKey)));
         let text = client.unwrap_err().to_string();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_told() {
+    fn key_files_that_others_may_read_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         std::fs::write(&path, "00".repeat(LEN) + "\r\n").unwrap();

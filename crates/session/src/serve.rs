@@ -140,7 +140,7 @@ impl Guest {
     /// Ends the guest's handshake; its thread tells the client why.
     fn give_way(&self) {
         self.gives_way.store(true, Ordering::Relaxed);
-        // A client that has gone needs no shutdown.
+        // A closed connection needs no shutdown.
         let _ = self.stream.shutdown(Shutdown::Read);
     }
 }

@@ -50,7 +50,7 @@ pub enum SideError {
     /// The server of a session did not answer.
     #[error("the server does not answer: {0}")]
     Server(RecvError),
-    /// The worker gave another answer than expected.
+    /// The worker gave an unexpected answer.
     #[error("the other process answered {0} out of turn")]
     OutOfTurn(String),
 }

@@ -20,7 +20,7 @@ impl Socket {
         Socket(fd)
     }
 
-    /// Reads what has arrived: `None` if nothing has, `Some(0)` at the end of the stream.
+    /// Reads the bytes that have arrived: `None` without any, `Some(0)` at the end of the stream.
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match recv(&self.0, &mut *buffer, RecvFlags::DONTWAIT) {

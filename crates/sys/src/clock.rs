@@ -2,7 +2,7 @@
 //! kernel's clocks.
 //!
 //! ```text
-//!               start()              what is measured            stop()
+//!               start()                 the work                 stop()
 //!   x86-64    rdtsc ; lfence    ──▶  send … wait … receive  ──▶  rdtscp
 //!   arm64     mrs cntvct ; isb                                   isb ; mrs cntvct
 //!             nothing after it                                   everything before it

@@ -132,7 +132,9 @@ pub enum DeviceError {
         interface: String,
     },
     /// An existing setup would be lost.
-    #[error("{interface} has queueing disciplines that somebody set up, whose parameters would be lost: change them with tc(8)")]
+    #[error(
+        "{interface} has queueing disciplines that were set up by hand, whose parameters would be lost: change them with tc(8)"
+    )]
     OwnQdiscs {
         /// Name of the interface.
         interface: String,

@@ -7,11 +7,11 @@
 //!               fdpass                  descriptors over a UNIX socket
 //!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
-//!               niq                     what the two ports of an emulated NIC share
+//!               niq                     the memory shared by the two ports of an emulated NIC
 //!   devices     bar, pci                a device's lines: write, flush, read anew; PCI devices and their BARs
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device: these settings, each as a text
-//!   host        host, capability        /proc and /sys behind a trait, with a fake; what this process may
+//!   host        host, capability        /proc and /sys behind a trait, with a fake; the rights of this process
 //!               libraries               versions of the C libraries in this process
 //! ```
 

@@ -108,7 +108,7 @@ pub struct LinkFacts {
     pub up: bool,
     /// True if it is up and has a carrier (IFF_LOWER_UP); for a veth, if both ends are up.
     pub carrier: bool,
-    /// True if the kernel has taken note of the carrier too (IFF_RUNNING): until then its queueing discipline drops what is sent.
+    /// True if the kernel has noticed the carrier too (IFF_RUNNING): until then its queueing discipline drops every packet.
     pub running: bool,
     /// Hardware address, if it has six bytes.
     pub mac: Option<[u8; 6]>,

@@ -108,7 +108,7 @@ pub fn stay_on(cpus: &[u32]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Keeps all threads of this process, and what they start later, on these CPUs.
+/// Keeps all threads of this process, and their later children, on these CPUs.
 ///
 /// # Errors
 /// /proc cannot be read; the errors of sched_setaffinity(2). Threads that end meanwhile are no error.
@@ -239,7 +239,7 @@ pub fn cpu_time_ns() -> u64 {
 
 /// CPU time and context switches since the start of the process or thread.
 ///
-/// The sum of the two times is as exact as the scheduler's clock; their division depends on what ran at each tick, unless the
+/// The sum of the two times is as exact as the scheduler's clock; their division depends on the code that ran at each tick, unless the
 /// kernel counts every transition (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`), so below some hundred ms it is a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {

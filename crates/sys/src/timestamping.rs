@@ -115,7 +115,7 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> Result<(usize, C
     // SAFETY: recvmsg has filled the header and as much of `control` as it says.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
     while !message.is_null() {
-        // SAFETY: not null, so a whole `cmsghdr` inside of what recvmsg has written.
+        // SAFETY: not null, so a whole `cmsghdr` inside the bytes that recvmsg has written.
         let (level, kind, whole) = unsafe { ((*message).cmsg_level, (*message).cmsg_type, (*message).cmsg_len as usize) };
         // SAFETY: the data lies behind the header, and `whole` says how much of it there is.
         let data = unsafe { libc::CMSG_DATA(message) };
@@ -134,7 +134,7 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> Result<(usize, C
             let error = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
             found.kind = (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING).then_some(error.ee_info);
         }
-        // SAFETY: both point into what recvmsg has filled.
+        // SAFETY: both point into the bytes that recvmsg has filled.
         message = unsafe { libc::CMSG_NXTHDR(&raw const header, message) };
     }
     Ok((len as usize, found))

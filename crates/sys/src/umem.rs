@@ -237,7 +237,7 @@ impl Umem {
     }
 }
 
-// SAFETY: only an address and a length; what lies there is reached through the areas.
+// SAFETY: only an address and a length; the memory is reached through the areas.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

@@ -7,7 +7,7 @@
 //!   poll        poll(2), then receive on each that is ready               any number
 //!   epoll       epoll_wait(2), then receive on each that is ready         any number
 //!   spin        receive on each in turn, never sleep                      any number
-//!   adaptive    spin for so long, then poll(2)                            any number
+//!   adaptive    spin for a set time, then poll(2)                         any number
 //! ```
 //! [`Waiting::on`] chooses a policy before the loop; inside, [`Waiting::wait`] calls the path's own receive until it succeeds.
 

@@ -332,7 +332,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // SIGKILL: a worker never gets to clean up, which is what is under test.
+        // SIGKILL: the worker never gets to clean up.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

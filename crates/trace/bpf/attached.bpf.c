@@ -11,8 +11,8 @@
  *    sched_waking (on the CPU of sk_data_ready), sched_switch       joined by the thread
  *    sock_recv_length of the server's socket                        of the client's
  *
- * A record goes out when the next request begins, or when the connection is closed; what is open at the end, user space finds in its place.
- * Other traffic is let through after a look at its ports. Two CPUs may write one transaction; user space drops what is out of order.
+ * A record is written when the next request begins or the connection closes; user space reads open transactions from the table of connections.
+ * Other traffic is let through after a look at its ports. Two CPUs may write one transaction; user space drops records out of order.
  */
 #include "attached/datagrams.h"
 #include "attached/threads.h"

@@ -3,7 +3,7 @@
  * Events on the CPUs of both measuring threads: running threads, interrupts, idle states, time stolen by the
  * hypervisor; and actions of TCP and UDP on the flow.
  *
- *    a CPU's event     32 bytes; what takes time is one event, at its end
+ *    a CPU's event     32 bytes; a duration is one event, at its end
  *    written           by programs on that CPU alone; an interrupt may come between, so a place is taken by one atomic addition
  *
  * A packet of the flow is handed on in soft interrupts that its sender raises in its own call, some at each round trip. These read no clock: the stages

@@ -376,7 +376,7 @@ int sock_recv_length(u64 *ctx)
 	return is_copied((const struct sock *)ctx[0], ctx[1]);
 }
 
-/* The end of the function that fires it, on kernels without the tracepoint (before 6.4): its socket, message and flags, and what it returns. */
+/* The end of the function that fires it, on kernels without the tracepoint (before 6.4): its socket, message and flags, and its return value. */
 SEC("fexit/sock_recvmsg")
 int sock_recvmsg(u64 *ctx)
 {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Watch ─ attach ─▶ programs (attached.bpf.c) ─ one record per transaction ─▶ ring, mapped ─ drain, a few times a second ─▶ Totals
-//!                                                                               └ what is open at the end ─ finish ────────▶ Totals
+//!                                                                               └ open at the end ──────── finish ────────▶ Totals
 //! ```
 //! It does not change the host. The programs are removed with the process that attached them, however it ends; for
 //! other traffic they only compare its ports. They see sockets, not protocols: a transaction is data in one direction
@@ -123,7 +123,7 @@ pub enum AttachError {
     )]
     Untyped(String),
     /// A permission is missing.
-    // What libbpf says of it is about something else.
+    // libbpf's own message is about something else.
     #[error("watching an application needs CAP_BPF and CAP_PERFMON: run as root (cannot {}: {})", .0.step, .0.source)]
     NotAllowed(BpfError),
     /// Another error of the kernel.
@@ -224,7 +224,7 @@ impl Attached {
         Ok(Attached { links, variables, hooks, since: monotonic_ns(), observer, missing: missing.collect(), _object: object })
     }
 
-    /// Empty sums for what these hooks see.
+    /// Empty sums for the stages that these hooks see.
     pub fn totals(&self) -> Totals {
         Totals::new(self.hooks, self.since, self.observer)
     }

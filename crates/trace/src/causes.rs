@@ -24,7 +24,7 @@ pub use kinds::{KINDS, Kind, KindOf};
 
 /// Transactions that are kept with their events.
 const KEPT: usize = 16_384;
-/// Slow in any case from this RTT on, in ns.
+/// RTT from which a transaction always counts as slow, in ns.
 const SLOW_NS: u64 = 1_000_000;
 /// Names listed per kind of cause; the rest is counted.
 const NAMED: usize = 5;

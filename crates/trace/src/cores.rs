@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_thread_has_the_cpu_until_a_thread_of_the_flow_runs_there() {
-        // 75 comes, and next it is 7 that leaves.
+        // 75 comes, and the next one to leave is 7.
         let events = [switch(0, 1_100, 7, 75), switch(0, 1_900, 7, 9), switch(0, 2_000, 9, 7)];
         let cores = cores(&events, &mut HashMap::new());
         let during = |own: &[(u32, i64, u32)]| cores.during(0, 800, &[0]).with_own(own.to_vec());

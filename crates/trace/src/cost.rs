@@ -30,7 +30,6 @@ pub enum CostError {
     Socket(#[from] io::Error),
 }
 
-///
 /// The cost of one hit in ns, the median over the rounds. `None` if no hook was hit.
 ///
 /// # Errors

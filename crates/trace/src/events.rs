@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   .bss of events.bpf.c, in words of 64 bits: eight CPUs, each of
-//!     0 count   1 … what goes on   8 events, four words each:   at │ first, second │ name ……… kind
+//!     0 count   1 … going on   8 events, four words each:   at │ first, second │ name ……… kind
 //! ```
 //! An interval is one event, at its end. Of other threads only id and name are kept.
 

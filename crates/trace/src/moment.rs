@@ -46,7 +46,7 @@ pub enum Moment {
 pub struct Hook {
     /// The tracepoint's name.
     pub name: &'static str,
-    /// The function whose entry or end says the same on kernels without the tracepoint; the BPF program there has its name.
+    /// The function whose entry or end replaces the tracepoint on kernels without it; the BPF program there has its name.
     pub instead: Option<&'static str>,
     /// The moment that it stamps.
     pub moment: Moment,

@@ -1,4 +1,4 @@
-//! Names for the numbers in events: threads as they were seen, interrupts and idle states as this host tells them.
+//! Names for the numbers in events: threads as seen, interrupts and idle states as named by this host.
 
 use std::collections::HashMap;
 

@@ -132,7 +132,6 @@ impl Tracer {
         Ok(object)
     }
 
-    ///
     /// Checks whether programs can be loaded here.
     ///
     /// # Errors
@@ -153,7 +152,6 @@ impl Tracer {
         &self.missing
     }
 
-    ///
     /// Attaches every program; on an error none is attached.
     ///
     /// # Errors
@@ -193,7 +191,7 @@ fn functions() -> Vec<&'static str> {
     HOOKS.iter().filter_map(|hook| hook.instead).collect()
 }
 
-/// Each hook that this kernel has, with the name of its program: on the tracepoint, else on the function that says the same.
+/// Each hook that this kernel has, with the name of its program: on the tracepoint, else on the function that replaces it.
 fn programs(hooks: &[&'static Hook], no_tracepoint: &[&str], no_function: &[&str]) -> Vec<(&'static Hook, &'static str)> {
     let program = |hook: &Hook| match no_tracepoint.contains(&hook.name) {
         false => Some(hook.name),

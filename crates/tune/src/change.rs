@@ -114,7 +114,7 @@ pub struct Change {
 /// Why a value was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// The place does not exist, or no longer.
+    /// The place does not exist, or no longer exists.
     #[error("{place} does not exist")]
     Gone { place: String },
     /// A permission is missing.
@@ -251,7 +251,6 @@ impl Address {
         }
     }
 
-    ///
     /// The present text.
     ///
     /// # Errors
@@ -294,7 +293,6 @@ impl Address {
         }
     }
 
-    ///
     /// Writes a value and reads it back.
     ///
     /// # Errors

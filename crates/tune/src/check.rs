@@ -60,7 +60,7 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck 
 fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, changes: &[Change]) -> Option<Finding> {
     let Setting { knob, control, value } = setting;
     let first = changes.first()?;
-    // A demand is always made anew: what counts is whether the present one is as strict.
+    // A demand is always made anew: the question is whether the present one is as strict.
     if control.is_held() && first.from.parse::<i64>().ok() <= first.to.parse().ok() {
         return None;
     }
@@ -91,8 +91,8 @@ fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, 
     })
 }
 
-/// Two settings with the same effect make one finding: the demand that a process holds, and the lasting setting beside it. If either is
-/// as it should be, there is none.
+/// Two settings with the same effect make one finding: the demand that a process holds, and the lasting setting beside it. If either has
+/// the wanted value, there is no finding.
 fn join_pairs(check: &mut TuneCheck) {
     for lasting in all() {
         let Some(held) = lasting.change.as_ref().and_then(|change| change.while_held) else { continue };

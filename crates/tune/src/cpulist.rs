@@ -73,7 +73,6 @@ pub(crate) fn distinct(cpus: &[u32]) -> Vec<u32> {
     cpus
 }
 
-///
 /// # Errors
 /// The fault in the text.
 pub fn parse_cpus(text: &str) -> Result<Vec<u32>, String> {

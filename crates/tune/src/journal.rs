@@ -173,7 +173,6 @@ impl Journal {
         }
     }
 
-    ///
     /// The entries, oldest first; none if the directory does not exist.
     ///
     /// # Errors
@@ -197,7 +196,6 @@ impl Journal {
         Ok(ids.into_iter().map(found).collect())
     }
 
-    ///
     /// The entries of processes that ended without restoring or keeping their changes.
     ///
     /// # Errors

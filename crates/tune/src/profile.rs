@@ -7,7 +7,7 @@
 //! rx_usecs = 0
 //! tcp_autocorking = "off"
 //!
-//! [evidence.rx_usecs]         # what `tune try` found; read by people, never needed
+//! [evidence.rx_usecs]         # the findings of `tune try`; for people, never needed
 //! gain_p50 = 0.31
 //! ```
 
@@ -55,7 +55,6 @@ pub enum ProfileError {
 }
 
 impl ProfileFile {
-    ///
     /// Parses a profile file.
     ///
     /// # Errors
@@ -69,7 +68,6 @@ impl ProfileFile {
         }
     }
 
-    ///
     /// The settings.
     ///
     /// # Errors

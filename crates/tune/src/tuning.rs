@@ -88,7 +88,6 @@ impl Tuning<'_> {
         self.on.contains(&index)
     }
 
-    ///
     /// Makes the change at `index` and reads the value back. A refused value is put back at once.
     ///
     /// # Errors
@@ -139,7 +138,6 @@ impl Tuning<'_> {
         }
     }
 
-    ///
     /// Takes the change at `index` back and reads the value back.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ fn multiple(text: &str) -> (&str, u64) {
     found.unwrap_or((text, 1))
 }
 
-/// Parses `100`, `10k`, `1.5M`, `4Ki`: what stands for a whole number.
+/// Parses a whole number such as `100`, `10k`, `1.5M` or `4Ki`.
 ///
 /// ```
 /// use hairpin_units::parse_number;

@@ -1,13 +1,13 @@
-//! What `-h` shows of each verb, and the examples of `--help` and the man pages.
+//! The text of `-h` for each verb, and the examples of `--help` and the man pages.
 
 /// The short help of a verb.
 #[derive(Debug)]
 pub struct Face {
     /// The verb, such as `tune try`.
     pub verb: &'static str,
-    /// What follows the verb in the line of usage.
+    /// The arguments in the usage line, after the verb.
     pub takes: &'static str,
-    /// Command lines, each with what it is for.
+    /// Command lines, each with its purpose.
     pub examples: &'static [(&'static str, &'static str)],
     /// The most used flags by id, each with a short text; the flag's own if that is empty.
     pub flags: &'static [(&'static str, &'static str)],
@@ -48,7 +48,7 @@ pub const FACES: &[Face] = &[
             PATHS,
             SIZE,
             ("duration", "measured time of each row; default 10s"),
-            ("count", "end each row after so many round trips"),
+            ("count", "end each row after N round trips"),
             RATE,
             FLOWS,
             ("outstanding", "requests in flight per flow; default 1"),
@@ -80,8 +80,8 @@ pub const FACES: &[Face] = &[
         verb: "paths",
         takes: "[PATH…] [FLAGS]",
         examples: &[
-            ("hairpin paths", "what loopback can take"),
-            ("hairpin paths --link veth", "what a veth pair can take"),
+            ("hairpin paths", "paths over loopback"),
+            ("hairpin paths --link veth", "paths over a veth pair"),
             ("hairpin paths tcp", "one path, with its options in full"),
         ],
         flags: &[("link", "the link they are asked about; default loopback"), JSON],
@@ -243,7 +243,7 @@ pub const FACES: &[Face] = &[
             ("same_within", "a smaller difference does not matter; 2%"),
             ("until", "end when the interval is narrower than this"),
             ("knobs", "a setting of this host, for one side"),
-            ("baseline", "measure a stored run's rows anew"),
+            ("baseline", "measure a stored run's rows again"),
             ("fail_if", "exit with 3 beyond this"),
             JSON,
             VERBOSE,
@@ -268,7 +268,7 @@ pub const FACES: &[Face] = &[
             ("host", "a host where hairpin serves"),
             KEY,
             ("duration", "the whole experiment; 60s without a plan"),
-            ("restart", "begin anew"),
+            ("restart", "start again"),
             JSON,
             QUIET,
         ],
@@ -286,11 +286,11 @@ pub const FACES: &[Face] = &[
             ("out_of", "send out of this interface instead"),
             ("io", "xdp or packet, such as packet:spin"),
             ("filter", "frames to bounce; default ethertype:0x88b5"),
-            ("rewrite", "what to swap: none, macs or all"),
-            ("duration", "end after so long; until Ctrl-C if not given"),
+            ("rewrite", "none, macs or all"),
+            ("duration", "duration; until Ctrl-C if not given"),
             ("cpu", "the CPU"),
             ("queue", "the queue; default 0"),
-            ("yes", "even what this host depends on"),
+            ("yes", "bounce this host's own traffic too"),
             JSON,
             QUIET,
         ],
@@ -300,7 +300,7 @@ pub const FACES: &[Face] = &[
         takes: "--link veth | -i IF --direction WHAT [FLAGS]",
         examples: &[
             ("sudo hairpin stream --link veth", "all of it on this host"),
-            ("sudo hairpin stream -i eth1 --direction receive", "count what comes"),
+            ("sudo hairpin stream -i eth1 --direction receive", "count received frames"),
             ("sudo hairpin stream --link veth -p packet:spin --direction bounce", ""),
         ],
         flags: &[
@@ -310,7 +310,7 @@ pub const FACES: &[Face] = &[
             ("direction", "inject, receive or bounce; repeatable"),
             ("io", "xdp or packet, such as packet:spin; repeatable"),
             ("sizes", "bytes of frames without FCS"),
-            ("rate", "offer so many frames per second, search nothing"),
+            ("rate", "frames per second; no search"),
             ("queues", "queues of each side; default 1"),
             ("duration", "each trial; default 500ms"),
             JSON,
@@ -338,8 +338,8 @@ pub const FACES: &[Face] = &[
         verb: "tune",
         takes: "check|try|apply|revert|status|list [FLAGS]",
         examples: &[
-            ("hairpin tune check", "what costs latency here"),
-            ("sudo hairpin tune try loopback --all-safe", "what is it worth?"),
+            ("hairpin tune check", "settings that cost latency here"),
+            ("sudo hairpin tune try loopback --all-safe", "the gain of each setting"),
             ("sudo hairpin tune apply --profile latency", "change it, with a journal"),
             ("sudo hairpin tune revert", "put all back"),
         ],
@@ -382,7 +382,7 @@ pub const FACES: &[Face] = &[
         verb: "tune revert",
         takes: "[NAME…] [FLAGS]",
         examples: &[("sudo hairpin tune revert", "all that the journal lists")],
-        flags: &[("knobs", "settings to restore; default all"), ("force", "also what somebody else has changed since"), JSON],
+        flags: &[("knobs", "settings to restore; default all"), ("force", "also settings that others have changed since"), JSON],
     },
     Face {
         verb: "tune try",
@@ -409,14 +409,14 @@ pub const FACES: &[Face] = &[
     Face {
         verb: "tune status",
         takes: "[FLAGS]",
-        examples: &[("hairpin tune status", "what is changed now, and by whom")],
+        examples: &[("hairpin tune status", "the current changes, and who made them")],
         flags: &[JSON],
     },
     Face {
         verb: "load",
         takes: "HOST[:PORT]|loopback|veth [FLAGS]",
         examples: &[
-            ("hairpin load loopback -p udp:spin", "10 to 110 % of what it can"),
+            ("hairpin load loopback -p udp:spin", "10 to 110 % of its capacity"),
             ("hairpin load server -r 1k..64kx2 -t 5s", "these rates"),
             ("hairpin load server -r 20k --schedule poisson", "as from many users"),
             ("hairpin load veth -r 1k --bulk tcp:2", "beside two streams"),
@@ -439,7 +439,7 @@ pub const FACES: &[Face] = &[
     Face {
         verb: "watch",
         takes: "RUN|FILE|-",
-        examples: &[("hairpin watch latest", "the last run"), ("hairpin watch -", "what `hairpin ping --json-stream` pipes")],
+        examples: &[("hairpin watch latest", "the last run"), ("hairpin watch -", "the output of `hairpin ping --json-stream`")],
         flags: &[("what", "a run, a file that grows, or - for standard input")],
     },
     Face {

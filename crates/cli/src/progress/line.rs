@@ -1,4 +1,4 @@
-//! The line of a row that goes on, below those of the rows that are done. All are removed before the result is printed.
+//! The line of the running row, below those of finished rows. All are removed before the result is printed.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
@@ -38,7 +38,7 @@ impl Lines {
         looks.then(|| Lines { lines: MultiProgress::new(), done: VecDeque::new(), row: None, drawn: Drawn::default() })
     }
 
-    /// A row begins below those that are done.
+    /// A row begins below the finished ones.
     pub fn begins(&mut self, place: Place, going: &Going) {
         // One that goes on ended without figures.
         self.draw(&Going::default());
@@ -49,7 +49,7 @@ impl Lines {
         self.draw(going);
     }
 
-    /// Draws the row that goes on.
+    /// Draws the running row.
     pub fn draw(&self, going: &Going) {
         if let Some((line, place)) = &self.row {
             self.drawn.settle();

@@ -1,4 +1,4 @@
-//! The lines of a load: the rate that is offered, below those that are done. A loop with due times does not wait for a line, so it is drawn between rates.
+//! The lines of a load: the current rate, below the finished ones. A loop with due times does not wait for a line, so it is drawn between rates.
 
 use hairpin_lab::load::{LoadWatcher, Offer};
 use hairpin_record::load::LoadRow;
@@ -6,7 +6,7 @@ use hairpin_report::live::{Going, Place};
 
 use super::line::{Lines, origin};
 
-/// The progress of a load; nothing where nobody looks.
+/// The progress of a load; nothing without a terminal.
 pub struct Offers(Option<Lines>);
 
 impl Offers {

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use ratatui::crossterm::terminal;
 
-/// What was drawn last.
+/// The last drawing.
 #[derive(Debug, Default)]
 pub struct Drawn {
     /// Columns of the terminal, and lines.
@@ -28,11 +28,11 @@ impl Drawn {
         }
         self.last.set(Some((now, lines)));
         let mut err = io::stderr().lock();
-        // If nobody looks any more, nothing is lost.
+        // Without a terminal nothing is lost.
         let _ = write!(err, "{}", moves(rows(was, lines, now), lines)).and_then(|()| err.flush());
     }
 
-    /// So many lines are drawn now.
+    /// Notes that `lines` lines are drawn.
     pub fn drew(&self, lines: usize) {
         self.last.set(columns().map(|columns| (columns, lines)));
     }

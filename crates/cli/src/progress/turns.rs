@@ -1,4 +1,4 @@
-//! The lines of an experiment: each arm with the figures of its last block, and how far the whole is.
+//! The lines of an experiment: each arm with the figures of its last block, and the progress of the whole.
 //!
 //! ```text
 //! [1/2] udp:block   RTT p50 46.1 us   p99 133 us   21.2 k/s

@@ -62,7 +62,7 @@ pub struct Bounce {
     /// Count frames with a wrong IPv4 or UDP checksum
     #[arg(long)]
     verify: bool,
-    /// End after so long; until Ctrl-C if not given
+    /// Duration; until Ctrl-C if not given
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
     /// Bounce even the traffic that this host depends on

@@ -101,7 +101,7 @@ fn tell(news: &News, quickack: bool) {
     }
 }
 
-/// What took effect, in one line.
+/// The options in force, in one line.
 fn in_force(sockets: u64, options: &BTreeMap<&'static str, u64>, quickack: bool) -> String {
     let called = |option: &str| match option {
         "busy-poll" => "SO_BUSY_POLL".to_owned(),

@@ -115,7 +115,7 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
     let mut news = |news: News<'_>| match (news, &mut screen) {
         (News::Begun(_), Some(started)) => {
             if let Err(failure) = started.start(Vec::new()) {
-                // The user wants the result; the watching goes on without its view.
+                // The result matters more than its view: watching goes on without it.
                 failure.report();
                 screen = None;
             }
@@ -136,7 +136,7 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
         (News::Second { .. }, None) => {}
     };
     let record = attached::run(&plan, &signals, &mut news);
-    // From here on output goes where the view was.
+    // From here on output goes to the place of the view.
     drop(screen);
     if let Some(lines) = lines {
         lines.clear();
@@ -150,7 +150,7 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
     }
 }
 
-/// How far the watching is, if it has an end.
+/// The progress of the watching, if it has an end.
 fn going(lasts: Option<Nanos>, began: Instant, so_far: Option<Figures>) -> Going {
     let (lasts, elapsed) = (lasts.map(|lasts| lasts.as_secs_f64()), began.elapsed().as_secs_f64());
     Going { share: lasts.map(|lasts| elapsed / lasts), left_s: lasts.map(|lasts| lasts - elapsed), so_far }

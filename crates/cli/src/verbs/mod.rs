@@ -50,7 +50,7 @@ pub struct Cli {
 /// Verb to run.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Measure round trips: to a host that serves, over a link of this host, to a plain echo service, or through what returns frames
+    /// Measure round trips: to a host that serves, over a link of this host, to a plain echo service, or a reflector of frames
     Ping(Box<ping::Ping>),
     /// Answer the requests of `hairpin ping` on another host
     Serve(serve::Serve),

@@ -68,7 +68,7 @@ impl Ping {
         let stream = self.output.form() == Format::JsonStream;
         let signals = if self.watch { watched_signals(stream)? } else { signals()? };
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
-        // Beside what sleeps, what never does; on one CPU the sides would keep each other off it, and another host may forbid it.
+        // Beside the sleeping paths, one that spins. Not on one CPU, where the sides would keep each other off it, and not to another host, which may forbid it.
         if self.work.paths.is_empty() && matches!(target, Target::Link(_)) && allowed_cpus().is_ok_and(|cpus| cpus.len() > 1) {
             self.work.paths =
                 ["tcp", "udp", "udp:spin"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
@@ -89,7 +89,7 @@ impl Ping {
         }
         let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run(&plan, &signals, &mut watcher);
-        // From here on output goes where the view was.
+        // From here on output goes to the place of the view.
         watcher.clear();
         let run = measured?;
         self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run)?;
@@ -113,7 +113,7 @@ fn watched_signals(stream: bool) -> Result<Signals, Failure> {
     terminal_signals()
 }
 
-/// What follows a run without a terminal.
+/// Advice for a run without a terminal.
 pub const FROM_ELSEWHERE: &str = "use --json-stream, or --metrics, to follow a run from elsewhere";
 
 /// The signals that end a view: those of [`signals`], and the end of its terminal.

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_nobody_can_listen_there() {
+    fn names_the_reason_that_it_cannot_listen() {
         for (kind, part) in [
             (io::ErrorKind::AddrInUse, "another hairpin serve"),
             (io::ErrorKind::AddrNotAvailable, "no such address"),

@@ -123,7 +123,7 @@ impl Sweep {
         })?;
         self.keep.after(self.output.print(&record), &record)?;
         if finish.done() {
-            say("hairpin: the rounds so far are kept: the same command goes on after them, --restart begins anew");
+            say("hairpin: the rounds so far are kept: the same command goes on after them, --restart starts again");
         }
         Ok(record.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
@@ -267,6 +267,6 @@ fn design(text: &str) -> Result<Shape, String> {
 
 impl SweepWatcher for Turns {
     fn resumes(&mut self, rounds: u32) {
-        say(format_args!("hairpin: going on after {rounds} rounds that were measured before (--restart begins anew)"));
+        say(format_args!("hairpin: going on after {rounds} rounds that were measured before (--restart starts again)"));
     }
 }

@@ -59,13 +59,13 @@ enum Action {
         /// Settings to restore; default all
         #[arg(value_name = "KNOB")]
         knobs: Vec<String>,
-        /// Also what somebody else has changed since
+        /// Also undo settings that another program has changed since
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         output: Output,
     },
-    /// Find out what settings are worth: each on and off in turn while round trips are measured, then the winners together
+    /// Measure the effect of settings: each on and off in turn while round trips are measured, then the winners together
     Try(Box<Try>),
     /// Show current changes, who made them, and whether they are still in force
     Status {
@@ -213,7 +213,7 @@ impl Apply {
         }
         match (applied.denied, applied.refused) {
             (true, _) => return Ok(ExitCode::from(MISSING)),
-            // The command would run under other settings than asked for.
+            // The command would run under other settings than requested.
             (false, true) if self.attended => return restored(tuning, FAILED),
             _ => {}
         }

@@ -75,7 +75,7 @@ impl Flight {
     /// may be given up.
     pub(super) fn new(flows: u32, outstanding: u32, mask: u32, lossy: bool) -> Flight {
         let window = (outstanding as usize).next_power_of_two();
-        debug_assert!(window as u64 <= u64::from(mask) + 1, "a payload that short cannot tell so many requests apart");
+        debug_assert!(window as u64 <= u64::from(mask) + 1, "this payload is too short to number that many requests");
         Flight {
             slots: vec![Slot::default(); window * flows as usize],
             flows: vec![Flow::default(); flows as usize],

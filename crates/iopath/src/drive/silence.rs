@@ -3,7 +3,7 @@
 //! ```text
 //!   requests   │ │ │ │ │ │ │ │ │ │ │
 //!   replies    │ │ │                 │││││││││ │
-//!                  └──── silence ────┘└ answers to what was sent meanwhile
+//!                  └──── silence ────┘└ answers to requests sent meanwhile
 //! ```
 
 use hairpin_sys::clock::{Clock, Ticks};

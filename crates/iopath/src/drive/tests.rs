@@ -101,7 +101,7 @@ fn patience_follows_the_round_trip() {
 }
 
 #[test]
-fn late_is_told_from_duplicate() {
+fn late_replies_differ_from_duplicates() {
     // Answered at 5 us, duplicated at 9 us; the next one is given up after 1 s and then answered twice.
     let fates = [Fate::Twice(5_000, 9_000), Fate::Twice(S + 900 * MS, S + 950 * MS)];
     let mut script = Script::<true>::new(fates, 1);
@@ -125,7 +125,7 @@ fn unmatched_replies_are_corrupt_and_their_requests_lost() {
 }
 
 #[test]
-fn what_is_left_of_the_opening_is_not_corrupt() {
+fn leftovers_of_the_opening_do_not_count_as_corrupt() {
     let mut script = Script::<true>::new([Fate::Answer(5_000), Fate::Opening(5_000)], 1);
     let (found, keep) = over(&mut script, Work { count: Some(4), ..work() });
     let counts = found.counts;
@@ -236,7 +236,7 @@ fn a_run_without_any_reply_is_an_error_however_short() {
 
 #[test]
 fn a_peer_that_stands_still_for_longer_than_a_short_run_is_not_dead() {
-    // The first is answered when all is over, as is each that follows once it has been given up.
+    // The first request is answered at the end, and so is each later one after it has been given up.
     let stands_still = (0..200).map(|_| Fate::Answer(700 * MS));
     let mut lossy = Script::<true>::new(stands_still, 1);
     let mut stream = Script::<false>::new([Fate::Answer(700 * MS)], 1);
@@ -244,7 +244,7 @@ fn a_peer_that_stands_still_for_longer_than_a_short_run_is_not_dead() {
     let [found, whole] = [over(&mut lossy, short).0, over(&mut stream, short).0];
     assert!(matches!((&found.end, &whole.end), (LoopEnd::Done, LoopEnd::Done)), "{:?}, {:?}", found.end, whole.end);
     assert_eq!((found.recorder.rtt().count(), whole.recorder.rtt().count()), (1, 1));
-    // One whose every answer comes too late has an end as well.
+    // A run whose every answer comes too late ends as well.
     let mut late = Script::<true>::new([], 1);
     late.then = Fate::Answer(300 * MS);
     late.fates = (0..200).map(|_| Fate::Answer(1_000)).collect();

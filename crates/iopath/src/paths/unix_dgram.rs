@@ -81,7 +81,7 @@ impl Carrier for Datagram {
 
 impl Drop for Datagram {
     fn drop(&mut self) {
-        // Fails only if the other end is gone, or has not received for so long that its own timeout reports it.
+        // Fails only if the other end is gone, or has stalled until its own timeout reports it.
         let _ = send(&self.fd, &[], SendFlags::DONTWAIT);
     }
 }

@@ -15,7 +15,7 @@ use hairpin_sys::clock::{AnyClock, MonotonicRaw, Tsc};
 use hairpin_sys::shared::Shared;
 use hairpin_units::Nanos;
 
-/// Nothing here takes longer, not even on a busy host.
+/// Longer than any step takes, on a busy host too.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A job of one flow, verified, without duration.

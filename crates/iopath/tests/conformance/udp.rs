@@ -12,7 +12,7 @@ use hairpin_wire::probe;
 use super::V4;
 use super::pair::{job, listening, start_server};
 
-/// As docs and `inet` have it: a word of eight letters, cookie, nonce, zeroes to 32 bytes.
+/// As in the docs and in `inet`: a word of eight letters, cookie, nonce, zeroes to 32 bytes.
 fn proof(word: &[u8; 8], cookie: u64, nonce: u64) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(word);

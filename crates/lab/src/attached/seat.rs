@@ -20,13 +20,13 @@ impl Seat {
         Seat { allowed: allowed_cpus().unwrap_or_default(), on: None }
     }
 
-    /// True once it was moved, or left where it was for want of another CPU.
+    /// True once the threads were moved, or left in place because no other CPU was free.
     pub(super) fn is_taken(&self) -> bool {
         self.on.is_some()
     }
 
-    /// Moves all threads of this process off the CPUs on which these threads of clients and servers ran last. It is no measurement that could fail:
-    /// errors leave it where it is.
+    /// Moves all threads of this process off the CPUs on which these threads of clients and servers ran last.
+    /// Best effort: on an error the threads stay.
     pub(super) fn move_off(&mut self, host: &dyn Host, [clients, servers]: &[BTreeSet<i32>; 2]) {
         let cpus = |threads: &BTreeSet<i32>| -> BTreeSet<u32> {
             threads.iter().filter_map(|thread| last_cpu(&host.read(&format!("/proc/{thread}/stat")).ok()?)).collect()

@@ -23,7 +23,7 @@ const AGAIN: u32 = 3;
 /// The rows of a run, to be measured anew against all runs of its baseline.
 #[derive(Debug)]
 pub struct Baseline<'a> {
-    /// The baseline's records with their names; the first one says what to measure.
+    /// The baseline's records with their names; the first one decides what is measured.
     pub runs: &'a [(String, Run)],
     /// The plan, with the rows of [`jobs`].
     pub plan: &'a hairpin_session::plan::Plan,

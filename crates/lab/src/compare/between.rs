@@ -24,12 +24,12 @@ const FEWEST_FOR_MOODS: usize = 6;
 /// close where moods are as large as the deviation of runs or larger (22 without this).
 const OF_MOODS: f64 = 0.95;
 
-/// What of the spread between runs an interval includes.
+/// The share of the run-to-run spread in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// That of all runs alike.
+    /// The spread of all runs, pooled.
     Pooled,
-    /// And moods of the host, each of which lasts longer than the runs of a side.
+    /// The pooled spread and moods of the host, each of which lasts longer than the runs of a side.
     WithMoods,
 }
 

@@ -72,7 +72,7 @@ impl Limit {
     }
 }
 
-/// Keeps a threshold crossed only if the repetition crosses it again. Where the repetition cannot tell, nothing can be said.
+/// Keeps a threshold crossed only if the repetition crosses it again. Where the repetition cannot tell, there is no verdict.
 pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
     for (threshold, again) in first.iter_mut().zip(again) {
         if let (true, Some(why)) = (threshold.crossed, &again.unknown) {

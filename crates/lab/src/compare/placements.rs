@@ -65,8 +65,8 @@ fn related(host: &dyn Host, client: u32, server: u32) -> Placement {
     }
 }
 
-/// The first pair of each kind; of a kind whose pairs lie at different distances, which in a virtual machine the topology does not tell, the first of each
-/// distance.
+/// The first pair of each kind. Where pairs of one kind lie at different distances, as in a virtual machine, whose topology does not
+/// show them: the first pair of each distance.
 fn one_of_each(all: Vec<Placement>) -> Vec<Placement> {
     let kind =
         |pair: &Placement| (pair.client == pair.server, pair.relation.clone(), pair.shared_cache.clone(), pair.numa_nodes.len());

@@ -149,12 +149,12 @@ const NO_COMMON_STATE: &str =
     "the cores were at another distance from each other in the two runs, so that nothing can be compared; measure again";
 /// Why two single runs get no verdict.
 pub(super) const ONE_EACH: &str =
-    "one run each says nothing of how much runs differ from each other: measure the first several times, and name all of them";
+    "one run each does not show how much runs differ: measure the first several times, and name all of them";
 const ONE_BASELINE: &str = "there is one run of the baseline: how much runs differ is taken from those measured anew, which lie minutes apart; give --baseline several runs that were made at different times";
 
 const A_MINUTE: Duration = Duration::from_secs(60);
 
-/// What is said of several runs that lie closer to each other than to those of the second side.
+/// A note if the first side's runs lie closer to each other in time than to those of the second side.
 fn at_one_time(first: &[Named<'_>], second: &[Named<'_>]) -> Option<String> {
     let times = |runs: &[Named<'_>]| runs.iter().filter_map(|(_, run)| parsed(&run.head.started)).collect::<Vec<_>>();
     let (one, other) = (times(first), times(second));

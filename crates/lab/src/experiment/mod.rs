@@ -2,7 +2,7 @@
 //! their pairs.
 //!
 //! ```text
-//!   rounds    one block of every arm in random order, again and again         switch   what is done to the host before a block, if anything
+//!   rounds    one block of every arm in random order, again and again         switch   the change to the host before a block, if any
 //!   stands    the real blocks: rows on testbeds that stay up                 states   which blocks saw the same distance between the two cores
 //!   figures   a block's quantiles, and of several together                    verdict  pairs ─▶ ratios with intervals ─▶ one word
 //! ```
@@ -28,7 +28,7 @@ use hairpin_session::plan::Target;
 
 /// Receives the progress of an experiment, between its blocks.
 pub trait BlockWatcher {
-    /// Arms of which the user said this are measured in turn from now on, for so long.
+    /// The arms, given by the user as `_given`, are measured in turn from now on, for `_lasts`.
     fn begins(&mut self, _given: &[String], _lasts: Duration) {}
     /// A block of the arm with this index is over.
     fn block(&mut self, _arm: usize, _block: &ArmBlock) {}

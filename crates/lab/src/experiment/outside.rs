@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_or_kept_ends_it() {
+    fn failed_blocks_and_refused_records_end_the_experiment() {
         let kept = &mut |_: &Pair| Ok(());
         let failed = pairs(Until::Pairs(9), 7, Vec::new(), &mut |_, _, _| Err(Some("no such tool".into())), kept);
         assert!(failed.unwrap_err().unwrap().contains("no such tool"));

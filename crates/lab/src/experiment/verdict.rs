@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_are_alike_one_in_a_hundred_at_most_is_told_apart() {
+    fn at_most_one_in_a_hundred_equal_pairs_gets_a_verdict() {
         let tries = 600;
         let mut told = 0;
         let mut alike = 0;

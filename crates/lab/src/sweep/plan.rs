@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "sizes"
-//! title = "what a byte costs"
+//! title = "cost of a byte"
 //! link = "veth"
 //! duration = "30s"
 //! design = "factorial"              # or "one-at-a-time"

@@ -181,7 +181,7 @@ fn measure(io: &mut Port, clock: Tsc, between: &SharedLines, blocks: usize) -> O
     Ok(missed)
 }
 
-/// Tells the other thread what to do, and waits until it does.
+/// Gives the other thread a command, and waits until it obeys.
 fn ask(between: &SharedLines, what: u32) {
     between.asked.0.store(what, Ordering::Release);
     while between.doing.0.load(Ordering::Acquire) != what {

@@ -115,7 +115,7 @@ mod tests {
     fn a_udp_sum_of_zero_becomes_the_other_zero() {
         let (mut frame, start) = partial(0, IPV4, UDP, &[0, 0]);
         finish(&mut frame);
-        // With the sum as payload all else adds up to ones.
+        // With the sum as payload the rest adds up to ones.
         let sum = [frame[start + 6], frame[start + 7]];
         let (mut frame, _) = partial(0, IPV4, UDP, &sum);
         finish(&mut frame);

@@ -1,13 +1,13 @@
 //! The kernel's filter for each [`Filter`], as a classic BPF program.
 //!
 //! ```text
-//!   outgoing? ──yes──▶ none      ethertype: what follows the addresses, or the tag's own
+//!   outgoing? ──yes──▶ none      ethertype: behind the addresses, or the tag's own
 //!       │ no                     UDP:  a tag? ──▶ none
 //!       ▼                              IPv4: header of 20 bytes or more, protocol 17, no fragment ─┐
 //!   the filter's question              IPv6: next header 17 ───────────────────────────────────────┴▶ lengths agree, port
 //! ```
-//! The kernel has taken an outer VLAN tag out of the frame before, so that what follows the addresses is the ethertype behind it. A load
-//! beyond the frame's end ends the program and takes nothing.
+//! The kernel has already removed an outer VLAN tag, so the ethertype behind it follows the addresses. A load beyond the frame's end ends
+//! the program, which then takes nothing.
 //!
 //! Sources: `Documentation/networking/filter.rst`, `include/uapi/linux/filter.h`; RFC 791, RFC 8200, RFC 768.
 
@@ -85,7 +85,7 @@ impl Program {
         self
     }
 
-    /// Takes the whole frame at the end of the way.
+    /// Ends the program: takes the whole frame.
     fn finish(mut self) -> Vec<Instruction> {
         let none = self.0.len() + 1;
         self.plain(RETURN, u32::MAX).plain(RETURN, 0);

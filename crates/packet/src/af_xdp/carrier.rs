@@ -16,7 +16,7 @@ const BACK_WITHIN: Duration = Duration::from_secs(15);
 /// Time between two looks at it.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until the link has a carrier again; one that had none before is left as it is. `what` took it down.
+/// Waits until the link has a carrier again, unless it had none before. `what` took it down.
 pub(super) fn back(before: &LinkFacts, what: &str) -> Result<(), OpenError> {
     // The kernel takes note of a carrier that went or came a moment later.
     let there = || facts(&before.name).map(|link| link.carrier && link.running);

@@ -115,7 +115,7 @@ mod tests {
             frame.extend([0, 1, 0, 8, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
             if turn % 3 != 0 {
                 for _ in 0..1 + next() % 2 {
-                    // Low bytes are what lengths, versions and ports turn on.
+                    // Lengths, versions and ports depend on the low bytes.
                     let at = 12 + next() as usize % (frame.len() - 12);
                     frame[at] = if next() % 2 == 0 { next() as u8 } else { frame[at].wrapping_add(1) };
                 }

@@ -47,11 +47,11 @@ pub struct Pcie {
     pub dma_writes: u64,
     /// Posted writes that gave credits back: one for each quarter of a ring.
     pub credit_writes: u64,
-    /// Reads of the other side's credits, each time that all seen before were used up.
+    /// Reads of the other side's credits: one each time that the known credits were used up.
     pub credit_reads: u64,
 }
 
-/// A line with a frame, as its header has it.
+/// The header of a line with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     /// Bytes of the frame as the peer states them, up to 16,383.
@@ -75,10 +75,10 @@ pub(super) struct Driver<B> {
     entries: u32,
     slots: u32,
     sent: Used,
-    /// Lines and slots of those that the other side had taken when its credits were last read.
+    /// Lines and slots that the other side had taken when its credits were last read.
     seen: (u32, u32),
     taken: Used,
-    /// Lines of those that the other side was told of.
+    /// Received lines whose credits have been returned.
     returned: u64,
     /// The line that waits for the doorbell, and its place.
     kept: [u8; LINE],

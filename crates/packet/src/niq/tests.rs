@@ -12,14 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::ring::{Ring, RingConfig, Wait};
 
-/// Far longer than anything takes on a machine that is busy with other things.
+/// Far longer than any step takes on a busy machine.
 const LONG: Duration = Duration::from_secs(5);
 
 fn small() -> Config {
     Config { ring_entries: 16, chunks: 64, ..Config::default() }
 }
 
-/// The time-stamp counter; a test without one is left out aloud, or fails where it must run.
+/// The time-stamp counter; a test without one prints that it is skipped, or fails where it must run.
 pub(super) fn tsc() -> Option<Tsc> {
     let tsc = Tsc::calibrate();
     if let Err(why) = &tsc {
@@ -415,7 +415,7 @@ fn survives(config: &Config, acts: &[Act]) {
     assert_eq!(io.pool().available(), 64);
 }
 
-/// So that the forger of the tests below is one that can be believed.
+/// The forger of the tests below can also make valid headers.
 #[test]
 fn accepts_a_right_header_and_counts_a_wrong_length_as_invalid() {
     let (mut io, memory, _sockets) = hostile(&small());

@@ -26,7 +26,7 @@ const LONGER_NS: u64 = 7;
 /// Slack of a deadline, in ns: the processor may read the counter before the line that it then looks at has
 /// come from the other core, and the cores' counters may differ a little.
 const UNORDERED_NS: u64 = 10_000;
-/// A deadline that is this near is waited for, in ns. Shorter than what counts as a stall of a core.
+/// Deadlines nearer than this, in ns, are waited for. Shorter than a stall of a core.
 const NEAR_NS: u64 = 1_000;
 
 /// The parts of one frame's way.

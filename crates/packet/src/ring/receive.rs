@@ -17,7 +17,7 @@ const LOOKS: u32 = 64;
 /// Longest sleep of a receive while frames wait for a busy device.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The outcome of a receive. Only [`Received::Got`] has frames; the others are not errors.
+/// The outcome of a receive. Only [`Received::Got`] has frames; the other outcomes are not errors.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Received<T> {
@@ -43,9 +43,29 @@ pub struct Lease<'r, P: PacketIo, C: Clock> {
 }
 
 impl<P: PacketIo, C: Clock> Ring<P, C> {
-    ///
     /// Receives one frame. `timeout` is in milliseconds: below 0 waits forever, 0 does not wait. A wait first kicks
     /// every committed frame, then follows the ring's wait policy.
+    ///
+    /// An empty ring, a timeout, a signal and a reached hold limit are values of [`Received`], not errors. The lease borrows the ring, so
+    /// further frames can be received while it is held; dropping it returns its memory to the device.
+    ///
+    /// ```
+    /// use hairpin_packet::memory;
+    /// use hairpin_packet::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (near, far) = memory::pair(&Config::default())?;
+    /// let [near, far] = [near, far].map(|io| Ring::new(io, MonotonicRaw, RingConfig::default()));
+    /// assert!(matches!(far.recv(0)?, Received::WouldBlock));
+    /// let _ = near.sender().inject(&[7; 100])?;
+    /// match far.recv(1000)? {
+    ///     Received::Got(frame) => assert_eq!((frame.len(), frame[0]), (100, 7)),
+    ///     Received::WouldBlock | Received::Expired | Received::Interrupted => {} // try again, or give up
+    ///     Received::HoldLimit => {}                                              // drop some leases first
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The kernel's error of a kick or of poll(2).
@@ -64,10 +84,9 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         })
     }
 
-    ///
-    /// Receives the frames that have arrived, and appends them to `into`: at least one, at most `most`, 64 and the hold
-    /// limit. The batch is whatever has gathered since the last call: it grows with the rate, and no frame waits for
-    /// others. `timeout` as in [`recv`](Ring::recv). Reserve capacity in `into` beforehand to avoid an allocation.
+    /// Receives all frames that have arrived, and appends them to `into`: at least one; at most `most`, 64, and as many as the hold limit
+    /// leaves. The batch grows with the rate of arrival, and no frame waits for others. `timeout` as in [`recv`](Ring::recv). Reserve
+    /// capacity in `into` beforehand to avoid an allocation.
     ///
     /// # Errors
     /// The kernel's error of a kick or of poll(2).
@@ -206,7 +225,6 @@ impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
         into.extend_from_slice(&self);
     }
 
-    ///
     /// Sends the frame out of the ring on which it arrived, in place. Returns `None`, or the lease if the ring is full.
     /// Frames below 60 bytes are padded with zeros.
     ///

@@ -14,7 +14,40 @@ use crate::io::PacketIo;
 /// A handle that sends out of a ring. There may be any number of them, all on the ring's thread.
 ///
 /// [`inject`](Sender::inject) copies a frame in; [`reserve`](Sender::reserve) returns memory to write a frame in place;
-/// [`inject_at`](Sender::inject_at) keeps a pace. When a frame leaves is decided by [`Coalesce`](super::Coalesce).
+/// [`inject_at`](Sender::inject_at) keeps a pace. [`Coalesce`](super::Coalesce) decides when a committed frame leaves.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+/// use hairpin_packet::ring::Injected;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, _far) = memory::pair(&Config::default())?;
+/// let near = Ring::new(near, MonotonicRaw, RingConfig::default());
+/// let mut sender = near.sender();
+///
+/// // A copy of a whole frame.
+/// assert_eq!(sender.inject(&[1; 64])?, Injected::Sent);
+///
+/// // Written in place: every byte, because the memory still holds an old frame.
+/// if let Some(mut slot) = sender.reserve(64)? {
+///     slot.fill(2);
+///     slot.commit()?;
+/// }
+///
+/// // Three frames, 20 us apart.
+/// for _ in 0..3 {
+///     if let Some(late) = sender.inject_at(&[3; 64], Duration::from_micros(20))? {
+///         println!("started {} ns late", late.0);
+///     }
+/// }
+///
+/// assert!(sender.inject(&vec![0; sender.longest() + 1]).is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Sender<'r, P, C> {
     ring: &'r Ring<P, C>,
@@ -26,7 +59,7 @@ pub struct Sender<'r, P, C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a full ring has not taken the frame"]
 pub enum Injected {
-    /// The frame is on its way, or in a batch that leaves in time.
+    /// The frame is on its way, or in a batch that [`Coalesce`](super::Coalesce) will kick.
     Sent,
     /// The ring is full and the frame was not taken: receive or flush, then inject it again.
     Full,
@@ -68,7 +101,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         self.ring.longest
     }
 
-    ///
     /// Memory for a frame of `len` bytes, to write in place and commit. `None` if the ring is full or the hold limit is
     /// reached. The memory still holds old bytes: write all of it.
     ///
@@ -90,7 +122,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         Ok(Some(Slot { ring, frame: Some(frame) }))
     }
 
-    ///
     /// Sends a copy of `frame`: an Ethernet frame without FCS. Frames below 60 bytes are padded with zeros.
     ///
     /// # Errors
@@ -100,7 +131,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         self.put(frame.len(), |into| into.copy_from_slice(frame))
     }
 
-    ///
     /// Sends a copy of `parts`, concatenated, as one frame.
     ///
     /// # Errors
@@ -116,7 +146,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         })
     }
 
-    ///
     /// Sends a copy of `frame` at least `delay` after the start of this handle's previous frame, and returns how late
     /// it started; `None` if the ring is full. The first frame starts at once. It busy-waits on the clock, and kicks
     /// each frame alone. Lateness is not made up: to hold a rate, shorten the next delay by it.
@@ -144,7 +173,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         Ok(Some(Nanos(clock.to_ns(due.map_or(0, |due| start.since(due))))))
     }
 
-    ///
     /// Kicks every committed frame.
     ///
     /// # Errors
@@ -180,7 +208,6 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
 }
 
 impl<P: PacketIo, C: Clock> Slot<'_, P, C> {
-    ///
     /// Sends the frame. Frames below 60 bytes are padded with zeros.
     ///
     /// # Errors

@@ -133,7 +133,7 @@ fn a_full_ring_is_a_value_and_its_frames_leave_later() {
     assert_eq!(taken, 4 + MOST as u8);
     for n in 0..taken {
         assert_eq!(got(other.recv(0))[0], n);
-        // Any call tries again what stayed.
+        // Any call retries the frames that stayed.
         assert!(matches!(one.recv(0), Ok(Received::WouldBlock)));
     }
     assert!(matches!(other.recv(0), Ok(Received::WouldBlock)));
@@ -297,8 +297,8 @@ fn frames_pass_without_an_allocation() {
 }
 
 proptest! {
-    /// Whatever an application calls when: all frames arrive once and in order, all chunks come home, and after a call no frame has been
-    /// waiting for longer than the bound.
+    /// Any sequence of calls: all frames arrive once and in order, all chunks return, and after a call no frame has waited for longer than
+    /// the bound.
     #[test]
     fn any_schedule_of_calls_keeps_order_chunks_and_the_bound(
         calls in prop::collection::vec((0u8..7, 0u64..6_000), 1..200),

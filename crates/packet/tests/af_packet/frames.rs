@@ -34,7 +34,7 @@ pub fn ipv4(words: u8, protocol: u8, fragment: u16, port: u16) -> Vec<u8> {
     frame
 }
 
-/// IPv6 with no extension header, and a UDP datagram or what looks like one.
+/// IPv6 with no extension header, and a UDP datagram or something like one.
 pub fn ipv6(next: u8, port: u16) -> Vec<u8> {
     let mut frame = ethernet(0x86dd, 14 + 40 + usize::from(DATAGRAM));
     frame[14] = 0x60;

@@ -32,7 +32,7 @@ pub struct Got {
 
 impl End {
     pub fn new(mut io: Box<dyn PacketIo>) -> End {
-        // The first look hands the device what it needs to receive.
+        // The first look gives the device chunks to receive into.
         let mut arrivals = Vec::new();
         io.rx_batch(&mut arrivals, 0);
         let at_rest = io.pool().lent();
@@ -58,7 +58,7 @@ impl End {
         true
     }
 
-    /// Moves as much of the batch into the TX ring as fits; returns how much that is and what is left.
+    /// Moves the batch into the TX ring as far as it fits; returns the numbers of moved and remaining frames.
     pub fn push(&mut self) -> (usize, usize) {
         let before = self.batch.len();
         let taken = self.io.tx_batch(&mut self.batch);
@@ -155,7 +155,7 @@ impl End {
     pub fn chunks_are_home(&mut self) -> Outcome {
         let due = Instant::now() + PATIENCE;
         loop {
-            // What was sent comes back, and what the device needs is handed to it.
+            // Sent chunks come back, and the device gets the chunks that it needs.
             self.push();
             self.io.rx_batch(&mut self.arrivals, 0);
             let pool = self.io.pool();

@@ -1,4 +1,4 @@
-//! What holds of every back end.
+//! Rules that hold for every back end.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ type Test = fn(End, End) -> Outcome;
 /// Frames that are on their way at once: every ring has room for them.
 const WINDOW: u32 = ENTRIES / 2;
 
-/// Every test: its name, and what it does with two ends that are joined.
+/// Every test: its name, and its function over two joined ends.
 pub const TESTS: &[(&str, Test)] = &[
     ("frames of every length arrive intact, both ways", every_length),
     ("order is kept, both ways at once", order),
     ("batches of every size", batches),
     ("nothing leaves before a kick, and a kick is idempotent", kicks),
     ("a full ring is a count and loses nothing", full_ring),
-    ("what was asked for is what is taken: a receive of so many", receive_so_many),
+    ("a receive takes no more frames than requested", receive_at_most),
     ("other frames stay with the kernel, own ones do not come back", filter),
     ("an exhausted pool recovers", exhausted_pool),
     ("stamps are there if they were granted", stamps),
@@ -36,7 +36,7 @@ fn ensure(holds: bool, what: impl Into<String>) -> Outcome {
     if holds { Ok(()) } else { Err(what.into().into()) }
 }
 
-/// What one end sent the other received, nothing was lost, and every chunk is free again.
+/// Each end received every frame that the other sent, and every chunk is free again.
 fn adds_up(one: &mut End, other: &mut End) -> Outcome {
     for _ in 0..2 {
         let (sent, received) = (one.counters(), other.counters());
@@ -124,7 +124,7 @@ fn full_ring(mut one: End, mut other: End) -> Outcome {
     adds_up(&mut one, &mut other)
 }
 
-fn receive_so_many(mut one: End, mut other: End) -> Outcome {
+fn receive_at_most(mut one: End, mut other: End) -> Outcome {
     one.send_numbers(0, 20, 60)?;
     // All have arrived when the last has.
     let mut kept = Vec::new();
@@ -190,7 +190,7 @@ fn exhausted_pool(mut one: End, mut other: End) -> Outcome {
         for arrival in kept {
             other.io.pool().give(arrival.frame);
         }
-        // What stayed arrives, or was counted when it was lost; then all is as before.
+        // The frames that stayed arrive, or were counted as lost; then all is as before.
         let due = std::time::Instant::now() + Duration::from_secs(5);
         loop {
             let left = one.push().1;
@@ -266,7 +266,7 @@ fn wait_policies(one: End, other: End) -> Outcome {
 
 type DynRing = Ring<Box<dyn PacketIo>, MonotonicRaw>;
 
-/// Sends what was committed on one ring and receives it on the other, whose wait has to see it.
+/// Sends the committed frames of one ring and receives them on the other, whose wait has to see them.
 fn arrives<'r>(from: &DynRing, to: &'r DynRing) -> Outcome<Lease<'r, Box<dyn PacketIo>, MonotonicRaw>> {
     // A busy device takes it with a later flush.
     for _ in 0..2_000 {

@@ -8,7 +8,7 @@ use super::{FIRST_ROTATED, Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule}
 use crate::path::{LinkKind, Path, Speaks};
 use crate::schedule::Arrivals;
 
-/// Reason to refuse a job, and what to use instead.
+/// The reason to refuse a job, and the alternative.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
@@ -40,7 +40,9 @@ impl Job {
             )
         })?;
         refuse(!self.plain_peer || request == reply, || {
-            format!("an echo service or reflector returns what it gets: a request of {request} bytes has no reply of {reply}")
+            format!(
+                "an echo service or reflector returns requests unchanged: a request of {request} bytes has no reply of {reply}"
+            )
         })
     }
 
@@ -108,7 +110,7 @@ impl Job {
             )
         })?;
         refuse(one_size || !self.plain_peer, || {
-            "an echo service or reflector returns what it gets, and this recording has several sizes: replies of one size take a hairpin server".into()
+            "an echo service or reflector returns requests unchanged, and this recording has several sizes: replies of one size take a hairpin server".into()
         })?;
         refuse(one_size || path.payload.any_size, || {
             format!(
@@ -384,7 +386,7 @@ mod tests {
         assert_eq!(text("pipe", |job| job.plain_peer = true), "an echo service speaks TCP or UDP, not pipe");
         assert_eq!(
             text("udp", |job| (job.plain_peer, job.reply) = (true, 65)),
-            "an echo service or reflector returns what it gets: a request of 64 bytes has no reply of 65"
+            "an echo service or reflector returns requests unchanged: a request of 64 bytes has no reply of 65"
         );
     }
 }

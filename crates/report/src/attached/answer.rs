@@ -1,4 +1,4 @@
-//! The first screen of a server that runs: the answer in four lines, the stages, the causes of slow ones.
+//! The first screen of a running server: the answer in four lines, the stages, the causes of slow ones.
 
 use hairpin_record::attached::{Attached, AttachedBody, Stage, Total, View};
 
@@ -92,7 +92,7 @@ pub(crate) fn causes_of(record: &AttachedBody) -> Vec<Cause> {
     brief::large(causes::brief(record))
 }
 
-/// How much longer slow ones take, and what for.
+/// The extra time of slow transactions, and its cause.
 pub(crate) fn slow(record: &AttachedBody, columns: usize) -> Option<String> {
     let counted: u64 = record.causes.iter().map(|cause| cause.count).sum();
     let lost: u64 = record.causes.iter().fold(0, |sum: u64, cause| sum.saturating_add(cause.lost_ns));
@@ -100,7 +100,7 @@ pub(crate) fn slow(record: &AttachedBody, columns: usize) -> Option<String> {
     (!causes.is_empty()).then(|| waits(&format!("+{}", time(lost as f64 / counted.max(1) as f64)), &causes, columns))
 }
 
-/// What to do about the largest part, and how to see whether it helped.
+/// Advice on the largest part, and the command that shows whether it helped.
 pub(super) fn next(record: &Attached) -> Vec<String> {
     let watched = &record.watched;
     let target = watched.port.map(|port| format!(":{port}")).or(watched.pid.map(|pid| pid.to_string()));

@@ -1,10 +1,10 @@
-//! What a server is called: by its program, or else by its port.
+//! A server's name: its program, else its port.
 
 use hairpin_record::attached::{AttachedBody, Process};
 
 use crate::prose::clean;
 
-/// Programs by the begin of their name, and what they serve.
+/// Prefixes of program names, and the protocol that each serves.
 const PROGRAMS: [(&str, &str); 16] = [
     ("redis", "Redis"),
     ("valkey", "Valkey"),
@@ -23,7 +23,7 @@ const PROGRAMS: [(&str, &str); 16] = [
     ("named", "DNS"),
     ("dnsmasq", "DNS"),
 ];
-/// Ports by what is expected to serve there.
+/// Well-known ports, and the protocol expected there.
 const PORTS: [(u16, &str); 8] = [
     (6379, "Redis"),
     (11211, "memcached"),

@@ -17,7 +17,7 @@ const SHADES: [(&str, Tone); 4] = [("░░", Tone::Line(2)), ("▒▒", Tone::L
 /// Times that differ by less than this have one shade.
 const ONE_SHADE: f64 = 1.1;
 
-/// The sentences, the matrix, and the reason for what is not in it.
+/// The sentences, the matrix, and the reasons for its gaps.
 pub(crate) fn matrix(doc: &mut Doc, record: &Compare) {
     decisions(doc, record);
     doc.gap();
@@ -115,7 +115,7 @@ fn told(record: &Compare, found: &Comparison) -> (String, String) {
     sentence(record, found, &called(&found.arm), &called(&found.against))
 }
 
-/// The comparison with the fastest pair; of those that cannot be told apart, the first in the matrix.
+/// The comparison with the fastest pair; of indistinguishable pairs, the first in the matrix.
 fn best(record: &Compare, of_path: &[&Comparison]) -> Option<usize> {
     let ratio = |found: &Comparison| {
         let main = found.figures.iter().find(|estimate| estimate.figure == record.method.figure)?;

@@ -50,7 +50,7 @@ impl Show for View {
         if let Some((differ, said)) = words::hosts(self) {
             let mut items: Vec<String> = differ.into_iter().map(|(fact, values)| format!("{fact}: {values}")).collect();
             items.push(said);
-            doc.list(List::plain("What differs between the hosts", items));
+            doc.list(List::plain("Differences between the hosts", items));
         }
         doc.list(published(self));
         records(&mut doc, self);
@@ -363,7 +363,7 @@ fn breakdown(doc: &mut Doc, found: &Breakdown) {
         let advice = if cause.advice.is_empty() { String::new() } else { format!("; {}", cause.advice) };
         format!("{}{who}: {} us lost in {} round trips{advice}", cause.cause, us_signed(cause.lost_ns as f64), cause.count)
     });
-    doc.list(List::plain("What the slow ones met", causes.collect()));
+    doc.list(List::plain("Causes of the slow round trips", causes.collect()));
 }
 
 /// One colour for requests, one for replies, one for everything else.

@@ -208,7 +208,7 @@ fn labels(plot: &Plot) -> Vec<Label> {
         labels.push(Label {
             anchor: (*x, *low),
             at: 0.0,
-            lines: text(&floor.words(), &["what the declared hardware allows at least, derived"]),
+            lines: text(&floor.words(), &["lower bound of the declared hardware, derived"]),
             mark: Sign::Piece("floor"),
             led: true,
             tooltip: floor.words(),

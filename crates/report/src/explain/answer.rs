@@ -18,21 +18,21 @@ use crate::view::Breakdown;
 
 /// A smaller part of the RTT or of its growth has no row of its own.
 const ROW: f64 = 0.01;
-/// The begin of the line on slow ones, which is to fit a line with its causes.
+/// The beginning of the line on slow round trips, which has to fit on one line with its causes.
 pub(crate) const SLOW: &str = "  slow ones: ";
 /// Lines of the bar with a blank one before it.
 const BAR: usize = 6;
-/// A finding that the answer itself tells.
+/// A finding that the answer already states.
 const DEEP_IDLE: &str = "deep-idle-wake-up";
 
-/// The parts of a typical round trip: stages, hooks, and what has no stage.
+/// The parts of a typical round trip: stages, hooks, and time without a stage.
 pub(super) fn parts_of(result: &Explained) -> Vec<(Part, f64)> {
     let typical = &result.typical;
     let stages = result.stages.iter().map(|stage| (Part::of(&stage.name), stage.typical_ns));
     parts::parts(stages.chain([(Part::Hooks, typical.observer_ns), (Part::Unnamed, typical.residual_ns)]))
 }
 
-/// Path, link and RTT; the largest part and everything else; what slow ones wait for.
+/// Path, link and RTT; the largest part and everything else; the wait of slow round trips.
 pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place, columns: usize) {
     let Name { base, size } = name(result);
     let link = &place.link;
@@ -53,12 +53,12 @@ pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place, columns: us
     }
 }
 
-/// True if most of it is what a setting of the host takes away.
+/// True if a setting of the host removes most of it.
 fn is_waking(result: &Explained) -> bool {
     result.typical.count > 0 && parts_of(result).first().is_some_and(|(part, _)| *part == Part::Waking)
 }
 
-/// The command that tells what such a setting is worth on the slowest path that sleeps.
+/// The command that measures the effect of such a setting on the slowest path that sleeps.
 pub(super) fn next(record: &Explain) -> Option<String> {
     let sleeping = record.results.iter().filter(|result| is_waking(result));
     let result = sleeping.max_by(|a, b| a.typical.rtt_ns.total_cmp(&b.typical.rtt_ns))?;
@@ -66,7 +66,7 @@ pub(super) fn next(record: &Explain) -> Option<String> {
     next::plain(format!("sudo hairpin tune try {to} -p {} --knob cpu_dma_latency_us=0", next::path(&result.path)))
 }
 
-/// How much longer slow ones take, and what for.
+/// The extra time of slow round trips, and its cause.
 fn slow(result: &Explained, columns: usize) -> Option<String> {
     let (typical, slow) = (&result.typical, &result.slow);
     if typical.count > 0 && slow.count == 0 {

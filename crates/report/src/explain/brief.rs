@@ -1,4 +1,4 @@
-//! Lines of a first screen: rows that matter, causes on a line each, and what warns.
+//! Lines of a first screen: rows that matter, causes on a line each, and warnings.
 
 use crate::figure::percent_short;
 use crate::prose::{WIDTH, clean, fold, width};
@@ -86,7 +86,7 @@ fn clause(text: &str, room: usize) -> String {
         text.match_indices([',', ';', ':', '(']).filter(|(at, _)| ends(*at)).map(|(at, _)| text[..at].trim_end().len());
     match (clauses.rfind(fits), text.split_once(": ")) {
         (Some(end), _) => text[..end].to_owned(),
-        // What to do follows what it is.
+        // The advice follows the description.
         (None, Some((_, rest))) => clause(rest, room),
         (None, None) => cut(&text, room),
     }

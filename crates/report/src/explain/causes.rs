@@ -35,7 +35,7 @@ fn table(result: &Explained) -> Table {
     });
     let mut columns = ["cause", "who"].map(Column::words).to_vec();
     columns.extend(["count", "lost us", "share"].map(Column::figures));
-    columns.push(Column::below("what to do", "    "));
+    columns.push(Column::below("advice", "    "));
     Table { indent: 2, ..Table::new(columns, 1, rows) }
 }
 

@@ -33,14 +33,14 @@ const STAGES: [(&str, &str); 17] = [
     ("ring", "until the receiver's library has found the descriptor; of an emulated device all of it"),
     ("outside", "all that lies outside both hosts"),
 ];
-/// At most so many stages of the largest part are named.
+/// Maximum number of stages named for the largest part.
 const NAMED: usize = 3;
-/// A larger unexplained share is mentioned.
+/// Unexplained shares above this one are mentioned.
 const RESIDUAL: f64 = 0.05;
 
 pub(super) fn show(doc: &mut Doc, result: &Explained, hosts: &Hosts) {
     let sentences = [typical(result), sleeping(result, hosts), slow(result), lost(result), unnamed(result)];
-    doc.list(List::plain("What this shows", sentences.into_iter().flatten().collect()));
+    doc.list(List::plain("Conclusions", sentences.into_iter().flatten().collect()));
 }
 
 /// The largest part of a typical round trip, and the names of its stages, the longest first.

@@ -1,4 +1,4 @@
-//! Stages summed into a few parts, each with what helps against it: the same for a path as for a server that runs.
+//! Stages summed into a few parts, each with its remedy: the same for a path as for a running server.
 
 use crate::doc::Doc;
 use crate::figure::{beside, percent_short, time};
@@ -47,7 +47,7 @@ impl Part {
         }
     }
 
-    /// What it is, as the largest part.
+    /// Its description as the largest part.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Waking => "waking the other side",
@@ -63,7 +63,7 @@ impl Part {
         }
     }
 
-    /// What it is, among others.
+    /// Its one-word name in a list.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Waking => "waking",
@@ -79,7 +79,7 @@ impl Part {
         }
     }
 
-    /// What helps, in a few words; `path` is the path's spec, `None` for a server that runs.
+    /// The remedy in a few words; `path` is the path's spec, `None` for a running server.
     pub(crate) fn fix(self, path: Option<&str>) -> &'static str {
         let bypassed = path.is_some_and(|path| ["xdp", "packet", "niq", "memory"].iter().any(|name| path.starts_with(name)));
         match (self, path.is_some()) {
@@ -100,7 +100,7 @@ impl Part {
     }
 }
 
-/// Time by part, the largest first; what is hairpin's own or has no name is never the first, unless it is all.
+/// Time by part, the largest first; hairpin's own and unnamed time never come first, unless nothing else is there.
 pub(crate) fn parts(stages: impl IntoIterator<Item = (Part, f64)>) -> Vec<(Part, f64)> {
     let mut parts: Vec<(Part, f64)> = Vec::new();
     for (part, ns) in stages {
@@ -116,7 +116,7 @@ pub(crate) fn parts(stages: impl IntoIterator<Item = (Part, f64)>) -> Vec<(Part,
     parts
 }
 
-/// A line for the largest part and what helps, and one for everything else.
+/// A line for the largest part and its remedy, and one for everything else.
 pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, path: Option<&str>, columns: usize) {
     let Some(((first, ns), others)) = parts.split_first().filter(|_| whole > 0.0 && whole.is_finite()) else { return };
     let lead = |ns: f64| format!("{:>9} {:>3} %  ", time(ns), percent_short(ns / whole));
@@ -129,7 +129,7 @@ pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, path: Optio
     }
 }
 
-/// As many of the parts as fit, and the rest together, in the unit of all.
+/// As many parts as fit, and the sum of the rest, all in one unit.
 fn everything_else(parts: &[(Part, f64)], all: f64, room: usize) -> String {
     let line = |named: &[(Part, f64)], rest: f64| {
         let mut words: Vec<String> = named.iter().map(|(part, ns)| format!("{} {}", part.word(), beside(*ns, all))).collect();

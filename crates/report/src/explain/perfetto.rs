@@ -3,7 +3,7 @@
 //! ```text
 //!   process  client   round trips, one row for each path; in them the client's stages
 //!            server   the server's stages
-//!            cores    what belongs to neither side, a row for each CPU
+//!            cores    events of neither side, a row for each CPU
 //! ```
 //! A stage is a slice from the stamp of its first hook to that of its last; it includes the hooks' own cost.
 

@@ -1,4 +1,4 @@
-//! What is said of one path of a record: its name, and what of it was matched.
+//! A path's name, and its matched and unmatched counts.
 
 use hairpin_record::explain::Explained;
 

@@ -112,7 +112,7 @@ fn result(record: &AnyRecord) -> Option<String> {
             Some(format!("Reading 4 bytes of {} takes {p50} (p50).", probe.device.address))
         }
         AnyRecord::Primitives(_) => {
-            Some("What the steps of a NIC driver cost is in the table of `hairpin runs show`, not in this report.".into())
+            Some("The cost of the steps of a NIC driver is in the table of `hairpin runs show`, not in this report.".into())
         }
         AnyRecord::Bounce(bounce) => Some(format!("{} sent {} frames a second back.", bounce.io, rate(bounce.frames_per_s))),
         AnyRecord::Check(check) => Some(match check.verdict {
@@ -140,10 +140,7 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
     if let Some(least) = least {
         let kind = if rows.iter().all(|shown| shown.row.origin == Origin::Emulated) { "emulated" } else { "emulated or paced" };
         let p50 = least.p50().unwrap_or_default();
-        return format!(
-            "Which path is fastest cannot be said: every row is {kind}; the least RTT p50 is {p50}, of {}.",
-            least.label
-        );
+        return format!("The fastest path is unknown: every row is {kind}; the least RTT p50 is {p50}, of {}.", least.label);
     }
     if let Some((record, found)) = strongest(compared) {
         let (arm, against) = (arm(record, &found.arm), arm(record, &found.against));
@@ -156,7 +153,7 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
             let word = if explained.len() > 1 { " is fastest" } else { "" };
             format!("{label}{word}: {p50} RTT p50 in {} round trips without any hook.", best.untraced_rtt_ns.count)
         }
-        None => "Which path is fastest cannot be said: no row has an RTT p50.".into(),
+        None => "The fastest path is unknown: no row has an RTT p50.".into(),
     }
 }
 
@@ -223,10 +220,10 @@ fn distance(rows: &[Shown<'_>], explained: &[&Explained]) -> String {
         parts.extend(Some(blocking(&entries)).filter(|text| text.starts_with("Blocking")));
     }
     match (declared.is_some(), parts.is_empty()) {
-        (true, _) if broken_down.is_none() => parts.push("`hairpin explain` says what the gap is made of.".into()),
+        (true, _) if broken_down.is_none() => parts.push("`hairpin explain` shows the parts of the gap.".into()),
         (true, _) => {}
         (false, true) => parts.push(
-            "What the gap to the floor is made of cannot be said: no floor was declared (--rate, --cable, --nic), and no stages were measured (`hairpin explain`)."
+            "The parts of the gap to the floor are unknown: no floor was declared (--rate, --cable, --nic), and no stages were measured (`hairpin explain`)."
                 .into(),
         ),
         (false, false) => parts.push("How far that is from the floor is not known: none was declared (--rate, --cable, --nic).".into()),
@@ -279,8 +276,8 @@ fn advice(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &
         Some((code, count, first)) => {
             format!("To try: {} (warning {code}, in {count} of {} rows).", first.trim_end_matches('.'), rows.len())
         }
-        None if rows.is_empty() && explained.is_empty() => "Nothing here says what to try: there is no row.".into(),
-        None => "Nothing here says what to try; `hairpin explain` says where the time goes, and `hairpin compare` whether a change is worth it."
+        None if rows.is_empty() && explained.is_empty() => "No advice: there is no row.".into(),
+        None => "No advice from these records; `hairpin explain` shows where the time goes, and `hairpin compare` whether a change is worth it."
             .into(),
     }
 }

@@ -1,4 +1,4 @@
-//! The live view of a server that runs: its stages of the last second, with bars, beside the whole time.
+//! The live view of a running server: its stages of the last second, with bars, beside the whole time.
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &Stages, whole: Option<(&Se
     frame.render_widget(Line::styled(right, tone).right_aligned(), area);
 }
 
-/// What the sum is.
+/// The meaning of the sum.
 fn means(total: &Total) -> &'static str {
     match total.view {
         Sides::Both => "us, in the kernel: the client's send -> its read of the reply",
@@ -250,7 +250,7 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
     lines
 }
 
-/// What slow ones wait for, how many of them are hairpin's own, what is left out, and notes.
+/// Lines on slow transactions: their wait, hairpin's own share, exclusions and notes.
 fn told(state: &Stages, record: &AttachedBody, area: Rect, colour: bool) -> Vec<Line<'static>> {
     let mut lines = vec![String::new()];
     if let Some(slow) = slow(record, area.width.into()) {
@@ -284,7 +284,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
             "",
             "share: of the last second's time; grew: its mean against",
             "that of the whole time. The bar in red is the largest part,",
-            "-> is what helps against it.",
+            "-> is the remedy.",
             "",
             "At the end the result of the whole time is stored and printed.",
         ],

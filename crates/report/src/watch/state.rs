@@ -6,7 +6,7 @@ use hairpin_record::run::{Row, Run};
 use super::course::{Begins, Course, FIGURES};
 use crate::prose::clean;
 
-/// The source of the snapshots, which decides what the keys do.
+/// The source of the snapshots, which decides the effect of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A run of this process; leaving the view ends it.

@@ -283,7 +283,7 @@ fn comparison() -> Comparison {
     }
 }
 
-/// Every text as another host would write it who means no good.
+/// Every text as a hostile host would write it.
 pub fn hostile() -> View {
     let evil = "</title><script>alert(1)</script>|`x`|\u{1b}[31m\r\n@root #1 [a](http://x.example) <img src=x onerror=alert(1)> ]]>&amp;\u{202E}";
     let long = format!("{evil}{}", "long".repeat(40));

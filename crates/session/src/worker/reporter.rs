@@ -36,7 +36,7 @@ const DRAWN_EVERY: Duration = Duration::from_millis(250);
 /// Time limit for the parent's `Go`, which normally comes at once.
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the parent wants to hear of a row.
+/// Progress that the parent requested.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reports {
     /// A watcher wants the data of each second.

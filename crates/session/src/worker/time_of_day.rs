@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_told_from_two_readings() {
+    fn two_readings_show_a_step() {
         let now = TimeOfDay::now();
         assert!(now.0 > 0, "some years lie between the host's start and 1970");
         assert_eq!(now.set_until(&TimeOfDay(now.0 + 900_000)), None);

@@ -1,5 +1,5 @@
 //! Settings of a device over the kernel's generic netlink family `ethtool` (since Linux 5.6): one at a time, the others stay
-//! unchanged, a refusal carries the kernel's message, and what a driver lacks is told from what is 0. The ioctl of [`crate::ethtool`] writes whole structures.
+//! unchanged, a refusal carries the kernel's message, and a value that the driver lacks differs from a value of 0. The ioctl of [`crate::ethtool`] writes whole structures.
 //!
 //! Sources: `include/uapi/linux/ethtool_netlink.h`, `Documentation/networking/ethtool-netlink.rst`.
 
@@ -154,7 +154,7 @@ impl CoalesceParts {
     fn ask(netlink: &Netlink, asked: &Asked<'_>) -> Result<CoalesceParts, NetlinkError> {
         let family = family(netlink, asked, "ethtool")?;
         let request = about(asked.interface, COALESCE_GET).map_err(|reason| asked.exchange(reason))?;
-        // The kernel leaves out what is 0 and not among the driver's `supported_coalesce_params`.
+        // The kernel omits values of 0 that are not among the driver's `supported_coalesce_params`.
         let parts = netlink.request(asked, GenlId::from(family), NlmF::empty(), request, |answer: &Message| {
             let attributes = answer.attrs().get_attr_handle();
             let has = |setting: EthtoolSetting| attributes.get_attribute(setting.encoded().1).is_some();

@@ -1,7 +1,7 @@
 //! Copies frames between a process's own memory and words that another process may write at the same time.
 //!
 //! ```text
-//!   64 bytes at a time, two registers of 32  ──▶  what is left: the last 64 bytes once more, which overlap
+//!   64 bytes at a time, two registers of 32  ──▶  the rest: the last 64 bytes once more, which overlap
 //! ```
 //! In assembler, because for the compiler such a copy would be a data race; the bytes may be anything. Without registers of 32
 //! bytes, and below 64 bytes, atomics word by word.

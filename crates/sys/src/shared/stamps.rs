@@ -8,7 +8,7 @@
 //!   512  ring         the last 16,384 stamps: sequence, two moments
 //!   then the last 65,536 stamps of packets: which one, when
 //! ```
-//! One thread writes; the reader reads while that thread is known to wait, or takes what is still there.
+//! One thread writes; the reader reads while that thread is known to wait, or takes the stamps that are still there.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -22,12 +22,12 @@ static __attribute__((noinline)) int emit(struct connection *connection)
 	number = __sync_fetch_and_add(&shared.begun, 1);
 	record = &shared.records[number % RECORDS];
 	__builtin_memcpy(&record->identity, &connection->record.identity, sizeof(*record) - sizeof(record->sequence));
-	/* After all that it stands for. */
+	/* Last: the sequence number publishes the record. */
 	__sync_lock_test_and_set(&record->sequence, number + 1);
 	return 0;
 }
 
-/* Requests that no transaction that is over stands for. */
+/* Requests that no finished transaction accounts for yet. */
 INLINE u64 requests_of(struct connection *connection)
 {
 	u32 all = connection->left ? connection->left : connection->came, told = connection->told;

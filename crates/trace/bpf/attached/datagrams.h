@@ -20,8 +20,8 @@ INLINE u32 datagrams_in(const struct sock *sk)
 }
 
 /*
- * A datagram lies in the socket behind those that came before; `what` is 0 where it is not known whose: a CPU may put what others received into the socket,
- * too (udp_prod_queue). False if its place is in doubt: another CPU has put one there, and has not said so yet.
+ * A datagram lies in the socket behind the earlier ones; `what` is 0 where its transaction is unknown: a CPU may also put datagrams that others received
+ * into the socket (udp_prod_queue). False if its place is in doubt: another CPU has put one there, and has not announced it yet.
  */
 INLINE int lies_in(const struct sock *sk, int side, u64 what)
 {

@@ -2,7 +2,7 @@
 /*
  * Data of the programs of ../attached.bpf.c, mapped by user space: connections by their two ends, the
  * transaction that each is in, and the ring into which finished ones go. All of it has a fixed size and lies
- * in .bss; what finds no room is counted.
+ * in .bss; anything that finds it full is counted.
  */
 #ifndef HAIRPIN_ATTACHED_LAYOUT_H
 #define HAIRPIN_ATTACHED_LAYOUT_H
@@ -23,7 +23,7 @@
 #define PROBES 4
 /* Records that stay free, so that producers on every CPU at once do not overtake the reader. */
 #define SLACK 64
-/* A connection in which nothing happened for so long gives its place to a new one. */
+/* A connection idle for IDLE_NS gives its place to a new one. */
 #define IDLE_NS 1000000000ull
 
 /* A side sends the way of the same number and receives the other. */

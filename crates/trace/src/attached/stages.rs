@@ -275,7 +275,7 @@ pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unma
     Ok(Measured { view, begun, sum: ended - begun, stages })
 }
 
-/// The stamps without which a sum would mean something else.
+/// The stamps that every sum needs.
 fn complete(stamps: &[(u8, u64)], view: View, transaction: &Transaction, hooks: Hooks) -> Result<(), Unmatched> {
     let tcp = hooks.send && !transaction.connection.datagrams;
     let client: &[u8] = if tcp { &[0, CLIENT_QUEUED, READY[1], READ[1]] } else { &[CLIENT_QUEUED, READY[1], READ[1]] };

@@ -37,7 +37,7 @@ pub struct Totals {
     /// The watching process.
     observer: i32,
     kinds: BTreeMap<Kind, Sums<Times>>,
-    /// Those since the last look, if anyone looks.
+    /// The totals since the last look, if there are looks.
     recent: Option<BTreeMap<Kind, Sums<Rough>>>,
     connections: HashMap<(Connection, Kind), OfConnection>,
     given_up: u64,
@@ -467,7 +467,7 @@ mod tests {
             (total.sum_ns.count, total.sum_ns.p50.unwrap() / 10_000)
         };
         assert_eq!((p50(Side::Server), p50(Side::Client)), ((2000, 14), (2000, 0)));
-        // 20 of each above its own p99, though all of the one are above all of the other; a bucket of the histogram may take one more or less.
+        // 20 of each kind lie above its own p99, although all of one kind are above all of the other; a bucket of the histogram may shift one.
         assert!((34..=42).contains(&record.slow), "{}", record.slow);
     }
 
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recent_begins_anew_with_every_look() {
+    fn recent_figures_restart_at_every_look() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..50).for_each(|_| totals.add(transaction(40_000, 5_000)));
         assert!(totals.recent().is_empty(), "nobody looked before");

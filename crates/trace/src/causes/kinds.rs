@@ -1,10 +1,10 @@
-//! The causes that are told apart, and what to do about each.
+//! The causes that are told apart, and the advice for each.
 
 use crate::advice::{Advice, Name};
 
 use Name::{Flag, Knob, Option as Of, Policy};
 
-/// A cause, without whom it was.
+/// A kind of cause, without its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A segment was sent again.
@@ -15,15 +15,15 @@ pub enum Kind {
     Nagle,
     /// Packets were left to the kernel's thread for soft interrupts.
     Deferred,
-    /// Somebody else had the CPU of a thread that could have gone on.
+    /// Another thread had the CPU of a runnable thread.
     Preempted,
-    /// Somebody else had the CPU of a thread that had been woken.
+    /// Another thread had the CPU of a woken thread.
     RunQueue,
     /// A soft interrupt had the CPU.
     SoftInterrupt,
     /// A hard interrupt had the CPU.
     HardInterrupt,
-    /// The CPU's own timer, and what hangs on it.
+    /// The CPU's own timer, and the work that it triggers.
     Timer,
     /// Another CPU called this one.
     Call,
@@ -31,11 +31,11 @@ pub enum Kind {
     Idle,
     /// The thread was given to another CPU.
     Migration,
-    /// The hypervisor says that it ran something else.
+    /// The hypervisor reports that it ran something else.
     Stolen,
-    /// A gap in which nothing was seen.
+    /// A gap without any event.
     Nothing,
-    /// On the way outside this host.
+    /// Time outside this host.
     Outside,
     /// No gap, but everything took a little longer.
     Small,

@@ -128,7 +128,7 @@ impl Interval {
 
 struct Attribution {
     parts: Vec<Part>,
-    /// Side, and how long nothing was seen there.
+    /// Side, and the time without any event there.
     gaps: Vec<(usize, f64)>,
 }
 
@@ -140,7 +140,7 @@ impl Attribution {
         }
     }
 
-    /// Takes as much as there is of `left`.
+    /// Takes up to the given time from `left`, and returns the part taken.
     fn take(&mut self, kind: Kind, who: String, ns: f64, left: &mut f64) {
         let ns = ns.min(*left);
         if ns > 0.0 {
@@ -196,7 +196,7 @@ impl Rule<'_> {
         }
     }
 
-    /// Whether such an event lies in the interval.
+    /// True if such an event lies in the interval.
     fn events(&self, is: impl Fn(What) -> bool) -> bool {
         self.during.events().iter().any(|seen| self.interval.has(seen.at) && is(seen.what))
     }

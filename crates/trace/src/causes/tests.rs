@@ -112,7 +112,7 @@ fn thread_that_takes_the_core_of_a_running_one_preempts_it() {
     assert_eq!(found, [part(Kind::Nothing, "CPU 0 (client)", 50_000)]);
     let found = spinning(&[(Queued, 50_000)], &stay(0, 50, 50_050, 99, CLIENT));
     assert_eq!(found, [part(Kind::Preempted, "stress (pid 99)", 50_000)]);
-    // On one core the other side is somebody.
+    // On one core the other side is a competitor.
     let mut case = Case::new(&SPIN);
     case.causes.whose.cpus = [Some(0), Some(0)];
     let found = case.parts(slower(&SPIN, &[(Copied, 9_000)]), &stay(0, 350, 9_350, CLIENT, SERVER));
@@ -266,7 +266,7 @@ fn tells_the_preempting_thread_from_other_holders() {
     let events = [asleep(-9_400), event(1, 40_600, 0, What::Switched { from: 99, to: SERVER, runnable: true })];
     case.causes.add(&[slower(&SLEEP, &[(Switched, 40_000)])], &events, &span(), 0);
     assert_eq!(case.causes.kept.get(&(1, 99)), Some(&40_100));
-    // A wake-up that takes no longer than ever.
+    // A wake-up that takes no longer than usual.
     case.causes.add(
         &[slower(&SLEEP, &[])],
         &[asleep(-9_400), event(1, 600, 0, What::Switched { from: 99, to: SERVER, runnable: true })],

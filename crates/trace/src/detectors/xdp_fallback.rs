@@ -1,4 +1,4 @@
-//! AF_XDP does its work in the stack, or copies every frame, though nobody asked for that.
+//! AF_XDP does its work in the stack, or copies every frame, without having been told to.
 
 use hairpin_record::run::{Granted, Side};
 

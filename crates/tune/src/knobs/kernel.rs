@@ -90,7 +90,7 @@ pub(crate) static TIMER_HZ: Knob = Knob {
 
 pub(crate) static MITIGATIONS: Knob = Knob {
     name: "mitigations",
-    summary: "What the kernel does about each vulnerability of this CPU",
+    summary: "The kernel's mitigation of each vulnerability of this CPU",
     read: Read::By(mitigations),
     source: "The files of `/sys/devices/system/cpu/vulnerabilities`, except those that say `Not affected`.",
     why: "Most mitigations add cost to every entry into the kernel, every indirect call and every context \

@@ -59,7 +59,7 @@ pub fn budget_svg(view: &View) -> String {
     page.end()
 }
 
-/// A budget for those who do not see it.
+/// A budget in words, for screen readers.
 fn described(of: &Breakdown) -> String {
     let pieces = budget::pieces(of);
     let pieces = pieces.iter().map(|piece| format!("{} {} us ({})", piece.name, us_signed(piece.ns), piece.class));
