@@ -17,7 +17,7 @@ use clap_complete::env::{self as shells, CompleteEnv, EnvCompleter, Shells};
 use hairpin_lab::sweep::PLANS;
 use hairpin_plan::option::Values;
 use hairpin_plan::path;
-use hairpin_plan::paths::PATHS;
+use hairpin_plan::paths::{PATHS, sides};
 
 use crate::exit::FAILED;
 use crate::help;
@@ -80,9 +80,9 @@ fn candidates(offer: Offer, text: &OsStr) -> Vec<CompletionCandidate> {
 fn offer(verb: &str, id: &str) -> Option<Offer> {
     Some(match (verb, id) {
         (_, "paths") | ("paths", "names") => specs,
-        (_, "io") => {
-            |text| specs(text).into_iter().filter(|spec| spec.starts_with("xdp") || spec.starts_with("packet")).collect()
-        }
+        (_, "io") => |text| {
+            specs(text).into_iter().filter(|spec| sides(spec)[0].is_some_and(|path| path.route.has_packet_ring())).collect()
+        },
         ("stream", "link") => |_| veth(),
         (_, "link") => |_| links(),
         ("ping" | "explain" | "load" | "try", "host") => places,
