@@ -20,7 +20,6 @@ use hairpin_plan::path;
 use hairpin_plan::paths::{PATHS, sides};
 
 use crate::exit::FAILED;
-use crate::help;
 use crate::output::open_store;
 
 /// Set by the script of a shell.
@@ -31,8 +30,8 @@ const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Elvish, &Fish, &shells:
 const RUNS: usize = 10;
 
 /// Prints the words for a shell that asks; `None` if none does.
-pub fn answer() -> Option<ExitCode> {
-    let asked = CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS);
+pub fn answer(command: fn() -> Command) -> Option<ExitCode> {
+    let asked = CompleteEnv::with_factory(|| with_values(command())).var(VARIABLE).shells(SHELLS);
     match asked.try_complete(env::args_os(), env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),
@@ -52,11 +51,6 @@ pub fn script(shell: Shell) -> io::Result<String> {
         .ok_or(io::ErrorKind::Unsupported)?
         .write_registration(VARIABLE, NAME, NAME, NAME, &mut text);
     shell.map(|()| String::from_utf8_lossy(&text).into_owned())
-}
-
-/// The flags and their values.
-fn command() -> Command {
-    with_values(help::dressed())
 }
 
 fn with_values(command: Command) -> Command {
@@ -328,7 +322,7 @@ mod tests {
             ("paths", "names"),
         ] {
             let has = |command: &Command| command.get_name() == verb && command.get_arguments().any(|arg| arg.get_id() == id);
-            let command = help::dressed();
+            let command = crate::parse::command();
             let there = command.get_subcommands().any(|inner| has(inner) || inner.get_subcommands().any(has));
             assert!(there && offer(verb, id).is_some(), "{verb} {id}");
         }
