@@ -8,6 +8,7 @@ mod circles;
 mod demos;
 mod instances;
 mod path_names;
+mod records;
 mod rig;
 
 use std::collections::{BTreeMap, BTreeSet};
