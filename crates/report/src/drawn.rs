@@ -7,6 +7,7 @@
 
 mod plot;
 mod report;
+mod results;
 mod svg;
 mod words;
 
