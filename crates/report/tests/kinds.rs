@@ -2,7 +2,7 @@
 
 use hairpin_record::any::AnyRecord;
 use hairpin_report::view::{Beside, Input, View};
-use hairpin_report::{Options, view};
+use hairpin_report::{Options, PlanFactor, PlanRow, Plans, view};
 use insta::assert_snapshot;
 
 /// The view of the record of this verb, as an earlier version wrote it.
@@ -25,6 +25,36 @@ fn forms(verb: &str) -> String {
     assert!(!term.contains("no row was measured") && !markdown.contains("no row was measured"), "{term}");
     let section = |text: &str, ends: &str| text.split(ends).next().unwrap().trim_end().to_owned();
     format!("{}\n\n{}", section(&term, "What differs between"), section(&markdown, "**What differs between"))
+}
+
+#[test]
+fn a_report_as_csv_has_a_line_per_row_or_its_first_table() {
+    let csv = |verb: &str| hairpin_report::csv(&of(verb), &Options::default());
+    assert_snapshot!(csv("ping"));
+    assert!(csv("load").starts_with("offered"), "{}", csv("load"));
+    let whole = csv("ping");
+    let rows = hairpin_report::csv(&of("ping"), &Options { continues: true, ..Options::default() });
+    assert_eq!(whole.split_once('\n').unwrap().1, rows);
+}
+
+#[test]
+fn plans_have_a_table_and_rows_for_scripts() {
+    let factor = PlanFactor { name: "wait".into(), levels: vec!["spin".into(), "block".into()] };
+    let plan = PlanRow {
+        name: "sizes".into(),
+        title: "what a byte costs".into(),
+        link: Some("veth".into()),
+        duration: None,
+        path: "udp:{wait}".into(),
+        factors: vec![factor],
+    };
+    let plans = Plans::new(vec![plan]);
+    assert_eq!(
+        hairpin_report::csv(&plans, &Options::default()),
+        "name,title,link,duration,path,factors\nsizes,what a byte costs,veth,,udp:{wait},\"wait=spin,block\"\n"
+    );
+    let table = hairpin_report::term(&plans, &Options::default());
+    assert!(table.contains("sizes") && table.contains("what a byte costs") && !table.contains("udp:"), "{table}");
 }
 
 #[test]

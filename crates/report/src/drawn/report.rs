@@ -3,7 +3,7 @@
 use hairpin_record::run::Origin;
 
 use super::plot::{Chart, Line, Plot};
-use super::{results, words};
+use super::{data, results, words};
 use crate::budget;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::axis::Axis;
@@ -60,6 +60,7 @@ impl Show for View {
         doc.list(published(self));
         records(&mut doc, self);
         doc.lists(words::lists(self));
+        doc.data = data::data(self);
         doc
     }
 }
