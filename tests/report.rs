@@ -190,7 +190,10 @@ fn a_report_has_the_forms_of_every_verb_and_exported_tables_go_on() {
     assert_eq!((&json["schema"], json["rows"].as_array().unwrap().len()), (&"hairpin.report/1".into(), 1));
     let csv = home.hairpin("report latest -o csv").out;
     assert!(csv.starts_with("record,row,label,") && csv.lines().count() == 2, "{csv}");
-    assert_eq!(home.hairpin("report latest --format table").out.lines().count(), home.hairpin("report latest -o term").out.lines().count());
+    assert_eq!(
+        home.hairpin("report latest --format table").out.lines().count(),
+        home.hairpin("report latest -o term").out.lines().count()
+    );
     let one = home.hairpin("runs export latest").out;
     let (names, rows) = one.split_once('\n').unwrap();
     assert_eq!(home.hairpin("runs export latest latest").out, format!("{names}\n{rows}{rows}"));
