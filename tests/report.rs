@@ -183,6 +183,26 @@ fn every_verb_that_measures_keeps_its_record() {
 }
 
 #[test]
+fn a_report_has_the_forms_of_every_verb_and_exported_tables_go_on() {
+    let home = Home::new();
+    home.json(&format!("ping {QUICK} --path udp"));
+    let json = home.hairpin("report latest --format json").json();
+    assert_eq!((&json["schema"], json["rows"].as_array().unwrap().len()), (&"hairpin.report/1".into(), 1));
+    let csv = home.hairpin("report latest -o csv").out;
+    assert!(csv.starts_with("record,row,label,") && csv.lines().count() == 2, "{csv}");
+    assert_eq!(
+        home.hairpin("report latest --format table").out.lines().count(),
+        home.hairpin("report latest -o term").out.lines().count()
+    );
+    let one = home.hairpin("runs export latest").out;
+    let (names, rows) = one.split_once('\n').unwrap();
+    assert_eq!(home.hairpin("runs export latest latest").out, format!("{names}\n{rows}{rows}"));
+    let plan = home.hairpin("sweep sun-fire --show --json").json();
+    assert_eq!(plan["plans"][0]["factors"][1]["name"], "delayed-ack");
+    assert!(home.hairpin("sweep sun-fire --show").out.contains("[[factor]]"));
+}
+
+#[test]
 fn rejects_unknown_records_and_lists_the_known() {
     let home = Home::new();
     home.hairpin("report").fails(2, &["<RUN>"]);

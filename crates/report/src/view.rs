@@ -1,41 +1,16 @@
-//! The contents of a report, computed once from the records. The page, Markdown, SVG and terminal plots only draw it.
+//! The contents of a report as data; [`view`](crate::view()) computes it from the records.
 //!
-//! ```text
-//!   records of every kind            ──▶ View ──▶ html   (JSON inside the page, drawn by web/)
-//!                                           ├──▶ markdown
-//!                                           ├──▶ svg
-//!                                           └──▶ term
-//! ```
 //! Times are nanoseconds. A value that a record does not hold is `null` or an empty list, never zero. Every text may come from
 //! another host: it is printable (see [`prose::clean`](crate::prose::clean)), but not escaped for any format.
-
-pub(crate) mod breakdowns;
-mod checks;
-mod comparisons;
-mod curves;
-pub(crate) mod distribution;
-mod facts;
-mod frames;
-mod labels;
-mod loads;
-mod records;
-mod rows;
-mod series;
-mod summary;
 
 use serde::Serialize;
 
 use hairpin_record::any::AnyRecord;
-use hairpin_record::core_states::CoreStates;
 use hairpin_record::explain::{Explain, Explained};
-use hairpin_record::head::TOOL;
-use hairpin_record::run::{Origin, Run};
+use hairpin_record::run::Origin;
 
 pub use hairpin_record::design::{CableType, Design, DesignCable, DesignPart};
 pub use hairpin_record::published::Published;
-
-use crate::notes::hosts;
-use labels::Labels;
 
 /// A record to show.
 #[derive(Clone, Debug)]
@@ -54,44 +29,6 @@ pub struct Beside {
     pub cables: Vec<CableType>,
     /// The NIC designs to choose from for an explained path.
     pub designs: Option<fn(&Explain, &Explained) -> Vec<Design>>,
-}
-
-/// The view of these records, in their order. `made` is the creation time, RFC 3339 in UTC.
-pub fn view(given: &[Input], made: &str, beside: Beside) -> View {
-    let labels = Labels::of(given);
-    let states = core_states(given);
-    let rows = rows::rows(given, &labels, &states);
-    let (hosts, facts) = facts::facts(given);
-    View {
-        tool: TOOL.into(),
-        made: made.into(),
-        summary: summary::summary(given, &labels, &states),
-        records: given.iter().enumerate().map(|(at, given)| records::record(at + 1, given)).collect(),
-        curves: curves::curves(given, &rows),
-        rows,
-        breakdowns: breakdowns::breakdowns(given, &beside),
-        comparisons: comparisons::comparisons(given),
-        loads: loads::loads(given),
-        frames: frames::frames(given),
-        checks: checks::checks(given),
-        facts,
-        hosts,
-        cables: beside.cables,
-        published: beside.published,
-    }
-}
-
-/// The core states of all rows. Only rows of the same hosts are compared.
-fn core_states(given: &[Input]) -> CoreStates {
-    CoreStates::of(runs(given).flat_map(|(_, run)| run.results.iter().map(move |row| (hosts(run), row))))
-}
-
-/// Every run among the records, with its record number.
-fn runs(given: &[Input]) -> impl Iterator<Item = (usize, &Run)> {
-    given.iter().enumerate().filter_map(|(at, given)| match &given.record {
-        AnyRecord::Run(run) => Some((at + 1, &**run)),
-        _ => None,
-    })
 }
 
 /// The whole report. `web/src/view.ts` has the same fields.
@@ -119,6 +56,12 @@ pub struct View {
     pub frames: Vec<Frames>,
     /// The known times of each check record.
     pub checks: Vec<Checked>,
+    /// Stages of an application's transactions: one entry for each sum of each record of `explain` on a running program.
+    pub applications: Vec<Application>,
+    /// Reads of a PCI device: one entry for each `floor pcie` record of a device.
+    pub reads: Vec<DeviceReads>,
+    /// The costs of a NIC driver's steps, of each `floor pcie` record without a device.
+    pub steps: Vec<DriverStep>,
     /// Facts of all hosts, differing ones first.
     pub facts: Vec<Fact>,
     /// The hosts of [`Fact::values`], in the same order: `client of 1`, `server of 1` …
@@ -495,6 +438,58 @@ pub struct Checked {
     pub bound_ns: u64,
     /// True if the error is within the bound.
     pub passed: bool,
+}
+
+/// The transactions of an application that ran, as far as one or both of its sides were seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Application {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    /// The sides that were seen, and what the sum spans, in words.
+    pub said: String,
+    /// From the first hook to the last.
+    pub sum: ApplicationStage,
+    /// In the order in which a transaction passes them.
+    pub stages: Vec<ApplicationStage>,
+}
+
+/// The time between two neighbouring hooks.
+#[derive(Clone, Debug, Serialize)]
+pub struct ApplicationStage {
+    pub name: String,
+    /// `client`, `server`, or empty.
+    pub side: String,
+    /// Number of transactions that passed the stage.
+    pub count: u64,
+    pub p50_ns: Option<u64>,
+    pub p99_ns: Option<u64>,
+    /// Its part of the sum of all transactions, 0 to 1.
+    pub share: f64,
+}
+
+/// 4-byte reads of a PCI device by the CPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceReads {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    /// Address and register.
+    pub label: String,
+    /// Number of reads.
+    pub count: u64,
+    pub times: Summary,
+}
+
+/// The cost of a step of a NIC driver over ordinary memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriverStep {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    pub name: String,
+    /// The way to do it.
+    pub implementation: String,
+    pub alone_ns: f64,
+    /// As one of several in a row; `null` if it cannot be.
+    pub in_a_row_ns: Option<f64>,
 }
 
 /// One fact of every host.

@@ -11,6 +11,7 @@ use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::records::{self, RecordsError};
 use hairpin_plan::job::Job;
+use hairpin_plan::paths::UDP;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;
@@ -225,7 +226,7 @@ impl Compare {
             ));
         }
         if self.side.work.paths.is_empty() {
-            self.side.work.paths.push("udp".parse().map_err(Failure::usage)?);
+            self.side.work.paths.push(UDP.name.parse().map_err(Failure::usage)?);
         }
         self.side.link.get_or_insert(LinkSpec::Loopback);
         let (how, duration) = (self.how, of_all(self.side.work.duration));

@@ -10,10 +10,12 @@ use hairpin_lab::records;
 use hairpin_lab::whole_file::{self, WriteError};
 use hairpin_model::cable;
 use hairpin_model::reference::references;
-use hairpin_report::view::{Beside, Input, View, view};
+use hairpin_report::view;
+use hairpin_report::view::{Beside, Input, View};
 use hairpin_report::{Chart, Options};
 use hairpin_session::floor;
 use hairpin_session::time::rfc3339;
+use serde::Serialize;
 
 use crate::exit::{Failure, say};
 use crate::line;
@@ -44,11 +46,17 @@ enum Format {
     /// One page that needs nothing else and opens from disk
     Html,
     /// Markdown, for an issue or a pull request
+    #[value(alias = "markdown")]
     Md,
     /// A picture that stands alone
     Svg,
-    /// Plots in braille, for a terminal
+    /// Tables, and plots in braille, for a terminal
+    #[value(alias = "table")]
     Term,
+    /// A line per row
+    Csv,
+    /// All that the report shows, as data
+    Json,
 }
 
 /// The chart that a picture shows.
@@ -60,6 +68,14 @@ enum Picture {
     Percentiles,
     /// The stages of each explained path as one bar, with the floor of a NIC and a cable
     Budget,
+}
+
+/// The view as JSON.
+#[derive(Serialize)]
+struct Data<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    view: &'a View,
 }
 
 impl Report {
@@ -88,6 +104,11 @@ impl Report {
                 Picture::Percentiles => hairpin_report::report_svg(&view, Chart::Percentiles),
                 Picture::Budget => hairpin_report::budget_svg(&view),
             },
+            Format::Csv => hairpin_report::csv(&view, &Options::default()),
+            Format::Json => {
+                let data = Data { schema: "hairpin.report/1", view: &view };
+                if on_terminal { hairpin_report::json(&data) } else { hairpin_report::json_line(&data) }
+            }
             // Colours are for a reader at the terminal.
             Format::Term => {
                 let shown = self.output.is_none();

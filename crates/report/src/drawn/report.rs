@@ -3,7 +3,7 @@
 use hairpin_record::run::Origin;
 
 use super::plot::{Chart, Line, Plot};
-use super::words;
+use super::{data, results, words};
 use crate::budget;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::axis::Axis;
@@ -37,8 +37,12 @@ impl Show for View {
             doc.gap();
         }
         self.summary.iter().for_each(|sentence| doc.lead("  - ", sentence));
-        strips(&mut doc, self);
-        rows(&mut doc, self);
+        // A record of another kind has a section of its own below.
+        let others = results::any(self) || !self.comparisons.is_empty() || !self.breakdowns.is_empty();
+        if !(self.rows.is_empty() && others) {
+            strips(&mut doc, self);
+            rows(&mut doc, self);
+        }
         for chart in [Chart::Sizes, Chart::Percentiles] {
             plot(&mut doc, self, chart);
         }
@@ -47,6 +51,7 @@ impl Show for View {
             budgeted(&mut doc, found);
             breakdown(&mut doc, found);
         }
+        results::show(&mut doc, self);
         if let Some((differ, said)) = words::hosts(self) {
             let mut items: Vec<String> = differ.into_iter().map(|(fact, values)| format!("{fact}: {values}")).collect();
             items.push(said);
@@ -55,6 +60,7 @@ impl Show for View {
         doc.list(published(self));
         records(&mut doc, self);
         doc.lists(words::lists(self));
+        doc.data = data::data(self);
         doc
     }
 }
@@ -62,11 +68,6 @@ impl Show for View {
 /// Cuts a name to the width of its column.
 fn cut(name: &str, columns: usize) -> String {
     if width(name) <= columns { name.into() } else { fold(name, columns - 2).swap_remove(0) + ".." }
-}
-
-/// A table that folds long figures, so that none makes it wider than the screen.
-fn folded<R: Into<TableRow>>(columns: Vec<Column>, labels: usize, rows: impl IntoIterator<Item = R>) -> Table {
-    Table { folds: true, ..Table::new(columns, labels, rows) }
 }
 
 /// A row's number and name, numbers right-aligned.
@@ -98,7 +99,7 @@ fn strips(doc: &mut Doc, view: &View) {
     let mut part = Doc::default();
     part.text(legend_of_strips(view));
     part.gap();
-    part.table(folded(columns, 1, view.rows.iter().map(cells)));
+    part.table(Table::folded(columns, 1, view.rows.iter().map(cells)));
     part.gap();
     doc.part(Shown::Screen, part);
 }
@@ -152,7 +153,7 @@ fn rows(doc: &mut Doc, view: &View) {
     columns.extend(interval.then(|| Column::page("95 % interval of p50, us")));
     columns.extend([rtt("p99"), rtt("p99.9"), rtt("max")]);
     columns.extend(floor.then(|| Column::page("floor, us (derived)")));
-    doc.table(Table { empty: "(no row was measured)", ..folded(columns, labels, view.rows.iter().map(cells)) });
+    doc.table(Table { empty: "(no row was measured)", ..Table::folded(columns, labels, view.rows.iter().map(cells)) });
     words::marked(view).into_iter().for_each(|words| doc.text(words));
 }
 
@@ -247,7 +248,7 @@ fn sizes(plot: &Plot) -> Table {
         cells.push(line.fit_words.as_ref().into());
         cells
     };
-    folded(columns, 2, plot.lines.iter().enumerate().map(cells))
+    Table::folded(columns, 2, plot.lines.iter().enumerate().map(cells))
 }
 
 /// The values of each line at its quantiles.
@@ -262,7 +263,7 @@ fn percentiles(plot: &Plot) -> Table {
         cells.extend(shown.iter().map(|q| near(line, *q).into_cell(Cell::Ns)));
         cells
     };
-    folded(columns, 2, plot.lines.iter().enumerate().map(cells))
+    Table::folded(columns, 2, plot.lines.iter().enumerate().map(cells))
 }
 
 /// One verdict: the arms, the figures, and each ratio on a scale around 1.
@@ -291,7 +292,7 @@ fn comparison(doc: &mut Doc, found: &Comparison) {
             Cell::Text(strip.drawn(RATIO_COLUMNS)),
         ]
     };
-    doc.table(Table { empty: "", ..folded(columns, 1, found.ratios.iter().zip(ratios(&found.ratios)).map(cells)) });
+    doc.table(Table { empty: "", ..Table::folded(columns, 1, found.ratios.iter().zip(ratios(&found.ratios)).map(cells)) });
     doc.text(words::meaning(found));
 }
 
@@ -357,7 +358,7 @@ fn breakdown(doc: &mut Doc, found: &Breakdown) {
         }));
     }
     rows.push(line("RTT".into(), [found.typical_ns, found.slow_ns], Cell::Blank, [found.traced_p50_ns, None]));
-    doc.table(folded(columns, 1, rows));
+    doc.table(Table::folded(columns, 1, rows));
     let causes = found.causes.iter().map(|cause| {
         let who = if cause.who.is_empty() { String::new() } else { format!(" ({})", cause.who) };
         let advice = if cause.advice.is_empty() { String::new() } else { format!("; {}", cause.advice) };

@@ -14,15 +14,17 @@ use hairpin_record::sweep::Effect;
 use hairpin_units::{Nanos, Quantile};
 
 use super::labels::Labels;
-use super::{Input, runs};
+use super::runs;
 use crate::compare::{described, sentence};
-use crate::explain::{lost, name, typical};
+use crate::explain::conclusion::{lost, typical};
+use crate::explain::row::name;
 use crate::figure::{payload, rate, ratio};
 use crate::gap::gap;
 use crate::label::short;
 use crate::load::knee;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest, not_ranked};
+use crate::view::Input;
 
 /// Warnings about a cost in every round trip; the others concern only some.
 const IN_EVERY_RTT: [&str; 4] = ["deep-idle", "sleeping-governor", "shared-core", "no-tsc"];
@@ -111,9 +113,7 @@ fn result(record: &AnyRecord) -> Option<String> {
             let p50 = probe.reads.read_ns.p50.map(Nanos)?;
             Some(format!("Reading 4 bytes of {} takes {p50} (p50).", probe.device.address))
         }
-        AnyRecord::Primitives(_) => {
-            Some("The cost of the steps of a NIC driver is in the table of `hairpin runs show`, not in this report.".into())
-        }
+        AnyRecord::Primitives(_) => Some("The cost of the steps of a NIC driver is in the table of its steps.".into()),
         AnyRecord::Bounce(bounce) => Some(format!("{} sent {} frames a second back.", bounce.io, rate(bounce.frames_per_s))),
         AnyRecord::Check(check) => Some(match check.verdict {
             check::Verdict::Passed => "The instrument reported every known time within its bound.".into(),
