@@ -32,6 +32,9 @@
 //! # }
 //! ```
 //!
+//! [`clock::Tsc::calibrate`] is an error where the CPU's counter cannot be trusted, as on some virtual machines. A program that goes on there takes
+//! [`clock::AnyClock::calibrate`]: the counter, or the kernel's CLOCK_MONOTONIC_RAW with the reason; or [`clock::MonotonicRaw`] itself.
+//!
 //! The same program runs without privileges or hardware over the pair in memory:
 //!
 //! ```
@@ -39,7 +42,7 @@
 //! use hairpin_packet::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let Ok(clock) = Tsc::calibrate() else { return Ok(()) };
+//! let (clock, _why) = AnyClock::calibrate();   // the counter, or the kernel's clock and why
 //! let (near, far) = memory::pair(&Config::default())?;
 //! let near = Ring::new(near, clock, RingConfig::default());
 //! let far = Ring::new(far, clock, RingConfig::default());
@@ -65,7 +68,8 @@
 #![warn(missing_docs)]
 
 pub use hairpin_sys::{clock, umem};
-pub use hairpin_wire::{ethernet, ipv4, ipv6, udp};
+pub use hairpin_units::{Nanos, Picos};
+pub use hairpin_wire::{ethernet, framing, ipv4, ipv6, udp};
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -86,7 +90,7 @@ pub mod tracer;
 pub mod prelude {
     pub use crate::af_packet::AfPacket;
     pub use crate::af_xdp::AfXdp;
-    pub use crate::clock::{MonotonicRaw, Tsc};
+    pub use crate::clock::{AnyClock, MonotonicRaw, Tsc};
     pub use crate::device::{BackEnd, Config, OpenError};
     pub use crate::ethernet;
     pub use crate::filter::Filter;
