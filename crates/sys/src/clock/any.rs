@@ -74,6 +74,13 @@ impl Clock for AnyClock {
             AnyClock::Raw(clock) => clock.source(),
         }
     }
+
+    fn step(&self) -> u64 {
+        match self {
+            AnyClock::Tsc(clock) => clock.step(),
+            AnyClock::Raw(clock) => clock.step(),
+        }
+    }
 }
 
 impl From<Tsc> for AnyClock {
