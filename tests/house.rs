@@ -8,6 +8,7 @@ mod circles;
 mod demos;
 mod instances;
 mod rig;
+mod surface;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

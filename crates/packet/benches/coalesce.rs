@@ -1,7 +1,7 @@
 //! Cost of coalescing at a low rate and its gain at saturation, over a veth pair in a network namespace of
 //! its own.
 //!
-//!     cargo bench -p hairpin-packet --bench coalesce --profile dev -- packet|xdp
+//!     cargo bench -p hairpin-packet --bench coalesce -- packet|xdp
 //!
 //! ```text
 //!   saturation: this thread injects as fast as it can ──veth──▶ a second thread receives; CPU time per frame for each setting

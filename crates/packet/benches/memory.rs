@@ -1,6 +1,6 @@
 //! The library's own work per round trip over the in-memory pair: inject, receive, send back, receive, on one thread.
 //!
-//!     cargo bench -p hairpin-packet --bench memory --profile dev
+//!     cargo bench -p hairpin-packet --bench memory
 //!
 //! Also measures the bouncer's work on a frame between receiving and sending it. Prints the median of blocks,
 //! and exits 3 if it is over the bound with the default, no coalescing, and 64 bytes. Adaptive coalescing

@@ -1,6 +1,6 @@
 //! The emulated NIC between two threads, each spinning on a CPU of its own, against a bare control in the same blocks.
 //!
-//!     cargo bench -p hairpin-packet --bench niq --profile dev -- [BLOCKS]
+//!     cargo bench -p hairpin-packet --bench niq -- [BLOCKS]
 //!
 //! ```text
 //!   control     one line there, one line back: a release store and an acquire load each

@@ -61,6 +61,13 @@
 //! # }
 //! ```
 //!
+//! # What may change
+//!
+//! Enums and structs that will grow are `#[non_exhaustive]`: what a device grants and counts, modes, errors, policies. The outcomes [`ring::Received`],
+//! [`ring::Injected`] and [`io::Kicked`] are not, since a loop that overlooks one is wrong: another outcome is another version. Nor are the structs that a
+//! program fills in (`Config`, [`ring::RingConfig`], [`bounce::BounceConfig`], [`fault::Faults`]), so that `..Config::default()` works: write it always,
+//! and a new field changes nothing. [`io::Arrival`] and [`niq::Delay`] are made by devices and designs of the caller's own.
+//!
 //! The directory `examples/` has a receiver, a capture, a bouncer, a paced sender and receive-side scaling over several
 //! queues.
 
