@@ -1,5 +1,5 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
-# The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
+# The profile `dev` is optimised and serves demo and tests; `release` is what is shipped, and what benchmarks measure.
 
 .PHONY: help demo demos test test-rig test-arm64 rig-shell packages test-packages bench-builds
 .DEFAULT_GOAL := help
@@ -11,7 +11,7 @@ help:
 	@echo 'make test-rig     other kernels, real drivers, two machines, in emulation (Debian or Ubuntu; at most 25 min; docs/rig.md)'
 	@echo 'make test-arm64   the command, and the tests of what depends on the CPU, on an emulated arm64 machine'
 	@echo 'make rig-shell    a shell in an emulated machine'
-	@echo 'make packages     what is shipped: deb, rpm, tarball, container image, Python wheel; into target/packages'
+	@echo 'make packages     what is shipped: deb, rpm, tarball, container image, Python wheel; into target/packages (ARCH=aarch64 for arm64)'
 	@echo 'make test-packages  installs and tries each of them in a clean root; the last line is the sum'
 	@echo 'make bench-peers  hairpin against sockperf, interleaved; the record goes to runs/'
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'

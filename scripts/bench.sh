@@ -3,7 +3,8 @@
 #
 #     scripts/bench.sh NAME [OPTIONS of the benchmark, such as --seconds 1 --out DIRECTORY; --help shows them]
 #
-# The record goes to runs/DATE-HOST/NAME. Ends with 3 if a bound is missed, with 1 if a part failed, with 4 if something that it needs is not here.
+# It measures the command that is shipped, which packaging/command makes; where zig cannot be had, cargo's release build of the host. The record goes to
+# runs/DATE-HOST/NAME. Ends with 3 if a bound is missed, with 1 if a part failed, with 4 if something that it needs is not here.
 cd "$(dirname "$0")/.." || exit 1
 name=${1:-}
 shift
@@ -45,6 +46,17 @@ rings() {
     part "$file" cargo bench --quiet --package hairpin-packet --bench rings -- "$@"
 }
 
+# `builds` is told which two.
+if [ "$name" != builds ]; then
+    # A shell of its own, as it ends where the tools cannot be had.
+    if hairpin=$(packaging/command "$(uname -m)"); then
+        set -- --hairpin "$hairpin" "$@"
+    else
+        echo "bench: the command that is shipped cannot be made here (see above): cargo's release build takes its place" >&2
+        hairpin="${CARGO_TARGET_DIR:-target}/release/hairpin"
+    fi
+fi
+
 case $name in
 niq) rings device.txt niq ;;
 packet)
@@ -54,11 +66,10 @@ packet)
     rings af_xdp.txt af-xdp
     ;;
 esac
-# This one keeps its own record, and builds the hairpin of the parts after it.
+# This one keeps its own record.
 cargo bench --quiet --package hairpin-cli --bench bench -- "$name" "$@"
 note $?
 if [ "$name" = niq ]; then
-    hairpin="${CARGO_TARGET_DIR:-target}/release/hairpin"
     part check.json "$hairpin" check --json
     part pcie.json "$hairpin" floor pcie --json
 fi

@@ -17,6 +17,7 @@ const TESTS: &[Plain] = &[
     ("calls_of_the_loader_do_not_count", calls_of_the_loader_do_not_count),
     ("a_request_is_one_send", a_request_is_one_send),
     ("calls_that_an_older_kernel_lacks_are_not_needed", calls_that_an_older_kernel_lacks_are_not_needed),
+    ("where_sockets_cannot_be_borrowed_exec_says_so_once", where_sockets_cannot_be_borrowed_exec_says_so_once),
 ];
 
 /// System calls of a path itself, in each transaction.
@@ -167,8 +168,8 @@ fn a_request_is_one_send() {
 const YOUNG: &str = "?pidfd_open,?pidfd_getfd,?pidfd_send_signal,?clone3,?close_range,?openat2,?faccessat2,?epoll_pwait2,?io_uring_setup,?futex_waitv,\
 ?fchmodat2,?process_madvise,?cachestat";
 
-/// Runs `hairpin ARGS` on a kernel without them, as far as the program can tell.
-fn on_an_older_kernel(args: &str) -> Done {
+/// Runs `hairpin ARGS` on a kernel without `calls`, as far as the program can tell.
+fn on_a_kernel_without(calls: &str, args: &str) -> Done {
     let home = Home::new();
     let mut command = home.command("strace");
     command.args([
@@ -177,9 +178,9 @@ fn on_an_older_kernel(args: &str) -> Done {
         "-o",
         "calls",
         "-e",
-        &format!("trace={YOUNG}"),
+        &format!("trace={calls}"),
         "-e",
-        &format!("inject={YOUNG}:error=ENOSYS"),
+        &format!("inject={calls}:error=ENOSYS"),
         HAIRPIN,
     ]);
     command.args(args.split_whitespace());
@@ -203,12 +204,33 @@ fn calls_that_an_older_kernel_lacks_are_not_needed() {
         "niq:spin",
     ];
     let paths: String = specs.iter().map(|spec| format!(" --path {spec}")).collect();
-    let ping = on_an_older_kernel(&format!("ping --link loopback{paths} --size 8 --count 50 --warmup 0s --no-store --json"));
+    let ping =
+        on_a_kernel_without(YOUNG, &format!("ping --link loopback{paths} --size 8 --count 50 --warmup 0s --no-store --json"));
     assert_eq!(ping.code, Some(0), "{ping:?}");
     assert_eq!(rows(&ping.json()).len(), specs.len());
-    for needs in ["exec -- true", "explain --pid 1 --duration 1s --no-store"] {
-        let done = on_an_older_kernel(needs);
-        assert_eq!(done.code, Some(4), "{needs}: {done:?}");
-        assert!(done.err.contains("Linux 5.3 or newer"), "{needs}: {done:?}");
+    for (args, needs) in
+        [("exec -- true", "Linux 5.3 or newer"), ("explain --pid 1 --duration 1s --no-store", "Linux 6.3 or later with BTF")]
+    {
+        let done = on_a_kernel_without(YOUNG, args);
+        assert_eq!(done.code, Some(4), "{args}: {done:?}");
+        assert!(done.err.contains(needs), "{args}: {done:?}");
     }
+    // A value that is there already changes nothing, so the command is all that happens.
+    let value = fs::read_to_string("/proc/sys/net/ipv4/tcp_autocorking").expect("a sysctl");
+    let value = if value.trim() == "0" { "off" } else { "on" };
+    let done = on_a_kernel_without(YOUNG, &format!("tune apply tcp_autocorking={value} --yes --while -- false"));
+    assert_eq!(done.code, Some(1), "the command's own: {done:?}");
+    assert!(!done.err.contains("cannot run the command"), "{done:?}");
+}
+
+/// Linux 5.3 to 5.5: the end of a program can be waited for, its sockets cannot be borrowed.
+fn where_sockets_cannot_be_borrowed_exec_says_so_once() {
+    if !strace("where_sockets_cannot_be_borrowed_exec_says_so_once") {
+        return;
+    }
+    let server = "s=__import__('socket').create_server(('127.0.0.1',0));__import__('time').sleep(4)";
+    let done = on_a_kernel_without("pidfd_getfd", &format!("exec --nodelay -- python3 -c {server}"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.err.matches("Linux 5.6 or newer (pidfd_getfd)").count(), 1, "{done:?}");
+    assert!(!done.err.contains("no internet socket was seen"), "{done:?}");
 }

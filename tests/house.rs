@@ -10,6 +10,7 @@ mod instances;
 mod path_names;
 mod records;
 mod rig;
+mod surface;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -125,7 +125,11 @@ fn the_version_in_a_word_and_in_full() {
     for line in ["--version --verbose", "--verbose --version", "-V -v", "-Vv"] {
         let full = home.hairpin(line);
         let names: Vec<&str> = full.out.lines().filter_map(|line| line.split_whitespace().next()).collect();
-        assert_eq!((full.code, names), (Some(0), vec!["hairpin", "commit", "build", "libraries", "BPF"]), "{line}: {full:?}");
+        assert_eq!(
+            (full.code, names),
+            (Some(0), vec!["hairpin", "commit", "build", "libraries", "features", "BPF"]),
+            "{line}: {full:?}"
+        );
         assert!(full.out.starts_with(&short.out), "{full:?}");
         assert!(full.out.contains(" for ") && full.out.contains(", rustc ") && full.out.contains("libbpf "), "{full:?}");
     }
@@ -291,6 +295,12 @@ fn each_path_is_listed() {
         assert!(text.out.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}:\n{}", text.out);
     }
     assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
+    // Root may have been given less than all.
+    let adds = text.out.lines().find(|line| line.starts_with("root adds: "));
+    if !crate::support::root() {
+        assert_eq!(adds, Some("root adds: packet, xdp, stages of explain, tune apply (docs/install.md)"), "{}", text.out);
+    }
+    assert_eq!(adds.is_some(), json["root_adds"].is_array(), "{json}");
     let listed: Vec<_> = json["paths"].as_array().unwrap().iter().map(|path| path["path"].as_str().unwrap()).collect();
     assert_eq!(listed, names);
     for path in json["paths"].as_array().unwrap() {

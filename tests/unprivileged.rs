@@ -21,6 +21,16 @@ fn loopback_needs_no_privilege() {
 }
 
 #[test]
+fn paths_says_in_a_line_what_root_would_add() {
+    if !can("paths_says_in_a_line_what_root_would_add", root(), "becoming the user nobody needs root") {
+        return;
+    }
+    let done = home_of_nobody().as_nobody("paths");
+    let last = done.out.lines().last().expect("lines");
+    assert_eq!(last, "root adds: packet, xdp, stages of explain, tune apply (docs/install.md)", "{done:?}");
+}
+
+#[test]
 fn veth_works_in_a_user_namespace() {
     if !can("veth_works_in_a_user_namespace", namespaces_of_nobody(), "the user nobody may not make namespaces here") {
         return;

@@ -27,17 +27,18 @@ pub const GROUPS: &[(&str, &str)] = &[
 
 /// First commands, each with its purpose.
 pub const FIRST: &[(&str, &str)] = &[
+    ("hairpin ping loopback", "this host with itself; takes no right"),
+    ("hairpin paths", "what this host supports, and what root adds"),
     ("hairpin demo", "every path that this host can take, in 40 s"),
-    ("hairpin ping loopback", "this host with itself"),
-    ("hairpin serve", "on the other host; prints the command for here"),
-    ("hairpin explain :6379", "a server that already runs, unmodified"),
+    ("hairpin serve", "on the other host; prints what to type here"),
+    ("sudo hairpin explain :6379", "a server that already runs, unmodified"),
 ];
 
 /// The page.
 pub fn page() -> String {
     let mut text = format!("hairpin {}   where a round trip's time goes, and how to get it back\n\n", env!("CARGO_PKG_VERSION"));
     for (command, what) in FIRST {
-        text.push_str(&format!("  {command:24}{what}\n"));
+        text.push_str(&format!("  {command:28}{what}\n"));
     }
     text.push('\n');
     for (group, verbs) in GROUPS {
@@ -120,6 +121,9 @@ mod tests {
             assert!(grouped.contains(&verb), "{verb} is in no group");
         }
         let page = page();
+        let first: Vec<&str> = page.lines().skip(2).take(5).collect();
+        assert!(first.iter().zip(FIRST).all(|(line, (command, _))| line.trim().starts_with(command)), "{page}");
+        assert!(FIRST.iter().any(|(command, _)| *command == "hairpin paths"), "what this host supports");
         assert!(page.lines().count() <= 20 && page.lines().all(|line| line.chars().count() <= 80), "{page}");
     }
 

@@ -15,6 +15,13 @@ pub fn asked(words: &[OsString]) -> bool {
     joined || words.len() == 3 && has("--version", "-V") && has("--verbose", "-v")
 }
 
+/// Features of cargo that the command was compiled with.
+fn features() -> String {
+    let vendored =
+        if cfg!(feature = "vendored") { "vendored: libelf and zlib inside" } else { "none: libelf and zlib of the host" };
+    vendored.to_owned()
+}
+
 /// The version, the build and the libraries, a line each.
 pub fn verbose() -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -31,6 +38,7 @@ pub fn verbose() -> String {
             "libraries",
             format!("{}, {} inside, libelf {}, zlib {}", libraries::libc(), libraries::libbpf(), own("libelf"), own("libz")),
         ),
+        ("features", features()),
         ("BPF", format!("objects inside; {types}")),
     ];
     let mut text = format!("hairpin {}\n", env!("CARGO_PKG_VERSION"));

@@ -48,8 +48,6 @@ use crate::stalls::Stalls;
 
 /// A block ends after [`BLOCK_TRANSACTIONS`], or after this time in ns.
 pub const BLOCK_NS: u64 = 100_000_000;
-/// Clocks that disagree by more than this over a block mark the block, in ns.
-const CLOCK_TOLERANCE_NS: f64 = 50.0;
 /// The rate must have been watched for this long before a disagreement counts, in ns.
 const CLOCK_BASELINE_NS: u64 = 200_000_000;
 /// Shortest wait before a datagram is given up, in ns …
@@ -248,7 +246,7 @@ impl<C: Clock> Loop<'_, C> {
                 at_ns: self.clock.to_ns(start.since(began)),
                 length_ns: self.clock.to_ns(length),
                 core_rtt_ns: core_rtt.max(next_rtt),
-                clock_suspect: known && last.disagreement_ns(&origin, &before) > CLOCK_TOLERANCE_NS,
+                clock_suspect: known && last.disagrees(&origin, &before),
             };
             core_rtt = next_rtt;
             busy += length;

@@ -27,7 +27,7 @@ use hairpin_record::run::{FlowFacts, Granted, Side};
 use hairpin_record::warning::Warning;
 use hairpin_sys::netlink::{LinkFacts, Netlink};
 use hairpin_sys::wait::{Policy, Waiting};
-use hairpin_sys::xsk::LONGEST_IN_ONE;
+use hairpin_sys::xsk::{LARGEST_CHUNK, LONGEST_IN_ONE};
 use hairpin_wire::ethernet::{self, Mac};
 use hairpin_wire::raw;
 use rustix::net::{SendFlags, getpeername, getsockname, send};
@@ -45,6 +45,8 @@ use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
 /// Entries of a ring: twice the requests in flight, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
 const MOST_ENTRIES: u32 = 4096;
+/// Packet memory of the least rings, in bytes.
+pub(crate) const LEAST_MEMORY: u64 = 4 * LEAST_ENTRIES as u64 * LARGEST_CHUNK as u64;
 /// Upper bound for frames that take chunks of up to 64 KiB and several entries each.
 const MOST_LARGE: u32 = 256;
 /// Above this MTU a device gets only the room the job needs, so that short frames keep the short path.

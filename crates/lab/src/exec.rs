@@ -129,7 +129,7 @@ pub enum ExecError {
         /// The system's error.
         source: io::Error,
     },
-    /// The kernel cannot tell when a program ends, nor lend its sockets.
+    /// The kernel cannot tell when a program ends.
     #[error("exec needs Linux 5.3 or newer (pidfd_open)")]
     Kernel,
     /// The program runs, but cannot be waited for.
@@ -170,6 +170,8 @@ pub enum News {
         /// Each option that can be read back, and how many sockets have it.
         options: BTreeMap<&'static str, u64>,
     },
+    /// The kernel does not lend sockets (pidfd_getfd(2), Linux 5.6): none can be asked, or given an option from outside.
+    Unseen,
 }
 
 /// A socket at its first check.
@@ -209,6 +211,8 @@ pub struct Seen {
     pub not_polled: u64,
     /// Processes whose sockets could not be examined.
     pub closed: u64,
+    /// [`News::Unseen`].
+    pub unseen: bool,
 }
 
 /// The end of a program.
@@ -339,6 +343,12 @@ impl Survey {
                     Err(Errno::PERM) => {
                         self.seen.closed += 1;
                         break;
+                    }
+                    Err(Errno::NOSYS) => {
+                        if !std::mem::replace(&mut self.seen.unseen, true) {
+                            tell(&News::Unseen);
+                        }
+                        return;
                     }
                     // The socket was closed in the meantime.
                     Err(_) => {}

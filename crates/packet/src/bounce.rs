@@ -46,6 +46,7 @@ impl Default for BounceConfig {
 
 /// Frames and bytes since the start, or over a second (see [`Bounced::since`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bounced {
     /// Frames received.
     pub rx_frames: u64,

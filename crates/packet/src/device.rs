@@ -57,6 +57,7 @@ pub struct Config {
 
 /// The goal where a back end has to choose between delay and rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Favour {
     /// Each frame is delivered at once.
     #[default]

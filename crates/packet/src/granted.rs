@@ -5,6 +5,7 @@ use std::fmt;
 /// The granted features of a queue pair. A feature that was requested and refused is in [`refused`](Granted::refused)
 /// with the reason: there is no silent fallback.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Granted {
     /// The back end: `af_xdp`, `af_packet`, `memory`, `niq`.
     pub back_end: &'static str,
@@ -40,6 +41,7 @@ pub struct Granted {
 
 /// Place of the XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
     /// In the driver, before the kernel makes an skb.
     Native,
@@ -111,6 +113,7 @@ impl fmt::Display for Mode {
 
 /// A refused feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Refused {
     /// The feature.
     pub feature: Feature,
@@ -133,6 +136,27 @@ pub struct NotGranted {
 }
 
 impl Granted {
+    /// Nothing granted, for a back end of the caller's own; its fields can be set.
+    pub fn nothing(back_end: &'static str, interface: impl Into<String>) -> Granted {
+        Granted {
+            back_end,
+            interface: interface.into(),
+            queue: 0,
+            send_queue: 0,
+            queues: 1,
+            mode: None,
+            mode_why: None,
+            zero_copy: false,
+            need_wakeup: false,
+            busy_poll: false,
+            multi_buffer: false,
+            rx_time: None,
+            rx_hash: false,
+            longest_frame: 0,
+            refused: Vec::new(),
+        }
+    }
+
     /// True if `feature` was granted.
     pub fn has(&self, feature: Feature) -> bool {
         match feature {

@@ -105,6 +105,7 @@ impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
 
 /// The purpose of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kick {
     /// Send the frames in the TX ring.
     Send,
@@ -134,6 +135,7 @@ pub struct Arrival {
 
 /// A receive timestamp, in nanoseconds of the clock that took it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Arrived {
     /// The device's own clock.
     Hardware(u64),
@@ -144,6 +146,7 @@ pub enum Arrived {
 /// Counters of frames and bytes since the queue pair was opened, with one counter for each way to lose a frame. They may
 /// wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Frames received.
     pub rx_frames: u64,

@@ -32,6 +32,9 @@
 //! # }
 //! ```
 //!
+//! [`clock::Tsc::calibrate`] is an error where the CPU's counter cannot be trusted, as on some virtual machines. A program that goes on there takes
+//! [`clock::AnyClock::calibrate`]: the counter, or the kernel's CLOCK_MONOTONIC_RAW with the reason; or [`clock::MonotonicRaw`] itself.
+//!
 //! The same program runs without privileges or hardware over the pair in memory:
 //!
 //! ```
@@ -39,7 +42,7 @@
 //! use hairpin_packet::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let Ok(clock) = Tsc::calibrate() else { return Ok(()) };
+//! let (clock, _why) = AnyClock::calibrate();   // the counter, or the kernel's clock and why
 //! let (near, far) = memory::pair(&Config::default())?;
 //! let near = Ring::new(near, clock, RingConfig::default());
 //! let far = Ring::new(far, clock, RingConfig::default());
@@ -58,6 +61,13 @@
 //! # }
 //! ```
 //!
+//! # What may change
+//!
+//! Enums and structs that will grow are `#[non_exhaustive]`: what a device grants and counts, modes, errors, policies. The outcomes [`ring::Received`],
+//! [`ring::Injected`] and [`io::Kicked`] are not, since a loop that overlooks one is wrong: another outcome is another version. Nor are the structs that a
+//! program fills in (`Config`, [`ring::RingConfig`], [`bounce::BounceConfig`], [`fault::Faults`]), so that `..Config::default()` works: write it always,
+//! and a new field changes nothing. [`io::Arrival`] and [`niq::Delay`] are made by devices and designs of the caller's own.
+//!
 //! The directory `examples/` has a receiver, a capture, a bouncer, a paced sender and receive-side scaling over several
 //! queues.
 
@@ -65,7 +75,8 @@
 #![warn(missing_docs)]
 
 pub use hairpin_sys::{clock, umem};
-pub use hairpin_wire::{ethernet, ipv4, ipv6, udp};
+pub use hairpin_units::{Nanos, Picos};
+pub use hairpin_wire::{ethernet, framing, ipv4, ipv6, udp};
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -86,7 +97,7 @@ pub mod tracer;
 pub mod prelude {
     pub use crate::af_packet::AfPacket;
     pub use crate::af_xdp::AfXdp;
-    pub use crate::clock::{MonotonicRaw, Tsc};
+    pub use crate::clock::{AnyClock, MonotonicRaw, Tsc};
     pub use crate::device::{BackEnd, Config, OpenError};
     pub use crate::ethernet;
     pub use crate::filter::Filter;

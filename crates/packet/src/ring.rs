@@ -40,6 +40,7 @@ pub const SHORTEST: usize = hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS as usiz
 /// `Spin` and `BusyPoll` take a whole core and give the lowest latency; `Block` takes none and adds a wake-up of some
 /// microseconds to each wait; `Adaptive` spins first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wait {
     /// Polls the ring in user space.
     #[default]
@@ -69,6 +70,7 @@ pub struct RingConfig {
 
 /// The counters of a ring and its queue pair, since the ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RingCounters {
     /// The queue pair's counters.
     pub io: Counters,

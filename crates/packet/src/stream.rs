@@ -73,6 +73,7 @@ pub struct Incoming {
 
 /// Counters of sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sent {
     /// Frames passed to a ring.
     pub frames: u64,
@@ -82,6 +83,7 @@ pub struct Sent {
 
 /// Counters of received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Came {
     /// Frames, each counted once.
     pub frames: u64,
@@ -101,6 +103,7 @@ pub struct Came {
 
 /// Counters of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Totals {
     /// Sent frames.
     pub sent: Sent,

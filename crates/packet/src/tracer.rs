@@ -20,6 +20,7 @@ const BATCH: usize = 4096;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum What {
     /// A frame went into the TX ring.
     Fill,
@@ -31,6 +32,7 @@ pub enum What {
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// The kind.
     pub what: What,

@@ -434,7 +434,7 @@ fn missing_capabilities_are_named() -> Outcome {
     pair(1, None)?;
     let output = alone::play().arg("open").uid(NOBODY).gid(NOBODY).current_dir("/").output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    contains(&said, "on hp-a needs CAP_BPF and CAP_NET_ADMIN: run as root")?;
+    contains(&said, "on hp-a needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_IPC_LOCK: run as root")?;
     // Root with these three and no other: it may make no namespace to try the modes in.
     let three = ["--bounding-set=-all,+bpf,+net_admin,+net_raw", "--inh-caps=-all"];
     let output = Command::new("setpriv").args(three).arg(env::current_exe()?).args(["play", "open"]).output()?;

@@ -24,6 +24,7 @@ use crate::tune_try::TuneTry;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "each variant is documented at its record")]
+#[non_exhaustive]
 pub enum AnyRecord {
     Run(Box<Run>),
     Explain(Box<Explain>),
@@ -50,7 +51,7 @@ pub struct Kind {
 }
 
 /// Every kind of record.
-pub static KINDS: [Kind; 12] = [
+pub static KINDS: &[Kind] = &[
     Kind { schema: Run::SCHEMA, verb: "ping", read: |json| Ok(AnyRecord::Run(serde_json::from_slice(json)?)) },
     Kind { schema: Explain::SCHEMA, verb: "explain", read: |json| Ok(AnyRecord::Explain(serde_json::from_slice(json)?)) },
     Kind {

@@ -11,12 +11,20 @@ use crate::style::Tone;
 pub struct Paths {
     schema: &'static str,
     paths: Vec<PathRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    root_adds: Vec<&'static str>,
 }
 
 impl Paths {
     /// Keeps the given order.
     pub fn new(paths: Vec<PathRow>) -> Paths {
-        Paths { schema: "hairpin.paths/1", paths }
+        Paths { schema: "hairpin.paths/1", paths, root_adds: Vec::new() }
+    }
+
+    /// What this user lacks the rights for, and root has.
+    #[must_use]
+    pub fn root_adds(self, root_adds: Vec<&'static str>) -> Paths {
+        Paths { root_adds, ..self }
     }
 }
 
@@ -81,6 +89,10 @@ impl Show for Paths {
         columns.extend(below.map(|(title, lead)| Column::below(title, lead)));
         let mut doc = Doc::default();
         doc.table(Table { empty: "no paths", ..Table::new(columns, 1, self.paths.iter().map(row)) });
+        if !self.root_adds.is_empty() {
+            doc.gap();
+            doc.lead("root adds: ", format!("{} (docs/install.md)", self.root_adds.join(", ")));
+        }
         if options.detail > 0 {
             let all = self.paths.iter().flat_map(|path| path.options.iter().map(move |option| (path, option)));
             for (path, option) in all {

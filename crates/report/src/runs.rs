@@ -107,6 +107,7 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
         AnyRecord::Primitives(found) => {
             (found.implementations.iter().map(|of| of.steps.len()).sum(), Some(("steps of a driver", None)))
         }
+        _ => (0, None),
     }
 }
 

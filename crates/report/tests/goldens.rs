@@ -395,7 +395,8 @@ fn listing_of_paths() {
         row("packet", "raw", (Support::No, Some("needs CAP_NET_RAW: run as root or use --path udp")), "Frames over AF_PACKET."),
         memory,
     ];
-    assert_snapshot!(fits(&hairpin_report::term(&Paths::new(rows.into()), &Options::default())));
+    let paths = Paths::new(rows.into()).root_adds(vec!["packet", "xdp", "stages of explain", "tune apply"]);
+    assert_snapshot!(fits(&hairpin_report::term(&paths, &Options::default())));
     assert_snapshot!(fits(&hairpin_report::term(&Paths::new(Vec::new()), &Options::default())));
 }
 

@@ -618,6 +618,9 @@ fn every_kind_of_record_is_shown() {
         assert!(all.comparisons.iter().any(|found| found.record == of(verb)), "{verb}");
     }
     assert!(html(&all).contains("from_due"));
+    for Input { name, record } in &given {
+        assert!(!hairpin_report::term(record, &hairpin_report::Options::default()).is_empty(), "{name}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side, Silence};
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{AnyClock, Clock, MonotonicRaw, Quality, Tsc};
+use hairpin_sys::clock::{AnyClock, Clock, Quality};
 use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
@@ -473,8 +473,6 @@ fn interface(name: &str) -> Result<InterfaceFacts, String> {
 
 /// The CPU's counter if it can be trusted, else CLOCK_MONOTONIC_RAW with a warning that gives the reason. Calibrates for 10 ms.
 pub fn choose_clock() -> (AnyClock, Option<Warning>) {
-    match Tsc::calibrate() {
-        Ok(tsc) => (AnyClock::Tsc(tsc), None),
-        Err(why) => (AnyClock::Raw(MonotonicRaw), Some(Warning::NoTsc { why: why.to_string() })),
-    }
+    let (clock, why) = AnyClock::calibrate();
+    (clock, why.map(|why| Warning::NoTsc { why: why.to_string() }))
 }

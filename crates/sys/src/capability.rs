@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::{Resource, getrlimit};
+
 /// A capability that a path may need, with its number in `linux/capability.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
@@ -9,15 +11,19 @@ pub enum Capability {
     NetAdmin = 12,
     /// Packet and AF_XDP sockets.
     NetRaw = 13,
-    /// Nearly everything, BPF included.
+    /// Locked memory beyond the limit, such as AF_XDP's.
+    IpcLock = 14,
+    /// Nearly everything, BPF and hooks included.
     SysAdmin = 21,
+    /// Hooks in the kernel.
+    Perfmon = 38,
     /// BPF programs and maps.
     Bpf = 39,
 }
 
 impl Capability {
-    /// True if this thread has the capability in effect, directly or through CAP_SYS_ADMIN, which includes CAP_BPF (`bpf_capable`
-    /// in `linux/capability.h`). In a user namespace of its own a process has all capabilities, but only over objects of that
+    /// True if this thread has the capability in effect, directly or through CAP_SYS_ADMIN, which includes CAP_BPF and CAP_PERFMON
+    /// (`bpf_capable`, `perfmon_capable` in `linux/capability.h`). In a user namespace of its own a process has all capabilities, but only over objects of that
     /// namespace.
     #[must_use]
     pub fn is_effective(self) -> bool {
@@ -29,8 +35,18 @@ impl Capability {
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let set = line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
         let has = |capability: Capability| set >> (capability as u32) & 1 == 1;
-        has(self) || (self == Capability::Bpf && has(Capability::SysAdmin))
+        has(self) || (matches!(self, Capability::Bpf | Capability::Perfmon) && has(Capability::SysAdmin))
     }
+}
+
+/// True if this process may lock `bytes` of memory: CAP_IPC_LOCK, or a limit (`ulimit -l`) that is as high.
+#[must_use]
+pub fn may_lock(bytes: u64) -> bool {
+    suffices(bytes, getrlimit(Resource::Memlock).current, Capability::IpcLock.is_effective())
+}
+
+fn suffices(bytes: u64, limit: Option<u64>, capable: bool) -> bool {
+    capable || limit.is_none_or(|limit| bytes <= limit)
 }
 
 #[cfg(test)]
@@ -38,13 +54,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_is_locked_by_right_or_below_the_limit() {
+        assert!(suffices(2, Some(1), true) && suffices(2, Some(2), false) && suffices(2, None, false));
+        assert!(!suffices(2, Some(1), false));
+    }
+
+    #[test]
     fn as_the_kernel_writes_them() {
         let status = |set: u64| format!("Name:\tx\nCapPrm:\t{:016x}\nCapEff:\t{set:016x}\n", u64::MAX);
-        let all = [Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin, Capability::Bpf];
+        let all = [
+            Capability::NetAdmin,
+            Capability::NetRaw,
+            Capability::IpcLock,
+            Capability::SysAdmin,
+            Capability::Perfmon,
+            Capability::Bpf,
+        ];
         for capability in all {
             assert!(capability.is_in(&status(1 << capability as u32)), "{capability:?}");
             assert!(!capability.is_in(&status(0)) && !capability.is_in(""), "{capability:?}");
         }
-        assert!(Capability::Bpf.is_in(&status(1 << 21)) && !Capability::NetRaw.is_in(&status(1 << 21)));
+        assert!([Capability::Bpf, Capability::Perfmon].iter().all(|one| one.is_in(&status(1 << 21))));
+        assert!(!Capability::IpcLock.is_in(&status(1 << 21)) && !Capability::NetRaw.is_in(&status(1 << 21)));
     }
 }

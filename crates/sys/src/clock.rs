@@ -21,6 +21,7 @@ mod arch;
 mod step;
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -63,6 +64,11 @@ pub trait Clock: Clone + Send + Sync {
     /// Name in a record: `tsc`, `cntvct`, `monotonic_raw`.
     fn source(&self) -> &'static str;
 
+    /// Step of the clock in ticks: no reading is nearer to the truth.
+    fn step(&self) -> u64 {
+        1
+    }
+
     /// Sleeps until this clock shows `until`; returns early on a signal.
     fn sleep_until(&self, until: Ticks) {
         let left = self.to_ns(until.since(self.now()));
@@ -86,6 +92,7 @@ pub trait Clock: Clone + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc {
     ticks_per_ns: f64,
+    step: u64,
 }
 
 /// CLOCK_MONOTONIC_RAW as a [`Clock`] of 1 tick per ns, for hosts without a trustworthy counter.
@@ -130,19 +137,24 @@ impl Tsc {
         if !arch::TRUSTED.contains(&clocksource) {
             return Err(NoTsc::KernelDistrusts(clocksource.into()));
         }
-        let provisional = Tsc { ticks_per_ns: 1.0 };
+        let provisional = Tsc { ticks_per_ns: 1.0, step: 1 };
+        let step = step_of(&provisional);
         let first = Relation::read(&provisional);
         std::thread::sleep(std::time::Duration::from_millis(10));
         let measured = Relation::read(&provisional).rate_since(&first);
         let stated = arch::stated_rate().filter(|stated| (stated / measured - 1.0).abs() < 0.001);
-        Ok(Tsc { ticks_per_ns: stated.unwrap_or(measured) })
+        Ok(Tsc { ticks_per_ns: stated.unwrap_or(measured), step })
     }
 
     /// The same counter by another calibration, in ticks per nanosecond.
     #[must_use]
     pub fn at_rate(self, ticks_per_ns: f64) -> Tsc {
-        Tsc { ticks_per_ns }
+        Tsc { ticks_per_ns, ..self }
     }
+}
+
+fn step_of<C: Clock>(clock: &C) -> u64 {
+    step::of_readings(&step::readings(clock)).round().max(1.0) as u64
 }
 
 impl Clock for Tsc {
@@ -169,6 +181,10 @@ impl Clock for Tsc {
     fn source(&self) -> &'static str {
         arch::NAME
     }
+
+    fn step(&self) -> u64 {
+        self.step
+    }
 }
 
 impl Clock for MonotonicRaw {
@@ -194,6 +210,11 @@ impl Clock for MonotonicRaw {
 
     fn source(&self) -> &'static str {
         "monotonic_raw"
+    }
+
+    fn step(&self) -> u64 {
+        static STEP: OnceLock<u64> = OnceLock::new();
+        *STEP.get_or_init(|| step_of(self))
     }
 }
 
@@ -226,9 +247,14 @@ pub struct Relation {
     pub monotonic_less_raw_ns: i64,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC_RAW, in ns; changes as NTP slews or the clock is set.
     pub realtime_less_raw_ns: i64,
-    /// Ticks between the two readings around CLOCK_MONOTONIC_RAW; the error is at most half of it.
+    /// Ticks between the two readings around CLOCK_MONOTONIC_RAW, at least a step of the clock; the error is at most half of it and a step.
     pub width: u64,
+    /// Step of the clock in ns.
+    pub step_ns: f64,
 }
+
+/// Clocks that differ by more than this disagree, in ns, if they have finer steps than a third of it.
+const TOLERANCE_NS: f64 = 50.0;
 
 impl Relation {
     /// Reads each clock in the narrowest of several brackets; about 1 us in total.
@@ -244,7 +270,8 @@ impl Relation {
             raw_ns: raw.ns,
             monotonic_less_raw_ns: offset(ClockId::Monotonic),
             realtime_less_raw_ns: offset(ClockId::Realtime),
-            width: raw.width,
+            width: raw.width.max(clock.step()),
+            step_ns: clock.step() as f64 / clock.rate(),
         }
     }
 
@@ -258,6 +285,17 @@ impl Relation {
     pub fn disagreement_ns(&self, origin: &Relation, from: &Relation) -> f64 {
         let expected = self.ticks.since(from.ticks) as f64 / from.rate_since(origin);
         (self.raw_ns.saturating_sub(from.raw_ns) as f64 - expected).abs()
+    }
+
+    /// The difference in ns beyond which clocks disagree: 50 ns, or three steps of a coarse clock, such as 125 ns at the 24 MHz of
+    /// many arm64 machines. A reading of either end is wrong by up to a step, and so is the rate between them.
+    pub fn tolerance_ns(&self) -> f64 {
+        TOLERANCE_NS.max(3.0 * self.step_ns)
+    }
+
+    /// True if the clocks disagree; arguments as of [`Relation::disagreement_ns`].
+    pub fn disagrees(&self, origin: &Relation, from: &Relation) -> bool {
+        self.disagreement_ns(origin, from) > self.tolerance_ns()
     }
 }
 
@@ -390,11 +428,51 @@ mod tests {
 
     #[test]
     fn disagreement_of_two_clocks() {
-        let at =
-            |ticks, raw_ns| Relation { ticks: Ticks(ticks), raw_ns, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
+        let at = |ticks, raw_ns| Relation {
+            ticks: Ticks(ticks),
+            raw_ns,
+            monotonic_less_raw_ns: 0,
+            realtime_less_raw_ns: 0,
+            width: 0,
+            step_ns: 0.4,
+        };
         let (origin, from) = (at(0, 0), at(2_000_000, 1_000_000));
         assert_eq!(at(2_200_000, 1_100_000).disagreement_ns(&origin, &from), 0.0);
         assert_eq!(at(2_200_000, 1_100_051).disagreement_ns(&origin, &from), 51.0);
+        let disagrees = |raw_ns| at(2_200_000, raw_ns).disagrees(&origin, &from);
+        assert!(disagrees(1_100_051) && !disagrees(1_100_050));
+    }
+
+    #[test]
+    fn a_counter_of_24_mhz_is_not_suspect_for_its_step() {
+        let step_ns = 1_000.0 / 24.0;
+        // The kernel reads the same counter, up to a step later.
+        let later = |now: u64| now + now.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 42;
+        let at = |now: u64| Relation {
+            ticks: Ticks((now as f64 / step_ns) as u64),
+            raw_ns: ((later(now) as f64 / step_ns).floor() * step_ns) as u64,
+            monotonic_less_raw_ns: 0,
+            realtime_less_raw_ns: 0,
+            width: 1,
+            step_ns,
+        };
+        let mut most: f64 = 0.0;
+        for n in 0..2_000_u64 {
+            let (origin, from) = (at(7 * n), at(300_000_000 + 11 * n));
+            let to = at(400_000_000 + 1_013 * n);
+            most = most.max(to.disagreement_ns(&origin, &from));
+            assert!(!to.disagrees(&origin, &from), "{n}: {}", to.disagreement_ns(&origin, &from));
+        }
+        assert!(most > TOLERANCE_NS, "what a fixed tolerance would mark: {most}");
+        let late = Relation { raw_ns: 400_000_250, ..at(400_000_000) };
+        assert!(late.disagrees(&at(0), &at(300_000_000)), "a real jump is seen");
+    }
+
+    #[test]
+    fn a_relation_is_no_narrower_than_a_step() {
+        let relation = Relation::read(&FakeClock::default());
+        assert_eq!((relation.width, relation.step_ns), (1, 1.0), "it stands still");
+        assert!(MonotonicRaw.step() >= 1 && Relation::read(&MonotonicRaw).width >= MonotonicRaw.step());
     }
 
     #[test]
@@ -407,7 +485,7 @@ mod tests {
 
     #[test]
     fn conversions_round_and_saturate() {
-        let tsc = Tsc { ticks_per_ns: 2.5 };
+        let tsc = Tsc { ticks_per_ns: 2.5, step: 1 };
         assert_eq!((tsc.to_ns(25), tsc.to_ticks(10)), (10, 25));
         assert_eq!(tsc.to_ticks(u64::MAX), u64::MAX);
     }

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with, sockopt};
+use rustix::param::page_size;
 
 use crate::umem::{Frame, Pool};
 
@@ -194,7 +195,7 @@ impl PacketSocket {
             Layout::Blocks => libc::tpacket_versions::TPACKET_V3,
         };
         set(fd, libc::PACKET_VERSION, &(version as i32)).map_err(failed("choose the ring's version"))?;
-        let request = geometry(ask).map_err(failed("plan the ring"))?;
+        let request = geometry(ask, page_size()).map_err(failed("plan the ring"))?;
         match ask.layout {
             Layout::Slots => {
                 let request = libc::tpacket_req {
@@ -346,16 +347,15 @@ fn failed(step: &'static str) -> impl Fn(io::Error) -> PacketSocketError {
     move |source| PacketSocketError { step, source }
 }
 
-/// The ring's sizes in the kernel's form; a ring of slots uses only the first four.
-fn geometry(ask: &Ask) -> io::Result<libc::tpacket_req3> {
-    const PAGE: usize = 4096;
+/// The ring's sizes in the kernel's form for pages of `page` bytes; a ring of slots uses only the first four.
+fn geometry(ask: &Ask, page: usize) -> io::Result<libc::tpacket_req3> {
     let slot = ask.longest.saturating_add(HEAD_ROOM);
     // Slots follow each other without a gap across the kernel's pieces: their size is a power of two or whole pages.
-    let slot = if slot <= PAGE { slot.next_power_of_two() } else { slot.next_multiple_of(PAGE) };
+    let slot = if slot <= page { slot.next_power_of_two() } else { slot.next_multiple_of(page) };
     let (block, frame, least) = match ask.layout {
         Layout::Slots => ((PIECE / slot).max(1) * slot, slot, 1),
         // The kernel divides blocks by the frames' lengths; this size only has to be a divisor.
-        Layout::Blocks => (BLOCK.max(slot.saturating_mul(2)).next_multiple_of(PAGE), PAGE, LEAST_BLOCKS),
+        Layout::Blocks => (BLOCK.max(slot.saturating_mul(2)).next_multiple_of(page), page, LEAST_BLOCKS),
     };
     let blocks = (ask.entries as usize).saturating_mul(slot).div_ceil(block).max(least);
     if ask.entries == 0 || blocks.saturating_mul(block) > MOST_BYTES {
@@ -420,4 +420,31 @@ fn get<T: Copy>(fd: BorrowedFd<'_>, name: i32, value: &mut T) -> io::Result<()> 
     // SAFETY: the kernel writes at most `len` bytes into a value of that size, any bits of which are valid (see above).
     let done = unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, name, (&raw mut *value).cast(), &raw mut len) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The conditions of packet_set_ring() in `net/packet/af_packet.c`.
+    #[test]
+    fn sizes_are_what_the_kernel_takes_whatever_its_pages() {
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for longest in [60, 1_514, 4_000, 9_014, 65_550] {
+                for layout in [Layout::Slots, Layout::Blocks] {
+                    let ring = geometry(&Ask { interface: 1, layout, entries: 256, longest, promiscuous: false }, page).unwrap();
+                    let [block, blocks, frame, frames] =
+                        [ring.tp_block_size, ring.tp_block_nr, ring.tp_frame_size, ring.tp_frame_nr].map(|size| size as usize);
+                    let case = format!("{page} {longest} {layout:?}: {block} {blocks} {frame} {frames}");
+                    assert!(block > 0 && block.is_multiple_of(page), "{case}");
+                    assert!(frame.is_multiple_of(16) && frame <= block && frames == blocks * (block / frame), "{case}");
+                    if layout == Layout::Slots {
+                        assert!(frame >= longest + HEAD_ROOM && frames >= 256 && block.is_multiple_of(frame), "{case}");
+                    } else {
+                        assert!(block >= 2 * (longest + HEAD_ROOM), "{case}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -34,6 +34,7 @@ const _: () = assert!(MAX_CHUNK / PAGE <= u16::BITS as usize);
 
 /// Reason why there is no packet memory.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum UmemError {
     /// Invalid sizes.
     #[error(

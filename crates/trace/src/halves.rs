@@ -10,7 +10,7 @@
 
 use hairpin_sys::shared::Stamp;
 
-use crate::join::{Joined, Span, TOLERANCE_NS, Transaction, settling};
+use crate::join::{Joined, Span, Transaction, settling};
 use crate::moment::Moment;
 use crate::tracer::Record;
 
@@ -74,7 +74,7 @@ pub fn join(client: &[Stamp], server: &[Half], records: &[Record], span: &Span) 
         let (sent, received) = (span.of_ticks(stamp.first.0), span.of_ticks(stamp.second.0));
         let (mut packets, mut seen) = (0, None);
         while let Some(record) = records.next_if(|record| first(record, span).is_none_or(|at| at <= received)) {
-            if first(record, span).is_some_and(|at| at >= sent - TOLERANCE_NS as i64) {
+            if first(record, span).is_some_and(|at| at >= sent - span.tolerance_ns() as i64) {
                 (seen, packets) = (Some(record), packets + 1);
             }
         }
@@ -133,8 +133,14 @@ mod tests {
 
     /// One tick per ns, on the kernel's clock too.
     fn span() -> Span {
-        let relation =
-            |at: u64| Relation { ticks: Ticks(at), raw_ns: at, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
+        let relation = |at: u64| Relation {
+            ticks: Ticks(at),
+            raw_ns: at,
+            monotonic_less_raw_ns: 0,
+            realtime_less_raw_ns: 0,
+            width: 0,
+            step_ns: 0.0,
+        };
         Span::new(relation(0), relation(1_000_000), 1.0)
     }
 

@@ -17,8 +17,6 @@ use hairpin_sys::shared::{Packet, Stamp, Which};
 use crate::moment::Moment;
 use crate::tracer::Record;
 
-/// A block over which the clocks disagree by more than this is dropped, in ns.
-pub const TOLERANCE_NS: f64 = 50.0;
 /// Transactions left out at the start of a block: those after a pause are not typical.
 const SETTLE: usize = 8;
 /// In a short block, at most this part of it is left out.
@@ -42,6 +40,11 @@ impl Span {
         let ns = to.ticks.since(from.ticks) as f64 / rate;
         let kernel = (monotonic(&to) - monotonic(&from)) as f64;
         Span { from, rate, slope: if kernel > 0.0 { ns / kernel } else { 1.0 }, ahead: kernel - ns, ns }
+    }
+
+    /// Clocks that disagree by more than this over the block make it useless, in ns.
+    pub(crate) fn tolerance_ns(&self) -> f64 {
+        self.from.tolerance_ns()
     }
 
     /// The length in ns.
@@ -68,11 +71,11 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// True if the clocks drifted over a block as they did before, to within [`TOLERANCE_NS`]; the block is then added
+    /// True if the clocks drifted over a block as they did before, to within [`Relation::tolerance_ns`]; the block is then added
     /// to those before. A block longer than all before it together is a better measure of the drift, and is accepted.
     pub fn agrees(&mut self, span: &Span) -> bool {
         let expected = if self.ns > 0.0 { self.ahead / self.ns * span.ns } else { 0.0 };
-        let agrees = self.ns < span.ns || (span.ahead - expected).abs() <= TOLERANCE_NS;
+        let agrees = self.ns < span.ns || (span.ahead - expected).abs() <= span.tolerance_ns();
         self.ahead += span.ahead;
         self.ns += span.ns;
         agrees
@@ -167,6 +170,7 @@ pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, ring
     let mut joined = Joined::default();
     let mut server = server.iter().peekable();
     let mut records = records.map(|records| records.iter().peekable());
+    let near = span.tolerance_ns() as i64;
     for stamp in client.iter().skip(settling(client.len())) {
         let answered = loop {
             match server.peek() {
@@ -186,7 +190,7 @@ pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, ring
                 if at > received {
                     break;
                 }
-                if at >= sent - TOLERANCE_NS as i64 {
+                if at >= sent - near {
                     (last, packets) = (Some(*record), packets + 1);
                 }
                 records.next();
@@ -204,7 +208,7 @@ pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, ring
         let (_, reached) = servers.between(stamp.first.0, answered.first.0);
         let (answers, _) = servers.between(answered.second.0, stamp.second.0);
         let rings = [(kicked, reached), (answers, came)];
-        let ways = [0, 1].map(|way| in_order(moments(&record.ways[way], rings[way], span), ends[way]));
+        let ways = [0, 1].map(|way| in_order(moments(&record.ways[way], rings[way], span), ends[way], near));
         joined.transactions.push(Transaction { sequence: stamp.sequence, packets, ways, home: None });
     }
     joined
@@ -218,9 +222,8 @@ fn moments(stamped: &[(Moment, u64)], (kicked, seen): (Option<u64>, Option<u64>)
 }
 
 /// The moments of a way between the programs' stamps, also in the order of time: a moment stamped after a later one
-/// belongs to a side branch, and is left out.
-fn in_order(moments: Vec<(Moment, i64)>, (sent, returned): (i64, i64)) -> Vec<(Moment, i64)> {
-    let near = TOLERANCE_NS as i64;
+/// belongs to a side branch, and is left out. A stamp that lies outside by no more than `near` is one of an end.
+fn in_order(moments: Vec<(Moment, i64)>, (sent, returned): (i64, i64), near: i64) -> Vec<(Moment, i64)> {
     let mut way = vec![(Moment::Returned, returned)];
     let mut next = returned;
     for (moment, mut at) in moments.into_iter().rev() {
@@ -255,6 +258,7 @@ mod tests {
             monotonic_less_raw_ns: monotonic as i64,
             realtime_less_raw_ns: 0,
             width: 0,
+            step_ns: 0.0,
         };
         Span::new(relation(2_000, 1_000_000), relation(2_000 + 200_000, 1_000_000 + 101_000), 2.0)
     }
@@ -311,7 +315,7 @@ mod tests {
     fn leaves_out_moments_of_a_side_branch() {
         let way = |stamped: &[(Moment, u64)]| {
             let stamped: Vec<_> = stamped.iter().map(|(moment, ns)| (*moment, monotonic_at(*ns))).collect();
-            in_order(moments(&stamped, (None, None), &span()), (1_000, 2_000))
+            in_order(moments(&stamped, (None, None), &span()), (1_000, 2_000), 50)
                 .into_iter()
                 .map(|(moment, _)| moment)
                 .collect::<Vec<_>>()

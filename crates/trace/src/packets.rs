@@ -10,7 +10,6 @@ use hairpin_record::run::Side;
 use hairpin_sys::clock::Relation;
 use hairpin_sys::shared::{Packet, Which};
 
-use crate::join::TOLERANCE_NS;
 use crate::moment::Moment;
 use crate::tracer::Record;
 
@@ -20,7 +19,7 @@ pub const MOMENTS: [Moment; 3] = [Moment::Queued, Moment::Started, Moment::Recei
 /// A block's stamps of both sides as records, one per request. `None` if CLOCK_REALTIME was set meanwhile.
 pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relation) -> Option<Vec<Record>> {
     let less = |relation: &Relation| relation.realtime_less_raw_ns - relation.monotonic_less_raw_ns;
-    if (less(to) - less(from)).unsigned_abs() as f64 > TOLERANCE_NS {
+    if (less(to) - less(from)).unsigned_abs() as f64 > from.tolerance_ns() {
         return None;
     }
     let monotonic = |packet: &Packet| packet.at.saturating_add_signed(-less(from));
@@ -58,7 +57,14 @@ mod tests {
     use Moment::{Queued, Received, Started};
 
     fn relation(realtime: i64, monotonic: i64) -> Relation {
-        Relation { ticks: Ticks(0), raw_ns: 0, monotonic_less_raw_ns: monotonic, realtime_less_raw_ns: realtime, width: 0 }
+        Relation {
+            ticks: Ticks(0),
+            raw_ns: 0,
+            monotonic_less_raw_ns: monotonic,
+            realtime_less_raw_ns: realtime,
+            width: 0,
+            step_ns: 0.0,
+        }
     }
 
     #[test]

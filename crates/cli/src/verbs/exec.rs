@@ -41,16 +41,19 @@ impl Exec {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let Exec { busy_poll, nodelay, quickack, cpu, hold_idle, set_live, command } = self;
         let signals = Signals::block(SIGNALS).map_err(Failure::failed)?;
+        let read_back = busy_poll.is_some() || nodelay;
         let settings = Settings { busy_poll, nodelay, quickack, cpu, hold_idle, set_live };
-        let ended = exec::run(&command, settings, &signals, &mut |news| tell(news, quickack)).map_err(|error| {
-            match error.of_the_program() {
-                Some(code) => Failure::with_code(&error, code),
-                None => Failure::blamed(&error, error.blame()),
-            }
+        let ended = exec::run(&command, settings, &signals, &mut |news| match news {
+            // What is read back by nobody needs no look.
+            News::Unseen if !read_back && !set_live => {}
+            news => tell(news, quickack),
+        })
+        .map_err(|error| match error.of_the_program() {
+            Some(code) => Failure::with_code(&error, code),
+            None => Failure::blamed(&error, error.blame()),
         })?;
         let Ended { status, seen, left } = ended;
-        let read_back = busy_poll.is_some() || nodelay;
-        if read_back && seen.sockets == 0 && seen.closed == 0 && left.is_empty() {
+        if read_back && seen.sockets == 0 && seen.closed == 0 && !seen.unseen && left.is_empty() {
             say("hairpin exec: no internet socket was seen, so nothing is proven; the first look is a second after the start");
         }
         if seen.not_polled > 0 {
@@ -98,6 +101,9 @@ fn tell(news: &News, quickack: bool) {
         News::InForce { sockets, options } => {
             say(format_args!("hairpin exec: {}", in_force(*sockets, options, quickack)));
         }
+        News::Unseen => say(
+            "hairpin exec: sockets can be neither looked at nor given an option from outside: that needs Linux 5.6 or newer (pidfd_getfd)",
+        ),
     }
 }
 

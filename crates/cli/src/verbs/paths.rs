@@ -6,11 +6,12 @@ use clap::Args;
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
 use hairpin_plan::option::OptionDef;
-use hairpin_plan::path::Path;
+use hairpin_plan::path::{LinkKind, Path};
 use hairpin_plan::paths::PATHS;
 use hairpin_plan::spec::Spec;
 use hairpin_report::{Options, PathOption, PathRow, Paths as Record, Support as Here};
 use hairpin_session::link::LinkSpec;
+use hairpin_sys::capability::Capability;
 
 use crate::exit::Failure;
 use crate::output::{Output, options};
@@ -54,8 +55,21 @@ impl Paths {
             }
         };
         let asked = |path: &&&'static Path| self.names.is_empty() || self.names.iter().any(|spec| spec.client.path == **path);
-        let record = Record::new(PATHS.iter().filter(asked).map(row).collect());
+        let mut record = Record::new(PATHS.iter().filter(asked).map(row).collect());
+        if self.names.is_empty() {
+            record = record.root_adds(root_adds());
+        }
         self.output.print_with(&record, &Options { detail: self.names.len(), ..options() })?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What takes rights that this process lacks; each right is asked for by itself.
+fn root_adds() -> Vec<&'static str> {
+    let lacks = |path: &&&Path| [LinkKind::Loopback, LinkKind::Veth].iter().any(|link| runner(path).lacks(*link).is_some());
+    let hooks = [Capability::Bpf, Capability::Perfmon].into_iter().all(Capability::is_effective);
+    let mut adds: Vec<&str> = PATHS.iter().filter(lacks).map(|path| path.name).collect();
+    adds.extend((!hooks).then_some("stages of explain"));
+    adds.extend((!rustix::process::geteuid().is_root()).then_some("tune apply"));
+    adds
 }

@@ -2,7 +2,7 @@
 
 use hairpin_packet::af_xdp::AfXdp;
 use hairpin_plan::path::LinkKind;
-use hairpin_sys::capability::Capability;
+use hairpin_sys::capability::{Capability, may_lock};
 use hairpin_sys::netns;
 
 use crate::error::PathError;
@@ -19,8 +19,13 @@ impl Runner for Xdp {
             (LinkKind::Veth, netns::Support::UserNamespace) => Some(
                 "an XDP program needs CAP_BPF and CAP_NET_ADMIN outside of any user namespace: run as root, or use --path packet",
             ),
-            _ if all.into_iter().all(Capability::is_effective) => None,
-            _ => Some("AF_XDP needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW: run as root, or use --path udp"),
+            _ if !all.into_iter().all(Capability::is_effective) => {
+                Some("AF_XDP needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_IPC_LOCK: run as root, or use --path udp")
+            }
+            _ if !may_lock(ring::LEAST_MEMORY) => {
+                Some("AF_XDP's memory needs CAP_IPC_LOCK or a higher limit (ulimit -l): run as root, or use --path udp")
+            }
+            _ => None,
         }
     }
 

@@ -166,9 +166,9 @@ fn named(link: &LinkFacts, mode: Mode, failure: Failure) -> OpenError {
     let errno = Errno::from_io_error(&failure.error().source);
     match failure {
         failure if is(&failure.error().source, Errno::PERM) => OpenError::Capability {
-            what: "AF_XDP's program",
+            what: "AF_XDP",
             interface,
-            capabilities: "CAP_BPF and CAP_NET_ADMIN",
+            capabilities: "CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_IPC_LOCK",
             remedy: "run as root, or give the program the capabilities (setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock+ep); \
                      a user namespace does not do, AF_PACKET works there",
         },

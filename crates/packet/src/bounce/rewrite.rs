@@ -13,6 +13,7 @@ const TCP: u8 = 6;
 
 /// The changes to a frame before it goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rewrite {
     /// Send the frame back unchanged.
     #[default]

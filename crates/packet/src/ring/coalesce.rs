@@ -28,6 +28,7 @@ pub const STALL: Duration = Duration::from_micros(2);
 /// The rule for kicking committed frames. A kick is a system call for most back ends: one for each frame
 /// gives the lowest delay, one for a batch the highest rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Coalesce {
     /// Each frame at once: the lowest delay.
     #[default]

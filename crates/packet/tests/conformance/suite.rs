@@ -219,7 +219,10 @@ fn stamps(mut one: End, mut other: End) -> Outcome {
     let mut last = None;
     for got in other.receive(WINDOW as usize)? {
         ensure(got.time.is_some() == granted, format!("granted: {granted}, stamp: {:?}", got.time))?;
-        let ns = got.time.map(|(hairpin_packet::io::Arrived::Hardware(ns) | hairpin_packet::io::Arrived::Software(ns))| ns);
+        let ns = match got.time {
+            Some(hairpin_packet::io::Arrived::Hardware(ns) | hairpin_packet::io::Arrived::Software(ns)) => Some(ns),
+            _ => None,
+        };
         ensure(ns != Some(0) && ns >= last, format!("{ns:?} after {last:?}"))?;
         last = ns;
     }
@@ -286,8 +289,10 @@ fn long_run(mut one: End, mut other: End) -> Outcome {
         one.send_numbers(first, WINDOW, 60)?;
         other.expect(first, WINDOW, 60)?;
     }
-    let expected = Counters { tx_frames: frames.into(), tx_bytes: u64::from(frames) * 60, ..Counters::default() };
+    let mut expected = Counters::default();
+    (expected.tx_frames, expected.tx_bytes) = (frames.into(), u64::from(frames) * 60);
     let sent = one.counters();
-    ensure(Counters { tx_busy: 0, ..sent } == expected, format!("{sent:?}"))?;
+    expected.tx_busy = sent.tx_busy;
+    ensure(sent == expected, format!("{sent:?}"))?;
     adds_up(&mut one, &mut other)
 }

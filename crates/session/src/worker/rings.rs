@@ -392,7 +392,7 @@ impl Monitor for Watching<'_, '_> {
 }
 
 fn counts(totals: &Totals) -> StreamCounts {
-    let Totals { sent, came } = totals;
+    let Totals { sent, came, .. } = totals;
     StreamCounts {
         sent: sent.frames,
         sent_for: sent.duration,

@@ -2,15 +2,18 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::pid_of;
 use crate::signal::{SIGHUP, SIGINT, SIGTERM, Signals, change_mask};
+
+/// Pause between two looks at a command where the kernel has no pidfd_open(2): before Linux 5.3.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
 /// A command with this process's standard input, output and error, and with the default signal mask.
 #[derive(Debug)]
@@ -44,14 +47,22 @@ impl Attended {
     /// # Errors
     /// The errors of waitpid(2), pidfd_open(2) and poll(2).
     pub fn wait(&mut self, signals: &Signals) -> io::Result<ExitStatus> {
+        match pidfd_open(pid_of(&self.child)?, PidfdFlags::empty()) {
+            Err(rustix::io::Errno::NOSYS) => self.wait_by(None, signals),
+            pidfd => self.wait_by(Some(&pidfd?), signals),
+        }
+    }
+
+    /// Waits until `ended` is readable, or looks again and again.
+    fn wait_by(&mut self, ended: Option<&OwnedFd>, signals: &Signals) -> io::Result<ExitStatus> {
         let pid = pid_of(&self.child)?;
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            let mut fds = [PollFd::new(&pidfd, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-            match poll(&mut fds, None) {
+            let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+            fds.extend(ended.map(|ended| PollFd::new(ended, PollFlags::IN)));
+            match poll(&mut fds, ended.is_none().then_some(&LOOK_EVERY)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -86,6 +97,8 @@ mod tests {
         let command = |script: &str| ["/bin/sh", "-c", script].map(OsString::from);
         let status = Attended::spawn(&command("exit 7")).unwrap().wait(&signals).unwrap();
         assert_eq!(status.code(), Some(7));
+        let status = Attended::spawn(&command("exit 7")).unwrap().wait_by(None, &signals).unwrap();
+        assert_eq!(status.code(), Some(7), "where the kernel has no pidfd");
         let status = Attended::spawn(&command("kill -TERM $$; exit 0")).unwrap().wait(&signals).unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(SIGTERM));
         assert!(Attended::spawn(&[]).is_err());

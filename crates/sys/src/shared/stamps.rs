@@ -8,11 +8,16 @@
 //!   512  ring         the last 16,384 stamps: sequence, two moments
 //!   then the last 65,536 stamps of packets: which one, when
 //! ```
-//! One thread writes; the reader reads while that thread is known to wait, or takes the stamps that are still there.
+//! One thread writes; the reader reads while that thread is known to wait, or takes what is still there:
+//!
+//! ```text
+//!   writer   fence, the stamp's words, count + 1      reader   count, words of many stamps, fence, count again
+//! ```
+//! A stamp whose place may have been written anew meanwhile, by the count read last, is dropped; so the oldest one of a full ring always is.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::Apart;
 use super::mapped::{Atomics, Mapped};
@@ -110,6 +115,8 @@ impl Stamps {
     pub fn push(&self, stamp: Stamp) {
         let area = self.0.get();
         let count = area.count.0.load(Ordering::Relaxed);
+        // Who sees a word of this stamp also sees that the one before it was complete.
+        fence(Ordering::Release);
         let [sequence, first, second] = &area.ring[count as usize % KEPT];
         sequence.store(stamp.sequence.into(), Ordering::Relaxed);
         first.store(stamp.first.0, Ordering::Relaxed);
@@ -124,14 +131,12 @@ impl Stamps {
 
     /// Stamps added since the count was `count`, as far as they are still kept, and the current count.
     pub fn since(&self, count: u64) -> (Vec<Stamp>, u64) {
-        let now = self.count();
-        let first = count.max(now.saturating_sub(KEPT as u64));
-        let stamp = |at: u64| {
-            let [sequence, first, second] = &self.0.get().ring[at as usize % KEPT];
+        let area = self.0.get();
+        whole(&area.count.0, count, KEPT as u64, |at| {
+            let [sequence, first, second] = &area.ring[at as usize % KEPT];
             let moment = |word: &AtomicU64| Ticks(word.load(Ordering::Relaxed));
             Stamp { sequence: sequence.load(Ordering::Relaxed) as u32, first: moment(first), second: moment(second) }
-        };
-        ((first..now).map(stamp).collect(), now)
+        })
     }
 
     /// Switches stamps of packets and frames on or off.
@@ -150,6 +155,8 @@ impl Stamps {
     pub fn push_packet(&self, packet: Packet) {
         let area = self.0.get();
         let count = area.packets.0.load(Ordering::Relaxed);
+        // As in `push`.
+        fence(Ordering::Release);
         let [which, at] = &area.packet_ring[count as usize % PACKETS];
         which.store(packet.which as u64, Ordering::Relaxed);
         at.store(packet.at, Ordering::Relaxed);
@@ -158,10 +165,9 @@ impl Stamps {
 
     /// Packet stamps added since their count was `count`, as far as they are still kept, and the current count.
     pub fn packets_since(&self, count: u64) -> (Vec<Packet>, u64) {
-        let now = self.0.get().packets.0.load(Ordering::Acquire);
-        let first = count.max(now.saturating_sub(PACKETS as u64));
-        let packet = |at: u64| {
-            let [which, at] = &self.0.get().packet_ring[at as usize % PACKETS];
+        let area = self.0.get();
+        whole(&area.packets.0, count, PACKETS as u64, |at| {
+            let [which, at] = &area.packet_ring[at as usize % PACKETS];
             let which = match which.load(Ordering::Relaxed) {
                 0 => Which::Scheduled,
                 1 => Which::Driver,
@@ -170,8 +176,7 @@ impl Stamps {
                 _ => Which::Seen,
             };
             Packet { which, at: at.load(Ordering::Relaxed) }
-        };
-        ((first..now).map(packet).collect(), now)
+        })
     }
 
     /// Sets the facts for the tracer.
@@ -195,6 +200,19 @@ impl Stamps {
     }
 }
 
+/// Copies what was added to a ring of `kept` places since its count was `since`, without what may have been overwritten meanwhile; and the count.
+fn whole<T>(count: &AtomicU64, since: u64, kept: u64, copy: impl FnMut(u64) -> T) -> (Vec<T>, u64) {
+    let now = count.load(Ordering::Acquire);
+    let first = since.max(now.saturating_sub(kept));
+    let mut copies: Vec<T> = (first..now).map(copy).collect();
+    fence(Ordering::Acquire);
+    // The writer may be in the middle of the place that it has not counted yet.
+    let begun = count.load(Ordering::Relaxed).wrapping_add(1);
+    let overwritten = begun.saturating_sub(kept).saturating_sub(first);
+    copies.drain(..copies.len().min(overwritten as usize));
+    (copies, now)
+}
+
 impl AsFd for Stamps {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -215,8 +233,35 @@ mod tests {
         assert_eq!((found, now), ((7..10).map(stamp).collect(), 10));
         (10..20_000).for_each(|n| writer.push(stamp(n)));
         let (found, now) = reader.since(now);
-        assert_eq!((found.len(), found[0], now), (KEPT, stamp(20_000 - KEPT as u64), 20_000));
+        assert_eq!((found.len(), found[0], now), (KEPT - 1, stamp(20_001 - KEPT as u64), 20_000));
         assert_eq!(reader.since(now), (Vec::new(), now));
+    }
+
+    #[test]
+    fn what_is_overwritten_during_the_copy_is_dropped() {
+        const PLACES: u64 = 8;
+        let (ring, count) = ([const { AtomicU64::new(0) }; PLACES as usize], AtomicU64::new(0));
+        let push = |upto: u64| {
+            for at in count.load(Ordering::Relaxed)..upto {
+                ring[(at % PLACES) as usize].store(at, Ordering::Relaxed);
+                count.store(at + 1, Ordering::Release);
+            }
+        };
+        // While the copy is at its n-th place the writer goes on by so many.
+        for (n, further) in [(0, 0), (0, 1), (0, 3), (4, 3), (7, 5), (3, 8), (2, 30)] {
+            count.store(0, Ordering::Relaxed);
+            push(20);
+            let (found, now) = whole(&count, 15, PLACES, |at| {
+                if at == 15 + n {
+                    push(20 + further);
+                }
+                ring[(at % PLACES) as usize].load(Ordering::Relaxed)
+            });
+            let from = (20 + further + 1 - PLACES).clamp(15, 20);
+            let reached = n < 5;
+            assert_eq!(now, 20);
+            assert_eq!(found, (if reached { from } else { 15 }..20).collect::<Vec<_>>(), "{n} {further}");
+        }
     }
 
     #[test]

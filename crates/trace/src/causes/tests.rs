@@ -56,8 +56,14 @@ fn stay(cpu: u32, from: i64, to: i64, thread: u32, own: u32) -> [Event; 2] {
 
 /// One tick is one ns of CLOCK_MONOTONIC.
 fn span() -> Span {
-    let relation =
-        |ns: u64| Relation { ticks: Ticks(ns), raw_ns: ns, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
+    let relation = |ns: u64| Relation {
+        ticks: Ticks(ns),
+        raw_ns: ns,
+        monotonic_less_raw_ns: 0,
+        realtime_less_raw_ns: 0,
+        width: 0,
+        step_ns: 0.0,
+    };
     Span::new(relation(0), relation(100_000_000), 1.0)
 }
 
