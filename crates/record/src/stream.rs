@@ -66,7 +66,7 @@ pub struct StreamRow {
     /// The least rate offered at which most trials lost frames: the rate without loss lies below it; `null` where none did, or none was searched.
     #[serde(default)]
     pub loses_per_s: Option<f64>,
-    /// As fast as the sender can; or at `--pace`; or, where another host sends, at its rate.
+    /// As fast as the sender can; or at `--rate`; or, where another host sends, at its rate.
     pub offered: Trial,
     /// Every trial of the search, in the order made.
     pub search: Vec<Step>,

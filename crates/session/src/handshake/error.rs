@@ -177,7 +177,7 @@ impl Broken {
 fn to_serve(peer: &str) -> &'static str {
     let here = peer.strip_prefix("localhost:").is_some() || peer.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback());
     if here {
-        "or measure this host with itself: hairpin ping --link loopback"
+        "or measure this host with itself: hairpin ping loopback"
     } else {
         "with --listen if the client is another host"
     }
