@@ -7,6 +7,8 @@
 mod circles;
 mod demos;
 mod instances;
+mod path_names;
+mod records;
 mod rig;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -403,35 +405,4 @@ fn links_and_anchors_are_found_outside_code_only() {
     let page = "# A sample's way\n[a](x.md#b) and `[c](d)`\n```\n# no heading\n[e](f)\n```\n[`g`](h.md)\n";
     assert_eq!(links(page), ["x.md#b", "h.md"]);
     assert_eq!(anchors(page), BTreeSet::from(["a-samples-way".to_owned()]));
-}
-
-/// A path's name stands in its facts, and whoever wants to know something of a path asks those.
-#[test]
-fn no_path_is_matched_by_its_name() {
-    let names: Vec<&str> = hairpin_plan::paths::PATHS.iter().map(|path| path.name).collect();
-    let mut matched = Vec::new();
-    let sources = files(&root().join("crates")).into_iter().filter(|file| file.extension().is_some_and(|end| end == "rs"));
-    let is_product =
-        |file: &PathBuf| !file.iter().any(|part| part == "tests" || part == "examples") && !file.ends_with("tests.rs");
-    for file in sources.filter(|file| is_product(file) && !file.ends_with("plan/src/paths.rs")) {
-        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        // Tests may: they stand at the end.
-        let product = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for (line, code) in product.lines().enumerate() {
-            if names.iter().any(|name| matches_name(code, name)) {
-                matched.push(format!("{}:{}: {}", file.display(), line + 1, code.trim()));
-            }
-        }
-    }
-    assert_eq!(matched, Vec::<String>::new());
-    assert!(matches_name("match name { \"udp\" | \"x\" => 1 }", "udp") && matches_name("if path.name == \"niq\" {", "niq"));
-    assert!(!matches_name("\"udp\".parse()", "udp"));
-}
-
-fn matches_name(code: &str, name: &str) -> bool {
-    let quoted = format!("\"{name}\"");
-    code.match_indices(&quoted).any(|(at, _)| {
-        let (before, after) = (code[..at].trim_end(), code[at + quoted.len()..].trim_start());
-        before.ends_with("==") || before.ends_with("!=") || after.starts_with("=>") || after.starts_with("| \"")
-    })
 }

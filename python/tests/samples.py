@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "crates/record/tests/data"
+#: Records of a demo, of a run that emulates a NIC, and of one with a thousand million samples.
+REPORT = ROOT / "crates/report/tests/data"
 #: As pip installs it.
 COMMAND = shutil.which("hairpin", path=sysconfig.get_path("scripts")) or ""
 
@@ -85,10 +87,13 @@ def run():
 
 
 def kept():
-    """Every record below runs/: its path and text, one after the other where a file has several."""
-    for path in sorted((ROOT / "runs").rglob("*.gz")):
-        text = gzip.decompress(path.read_bytes()).decode()
-        for line in text.splitlines() if path.name.endswith(".jsonl.gz") else [text]:
+    """Every record that a measurement left in the tests' data: its path and text, one after the other where a file has several."""
+    for path in sorted(path for folder in (ROOT / "python/tests/data", REPORT) for path in folder.iterdir()):
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+        for line in text.splitlines() if ".jsonl" in path.suffixes else [text]:
+            if not isinstance(json.loads(line), dict):
+                continue
             schema = str(json.loads(line).get("schema"))
             if (ROOT / "docs/schema" / (schema.replace("/", "-") + ".json")).exists():
                 yield path, line

@@ -26,7 +26,7 @@ class Frames(samples.InFolder):
                         self.assertTrue(pandas.api.types.is_numeric_dtype(rows[name]), rows[name].dtype)
 
     def test_what_is_unknown_everywhere_is_a_number(self):
-        rows = hairpin.load(samples.ROOT / "runs/2026-11-23-vm/ping/loopback.json.gz").rows
+        rows = hairpin.load(samples.REPORT / "what-if.json").rows
         self.assertTrue(rows["pace_per_s"].isna().all())
         self.assertEqual(rows["pace_per_s"].dtype, float)
 
@@ -37,7 +37,7 @@ class Frames(samples.InFolder):
                 self.assertEqual((list(frame.columns), len(frame)), (list(record._table(name).columns), len(record.table(name))))
 
     def test_several_records_below_each_other(self):
-        demo = hairpin.load(samples.ROOT / "runs/2026-11-20-vm/demo.jsonl.gz")
+        demo = hairpin.load(samples.REPORT / "demo.jsonl")
         self.assertEqual(demo.rows.groupby("record").size().to_list(), [len(record.rows) for record in demo])
         self.assertEqual(demo.rows["rtt_p50_ns"].notna().sum(), sum(record.rows["rtt_p50_ns"].notna().sum() for record in demo))
 

@@ -1,5 +1,6 @@
 """The examples of docs/python.md."""
 
+import gzip
 import io
 import os
 import re
@@ -17,7 +18,7 @@ import samples
 class Page(samples.InFolder):
     def test_its_examples_run(self):
         store = self.store("20260302-094107-1a2b", samples.run())
-        self.write("demo.jsonl.gz", (samples.ROOT / "runs/2026-11-20-vm/demo.jsonl.gz").read_bytes())
+        self.write("demo.jsonl.gz", gzip.compress((samples.REPORT / "demo.jsonl").read_bytes()))
         page = (samples.ROOT / "docs/python.md").read_text()
         examples = re.findall("```python\n(.*?)```", page, re.S)
         self.assertGreater(len(examples), 3)

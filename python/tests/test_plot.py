@@ -57,7 +57,7 @@ class Pictures(unittest.TestCase):
         self.assertEqual([2 * y for y in half.get_ydata()], list(whole.get_ydata()))
 
     def test_what_was_emulated_and_how_it_ended(self):
-        self.says(drawn(hairpin.load(samples.ROOT / "runs/2026-11-21-vm/niq/what-if.json.gz").plot()), "emulated")
+        self.says(drawn(hairpin.load(samples.REPORT / "what-if.json").plot()), "emulated")
         early = {**samples.run(), "error": "the peer says $\\no$"}
         self.says(drawn(hairpin.load(io.StringIO(json.dumps(early))).plot()), "ended with an error: the peer says $\\no$")
 
@@ -86,7 +86,7 @@ class Pictures(unittest.TestCase):
     def test_axes_of_the_caller_and_several_records(self):
         ax = pyplot.figure().add_subplot()
         self.assertIs(RECORDS["run"].plot(ax), ax)
-        self.assertEqual(len(hairpin.load(samples.ROOT / "runs/2026-11-20-vm/demo.jsonl.gz").plot()), 2)
+        self.assertEqual(len(hairpin.load(samples.REPORT / "demo.jsonl").plot()), 2)
 
     def test_every_kept_record(self):
         for path, text in samples.kept():

@@ -3,8 +3,10 @@
 //! ```text
 //!   file ─▶ tokens ─▶ without tests ─▶ paths of `use` and of expressions ─▶ modules ─▶ circles
 //! ```
-//! A module uses another if it names it, or an item of it, through any number of re-exports. A module's use
-//! of its own parts is left out: they are one thing in several files.
+//! A module uses another if it names it, or an item of it, through any number of re-exports. A module and its
+//! own parts are one thing in several files, so it may use them and they may use it; the parts among each other
+//! may not go in a circle, nor may a way lead from a module through its parts and out to others, and back. The
+//! crate's root names every module, and is no part of a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -218,13 +220,13 @@ fn reach<'a>(uses: &'a BTreeMap<&Module, BTreeSet<Module>>, from: &Module) -> BT
     seen
 }
 
-/// Groups of modules each of which uses the others, by whatever way round.
-fn circles(crate_: &BTreeMap<Module, File>) -> Vec<BTreeSet<&Module>> {
+/// Groups of modules each of which uses the others, by whatever way round; `may` leaves out some of the uses.
+fn groups(crate_: &BTreeMap<Module, File>, may: impl Fn(&Module, &Module) -> bool) -> BTreeSet<BTreeSet<&Module>> {
     let uses: BTreeMap<&Module, BTreeSet<Module>> = crate_
         .iter()
         .map(|(module, file)| {
             let used = file.paths.iter().filter_map(|path| resolve(crate_, module, path, 0));
-            (module, used.filter(|used| !used.starts_with(module)).collect())
+            (module, used.filter(|used| used != module && may(module, used)).collect())
         })
         .collect();
     let reached: BTreeMap<&Module, BTreeSet<&Module>> = crate_.keys().map(|module| (module, reach(&uses, module))).collect();
@@ -236,7 +238,21 @@ fn circles(crate_: &BTreeMap<Module, File>) -> Vec<BTreeSet<&Module>> {
             .collect()
     };
     let all: BTreeSet<BTreeSet<&Module>> = crate_.keys().map(|module| of(&module)).collect();
-    all.into_iter().filter(|circle| circle.len() > 1).collect()
+    all.into_iter().filter(|group| group.len() > 1).collect()
+}
+
+/// The circles among modules: those that need no use of a module's own parts, and those that lead through such uses beyond a module
+/// and its parts.
+fn circles(crate_: &BTreeMap<Module, File>) -> BTreeSet<BTreeSet<&Module>> {
+    let apart = groups(crate_, |module, used| !used.starts_with(module));
+    let whole = groups(crate_, |module, _| !module.is_empty());
+    // Of modules in order, one that has all the others as parts is the first.
+    let beyond = |group: &BTreeSet<&Module>| group.first().is_some_and(|first| group.iter().any(|part| !part.starts_with(first)));
+    let mut found: BTreeSet<BTreeSet<&Module>> = whole.into_iter().filter(beyond).collect();
+    // A circle within a larger one is told with it.
+    let new: Vec<_> = apart.into_iter().filter(|circle| !found.iter().any(|larger| circle.is_subset(larger))).collect();
+    found.extend(new);
+    found
 }
 
 /// The modules of a crate by its files, those of tests left out.
@@ -291,6 +307,27 @@ mod tests {
         assert_eq!(found(&[root, ("a.rs", "fn f() { crate::b::g::<u8>() }"), ("b.rs", "type T = super::a::T;")]), [["a", "b"]]);
         assert_eq!(found(&[root, ("a.rs", "use crate::Thing;"), ("b.rs", "use crate::a::f;")]), [["a", "b"]]);
         assert_eq!(found(&[root, ("a.rs", "use crate::b;\nfn f() { b::g() }"), ("b.rs", "")]), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn finds_circles_that_lead_through_parts() {
+        let root = ("lib.rs", "mod a; mod c;");
+        let through = [
+            root,
+            ("a.rs", "mod b;\nuse b::f;\npub struct T;"),
+            ("a/b.rs", "use crate::c::g;\npub fn f() {}"),
+            ("c.rs", "use crate::a::T;"),
+        ];
+        assert_eq!(found(&through), [["a", "a::b", "c"]]);
+        let to_the_part = [root, through[1], ("a/b.rs", "pub fn f() {}"), ("c.rs", "use crate::a::b::f;")];
+        assert_eq!(found(&to_the_part), Vec::<Vec<String>>::new());
+        let parts = [
+            ("lib.rs", "mod a;"),
+            ("a.rs", "mod b; mod c; use {b::f, c::g};"),
+            ("a/b.rs", "use super::c::g;"),
+            ("a/c.rs", "use super::b::f;"),
+        ];
+        assert_eq!(found(&parts), [["a::b", "a::c"]]);
     }
 
     #[test]

@@ -17,10 +17,9 @@ use clap_complete::env::{self as shells, CompleteEnv, EnvCompleter, Shells};
 use hairpin_lab::sweep::PLANS;
 use hairpin_plan::option::Values;
 use hairpin_plan::path;
-use hairpin_plan::paths::PATHS;
+use hairpin_plan::paths::{PATHS, sides};
 
 use crate::exit::FAILED;
-use crate::help;
 use crate::output::open_store;
 
 /// Set by the script of a shell.
@@ -31,8 +30,8 @@ const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Elvish, &Fish, &shells:
 const RUNS: usize = 10;
 
 /// Prints the words for a shell that asks; `None` if none does.
-pub fn answer() -> Option<ExitCode> {
-    let asked = CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS);
+pub fn answer(command: fn() -> Command) -> Option<ExitCode> {
+    let asked = CompleteEnv::with_factory(|| with_values(command())).var(VARIABLE).shells(SHELLS);
     match asked.try_complete(env::args_os(), env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),
@@ -52,11 +51,6 @@ pub fn script(shell: Shell) -> io::Result<String> {
         .ok_or(io::ErrorKind::Unsupported)?
         .write_registration(VARIABLE, NAME, NAME, NAME, &mut text);
     shell.map(|()| String::from_utf8_lossy(&text).into_owned())
-}
-
-/// The flags and their values.
-fn command() -> Command {
-    with_values(help::dressed())
 }
 
 fn with_values(command: Command) -> Command {
@@ -80,9 +74,9 @@ fn candidates(offer: Offer, text: &OsStr) -> Vec<CompletionCandidate> {
 fn offer(verb: &str, id: &str) -> Option<Offer> {
     Some(match (verb, id) {
         (_, "paths") | ("paths", "names") => specs,
-        (_, "io") => {
-            |text| specs(text).into_iter().filter(|spec| spec.starts_with("xdp") || spec.starts_with("packet")).collect()
-        }
+        (_, "io") => |text| {
+            specs(text).into_iter().filter(|spec| sides(spec)[0].is_some_and(|path| path.route.has_packet_ring())).collect()
+        },
         ("stream", "link") => |_| veth(),
         (_, "link") => |_| links(),
         ("ping" | "explain" | "load" | "try", "host") => places,
@@ -328,7 +322,7 @@ mod tests {
             ("paths", "names"),
         ] {
             let has = |command: &Command| command.get_name() == verb && command.get_arguments().any(|arg| arg.get_id() == id);
-            let command = help::dressed();
+            let command = crate::parse::command();
             let there = command.get_subcommands().any(|inner| has(inner) || inner.get_subcommands().any(has));
             assert!(there && offer(verb, id).is_some(), "{verb} {id}");
         }

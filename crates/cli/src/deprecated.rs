@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn what_once_meant_something_else_is_told_of() {
         let told = |line: &str| {
-            let mut command = crate::help::dressed();
+            let mut command = crate::parse::command();
             command.build();
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
             lines(crate::help::verb(&command, &words).0, &words)

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 
 use clap::Args;
 use hairpin_plan::job::{Job, LocalPort, Schedule, Sides};
-use hairpin_plan::path::{LinkKind, Speaks};
+use hairpin_plan::path::{LinkKind, Path, Speaks};
+use hairpin_plan::paths::{DEFAULT, TOWARDS_REFLECTOR};
 use hairpin_plan::spec::Spec;
 use hairpin_sys::netlink::Netlink;
 use hairpin_units::{Nanos, Quantile, list, parse_decimal, parse_duration, parse_number};
@@ -95,15 +96,17 @@ impl Whole {
     }
 }
 
+/// These paths, each with its default policy.
+pub fn plain(paths: &[&Path]) -> Result<Vec<Spec>, Failure> {
+    paths.iter().map(|path| path.name.parse().map_err(Failure::usage)).collect()
+}
+
 impl WorkFlags {
     /// One job per path and size, in that order. `timed` is true if --duration was given.
     pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {
         let mut specs = self.paths.clone();
         if specs.is_empty() {
-            let names: &[&str] = if to == LinkKind::Reflector { &["packet"] } else { &["tcp", "udp"] };
-            for name in names {
-                specs.push(name.parse().map_err(Failure::usage)?);
-            }
+            specs = plain(if to == LinkKind::Reflector { &TOWARDS_REFLECTOR } else { &DEFAULT })?;
         }
         if to == LinkKind::Reflector {
             specs = specs.into_iter().map(Spec::towards_reflector).collect();

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_verb_is_in_a_group_and_the_page_fits_a_screen() {
-        let command = crate::help::dressed();
+        let command = crate::parse::command();
         let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.split_whitespace()).collect();
         let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name);
         for verb in verbs {

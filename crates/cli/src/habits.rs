@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn every_habit_leads_to_a_flag_and_a_verb_that_exist() {
-        let command = help::dressed();
+        let command = crate::parse::command();
         for (flags, meant) in FLAGS {
             for (id, _) in *meant {
                 let has = |verb: &Command| verb.get_arguments().any(|arg| arg.get_id() == *id);

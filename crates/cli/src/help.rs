@@ -4,11 +4,10 @@ mod faces;
 
 use std::ffi::OsString;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 pub use faces::{FACES, Face};
 
 use crate::exit::Failure;
-use crate::verbs::Cli;
 
 /// Columns of the short help.
 const WIDTH: usize = 80;
@@ -73,9 +72,9 @@ round trip counts from the time it was due, so a stall is not left out.
     ),
 ];
 
-/// The commands and flags, with the themes of `--help` and the examples.
-pub fn dressed() -> Command {
-    dress(Cli::command(), "")
+/// The commands and flags with the themes of `--help` and the examples.
+pub fn dressed(command: Command) -> Command {
+    dress(command, "")
 }
 
 fn dress(command: Command, before: &str) -> Command {
@@ -251,10 +250,10 @@ pub fn name_with_letter(arg: &Arg) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line;
+    use crate::parse::{self, command};
 
     fn built() -> Command {
-        let mut command = dressed();
+        let mut command = command();
         command.build();
         command
     }
@@ -346,8 +345,8 @@ mod tests {
         for face in FACES {
             assert!(face.examples.len() <= 5, "{}", face.verb);
             for (example, _) in face.examples {
-                let words = line::rewritten(&built(), words(example)).unwrap();
-                let parsed = dressed().try_get_matches_from(&words);
+                let words = parse::rewritten(&built(), words(example)).unwrap();
+                let parsed = command().try_get_matches_from(&words);
                 assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
             }
         }

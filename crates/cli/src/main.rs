@@ -12,6 +12,7 @@ mod habits;
 mod help;
 mod line;
 mod output;
+mod parse;
 mod place;
 mod progress;
 mod screen;
@@ -28,10 +29,10 @@ fn main() -> ExitCode {
     if let Some(code) = verbs::worker::run_if_asked() {
         return code;
     }
-    if let Some(code) = complete::answer() {
+    if let Some(code) = complete::answer(parse::command) {
         return code;
     }
-    let cli = match line::read() {
+    let cli = match parse::read() {
         Ok(cli) => cli,
         Err(code) => return code,
     };

@@ -85,6 +85,15 @@ impl Path {
         Some(if self.speaks(options) == Speaks::Raw { hairpin_wire::raw::LEN as u32 } else { headers })
     }
 
+    /// True if `explain` knows the stages of its round trips.
+    pub fn has_stages(&self) -> bool {
+        match self.route {
+            Route::Sockets => self.speaks != Speaks::TcpPerTransaction,
+            Route::Channel => false,
+            Route::PacketRing | Route::XdpRing | Route::Memory { .. } => true,
+        }
+    }
+
     /// True if the path supports the wait policy `name`.
     pub fn takes_policy(&self, name: &str) -> bool {
         self.policies.iter().any(|policy| policy.name() == name)
@@ -149,6 +158,16 @@ pub enum Route {
 }
 
 impl Route {
+    /// True if the messages go neither through sockets nor through another channel of the kernel's.
+    pub fn bypasses(self) -> bool {
+        !matches!(self, Route::Sockets | Route::Channel)
+    }
+
+    /// True if the messages pass a ring of an interface, which `bounce` and `stream` take too.
+    pub fn has_packet_ring(self) -> bool {
+        matches!(self, Route::PacketRing | Route::XdpRing)
+    }
+
     /// True if the messages pass a ring whose library stamps them.
     pub fn has_ring(self) -> bool {
         matches!(self, Route::PacketRing | Route::XdpRing | Route::Memory { ring: true })

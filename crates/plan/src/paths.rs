@@ -20,6 +20,19 @@ pub fn by_name(name: &str) -> Option<&'static Path> {
     PATHS.iter().copied().find(|path| path.name == name)
 }
 
+/// What is measured where no path is named.
+pub static DEFAULT: [&Path; 2] = [&TCP, &UDP];
+/// The same towards a reflector.
+pub static TOWARDS_REFLECTOR: [&Path; 1] = [&PACKET];
+/// What others are held against, the first that was measured.
+pub static PLAIN: [&Path; 2] = [&UDP, &TCP];
+
+/// The paths of the client's and the server's side of a spec, such as a record has; `None` for one that this version does not know.
+pub fn sides(spec: &str) -> [Option<&'static Path>; 2] {
+    let (client, server) = spec.split_once('/').unwrap_or((spec, spec));
+    [client, server].map(|side| by_name(side.split(':').next().unwrap_or_default()))
+}
+
 /// Largest payload of a stream: 64 KiB.
 const STREAM_LIMIT: u32 = 65_536;
 const IPV4: u32 = (IPV4_HEADER + UDP_HEADER) as u32;
@@ -166,6 +179,14 @@ pub static NIQ: Path = Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sides_of_a_recorded_spec_are_found() {
+        let names = |spec| sides(spec).map(|side| side.map(|path| path.name));
+        assert_eq!(names("xdp:spin,mode=native/udp:block"), [Some("xdp"), Some("udp")]);
+        assert_eq!(names("memory"), [Some("memory"); 2]);
+        assert_eq!(names("later:spin/udp:block"), [None, Some("udp")]);
+    }
 
     #[test]
     fn no_path_is_named_like_a_policy_and_each_has_a_default() {

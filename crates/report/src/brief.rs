@@ -10,6 +10,7 @@
 //!   next  hairpin explain loopback …                              what can be done now
 //! ```
 
+use hairpin_plan::paths::sides;
 use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Link, Row, Run};
 use hairpin_units::Quantile;
@@ -236,12 +237,10 @@ pub(crate) fn next(doc: &mut Doc, run: &Run, options: &Options) {
 
 /// The command that explains the slowest row; `None` where nothing can: no path of which stages are known, or no server.
 fn explain(run: &Run) -> Option<String> {
-    let words: &[&str] =
-        if run.place.link.kind == "host" { &["tcp", "udp"] } else { &["tcp", "udp", "packet", "xdp", "niq", "memory"] };
-    let name = |side: &str| side.split(':').next().unwrap_or_default().to_owned();
-    let known = |row: &&Row| {
-        let (client, server) = row.path.split_once('/').unwrap_or((&row.path, &row.path));
-        name(client) == name(server) && words.contains(&name(client).as_str())
+    let remote = run.place.link.kind == "host";
+    let known = |row: &&Row| match sides(&row.path) {
+        [Some(client), Some(server)] => client == server && client.has_stages() && !(remote && client.route.bypasses()),
+        _ => false,
     };
     let row = run.results.iter().filter(known).max_by_key(|row| row.rtt_ns.p50)?;
     next::plain(format!("hairpin explain {} -p {}", next::to(&run.place, &run.head)?, next::path(&row.path)))

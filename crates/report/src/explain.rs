@@ -8,7 +8,7 @@
 mod answer;
 pub(crate) mod brief;
 mod causes;
-mod conclusion;
+pub(crate) mod conclusion;
 pub(crate) mod parts;
 mod perfetto;
 pub(crate) mod row;
@@ -21,6 +21,7 @@ use hairpin_record::run::Quantiles;
 use crate::budget;
 use crate::cell::Cell;
 use crate::columns::RTT;
+use crate::contents::breakdowns::breakdown;
 use crate::doc::{Data, Doc, List, Show, Shown};
 use crate::figure::{percent, us, us_signed};
 use crate::label::Name;
@@ -30,13 +31,10 @@ use crate::notes::{beside_floor, ended, merged, not_granted, warned};
 use crate::options::Options;
 use crate::style::Tone;
 use crate::view::Beside;
-use crate::view::breakdowns::breakdown;
 
 pub(crate) use answer::{SLOW, waits};
-pub(crate) use conclusion::{lost, typical};
 pub use perfetto::explain_perfetto;
-pub(crate) use row::name;
-use row::{matched, share_of};
+use row::{matched, name, share_of};
 
 /// The heading of the missing hooks.
 pub(crate) const NOT_SEEN: &str = "Not to be seen on this host";

@@ -25,6 +25,7 @@ mod check;
 mod columns;
 mod command;
 mod compare;
+mod contents;
 mod csv;
 mod demo;
 mod doc;
@@ -65,6 +66,7 @@ pub mod view;
 pub mod watch;
 
 pub use bounce::{bounce_heading, bounce_line};
+pub use contents::view;
 pub use doc::{Doc, Show};
 pub use drawn::{Chart, budget_svg, report_svg};
 pub use explain::brief::cut;

@@ -9,7 +9,7 @@ use hairpin_record::histogram::Decoded;
 use hairpin_record::run::Row;
 
 use crate::columns::within;
-use crate::view::distribution::summary;
+use crate::contents::distribution::summary;
 
 /// The share of medians that may lie beyond either end.
 const TAIL: f64 = 0.025;

@@ -4,7 +4,7 @@
 //! a handful of rows shows a difference but does not prove it.
 
 use hairpin_plan::path::Speaks;
-use hairpin_plan::paths::by_name;
+use hairpin_plan::paths::{PLAIN, UDP, by_name, sides};
 use hairpin_record::core_states::Apart;
 use hairpin_record::run::{HostFacts, Origin, Row};
 use hairpin_units::{Nanos, Quantile};
@@ -104,16 +104,13 @@ pub(crate) fn not_ranked(entries: &[Entry<'_>]) -> Option<String> {
 fn first_of(entries: &[Entry<'_>]) -> String {
     let ran = || entries.iter().filter(|e| e.ranked() && e.row.origin == Origin::Measured && e.row.rtt_ns.p50.is_some());
     // Paths that work only within one host.
-    let local = |e: &Entry<'_>| {
-        let name = e.row.path.split([':', '/']).next().unwrap_or_default();
-        by_name(name).is_some_and(|path| matches!(path.speaks, Speaks::Local(_)))
-    };
+    let local = |e: &Entry<'_>| sides(&e.row.path)[0].is_some_and(|path| matches!(path.speaks, Speaks::Local(_)));
     let Some(best) = ran().min_by_key(|e| e.p50()) else {
         return "Which path is fastest cannot be said: no row that ran flat out has an RTT p50.".into();
     };
     let told = |e: &Entry<'_>| {
         let p50 = e.p50().unwrap_or_default();
-        let plain = ["udp", "tcp"].iter().find_map(|name| ran().find(|d| d.is(name, "block") && d.link == e.link));
+        let plain = PLAIN.iter().find_map(|path| ran().find(|d| d.is(path.name, "block") && d.link == e.link));
         let against = match plain {
             Some(plain) if std::ptr::eq(plain, e) => "and is itself the plain default".into(),
             Some(plain) => {
@@ -155,10 +152,8 @@ pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
                 && sizes(e.row) == sizes(block.row)
         })
     };
-    let rank = |e: &Entry<'_>| match e.plain().map(|plain| plain.name) {
-        Some("udp") => 0,
-        Some("tcp") => 1,
-        _ => 2,
+    let rank = |e: &Entry<'_>| {
+        PLAIN.iter().position(|path| e.plain().is_some_and(|plain| plain.name == path.name)).unwrap_or(PLAIN.len())
     };
     let pair = blocks().filter_map(|block| spinning(block).map(|spin| (block, spin))).min_by_key(|(block, _)| rank(block));
     let Some((block, spin)) = pair else {
@@ -215,8 +210,13 @@ pub(crate) fn idle(host: &HostFacts) -> Option<String> {
     Some(if virtual_machine { name } else { format!("{name} ({} us to leave)", latency(deepest)?) })
 }
 
+/// The spec that a demo measures at low rates.
+fn spec() -> String {
+    format!("{}:block", UDP.name)
+}
+
 fn low_rate(entries: &[Entry<'_>]) -> String {
-    let rows: Vec<&Entry<'_>> = entries.iter().filter(|e| e.is("udp", "block")).collect();
+    let rows: Vec<&Entry<'_>> = entries.iter().filter(|e| e.is(UDP.name, "block")).collect();
     let mut links: Vec<&str> = rows.iter().filter(|e| !e.flat_out()).map(|e| e.link).collect();
     links.dedup();
     let mut why = None;
@@ -226,34 +226,34 @@ fn low_rate(entries: &[Entry<'_>]) -> String {
             Err(missing) => why = why.or(Some(missing)),
         }
     }
-    let why = why.unwrap_or_else(|| "udp:block was not measured at 10/s and 1000/s".into());
+    let why = why.unwrap_or_else(|| format!("{} was not measured at 10/s and 1000/s", spec()));
     format!("What the low rate costs cannot be said: {why}.")
 }
 
 /// The sentence for one link, or the reason for its absence.
 fn rates(rows: &[&Entry<'_>], link: &str) -> Result<String, String> {
-    let over = crate::prose::clean(link);
+    let (spec, over) = (spec(), crate::prose::clean(link));
     let at = |rate: Option<f64>| {
         let name = rate.map_or("flat out".into(), |rate| format!("at {}", pace(rate)));
         let row = rows.iter().find(|e| e.link == link && e.row.pace_per_s == rate);
-        let row = row.ok_or_else(|| format!("udp:block over {over} was not measured {name}"))?;
+        let row = row.ok_or_else(|| format!("{spec} over {over} was not measured {name}"))?;
         if row.apart.is_some() {
-            return Err(format!("udp:block over {over} {name} was measured with the two cores in another state than most rows"));
+            return Err(format!("{spec} over {over} {name} was measured with the two cores in another state than most rows"));
         }
         row.p50().ok_or_else(|| {
             let needs = (1..).find(|n| Quantile::P50.is_supported_by(*n)).unwrap_or_default();
-            format!("udp:block over {over} {name} has {} samples, and a p50 needs {needs}", row.row.rtt_ns.count)
+            format!("{spec} over {over} {name} has {} samples, and a p50 needs {needs}", row.row.rtt_ns.count)
         })
     };
     let (low, middle, flat) = (at(Some(RATES[0]))?, at(Some(RATES[1]))?, at(None)?);
     let figures = format!("{low} at {}, {middle} at {} and {flat} flat out", pace(RATES[0]), pace(RATES[1]));
     Ok(if low > flat {
         format!(
-            "The low rate costs {}: a udp:block round trip over {over} takes {figures} (RTT p50). `hairpin explain` says where that time goes.",
+            "The low rate costs {}: a {spec} round trip over {over} takes {figures} (RTT p50). `hairpin explain` says where that time goes.",
             Nanos(low.0 - flat.0)
         )
     } else {
-        format!("The low rate costs nothing here: a udp:block round trip over {over} takes {figures} (RTT p50).")
+        format!("The low rate costs nothing here: a {spec} round trip over {over} takes {figures} (RTT p50).")
     })
 }
 

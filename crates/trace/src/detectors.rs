@@ -45,6 +45,8 @@ pub struct Observed<'a> {
     pub late_acks: [u64; 2],
     /// Datagrams dropped by a full receive queue: the client's, the server's.
     pub overflows: [u64; 2],
+    /// A side's messages pass an AF_XDP ring.
+    pub xdp_ring: bool,
     /// For a paced run.
     pub paced: Option<Paced>,
 }
@@ -190,6 +192,7 @@ mod tests {
                 parted: self.parted,
                 late_acks: self.late_acks,
                 overflows: self.overflows,
+                xdp_ring: self.explained.path.contains("xdp:"),
                 paced: self.paced,
             };
             let mut found = findings(&observed);

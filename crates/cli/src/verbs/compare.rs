@@ -11,6 +11,7 @@ use hairpin_lab::compare::{self, ANEW, Baseline, ComparePlan, Limit, MARGIN};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::records::{self, RecordsError};
+use hairpin_plan::paths::UDP;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;
@@ -21,8 +22,8 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_tune::Setting;
 use hairpin_units::Nanos;
 
-use self::side::{Side, WARMUP, arm, before_the_sides, split};
 pub use self::side::whole_first;
+use self::side::{Side, WARMUP, arm, before_the_sides, split};
 use crate::exit::{self, Failure, say};
 use crate::flags::{cookie, whole, whole_in};
 use crate::line;
@@ -183,7 +184,7 @@ impl Compare {
             return Err(Failure::usage("the placements are those of this host: take loopback, the default, or veth"));
         }
         if self.side.work.paths.is_empty() {
-            self.side.work.paths.push("udp".parse().map_err(Failure::usage)?);
+            self.side.work.paths.push(UDP.name.parse().map_err(Failure::usage)?);
         }
         let (how, duration) = (self.how, of_all(self.side.work.duration));
         let arm = self.side.arm(String::new())?;

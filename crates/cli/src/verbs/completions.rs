@@ -12,6 +12,7 @@ use crate::complete;
 use crate::exit::{Failure, say};
 use crate::front;
 use crate::help;
+use crate::line;
 use crate::output::print;
 
 /// Print shell completions
@@ -39,9 +40,8 @@ pub struct Man {
 impl Man {
     /// Writes the man pages.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let mut command = help::dressed();
-        command.build();
-        write(&command, &self.directory)
+        let command = line::command().ok_or_else(|| Failure::failed("no command line was read"))?;
+        write(command, &self.directory)
             .map_err(|error| Failure::failed(format_args!("cannot write man pages to {}: {error}", self.directory.display())))?;
         say(format_args!("man pages are in {}", self.directory.display()));
         Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ use clap::Args;
 use hairpin_lab::demo;
 use hairpin_lab::ping;
 use hairpin_plan::job::Job;
+use hairpin_plan::paths::UDP;
 use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
 use hairpin_report::view::Input;
@@ -83,6 +84,6 @@ fn keep_with_report(runs: &[Run]) -> Result<(), Failure> {
 
 /// The common options of all rows.
 fn template() -> Result<Job, Failure> {
-    let udp = "udp".parse().map_err(Failure::failed)?;
+    let udp = UDP.name.parse().map_err(Failure::failed)?;
     Ok(Job { duration: None, warmup: Nanos::ZERO, cookie: crate::flags::cookie()?, ..Job::new(udp) })
 }

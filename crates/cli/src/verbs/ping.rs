@@ -6,14 +6,16 @@ use std::process::ExitCode;
 use clap::Args;
 use hairpin_lab::metrics::Listen;
 use hairpin_lab::ping;
+use hairpin_plan::paths::{DEFAULT, UDP};
 use hairpin_record::run::Run;
 use hairpin_session::floor;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use hairpin_sys::thread::allowed_cpus;
+use hairpin_sys::wait::Policy;
 
 use crate::exit::Failure;
-use crate::flags::{Whole, WorkFlags};
+use crate::flags::{Whole, WorkFlags, plain};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where, ipv6_has_effect};
@@ -71,8 +73,8 @@ impl Ping {
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
         // Beside what sleeps, what never does; on one CPU the sides would keep each other off it, and another host may forbid it.
         if self.work.paths.is_empty() && matches!(target, Target::Link(_)) && allowed_cpus().is_ok_and(|cpus| cpus.len() > 1) {
-            self.work.paths =
-                ["tcp", "udp", "udp:spin"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
+            self.work.paths = plain(&DEFAULT)?;
+            self.work.paths.push(format!("{}:{}", UDP.name, Policy::Spin.name()).parse().map_err(Failure::usage)?);
         }
         // With --count alone there is no other limit; with both, the first one reached ends a row.
         let mut rows = self.work.jobs(line::was_given("duration"), target.kind(), self.raw.is_some())?;

@@ -10,6 +10,7 @@ use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::sweep::{self, Ask, Factor, Level, PLANS, SavedSweepError, Shape, SweepError, SweepPlan, SweepWatcher};
 use hairpin_plan::path::LinkKind;
+use hairpin_plan::paths::UDP;
 use hairpin_plan::spec::Spec;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
@@ -303,7 +304,7 @@ fn template() -> Result<hairpin_plan::job::Job, Failure> {
         #[command(flatten)]
         work: WorkFlags,
     }
-    let defaults = <Defaults as clap::Parser>::try_parse_from(["sweep", "--path", "udp"]).map_err(Failure::failed)?;
+    let defaults = <Defaults as clap::Parser>::try_parse_from(["sweep", "--path", UDP.name]).map_err(Failure::failed)?;
     let mut jobs = defaults.work.jobs(true, LinkKind::Loopback, false)?;
     jobs.pop().ok_or_else(|| Failure::failed("there is no default job"))
 }

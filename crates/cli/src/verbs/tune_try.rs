@@ -9,6 +9,7 @@ use clap::Args;
 use hairpin_lab::experiment::Arm;
 use hairpin_lab::knobs::interface_towards;
 use hairpin_lab::tune_try::{self, TrialPlan, TryError};
+use hairpin_plan::paths::PLAIN;
 use hairpin_record::tune_try::TuneTry;
 use hairpin_session::error::RunError;
 use hairpin_session::link::LinkSpec;
@@ -18,7 +19,7 @@ use hairpin_tune::{Place, Profile, Setting};
 
 use super::knobs::{agreed, journal};
 use crate::exit::{Failure, say};
-use crate::flags::{WorkFlags, cookie, interface_exists, whole};
+use crate::flags::{WorkFlags, cookie, interface_exists, plain, whole};
 use crate::line;
 use crate::output::{Keep, Output};
 use crate::place::{self, Mirror, Where, ipv6_has_effect};
@@ -97,7 +98,7 @@ impl Try {
         }
         // Settings of a host delay paths that sleep the most.
         if self.work.paths.is_empty() {
-            self.work.paths = ["udp", "tcp"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
+            self.work.paths = plain(&PLAIN)?;
         }
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let to = Where { host: self.host.take(), link: self.link.take(), echo: None, reflector: false };

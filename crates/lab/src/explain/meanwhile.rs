@@ -23,6 +23,8 @@ pub(super) struct Meanwhile {
     events: Option<Events>,
     causes: Causes,
     protocol: Option<Protocol>,
+    /// A side has AF_XDP rings.
+    xdp_ring: bool,
     on: bool,
 }
 
@@ -46,7 +48,8 @@ impl Meanwhile {
             Speaks::Udp => Some(Protocol::Udp),
             _ => None,
         };
-        Meanwhile { events: None, causes: Causes::new(whose), protocol, on: false }
+        let xdp_ring = [&job.spec.client, &job.spec.server].iter().any(|side| side.path.route == Route::XdpRing);
+        Meanwhile { events: None, causes: Causes::new(whose), protocol, xdp_ring, on: false }
     }
 
     /// Loads the programs for these threads and sockets; returns the missing tracepoints.
@@ -123,6 +126,7 @@ impl Meanwhile {
             parted: self.causes.parted,
             late_acks: self.causes.late_acks,
             overflows: self.causes.overflows,
+            xdp_ring: self.xdp_ring,
             paced,
         };
         into.findings = findings(&observed);

@@ -1,5 +1,7 @@
 //! Stages summed into a few parts, each with what helps against it: the same for a path as for a server that runs.
 
+use hairpin_plan::paths::sides;
+
 use crate::doc::Doc;
 use crate::figure::{beside, percent_short, time};
 use crate::prose::width;
@@ -81,7 +83,8 @@ impl Part {
 
     /// What helps, in a few words; `path` is the path's spec, `None` for a server that runs.
     pub(crate) fn fix(self, path: Option<&str>) -> &'static str {
-        let bypassed = path.is_some_and(|path| ["xdp", "packet", "niq", "memory"].iter().any(|name| path.starts_with(name)));
+        let client = path.and_then(|path| sides(path)[0]);
+        let bypassed = client.is_some_and(|path| path.route.bypasses());
         match (self, path.is_some()) {
             (Waking, true) => "spin, or hold idle: tune try",
             (Waking, false) => "hold idle: tune try",

@@ -21,7 +21,7 @@ impl Detector for XdpFallback {
     }
 
     fn look(&self, observed: &Observed<'_>) -> Option<String> {
-        if !observed.explained.path.contains("xdp:") {
+        if !observed.xdp_ring {
             return None;
         }
         let fallen = [("mode", "generic", "runs in the stack, not in the driver"), ("zero-copy", "off", "copies every frame")];

@@ -202,10 +202,10 @@ mod tests {
 
     /// The sides of a command line as it is typed, each as its path and its target.
     fn sides(line: &str) -> Result<Vec<(String, Target)>, String> {
-        let mut command = crate::help::dressed();
+        let mut command = crate::parse::command();
         command.build();
         let typed = line.split_whitespace().map(Into::into).collect();
-        let typed = line::rewritten(&command, typed).map_err(|failure| format!("{failure:?}"))?;
+        let typed = crate::parse::rewritten(&command, typed).map_err(|failure| format!("{failure:?}"))?;
         let typed: Vec<String> = typed.into_iter().map(|word| word.into_string().unwrap()).skip(2).collect();
         let at = typed.iter().position(|word| word == "--").ok_or("no sides")?;
         let arms = split(&typed[at + 1..]).into_iter().map(|side| arm(&typed[..at], &side));

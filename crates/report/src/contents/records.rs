@@ -9,11 +9,11 @@ use hairpin_record::head::Head;
 use hairpin_record::run::{ClockFacts, Link};
 use hairpin_record::warning::Note;
 
-use super::{Input, Record, Warning};
 use crate::compare::pairs;
 use crate::link::link_words;
 use crate::notes::{ended, refused};
 use crate::prose::clean;
+use crate::view::{Input, Record, Warning};
 
 /// The summary of a record.
 pub(super) fn record(number: usize, given: &Input) -> Record {

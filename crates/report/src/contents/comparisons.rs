@@ -5,9 +5,9 @@ use hairpin_record::compare::{self, Arm, Compare};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_record::sweep::{self, Effect, Sweep};
 
-use super::{Comparison, Input, Ratio};
 use crate::compare::{described, sentence, values};
 use crate::prose::clean;
+use crate::view::{Comparison, Input, Ratio};
 
 /// All comparisons, in the order of the records.
 pub(super) fn comparisons(given: &[Input]) -> Vec<Comparison> {

@@ -1,9 +1,8 @@
 //! Results of `hairpin check`: each known delay and emulated latency, and the instrument's error.
 
+use crate::view::{Checked, Input};
 use hairpin_record::any::AnyRecord;
 use hairpin_record::check::{CheckBody, Verdict};
-
-use super::{Checked, Input};
 
 /// Every delay and latency, in the order of the records.
 pub(super) fn checks(given: &[Input]) -> Vec<Checked> {

@@ -14,15 +14,17 @@ use hairpin_record::sweep::Effect;
 use hairpin_units::{Nanos, Quantile};
 
 use super::labels::Labels;
-use super::{Input, runs};
+use super::runs;
 use crate::compare::{described, sentence};
-use crate::explain::{lost, name, typical};
+use crate::explain::conclusion::{lost, typical};
+use crate::explain::row::name;
 use crate::figure::{payload, rate, ratio};
 use crate::gap::gap;
 use crate::label::short;
 use crate::load::knee;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest, not_ranked};
+use crate::view::Input;
 
 /// Warnings about a cost in every round trip; the others concern only some.
 const IN_EVERY_RTT: [&str; 4] = ["deep-idle", "sleeping-governor", "shared-core", "no-tsc"];

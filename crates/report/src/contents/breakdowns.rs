@@ -6,13 +6,13 @@ use hairpin_record::run::{Link, Origin, Quantiles};
 use hairpin_units::Quantile;
 
 use super::records::{told, warning};
-use super::{Beside, Breakdown, Cause, Design, Input, StageRow, Warning, Wire};
 use crate::explain::parts::Part;
 use crate::explain::row::{matched, name};
 use crate::explain::waterfall::gap as not_adding_up;
 use crate::label::Name;
 use crate::notes::refused;
 use crate::prose::clean;
+use crate::view::{Beside, Breakdown, Cause, Design, Input, StageRow, Warning, Wire};
 
 /// All breakdowns, in the order of the records.
 pub(super) fn breakdowns(given: &[Input], beside: &Beside) -> Vec<Breakdown> {

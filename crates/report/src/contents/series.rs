@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::view::Series;
 use hairpin_record::run::{Block, Point};
-
-use super::Series;
 
 /// The greatest number of intervals.
 pub(super) const INTERVALS: usize = 240;

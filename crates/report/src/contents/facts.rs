@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hairpin_record::run::HostFacts;
 use serde_json::Value;
 
-use super::{Fact, Input};
 use crate::prose::clean;
+use crate::view::{Fact, Input};
 
 /// The fact that comes first, whether it differs or not.
 const FIRST: &str = "hostname";

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_record::run::{Link, Row, Run};
 
-use super::{Input, runs};
+use super::runs;
 use crate::figure::payload;
 use crate::label;
 use crate::prose::clean;
+use crate::view::Input;
 
 /// The properties that differ between the rows and so belong in their names, and the resulting names.
 pub(super) struct Labels {

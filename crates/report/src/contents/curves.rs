@@ -4,7 +4,8 @@ use hairpin_record::fit::{Estimate, Fit, Line, NoFit, OfRows, of_rows};
 use hairpin_record::run::{self, Run};
 
 use super::labels::{over, work};
-use super::{Curve, Input, Row, runs};
+use super::runs;
+use crate::view::{Curve, Input, Row};
 
 /// Curves with more sizes, which no real run has, are not fitted: the search for the step is quadratic in their number.
 const MOST_SIZES: usize = 1000;

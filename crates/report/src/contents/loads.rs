@@ -5,12 +5,12 @@ use hairpin_record::load;
 
 use super::distribution::summary;
 use super::records::{told, warning};
-use super::{Input, LoadCurve, LoadRate};
 use crate::figure::payloads;
 use crate::label::{labelled, short};
 use crate::load::knee;
 use crate::notes::refused;
 use crate::prose::clean;
+use crate::view::{Input, LoadCurve, LoadRate};
 
 /// All of them, in the order of the records.
 pub(super) fn loads(given: &[Input]) -> Vec<LoadCurve> {

@@ -7,10 +7,11 @@ use hairpin_record::run;
 use super::distribution::{buckets, percentiles, summary};
 use super::labels::Labels;
 use super::records::{told, warning};
+use super::runs;
 use super::series::series;
-use super::{Input, Row, Warning, runs};
 use crate::notes::{APART, refused, strays};
 use crate::prose::clean;
+use crate::view::{Input, Row, Warning};
 
 /// All rows, numbered from 1.
 pub(super) fn rows(given: &[Input], labels: &Labels, states: &CoreStates) -> Vec<Row> {

@@ -5,8 +5,8 @@ use hairpin_record::paired;
 use hairpin_record::run::{Block, Quantiles};
 use hairpin_units::Quantile as Q;
 
-use super::{Bucket, Percentile, Quantile, Summary};
 use crate::columns::{kept, within};
+use crate::view::{Bucket, Percentile, Quantile, Summary};
 
 /// The confidence of intervals.
 const CONFIDENCE: f64 = 0.95;

@@ -5,8 +5,8 @@ use hairpin_record::bounce::Bounce;
 use hairpin_record::stream::StreamRow;
 
 use super::records::warning;
-use super::{Frames, Input};
 use crate::prose::clean;
+use crate::view::{Frames, Input};
 
 /// All of them, in the order of the records.
 pub(super) fn frames(given: &[Input]) -> Vec<Frames> {

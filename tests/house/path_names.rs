@@ -1,0 +1,82 @@
+//! A path's name stands in its facts, and whoever wants to know something of a path asks those.
+
+use std::fs;
+use std::path::Path;
+
+use hairpin_plan::paths::PATHS;
+
+use super::{files, root};
+
+/// Where a word that is also a path's name means another thing: the end of the file's name, what is written before the text, the reason.
+const ALLOWED: &[(&str, &str, &str)] = &[
+    ("plan/src/paths.rs", "", "the list of paths itself"),
+    ("plan/src/path.rs", "=> ", "names of protocols"),
+    ("trace/src/attached/process.rs", "(", "tables of /proc/net"),
+    ("trace/src/attached/totals.rs", "{ ", "the protocol of a connection that an application has"),
+    ("lab/src/bounce/lifeline.rs", "[", "tables of /proc/net"),
+    ("lab/src/bulk.rs", "strip_prefix(", "the grammar of --bulk"),
+    ("cli/src/verbs/load.rs", "value_name = ", "the grammar of --bulk"),
+    ("cli/src/help/faces.rs", "(\"bulk\", ", "the grammar of --bulk"),
+    ("packet/src/filter.rs", "", "the grammar of a filter"),
+    ("cli/src/verbs/bounce.rs", "value_name = ", "the grammar of a filter"),
+    ("packet/src/memory.rs", "back_end: ", "packet devices, of which this crate knows no path"),
+    ("packet/src/niq.rs", "back_end: ", "packet devices, of which this crate knows no path"),
+    // A test of each holds that there is such an option.
+    ("trace/src/causes/kinds.rs", "Of(", "an option that an advice names"),
+    ("trace/src/detectors/queue_overflow.rs", "Option(", "an option that an advice names"),
+    ("trace/src/detectors/xdp_fallback.rs", "Option(", "an option that an advice names"),
+];
+
+/// The texts of a line of code that are a path's name, or a spec that begins with one, each with the code before it.
+fn named<'a>(code: &'a str, names: &[&str]) -> Vec<&'a str> {
+    let begins =
+        |text: &str| names.iter().any(|name| text.strip_prefix(name).is_some_and(|rest| rest.starts_with(['"', ':', '/'])));
+    let code = if code.trim_start().starts_with("//") { "" } else { code };
+    code.match_indices('"').filter(|(at, _)| begins(&code[at + 1..])).map(|(at, _)| &code[..at]).collect()
+}
+
+#[test]
+fn no_path_is_known_by_its_name() {
+    let names: Vec<&str> = PATHS.iter().map(|path| path.name).collect();
+    let (mut broken, mut used) = (Vec::new(), vec![false; ALLOWED.len()]);
+    let is_product = |file: &Path| {
+        let apart = ["tests", "examples", "benches"];
+        !file.iter().any(|part| apart.iter().any(|apart| part == *apart)) && !file.ends_with("tests.rs")
+    };
+    let sources = files(&root().join("crates")).into_iter().filter(|file| file.extension().is_some_and(|end| end == "rs"));
+    for file in sources.filter(|file| is_product(file.strip_prefix(root()).unwrap())) {
+        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        // Tests may: they stand at the end.
+        let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (line, code) in product.lines().enumerate() {
+            for before in named(code, &names) {
+                let is_allowed = |(of, ends, _): &(&str, &str, &str)| file.ends_with(of) && before.ends_with(ends);
+                match ALLOWED.iter().position(is_allowed) {
+                    Some(at) => used[at] = true,
+                    None => broken.push(format!("{}:{}: {}", file.display(), line + 1, code.trim())),
+                }
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new(), "ask the facts of the path in plan::paths");
+    let unused: Vec<_> = ALLOWED.iter().zip(used).filter(|(_, used)| !used).map(|(allowed, _)| allowed).collect();
+    assert!(unused.is_empty(), "allowed, and nowhere: {unused:?}");
+}
+
+#[test]
+fn names_in_lists_matches_and_specs_are_seen() {
+    let seen = |code| named(code, &["udp", "niq", "unix"]).len();
+    for code in [
+        r#"match name { "udp" | "x" => 1 }"#,
+        r#"if path.name == "niq" {"#,
+        r#"["udp", "other"].contains(&name)"#,
+        r#"path.starts_with("niq")"#,
+        r#"path.contains("niq:")"#,
+        r#"Some("udp") => 0,"#,
+    ] {
+        assert_eq!(seen(code), 1, "{code}");
+    }
+    for code in [r#""unix-dgram""#, r#"// "udp""#, r#"format!("not udp")"#] {
+        assert_eq!(seen(code), 0, "{code}");
+    }
+}
