@@ -222,7 +222,11 @@ fn rejects_impossible_flags_with_a_reason() {
         ("exec --nodelay -- false", 1, "no internet socket was seen"),
         ("exec --quickack -- false", 1, "hairpin exec: TCP_QUICKACK set after each receive call\n"),
         (&format!("exec --cpu {cpu} -- false"), 1, &format!("hairpin exec: all threads on CPU {cpu}\n")),
-        (&format!("exec --cpu {cpu} --nodelay -- false"), 1, &format!("nothing is proven; the first look is a second after the start; all threads on CPU {cpu}\n")),
+        (
+            &format!("exec --cpu {cpu} --nodelay -- false"),
+            1,
+            &format!("nothing is proven; the first look is a second after the start; all threads on CPU {cpu}\n"),
+        ),
     ] {
         let done = home.hairpin(args);
         assert_eq!(done.code, Some(code), "{args}: {done:?}");

@@ -214,6 +214,11 @@ fn bash_is_told_of_what_there_is_now() {
         ("hairpin ping loopback -p udp:sp", &["spin"], &["block"]),
         ("hairpin ping loopback --path=tcp:spin,quick", &["spin,quickack=on"], &[]),
         ("hairpin explain --link ve", &["veth"], &["loopback"]),
+        ("hairpin explain ", &["loopback", "veth"], &["frames:lo", "echo:"]),
+        ("hairpin stream ", &["veth", "lo"], &["loopback"]),
+        ("hairpin paths ve", &["veth"], &[]),
+        ("hairpin bounce l", &["lo"], &[]),
+        ("hairpin sweep ve", &["veth"], &[]),
         ("hairpin compare udp:spin tcp:bl", &["block"], &["spin"]),
         ("hairpin tune try loopback --knob cpu_dma", &["cpu_dma_latency_us="], &["watchdog="]),
         ("hairpin tune apply cpu_", &["cpu_dma_latency_us="], &["cpu_model="]),
@@ -224,7 +229,7 @@ fn bash_is_told_of_what_there_is_now() {
         ("hairpin bounce -i l", &["lo"], &[]),
         ("hairpin bounce -i lo -p pack", &["packet:spin"], &[]),
         ("hairpin sweep sun", &["sun-fire"], &[]),
-        ("hairpin ping loopback --format j", &["json", "json-stream"], &["csv"]),
+        ("hairpin ping loopback --format j", &["json", "jsonl"], &["csv", "json-stream"]),
     ];
     fs::write(home.file("kept.json"), "{}").expect("a file");
     std::os::unix::fs::symlink(crate::support::HAIRPIN, home.file("hairpin")).expect("a link");

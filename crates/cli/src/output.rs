@@ -170,10 +170,18 @@ impl RunOutput {
     pub fn check(&self) -> Result<(), Failure> {
         let (hrt, percentiles) = (self.hrt, self.percentiles.is_some());
         let why = match self.form() {
-            Format::Csv if hrt => "--hrt halves the times of tables, and CSV has whole round trips: leave it out, or add -o table or -o md",
-            Format::Json | Format::JsonStream if hrt => "--hrt halves the times of tables, and a record has whole round trips: leave it out",
-            Format::Csv if percentiles => "--percentiles chooses the columns of tables, and CSV has the same in every run: leave it out, or add -o table or -o md",
-            Format::Pingpong if percentiles => "--percentiles chooses the columns of tables, and a line of pingpong has its own: leave it out",
+            Format::Csv if hrt => {
+                "--hrt halves the times of tables, and CSV has whole round trips: leave it out, or add -o table or -o md"
+            }
+            Format::Json | Format::JsonStream if hrt => {
+                "--hrt halves the times of tables, and a record has whole round trips: leave it out"
+            }
+            Format::Csv if percentiles => {
+                "--percentiles chooses the columns of tables, and CSV has the same in every run: leave it out, or add -o table or -o md"
+            }
+            Format::Pingpong if percentiles => {
+                "--percentiles chooses the columns of tables, and a line of pingpong has its own: leave it out"
+            }
             _ => return Ok(()),
         };
         Err(Failure::usage(why))

@@ -35,7 +35,8 @@ pub fn parted(verb: &Command, words: Vec<OsString>, at: usize) -> Vec<OsString> 
     if whole("--baseline") || places.iter().any(|place| place == "placements") {
         return words;
     }
-    let is_link = |word: &OsString| matches!(word.to_str().map(str::parse), Some(Ok(Place::Link(_) | Place::Echo(_) | Place::Frames(_))));
+    let is_link =
+        |word: &OsString| matches!(word.to_str().map(str::parse), Some(Ok(Place::Link(_) | Place::Echo(_) | Place::Frames(_))));
     let is_stored = |word: &OsString| word.to_str().is_some_and(is_run);
     let with_links = places.len() > 1 && places.iter().any(is_link) && !places.iter().any(is_stored);
     if end < words.len() {
@@ -65,7 +66,8 @@ pub fn parted(verb: &Command, words: Vec<OsString>, at: usize) -> Vec<OsString> 
 
 /// Puts `show` before the run of `runs -2`.
 pub fn shown(mut words: Vec<OsString>, at: usize) -> Vec<OsString> {
-    let is_age = |word: &str| word.strip_prefix('-').is_some_and(|age| !age.is_empty() && age.bytes().all(|digit| digit.is_ascii_digit()));
+    let is_age =
+        |word: &str| word.strip_prefix('-').is_some_and(|age| !age.is_empty() && age.bytes().all(|digit| digit.is_ascii_digit()));
     if words.get(at).and_then(|word| word.to_str()).is_some_and(|word| is_age(word) || is_run(word)) {
         words.insert(at, "show".into());
     }

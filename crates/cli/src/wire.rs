@@ -123,7 +123,8 @@ impl FromStr for Wire {
         let mut wire = Wire { nic: None, link: Link::default() };
         let mut parts = text.split(',').peekable();
         while let Some(part) = parts.next() {
-            let twice = || NotAWire(format!("\"{part}\" is the second of its kind: a link has one rate, one cable and one NIC design"));
+            let twice =
+                || NotAWire(format!("\"{part}\" is the second of its kind: a link has one rate, one cable and one NIC design"));
             let bad = |error: &dyn fmt::Display| NotAWire(error.to_string());
             let link = &mut wire.link;
             if let Ok(rate) = part.parse::<BitRate>() {

@@ -67,7 +67,9 @@ mod tests {
 
     #[test]
     fn bit_rates_survive_writing_and_reading() {
-        for (text, bits) in [("10G", 10_000_000_000), ("2.5G", 2_500_000_000), ("100M", 100_000_000), ("1Ki", 1024), ("9600", 9600)] {
+        for (text, bits) in
+            [("10G", 10_000_000_000), ("2.5G", 2_500_000_000), ("100M", 100_000_000), ("1Ki", 1024), ("9600", 9600)]
+        {
             let rate: BitRate = text.parse().unwrap();
             assert_eq!(rate.0, bits);
             assert_eq!(rate.to_string().parse(), Ok(rate));

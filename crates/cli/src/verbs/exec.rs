@@ -151,9 +151,8 @@ mod tests {
 
     #[test]
     fn one_line_says_what_took_effect() {
-        let told = |sockets, options: &[(&'static str, u64)], settings| {
-            in_force(sockets, &options.iter().copied().collect(), settings)
-        };
+        let told =
+            |sockets, options: &[(&'static str, u64)], settings| in_force(sockets, &options.iter().copied().collect(), settings);
         let quickack = Settings { quickack: true, ..Settings::default() };
         assert_eq!(
             told(1, &[("nodelay", 1)], quickack),

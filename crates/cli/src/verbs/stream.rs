@@ -84,9 +84,11 @@ impl Where {
         match text.parse() {
             Ok(Place::Link(link)) => Ok((Some(link), None)),
             Ok(Place::Frames(name)) => Ok((None, Some(name))),
-            Ok(Place::Host(HostPort { port: Some(_), .. }) | Place::Echo(_) | Place::Port(_)) => Err(Failure::usage(format_args!(
-                "stream sends frames and counts them, and {text} takes none: name veth, or the interface behind which the other host is"
-            ))),
+            Ok(Place::Host(HostPort { port: Some(_), .. }) | Place::Echo(_) | Place::Port(_)) => {
+                Err(Failure::usage(format_args!(
+                    "stream sends frames and counts them, and {text} takes none: name veth, or the interface behind which the other host is"
+                )))
+            }
             Err(why) if text.starts_with("veth:") => Err(Failure::usage(why)),
             _ => Ok((None, Some(text.clone()))),
         }
@@ -124,9 +126,7 @@ impl Stream {
                 (Target::Veth(veth), mtu)
             }
             (Some(LinkSpec::Loopback), _) => {
-                return Err(Failure::usage(
-                    "loopback has no frames on a wire: use veth, two network namespaces of this host",
-                ));
+                return Err(Failure::usage("loopback has no frames on a wire: use veth, two network namespaces of this host"));
             }
             (None, Some(name)) => {
                 interface_exists(&name)?;

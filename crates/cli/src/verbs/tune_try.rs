@@ -28,7 +28,8 @@ use crate::verbs::compare::whole_first;
 use crate::verbs::ping::signals;
 
 /// The help of --for.
-const DURATION: &str = "Time of the whole experiment; if not given, 6 s for each setting and path, and a third more for the winners";
+const DURATION: &str =
+    "Time of the whole experiment; if not given, 6 s for each setting and path, and a third more for the winners";
 
 /// Measure the effect of this host's settings: each on and off in turn while round trips are measured, then
 /// the winners together

@@ -20,7 +20,8 @@ use crate::place::{HostPort, Mirror, Place, Where, ipv6_has_effect};
 use crate::wire::Declared;
 
 /// The answer to --warmup.
-pub(super) const WARMUP: &str = "--warmup has no effect on a comparison: its blocks choose their own warm-up, which the record holds";
+pub(super) const WARMUP: &str =
+    "--warmup has no effect on a comparison: its blocks choose their own warm-up, which the record holds";
 
 /// Flags allowed on a side: peer and work.
 #[derive(Debug, Args)]
