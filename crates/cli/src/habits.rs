@@ -2,6 +2,8 @@
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use hairpin_plan::path::Path;
+use hairpin_plan::paths::{TCP, TCP_CRR, UDP};
 
 use crate::help;
 
@@ -45,7 +47,7 @@ const WORDS: &[(&[&str], &str)] = &[
 ];
 
 /// What netperf calls a path of ours.
-const NETPERF: &[(&str, &str)] = &[("TCP_RR", "tcp"), ("UDP_RR", "udp"), ("TCP_CRR", "tcp-crr")];
+static NETPERF: [(&str, &Path); 3] = [("TCP_RR", &TCP), ("UDP_RR", &UDP), ("TCP_CRR", &TCP_CRR)];
 
 const VERBS: &[(&[&str], &str)] = &[
     (&["server", "sr", "listen", "-s"], "serve"),
@@ -90,7 +92,7 @@ fn value(verb: &Command, arg: &str, given: &str) -> Option<String> {
         "paths" if given.parse::<u16>().is_ok() => format!("a port follows its host, as in HOST:{given}"),
         "duration" => {
             let (_, path) = NETPERF.iter().find(|(test, _)| given.eq_ignore_ascii_case(test))?;
-            format!("netperf's {given} is -p {path}")
+            format!("netperf's {given} is -p {}", path.name)
         }
         "rate" if has("request") => {
             let (request, reply) = given.split_once(',').filter(|(request, reply)| is_number(request) && is_number(reply))?;

@@ -209,7 +209,6 @@ pub const FACES: &[Face] = &[
             ("sizes", "bytes of payload, one or several"),
             ("compare", "a second design, side by side"),
             ("explain", "a sentence for each stage"),
-            FORMAT,
             JSON,
         ],
     },

@@ -146,6 +146,9 @@ impl Sweep {
                     self.link = Some(link);
                     places.push(word);
                 }
+                _ if word.parse::<Spec>().is_ok() => {
+                    return Err(Failure::usage(format_args!("paths of a sweep are flags: --path {word} (-p)")));
+                }
                 Ok(Place::Host(host)) if plan.is_some() || !self.paths.is_empty() => {
                     self.host = Some(host);
                     places.push(word);
@@ -156,14 +159,14 @@ impl Sweep {
                         "a sweep goes to a HOST on which hairpin serve runs, or over loopback or veth, not to {word}"
                     )));
                 }
-                Err(_) if word.parse::<Spec>().is_ok() => {
-                    return Err(Failure::usage(format_args!("paths of a sweep are flags: --path {word} (-p)")));
-                }
                 Err(why) => return Err(Failure::usage(why)),
             }
         }
         if places.len() + usize::from(line::was_given("link")) + usize::from(line::was_given("host")) > 1 {
-            return Err(Failure::usage(format_args!("a sweep goes to one place: {} is one too many", places.concat())));
+            return Err(Failure::usage(format_args!(
+                "a sweep goes to one place: {} is one too many",
+                places.last().map_or("--link", String::as_str)
+            )));
         }
         if self.key_file.is_some() && self.host.is_none() {
             return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
