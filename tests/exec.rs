@@ -173,6 +173,7 @@ fn idle_states_are_held_off_while_it_runs() {
     let before = dma_latency().expect("the device");
     let done = exec("--hold-idle", "std");
     assert!(done.out.contains("dma latency Some(0)"), "{done:?}");
+    assert!(done.err.contains("hairpin exec: deep idle states held off\n"), "{done:?}");
     assert_eq!(dma_latency(), Some(before));
 }
 
@@ -210,6 +211,7 @@ fn it_ends_when_told_and_with_its_parent() {
 
 fn rejects_impossible_flags_with_a_reason() {
     let home = Home::new();
+    let cpu = *allowed_cpus().expect("the CPUs").last().expect("a CPU");
     for (args, code, words) in [
         ("exec", 2, "required"),
         ("exec --cpu 4000 -- true", 2, "choose from"),
@@ -218,6 +220,13 @@ fn rejects_impossible_flags_with_a_reason() {
         ("exec --busy-poll x -- true", 2, "invalid value"),
         ("exec -- false", 1, ""),
         ("exec --nodelay -- false", 1, "no internet socket was seen"),
+        ("exec --quickack -- false", 1, "hairpin exec: TCP_QUICKACK set after each receive call\n"),
+        (&format!("exec --cpu {cpu} -- false"), 1, &format!("hairpin exec: all threads on CPU {cpu}\n")),
+        (
+            &format!("exec --cpu {cpu} --nodelay -- false"),
+            1,
+            &format!("nothing is proven; the first look is a second after the start; all threads on CPU {cpu}\n"),
+        ),
     ] {
         let done = home.hairpin(args);
         assert_eq!(done.code, Some(code), "{args}: {done:?}");

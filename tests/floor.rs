@@ -214,7 +214,7 @@ fn rejects_probes_of_missing_registers() {
 fn bad_input_is_reported() {
     let home = Home::new();
     for (args, parts) in [
-        ("", &["nothing tells the rate", "--link-rate 10G"][..]),
+        ("", &["nothing tells the rate", "--wire 10G"][..]),
         ("--rate 9M", &["10M to 800G"]),
         ("--rate fast", &["is not a bit rate"]),
         ("--rate 10G --cable rope:3m", &["there is no cable \"rope\"", "coax, twisted-pair, optical, twinax"]),

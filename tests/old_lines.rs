@@ -1,5 +1,5 @@
-//! Command lines that scripts use: those of version 0.1.0, each with its exit code and the fields of its JSON (`old_lines.txt`), in a network namespace of the
-//! test's own.
+//! Command lines that scripts use: those of version 0.1.0, each with its exit code and the fields of its JSON (`old_lines.txt`), and lines with the words of
+//! today (`new_lines.txt`), in a network namespace of the test's own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,10 @@ use crate::support::{HAIRPIN, Home, can, namespaces};
 
 pub const PART: Part = Part::new("old_lines", || alone::listed(TESTS)).side_by_side();
 
-const TESTS: &[Listed] = &[("lines_of_scripts_do_what_they_did", lines_of_scripts_do_what_they_did)];
+const TESTS: &[Listed] = &[
+    ("lines_of_scripts_do_what_they_did", |name| lines_do_what_they_say(name, include_str!("old_lines.txt"))),
+    ("lines_with_the_words_of_today_do_what_they_say", |name| lines_do_what_they_say(name, include_str!("new_lines.txt"))),
+];
 
 /// A line, with the exit codes that it may have, and paths of fields of its JSON.
 struct Line {
@@ -23,7 +26,7 @@ struct Line {
 }
 
 /// The lines of each paragraph.
-fn paragraphs() -> Vec<Vec<Line>> {
+fn paragraphs(text: &str) -> Vec<Vec<Line>> {
     let of = |line: &str| {
         let (line, fields) = line.split_once("=>").unwrap_or((line, ""));
         let (codes, line) = line.split_once(' ').expect("a line");
@@ -31,7 +34,7 @@ fn paragraphs() -> Vec<Vec<Line>> {
         Line { codes, line: line.trim().replace(['{', '}'], ""), fields: fields.split_whitespace().map(str::to_owned).collect() }
     };
     let lines = |paragraph: &str| paragraph.lines().filter(|line| !line.starts_with('#')).map(of).collect();
-    include_str!("old_lines.txt").split("\n\n").map(lines).filter(|lines: &Vec<Line>| !lines.is_empty()).collect()
+    text.split("\n\n").map(lines).filter(|lines: &Vec<Line>| !lines.is_empty()).collect()
 }
 
 /// A line is tried this often.
@@ -45,7 +48,7 @@ fn at<'a>(record: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
+fn lines_do_what_they_say(name: &str, text: &str) -> bool {
     if !can(name, namespaces(), "it takes root and namespaces") {
         return false;
     }
@@ -58,7 +61,7 @@ fn lines_of_scripts_do_what_they_did(name: &str) -> bool {
     let mut bounce = home.start("bounce -i eth2");
     bounce.until("Ctrl-C");
     let wrong = std::thread::scope(|scope| {
-        let all: Vec<_> = paragraphs().into_iter().map(|lines| scope.spawn(move || wrong_of(lines))).collect();
+        let all: Vec<_> = paragraphs(text).into_iter().map(|lines| scope.spawn(move || wrong_of(lines))).collect();
         all.into_iter().flat_map(|one| one.join().expect("its lines")).collect::<Vec<String>>()
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

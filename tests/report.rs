@@ -146,9 +146,10 @@ fn lines_of_progress_are_passed_over() {
 fn every_verb_that_measures_keeps_its_record() {
     let home = Home::new();
     let quick = "--link loopback --path udp --warmup 1ms";
+    let whole = "--link loopback --path udp";
     for (args, schema) in [
         (format!("load {quick} --rate 500,1000 --duration 100ms"), "hairpin.load/1"),
-        (format!("compare {quick} --duration 6s -- udp:spin -- udp:block"), "hairpin.compare/1"),
+        (format!("compare {whole} --duration 6s -- udp:spin -- udp:block"), "hairpin.compare/1"),
         (format!("explain {quick} --duration 600ms --light"), "hairpin.explain/1"),
         ("floor pcie".to_owned(), "hairpin.floor-pcie-primitives/1"),
     ] {

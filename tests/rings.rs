@@ -109,7 +109,8 @@ fn packet_over_loopback_where_the_kernel_takes_its_frames() {
     }
     let home = Home::new();
     complete(&home.json(&format!("ping --link loopback {QUICK} --path packet:spin --path packet:spin,l3=off")));
-    home.hairpin(&format!("ping --link loopback {QUICK} --path packet:spin/udp")).fails(1, &["route_localnet", "--link veth"]);
+    home.hairpin(&format!("ping --link loopback {QUICK} --path packet:spin/udp"))
+        .fails(1, &["route_localnet", "or veth as the target"]);
     if can("packet_over_loopback_where_the_kernel_takes_its_frames", std::net::UdpSocket::bind("[::1]:0").is_ok(), "no IPv6 here")
     {
         let paths = each(&["packet:spin", "packet:spin/udp", "udp:spin/packet"]);
@@ -169,7 +170,7 @@ fn several_flows_share_a_ring() {
 fn rejects_impossible_combinations_with_a_reason() {
     let home = Home::new();
     let ping = |args: &str| home.hairpin(&format!("ping {args} {QUICK}"));
-    ping("--link loopback --path xdp").fails(2, &["loopback has one queue", "--link veth"]);
+    ping("--link loopback --path xdp").fails(2, &["loopback has one queue", "use veth"]);
     ping("--link loopback --path xdp:l3=off/packet").fails(2, &["xdp with l3=off", "do not speak the same"]);
     if !rings("rejects_impossible_combinations_with_a_reason") {
         return;
@@ -195,7 +196,7 @@ fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_names_its_needs() 
     assert_eq!(done.code, Some(0), "{done:?}");
     complete(&done.json());
     home.as_nobody(&format!("ping --link veth {QUICK} --path xdp")).fails(4, &["CAP_BPF", "--path packet"]);
-    home.as_nobody(&format!("ping --link loopback {QUICK} --path packet")).fails(4, &["CAP_NET_RAW", "--link veth"]);
+    home.as_nobody(&format!("ping --link loopback {QUICK} --path packet")).fails(4, &["CAP_NET_RAW", "use veth"]);
 }
 
 /// A pair of namespaces that lives as long as a slow run, for other actions meanwhile.

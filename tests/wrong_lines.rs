@@ -85,6 +85,59 @@ const LINES: &[&str] = &[
     "serve --listen nowhere",
     "serve -p 5000",
     "completions tcsh",
+    // Habits of other tools, with a value behind the letter.
+    "-s",
+    "-c server",
+    "ping -c server",
+    "ping -p 5201 server",
+    "ping -t TCP_RR server",
+    "ping server -r 64,64",
+    "ping -f server",
+    "load server --latency",
+    // Targets.
+    "explain",
+    "explain nosuchprogram",
+    "explain echo:server:7",
+    "explain :7777 --for 0s",
+    "compare placements -p udp -p tcp",
+    "compare placements server -p udp",
+    "compare loopback veth",
+    "compare -- upd -- tcp",
+    "compare veth -- udp one two -- tcp",
+    "paths loopback veth",
+    "paths veht",
+    "stream",
+    "stream loopback",
+    "stream server:7",
+    "stream veth --dst-mac 02:00:00:00:00:01",
+    "serve veth",
+    "sweep veth",
+    "sweep loopback veth -p udp -p tcp",
+    "sweep udp tcp",
+    "sweep sun-fire -p udp",
+    "sweep --show",
+    "sweep echo:server:7 -p udp -p tcp",
+    "ping veth:mtu=1",
+    // What has no effect.
+    "ping loopback -p unix -6",
+    "ping loopback -p memory -6",
+    "load loopback -p unix -r 1k -6",
+    "load loopback -p udp --nic niq",
+    "compare udp tcp --warmup 2s",
+    "compare -- udp --warmup 2s -- tcp",
+    "compare latest latest --for 5s",
+    "tune try loopback --warmup 5s",
+    "ping loopback --hrt -j",
+    "ping loopback --hrt -o csv",
+    "ping loopback --percentiles 50 -o csv",
+    "ping loopback --percentiles 50 -o pingpong",
+    "ping loopback --cable twinax:3m",
+    "explain loopback -p udp --wire twinax:3m",
+    "ping loopback --wire 10G --nic niq",
+    "ping loopback --wire 10G,nic7",
+    "load loopback -r 0.00001",
+    "ping loopback -p udp:sndbuf=1",
+    "tune apply busy_poll_us=1x",
 ];
 
 #[test]
@@ -150,4 +203,37 @@ fn letters_multiples_and_old_flags_are_taken() {
     assert!(one == home.hairpin("runs show latest~1").out && one != home.hairpin("runs show last").out);
     let two = home.json("compare latest -2 --no-store");
     assert_eq!(two["arms"].as_array().map(Vec::len), Some(2), "{two}");
+}
+
+#[test]
+fn flags_of_a_run_are_refused_of_other_records() {
+    let home = Home::new();
+    for _ in 0..2 {
+        home.hairpin("ping loopback -p udp -c 20 --warmup 1ms -q").fails(0, &[]);
+    }
+    home.hairpin("runs latest --hrt --percentiles 50").fails(0, &[]);
+    home.hairpin("runs export latest --hrt").fails(2, &["--hrt halves the times of tables", "add -o table"]);
+    home.hairpin("runs export latest --hrt -o md").fails(0, &[]);
+    home.hairpin("compare latest latest~1").fails(0, &[]);
+    for flag in ["--hrt", "--percentiles 50"] {
+        let name = flag.split(' ').next().unwrap();
+        home.hairpin(&format!("runs show latest {flag}"))
+            .fails(2, &[name, "belongs to records of `hairpin ping`", "`hairpin compare`"]);
+        home.hairpin(&format!("runs export latest -o md {flag}")).fails(2, &[name, "belongs to records of `hairpin ping`"]);
+    }
+}
+
+#[test]
+fn what_is_deprecated_is_told_of_once() {
+    let home = Home::new();
+    let told = |line: &str, words: &str| {
+        let done = home.hairpin(line);
+        assert_eq!((done.code, done.err.matches(words).count()), (Some(0), 1), "{done:?}");
+    };
+    told("ping loopback -p udp:sndbuf=64k -p udp:rcvbuf=64k -c 20 --warmup 1ms", "took it for is sndbuf=64Ki");
+    told("sweep loopback -p memory -p memory:spin --duration 300ms", "taken as --for");
+    let quiet = home.hairpin("ping loopback -p udp:sndbuf=64k -c 20 --warmup 1ms -q");
+    assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));
+    let run = home.json("ping loopback -p udp:sndbuf=64Ki -c 20 --warmup 1ms");
+    assert!(run["results"][0]["path"].as_str().is_some_and(|path| path.contains("sndbuf=65536")), "{run}");
 }

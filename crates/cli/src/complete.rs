@@ -4,9 +4,10 @@
 //!   Tab ──▶ the function of `hairpin completions bash` ──▶ HAIRPIN_COMPLETE=bash hairpin -- WORD… ──▶ a word per line
 //! ```
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
@@ -73,20 +74,24 @@ fn candidates(offer: Offer, text: &OsStr) -> Vec<CompletionCandidate> {
 /// The source of the words for a flag or an argument of a verb; `None` if nothing is offered.
 fn offer(verb: &str, id: &str) -> Option<Offer> {
     Some(match (verb, id) {
-        (_, "paths") | ("paths", "names") => specs,
+        (_, "paths") => specs,
+        ("paths", "names") => |text| [links(), specs(text)].concat(),
         (_, "io") => |text| {
             specs(text).into_iter().filter(|spec| sides(spec)[0].is_some_and(|path| path.route.has_packet_ring())).collect()
         },
         ("stream", "link") => |_| veth(),
         (_, "link") => |_| links(),
-        ("ping" | "explain" | "load" | "try", "host") => places,
-        ("compare", "words") => |text| [links(), runs(text), specs(text)].concat(),
+        ("explain", "host") => |text| [links(), ports(), programs(text)].concat(),
+        ("try", "host") => |_| links(),
+        ("ping" | "load", "host") => places,
+        ("stream", "place") => |_| [veth(), interfaces()].concat(),
+        ("compare", "words") => |text| [links(), vec!["placements".into()], runs(text), specs(text)].concat(),
         ("show" | "export" | "rm", "run" | "runs") | ("watch", "what") | ("report", "runs") | (_, "baseline" | "fit") => runs,
         ("list" | "revert", "names" | "knobs") => knobs,
         ("apply", "settings") => |text| [settings(text), files(text)].concat(),
         ("try" | "compare" | "sweep", "knobs") => settings,
-        ("sweep", "plan") => |text| [PLANS.iter().map(|(name, _)| (*name).to_owned()).collect(), files(text)].concat(),
-        (_, "interface" | "out_of") => |_| interfaces(),
+        ("sweep", "plan") => |text| [PLANS.iter().map(|(name, _)| (*name).to_owned()).collect(), links(), files(text)].concat(),
+        (_, "interface" | "out_of") | ("bounce", "on") => |_| interfaces(),
         _ => return None,
     })
 }
@@ -133,6 +138,33 @@ fn links() -> Vec<String> {
 fn places(_: &str) -> Vec<String> {
     let frames = interfaces().into_iter().map(|name| format!("frames:{name}"));
     links().into_iter().chain(["echo:".into()]).chain(frames).collect()
+}
+
+/// The TCP ports that somebody listens on, as targets.
+fn ports() -> Vec<String> {
+    let of = |line: &str| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, state) = (fields.next()?, fields.nth(1)?);
+        // TCP_LISTEN of the kernel's include/net/tcp_states.h.
+        u16::from_str_radix(local.rsplit(':').next()?, 16).ok().filter(|_| state == "0A")
+    };
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| fs::read_to_string(file).unwrap_or_default());
+    let ports: BTreeSet<u16> = tables.iter().flat_map(|table| table.lines().skip(1).filter_map(of)).collect();
+    ports.into_iter().map(|port| format!(":{port}")).collect()
+}
+
+/// The programs that run, kernel threads aside; all at once they would be too many.
+fn programs(text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = |process: PathBuf| {
+        let name = fs::read_to_string(process.join("comm")).ok()?;
+        let runs_a_file = fs::read(process.join("cmdline")).is_ok_and(|line| !line.is_empty());
+        runs_a_file.then(|| name.trim_end().to_owned()).filter(|name| !name.contains(char::is_whitespace))
+    };
+    processes.filter_map(named).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn interfaces() -> Vec<String> {
@@ -301,6 +333,17 @@ mod tests {
     }
 
     #[test]
+    fn explain_is_offered_ports_and_programs() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = format!(":{}", listener.local_addr().unwrap().port());
+        let all = |text: &str| offer("explain", "host").unwrap()(text);
+        assert!(all(":").contains(&port), "{:?}", all(":"));
+        let own = fs::read_to_string("/proc/self/comm").unwrap();
+        assert!(programs("h").contains(&own.trim_end().to_owned()), "{own}");
+        assert!(!all("").iter().any(|word| word.starts_with("frames:") || word.starts_with("echo:")));
+    }
+
+    #[test]
     fn every_offer_is_of_a_flag_that_exists() {
         for (verb, id) in [
             ("ping", "host"),
@@ -319,6 +362,9 @@ mod tests {
             ("bounce", "io"),
             ("bounce", "out_of"),
             ("stream", "link"),
+            ("stream", "place"),
+            ("bounce", "on"),
+            ("explain", "host"),
             ("paths", "names"),
         ] {
             let has = |command: &Command| command.get_name() == verb && command.get_arguments().any(|arg| arg.get_id() == id);

@@ -252,10 +252,14 @@ pub fn schedule(text: &str) -> Result<Schedule, String> {
     }
 }
 
+fn small(text: &str) -> Option<u16> {
+    parse_number(text).ok()?.try_into().ok()
+}
+
 fn local_port(text: &str) -> Result<LocalPort, String> {
     let parsed = match text.strip_prefix("rotate:") {
-        Some(count) => count.parse().ok().filter(|count| (2..=16_384).contains(count)).map(LocalPort::Rotate),
-        None => text.parse().ok().filter(|port| *port > 0).map(LocalPort::Fixed),
+        Some(count) => small(count).filter(|count| (2..=16_384).contains(count)).map(LocalPort::Rotate),
+        None => small(text).filter(|port| *port > 0).map(LocalPort::Fixed),
     };
     parsed.ok_or_else(|| format!("\"{text}\" is not a local port: write a port, or rotate:N with N from 2 to 16384"))
 }
@@ -271,6 +275,7 @@ mod tests {
         assert_eq!(schedule("fifo:50"), Ok(Schedule::Fifo(50)));
         assert!(schedule("fifo:0").is_err() && schedule("rr").is_err());
         assert_eq!(local_port("rotate:8"), Ok(LocalPort::Rotate(8)));
+        assert_eq!((local_port("rotate:1k"), local_port("2Ki")), (Ok(LocalPort::Rotate(1000)), Ok(LocalPort::Fixed(2048))));
         assert!(local_port("rotate:1").is_err() && local_port("0").is_err());
         assert_eq!((rate("0.5"), rate("10k")), (Ok(Rates(vec![0.5])), Ok(Rates(vec![10_000.0]))));
         for text in ["0", "-1", "nan", "10G", "100Mbit"] {

@@ -2,6 +2,8 @@
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use hairpin_plan::path::Path;
+use hairpin_plan::paths::{TCP, TCP_CRR, UDP};
 
 use crate::help;
 
@@ -40,11 +42,17 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["-u", "--udp", "--tcp", "--proto", "--protocol"], "the path says it: -p udp, -p tcp"),
     (&["-4", "--ipv4"], "IPv4 is the default on a link; a HOST is reached by the address that it has"),
     (&["-s", "--server"], "the other side is `hairpin serve`"),
+    (&["-f", "--flood"], "without --rate the next request leaves as soon as its reply is there"),
+    (&["--latency", "--percentile", "-L"], "the table has percentiles of latency at every rate, and -v more of them"),
 ];
+
+/// What netperf calls a path of ours.
+static NETPERF: [(&str, &Path); 3] = [("TCP_RR", &TCP), ("UDP_RR", &UDP), ("TCP_CRR", &TCP_CRR)];
 
 const VERBS: &[(&[&str], &str)] = &[
     (&["server", "sr", "listen", "-s"], "serve"),
-    (&["client", "-c", "ping-pong", "pp", "latency", "lat", "bench", "rtt"], "ping"),
+    (&["-c"], "ping HOST"),
+    (&["client", "ping-pong", "pp", "latency", "lat", "bench", "rtt"], "ping"),
     (&["under-load", "ul", "playback", "wrk", "throughput", "tp"], "load"),
     (&["trace", "profile", "analyze", "analyse", "why"], "explain"),
     (&["diff", "cmp", "vs"], "compare"),
@@ -65,13 +73,41 @@ pub fn line(verb: &Command, error: &clap::Error) -> Option<String> {
     };
     match error.kind() {
         ErrorKind::UnknownArgument => flag(verb, text(ContextKind::InvalidArg)?),
+        ErrorKind::ValueValidation => value(verb, text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?),
         ErrorKind::InvalidSubcommand => word(text(ContextKind::InvalidSubcommand)?),
         _ => None,
     }
 }
 
+/// A value that means something behind the same letter of another tool.
+fn value(verb: &Command, arg: &str, given: &str) -> Option<String> {
+    let ours = arg.split_whitespace().next()?;
+    let arg = verb.get_arguments().find(|arg| arg.get_long().is_some_and(|long| ours.strip_prefix("--") == Some(long)))?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    let has = |id: &str| verb.get_arguments().any(|arg| arg.get_id() == id);
+    let meant = match arg.get_id().as_str() {
+        "count" if has("host") && given.len() > 1 && given.starts_with(|first: char| first.is_ascii_alphabetic()) => {
+            format!("a host is a word of its own: hairpin {} {given}", verb.get_name())
+        }
+        "paths" if given.parse::<u16>().is_ok() => format!("a port follows its host, as in HOST:{given}"),
+        "duration" => {
+            let (_, path) = NETPERF.iter().find(|(test, _)| given.eq_ignore_ascii_case(test))?;
+            format!("netperf's {given} is -p {}", path.name)
+        }
+        "rate" if has("request") => {
+            let (request, reply) = given.split_once(',').filter(|(request, reply)| is_number(request) && is_number(reply))?;
+            format!("netperf's sizes are --request {request} --reply {reply}")
+        }
+        _ => return None,
+    };
+    Some(format!("{given} is no value of {}: {meant}", help::name_with_letter(arg)))
+}
+
 fn flag(verb: &Command, given: &str) -> Option<String> {
     let given = given.split('=').next().unwrap_or(given);
+    if verb.get_name() == "hairpin" {
+        return word(given);
+    }
     if !given.starts_with('-') {
         return too_many(verb, given);
     }
@@ -98,7 +134,6 @@ fn flag(verb: &Command, given: &str) -> Option<String> {
 /// A word for which the verb has no place.
 fn too_many(verb: &Command, given: &str) -> Option<String> {
     match verb.get_name() {
-        "hairpin" => word(given),
         "exec" => Some(format!("the command stands after --: hairpin exec -- {given}")),
         _ => Some(format!("one word too many, \"{given}\": {}", help::face_of(verb)?.usage())),
     }
@@ -106,7 +141,10 @@ fn too_many(verb: &Command, given: &str) -> Option<String> {
 
 fn word(given: &str) -> Option<String> {
     let (_, ours) = VERBS.iter().find(|(words, _)| words.contains(&given))?;
-    Some(format!("there is no verb \"{given}\": hairpin {ours}"))
+    Some(match given.starts_with('-') {
+        true => format!("{given} is not used here: hairpin {ours}"),
+        false => format!("there is no verb \"{given}\": hairpin {ours}"),
+    })
 }
 
 #[cfg(test)]
@@ -124,6 +162,7 @@ mod tests {
             }
         }
         for (_, verb) in VERBS {
+            let verb = verb.trim_end_matches(" HOST");
             let words: Vec<_> = std::iter::once("hairpin").chain(verb.split(' ')).map(Into::into).collect();
             assert_eq!(help::verb(&command, &words).1, words.len(), "{verb}");
         }

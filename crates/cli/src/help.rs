@@ -16,18 +16,21 @@ const WIDTH: usize = 80;
 pub const TOPICS: &[(&str, &str)] = &[
     (
         "link",
-        "Where to: one word, or a flag that says the same
+        "Where to: one word
 
   HOST[:PORT]      a host on which `hairpin serve` runs; port 24444
-  loopback         --link loopback: this host with itself, over lo
-  veth             --link veth: two network namespaces made for the run
+  loopback         this host with itself, over lo
+  veth             two network namespaces made for the run
   veth:mtu=9000    keys: mtu, queues, tx-queues, gro, tso, rate, timestamps
-  echo:HOST:PORT   --echo HOST:PORT: any TCP or UDP echo service
-  frames:IF        -i IF --reflector: whatever returns Ethernet frames
+  echo:HOST:PORT   any TCP or UDP echo service
+  frames:IF        whatever returns Ethernet frames there; --rewrite, --dst-mac
   :PORT NAME PID   explain only: a server of this host that already runs
 
 The link can be declared, so that its floor stands beside the figures:
-  --link-rate 10G --cable twinax:3m --nic niq (hairpin help units)
+  --wire 10G,twinax:3m,niq   rate, cable and NIC design; more: hairpin floor -h
+
+Older flags say the same and stay: --link loopback, --link veth:mtu=9000,
+--echo HOST:PORT, -i IF --reflector; explain --port N, --pid PID.
 ",
     ),
     (
@@ -53,10 +56,10 @@ the paths, their options, and which of them this host has.
   1,2,4  1..2048x2  10..50+10    several: listed, multiplied, added
   500ns  20us  1.5ms  10s  2m  1h    times; a bare number is seconds
   --rate 10k             requests per second
-  --link-rate 10G        bits per second: the speed of a link
+  --wire 10G             bits per second: the speed of a link
   2%                     a share
 
-Times are shown in ns, us, ms or s; the p50 of ping's table is in us.
+Times are shown in the unit that fits them: ns, us, ms or s.
 ",
     ),
     (
@@ -88,15 +91,29 @@ fn dress(command: Command, before: &str) -> Command {
         Some(face) => command.override_usage(face.usage()).after_long_help(examples(face)),
         None => command,
     };
-    command.mut_subcommands(|inner| dress(inner, &verb))
+    let command = command.mut_subcommands(|inner| dress(inner, &verb));
+    if name == "hairpin" { by_theme(command) } else { command }
+}
+
+/// The verbs in the groups of the first page.
+fn by_theme(command: Command) -> Command {
+    let mut verbs = String::new();
+    for (group, names) in crate::front::GROUPS {
+        verbs.push_str(&format!("{}{}:\n", group[..1].to_uppercase(), &group[1..]));
+        for name in names.split_whitespace() {
+            let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string).unwrap_or_default();
+            verbs.push_str(&format!("  {name:13}{}", wrapped(&about, 15, 15).trim_start()));
+        }
+        verbs.push('\n');
+    }
+    command.help_template(format!("{{about}}\n\nUsage: hairpin VERB …\n\n{verbs}Options:\n{{options}}"))
 }
 
 /// The heading of a flag that no structure of flags gives one.
 fn theme(id: &str) -> Option<&'static str> {
     Some(match id {
-        "host" | "words" | "link" | "echo" | "reflector" | "interface" | "rewrite" | "dst_mac" | "key_file" | "ipv6" => {
-            "Where to"
-        }
+        "host" | "words" | "place" | "link" | "echo" | "reflector" | "interface" | "rewrite" | "dst_mac" | "key_file"
+        | "ipv6" => "Where to",
         "port" | "pid" => "A program that runs",
         "floor" => "Declared link",
         "watch" | "metrics" | "raw" | "no_store" | "perfetto" | "timeline" | "json_stream" => "Output",
@@ -370,5 +387,14 @@ mod tests {
             assert_eq!(asked(line), None, "{line}");
         }
         assert_eq!(asked("hairpin help wisdom"), Some(false));
+    }
+
+    #[test]
+    fn the_long_help_has_the_verbs_by_theme() {
+        let text = command().render_long_help().to_string();
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words}:\n{text}"));
+        assert!(at("Measure:") < at("  ping ") && at("  ping ") < at("Understand:"), "{text}");
+        assert!(at("Understand:") < at("  explain ") && at("  explain ") < at("Decide:"), "{text}");
+        assert!(text.contains("--version") && text.contains("Exit codes:"), "{text}");
     }
 }

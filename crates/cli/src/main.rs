@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod complete;
+mod deprecated;
 mod exit;
 mod flags;
 mod follow;
@@ -15,9 +16,11 @@ mod parse;
 mod place;
 mod progress;
 mod screen;
+mod sides;
 mod terminal;
 mod verbs;
 mod version;
+mod wire;
 
 use std::process::ExitCode;
 

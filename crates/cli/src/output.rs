@@ -36,7 +36,7 @@ const FORMATS: [(Format, &str, &str); 6] = [
     (Format::Markdown, "md", "For issues, pull requests and pages"),
     (Format::Csv, "csv", "A line per row, the unit in each column's name"),
     (Format::Json, "json", "The whole record"),
-    (Format::JsonStream, "json-stream", "A line of JSON per second, and the record on the last"),
+    (Format::JsonStream, "jsonl", "A line of JSON per second, and the record on the last"),
     (Format::Pingpong, "pingpong", "A line per size, as snf_pingpong prints it, in half round trips"),
 ];
 
@@ -44,11 +44,17 @@ const FORMATS: [(Format, &str, &str); 6] = [
 pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
     let value = |(format, name, help): &(Format, &'static str, &'static str)| {
         let value = PossibleValue::new(*name).help(*help);
-        if *format == Format::Markdown { value.alias("markdown") } else { value }
+        match format {
+            Format::Markdown => value.alias("markdown"),
+            Format::JsonStream => value.alias("json-stream"),
+            _ => value,
+        }
     };
     let taken = FORMATS.iter().enumerate().filter(|(at, (format, ..))| *at < 4 || more.contains(format));
-    let named =
-        |name: String| FORMATS.iter().find(|(_, known, _)| *known == name).map_or(Format::Markdown, |(format, ..)| *format);
+    let named = |name: String| match name.as_str() {
+        "json-stream" => Format::JsonStream,
+        name => FORMATS.iter().find(|(_, known, _)| *known == name).map_or(Format::Markdown, |(format, ..)| *format),
+    };
     PossibleValuesParser::new(taken.map(|(_, format)| value(format)).collect::<Vec<_>>()).map(named)
 }
 
@@ -67,10 +73,10 @@ pub struct Output {
     #[arg(short = 'j', long, group = "form")]
     json: bool,
     /// A line per row, the unit in each column's name; the same as --format csv
-    #[arg(long, group = "form")]
+    #[arg(long, group = "form", hide = true)]
     csv: bool,
     /// A table for issues and pull requests; the same as --format md
-    #[arg(long, group = "form")]
+    #[arg(long, group = "form", hide = true)]
     markdown: bool,
     /// The form of the output
     #[arg(short = 'o', long, group = "form", value_parser = formats(&[]))]
@@ -142,8 +148,8 @@ fn shown(form: Format, record: &(impl Show + Serialize + ?Sized), options: &Opti
 pub struct RunOutput {
     #[command(flatten)]
     output: Output,
-    /// A line of JSON per second and a final one, the whole record
-    #[arg(long, group = "form")]
+    /// A line of JSON per second and a final one, the whole record; the same as --format jsonl
+    #[arg(long, group = "form", hide = true)]
     json_stream: bool,
     /// Percentiles to show
     #[arg(long, value_name = "LIST", value_parser = percentiles)]
@@ -165,6 +171,27 @@ impl RunOutput {
         self
     }
 
+    /// Refuses flags that the form does not show.
+    pub fn check(&self) -> Result<(), Failure> {
+        let (hrt, percentiles) = (self.hrt, self.percentiles.is_some());
+        let why = match self.form() {
+            Format::Csv if hrt => {
+                "--hrt halves the times of tables, and CSV has whole round trips: leave it out, or add -o table or -o md"
+            }
+            Format::Json | Format::JsonStream if hrt => {
+                "--hrt halves the times of tables, and a record has whole round trips: leave it out"
+            }
+            Format::Csv if percentiles => {
+                "--percentiles chooses the columns of tables, and CSV has the same in every run: leave it out, or add -o table or -o md"
+            }
+            Format::Pingpong if percentiles => {
+                "--percentiles chooses the columns of tables, and a line of pingpong has its own: leave it out"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(why))
+    }
+
     /// The percentiles that will be shown.
     pub fn shown(&self) -> Vec<Quantile> {
         self.percentiles.as_ref().map_or_else(|| PERCENTILES.to_vec(), |Percentiles(all)| all.clone())
@@ -172,9 +199,17 @@ impl RunOutput {
 
     /// The text of a record of any kind; `id` is its id in the store, empty if it has none. `continues`: as in [`Options`].
     pub fn text(&self, id: &str, record: &AnyRecord, continues: bool) -> Result<String, Failure> {
+        self.check()?;
+        let of_runs = [(self.hrt, "--hrt"), (self.percentiles.is_some(), "--percentiles")];
+        let of_runs = of_runs.into_iter().find_map(|(given, flag)| given.then_some(flag));
         match (record, self.form()) {
             (AnyRecord::Run(run), Format::Pingpong) => Ok(self.text_of_run(id, run, false)),
             (AnyRecord::Run(run), form) => Ok(shown(form, &**run, &Options { continues, ..self.options(id, &run.head.started) })),
+            (_, _) if of_runs.is_some() => Err(Failure::usage(format_args!(
+                "{} belongs to records of `hairpin ping`, and this is one of `hairpin {}`: leave it out",
+                of_runs.unwrap_or_default(),
+                record.verb()
+            ))),
             (_, Format::Pingpong) => Err(Failure::usage(format_args!(
                 "a record of `hairpin {}` has no lines as snf_pingpong prints them: take --format table, md, csv or json",
                 record.verb()

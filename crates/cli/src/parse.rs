@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
-use hairpin_plan::spec::Spec;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use hairpin_units::{BitRate, parse_decimal};
 
 use crate::exit::{Failure, USAGE, be_quiet, say};
 use crate::output::{self, print};
+use crate::sides::takes_value;
 use crate::verbs::Cli;
-use crate::{front, habits, help, line, version};
+use crate::{deprecated, front, habits, help, line, sides, version};
 
 /// The most requests per second that `--rate` takes.
 const MOST_RATE: f64 = 1e7;
@@ -51,6 +51,7 @@ pub fn read() -> Result<Cli, ExitCode> {
     if matches.try_get_one::<bool>("quiet").is_ok_and(|quiet| quiet.is_some_and(|quiet| *quiet)) {
         be_quiet();
     }
+    deprecated::tell(help::verb(&command, &words).0, &words);
     line::keep(words, matches, command);
     Ok(cli)
 }
@@ -72,7 +73,11 @@ pub fn rewritten(command: &Command, mut words: Vec<OsString>) -> Result<Vec<OsSt
         ages(verb, &mut words, at);
     }
     if verb.get_name() == "compare" {
-        words = with_sides(verb, words, at);
+        words = sides::parted(verb, words, at);
+    }
+    if verb.get_name() == "runs" {
+        words = sides::shown(words, at);
+        return if help::verb(command, &words).0.get_name() == "runs" { Ok(words) } else { rewritten(command, words) };
     }
     if matches!(verb.get_name(), "try" | "report" | "bounce") {
         words = forms(verb, words, at);
@@ -178,58 +183,6 @@ fn ages(verb: &Command, words: &mut [OsString], at: usize) {
     }
 }
 
-/// Puts a `--` before each of several path specs, and where nothing says where to, takes loopback.
-fn with_sides(verb: &Command, words: Vec<OsString>, at: usize) -> Vec<OsString> {
-    if words.iter().any(|word| word == "--") {
-        return words;
-    }
-    let (mut rest, mut sides, mut bare) = (words[..at].to_vec(), Vec::new(), 0);
-    let mut left = words[at..].iter();
-    while let Some(word) = left.next() {
-        let text = word.to_str().unwrap_or_default();
-        let of_path = text.strip_prefix("--path=").or_else(|| text.strip_prefix("-p").filter(|spec| !spec.is_empty()));
-        match of_path {
-            Some(spec) => sides.push(OsString::from(spec)),
-            None if matches!(text, "--path" | "-p") => sides.extend(left.next().cloned()),
-            None if !text.starts_with('-') && text.parse::<Spec>().is_ok() => sides.push(word.clone()),
-            None => {
-                bare += usize::from(!text.starts_with('-'));
-                rest.push(word.clone());
-                if takes_value(verb, text) {
-                    rest.extend(left.next().cloned());
-                }
-            }
-        }
-    }
-    let has = |flags: &[&str]| {
-        let is = |word: &str, flag: &&str| word == *flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='));
-        rest.iter().filter_map(|word| word.to_str()).any(|word| flags.iter().any(|flag| is(word, flag)))
-    };
-    if sides.len() < 2 || has(&["--baseline"]) {
-        return words;
-    }
-    if bare == 0 && !has(&["--link", "--echo", "--reflector"]) {
-        rest.extend(["--link", "loopback"].map(OsString::from));
-    }
-    for side in sides {
-        rest.extend([OsString::from("--"), side]);
-    }
-    rest
-}
-
-/// True if the word after this one is its value.
-pub fn takes_value(verb: &Command, word: &str) -> bool {
-    let takes = |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
-    if let Some(long) = word.strip_prefix("--") {
-        let named = |arg: &&Arg| arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|all| all.contains(&long));
-        return verb.get_arguments().find(named).is_some_and(takes);
-    }
-    // Of several letters the first that takes a value takes the rest of the word.
-    let Some(letters) = word.strip_prefix('-') else { return false };
-    let with = |letter: char| verb.get_arguments().find(|arg| arg.get_short() == Some(letter)).is_some_and(takes);
-    letters.find(with).is_some_and(|at| at + 1 == letters.len())
-}
-
 /// Prints why clap did not take the command line, in a line or two.
 fn answer(command: &Command, words: &[OsString], error: &clap::Error) -> ExitCode {
     let (verb, _) = help::verb(command, words);
@@ -288,14 +241,23 @@ mod tests {
     #[test]
     fn path_specs_are_sides_of_a_comparison() {
         for (typed, read) in [
-            ("compare udp:spin tcp:spin", "compare --link loopback -- udp:spin -- tcp:spin"),
-            ("compare -t 5 udp tcp -s 64", "compare -t 5 -s 64 --link loopback -- udp -- tcp"),
+            ("compare udp:spin tcp:spin", "compare -- udp:spin -- tcp:spin"),
+            ("compare -t 5 udp tcp -s 64", "compare -t 5 -s 64 -- udp -- tcp"),
             ("compare --link veth --path udp --path=tcp", "compare --link veth -- udp -- tcp"),
             ("compare server -p udp -ptcp memory", "compare server -- udp -- tcp -- memory"),
             ("compare latest -2", "compare latest latest~1"),
             ("compare --link veth -- udp -- tcp", "compare --link veth -- udp -- tcp"),
             ("compare --path udp -6 -- --size 1", "compare --path udp -6 -- --size 1"),
+            ("compare loopback veth -p udp", "compare --path udp -- loopback -- veth"),
+            ("compare veth -p udp -- -s 64 -- -s 1k", "compare veth -p udp -- -s 64 -- -s 1k"),
+            ("compare veth udp -- -s 64 -- -s 1k", "compare veth --path udp -- -s 64 -- -s 1k"),
+            ("compare placements -p udp -p tcp", "compare placements -p udp -p tcp"),
+            ("compare placements veth --for 300ms", "compare placements veth --for 300ms"),
             ("runs show -1", "runs show latest~0"),
+            ("runs -2", "runs show latest~1"),
+            ("runs latest -v", "runs show latest -v"),
+            ("runs list -j", "runs list -j"),
+            ("runs -j", "runs -j"),
             ("report -2 -o -3", "report latest~1 -o -3"),
         ] {
             assert_eq!(rewrite(&format!("hairpin {typed}")), format!("hairpin {read}"));

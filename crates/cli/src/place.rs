@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use hairpin_lab::store::{RunId, before_the_latest};
-use hairpin_plan::job::{Reflector, Rewrite};
+use hairpin_plan::job::{Job, Reflector, Rewrite};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::Spec;
 use hairpin_session::key::Key;
@@ -22,21 +22,17 @@ pub const PORT: u16 = 24_444;
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct Where {
-    /// A host on which `hairpin serve` runs; or loopback, veth[:…], echo:HOST:PORT, frames:IF, which are --link, --echo and -i IF --reflector
+    /// A host on which `hairpin serve` runs; loopback or veth[:…], links of this host; echo:HOST:PORT, a plain echo service; frames:IF, whatever returns Ethernet frames there (`hairpin help link`)
     #[arg(value_name = "HOST[:PORT]")]
     pub host: Option<Place>,
-    /// A link of this host.
-    #[arg(
-        long,
-        value_name = "LINK",
-        help = "A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off], two network namespaces made for the run"
-    )]
+    /// The same as loopback or veth[:…]
+    #[arg(long, value_name = "LINK", hide = true)]
     pub link: Option<LinkSpec>,
-    /// A plain TCP or UDP echo service; its side stays unknown
-    #[arg(long, value_name = "HOST:PORT")]
+    /// The same as echo:HOST:PORT
+    #[arg(long, value_name = "HOST:PORT", hide = true)]
     pub echo: Option<HostPort>,
-    /// Whatever returns Ethernet frames on interface -i: a bouncing host, a looped cable; its side stays unknown
-    #[arg(long, requires = "interface")]
+    /// With -i IF the same as frames:IF
+    #[arg(long, requires = "interface", hide = true)]
     pub reflector: bool,
 }
 
@@ -44,7 +40,7 @@ pub struct Where {
 #[derive(Debug, Args)]
 pub struct Mirror {
     /// The interface on which --reflector is
-    #[arg(short = 'i', long, value_name = "IF")]
+    #[arg(short = 'i', long, value_name = "IF", hide = true)]
     pub interface: Option<String>,
     /// The reflector's change to a frame: none, or exchanged Ethernet addresses
     #[arg(long, value_name = "none|macs", value_parser = rewrite)]
@@ -59,12 +55,12 @@ impl Where {
     pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror, paths: &[Spec]) -> Result<Target, Failure> {
         let echo = |HostPort { host, port }| match port {
             Some(port) => Ok(Target::Echo { host, port }),
-            None => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
+            None => Err(Failure::usage("an echo service takes HOST:PORT; its port is usually 7")),
         };
         let (rewrite, destination, named) = (mirror.rewrite, mirror.dst_mac, mirror.interface.is_some());
         if named && !self.reflector {
             return Err(Failure::usage(
-                "-i belongs to --reflector: towards a HOST the kernel's route chooses the interface; requests per second are --rate (-r)",
+                "-i IF is of --reflector, now the target frames:IF: towards a HOST the kernel's route chooses the interface; requests per second are --rate (-r)",
             ));
         }
         let reflector = |interface| Reflector { interface, destination, rewrite: rewrite.unwrap_or_default() };
@@ -74,7 +70,7 @@ impl Where {
             (Some(Place::Echo(at)), ..) | (None, None, Some(at), _) => echo(at),
             (Some(Place::Link(link)), ..) | (None, Some(link), ..) => Ok(Target::Link(link)),
             (Some(Place::Host(HostPort { host, port })), ..) => {
-                if port.is_none() && (before_the_latest(&host).is_some() || RunId::parse(&host).is_some()) {
+                if port.is_none() && is_run(&host) {
                     return Err(Failure::usage(format_args!(
                         "{host} is a stored run, and this verb measures: name a target, such as loopback; `hairpin runs show {host}` shows its result"
                     )));
@@ -95,7 +91,7 @@ impl Where {
             return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
         }
         if !frames && (rewrite.is_some() || destination.is_some()) {
-            return Err(Failure::usage("--rewrite and --dst-mac belong to -i IF --reflector: no other peer is sent bare frames"));
+            return Err(Failure::usage("--rewrite and --dst-mac belong to frames:IF: no other peer is sent bare frames"));
         }
         if line::was_given("ipv6") && !matches!(target, Target::Link(_)) {
             return Err(Failure::usage(
@@ -106,8 +102,22 @@ impl Where {
     }
 }
 
+/// True for the id or the age of a run.
+pub fn is_run(word: &str) -> bool {
+    before_the_latest(word).is_some() || RunId::parse(word).is_some()
+}
+
 fn is_local(spec: &Spec) -> bool {
     matches!(spec.client.speaks(), Speaks::Local(_))
+}
+
+/// Refuses -6 where no path has addresses.
+pub fn ipv6_has_effect(ipv6: bool, rows: &[Job]) -> Result<(), Failure> {
+    if ipv6 && rows.iter().all(|row| is_local(&row.spec)) {
+        let name = rows.first().map_or("such a path", |row| row.spec.client.path.name);
+        return Err(Failure::usage(format_args!("-6 has no effect on {name}: it never leaves this host, and has no addresses")));
+    }
+    Ok(())
 }
 
 /// Reads a key file, and warns if others may read it too.

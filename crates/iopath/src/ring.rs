@@ -182,7 +182,7 @@ impl Way {
             return Ok(Way { link: route.link, own, peer: own });
         }
         if peer_ip == own_ip {
-            return Err(PathError::Way(format!("{peer_ip} is this host's own address: use --link loopback")));
+            return Err(PathError::Way(format!("{peer_ip} is this host's own address: take loopback as the target")));
         }
         let next = route.gateway.unwrap_or(peer_ip);
         let until = Instant::now() + patience;
@@ -207,7 +207,7 @@ impl Way {
         let loopback = self.own == Mac::default();
         if loopback && (!rings || job.plain_peer) && !ipv6 {
             return Err(PathError::Way(format!(
-                "the kernel takes no packet from a ring to 127.0.0.1 (net.ipv4.conf.lo.route_localnet): use {} on both sides, -6, or --link veth",
+                "the kernel takes no packet from a ring to 127.0.0.1 (net.ipv4.conf.lo.route_localnet): use {} on both sides, -6, or veth as the target",
                 side.path.name
             )));
         }

@@ -34,6 +34,6 @@ pub enum Support {
 pub(crate) fn probe_local(link: LinkKind) -> Support {
     match link {
         LinkKind::Loopback => Support::Yes,
-        _ => Support::No("both ends must be on one host: use --link loopback".into()),
+        _ => Support::No("both ends must be on one host: use loopback".into()),
     }
 }

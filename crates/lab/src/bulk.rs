@@ -16,6 +16,7 @@ use hairpin_session::message::{Answer, BulkReport, BulkWork, Namespace, Order};
 use hairpin_session::plan::Target;
 use hairpin_session::side::{SideError, WorkerSide};
 use hairpin_session::testbed::Testbed;
+use hairpin_units::parse_number;
 
 /// Time limit for both ends, which are on this host, to connect, and to report after they were stopped.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -28,7 +29,7 @@ const MOST_STREAMS: u32 = 64;
 /// # Errors
 /// The text is neither; the message shows the right form.
 pub fn streams(text: &str) -> Result<u32, String> {
-    let some = |n: &str| n.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
+    let some = |n: &str| u32::try_from(parse_number(n).ok()?).ok().filter(|n| (1..=MOST_STREAMS).contains(n));
     let streams = if text == "none" { Some(0) } else { text.strip_prefix("tcp:").and_then(some) };
     streams.ok_or_else(|| format!("\"{text}\" is not bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}, or none"))
 }

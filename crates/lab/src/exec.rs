@@ -161,6 +161,8 @@ impl ExecError {
 /// An event while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
+    /// The program runs, with the settings of its process and of the host in force.
+    Started,
     /// A socket lacks an option, or lacked it until now.
     Lacks(LackingSocket),
     /// The first sockets were checked and have their options.
@@ -264,6 +266,7 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
     let child = program::start(command, settings.cpu, SIGNALS).map_err(failed)?;
     let pid = Pid::from_child(&child);
     let ended = handle(pid)?;
+    tell(&News::Started);
     let mut survey = Survey { settings, known: BTreeSet::new(), seen: Seen::default(), have: BTreeMap::new(), told: false };
     let mut pause = FIRST_LOOK;
     let mut next = Instant::now() + pause;

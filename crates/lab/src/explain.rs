@@ -51,7 +51,7 @@ const MOST: usize = 1_000_000;
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// The message for a run without a session.
 const NO_SESSION: &str =
-    "explain takes a HOST on which hairpin serve runs, or a --link: an echo service or a reflector leaves no stamps";
+    "it takes a HOST on which hairpin serve runs, loopback or veth: an echo service or a reflector leaves no stamps";
 /// Time for which a paced path is also run flat out.
 const CLOSED: Nanos = Nanos::from_millis(300);
 
@@ -157,9 +157,7 @@ fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
         path::Route::Sockets if path.speaks != Speaks::TcpPerTransaction => {
             Ok(if remote { Route::Remote } else { Route::Sockets })
         }
-        _ if remote => {
-            Err("to another host explain follows tcp and udp; its stages of other paths are those of --link veth".into())
-        }
+        _ if remote => Err("to another host explain follows tcp and udp; its stages of other paths are those of veth".into()),
         path::Route::PacketRing => Ok(Route::Packet),
         path::Route::XdpRing => Ok(Route::Xdp),
         path::Route::Memory { .. } => Ok(Route::Memory),

@@ -31,7 +31,7 @@ pub enum KnobError {
     Plan(#[from] PlanError),
     /// The traffic does not pass the object of the setting.
     #[error(
-        "{0} is a setting of this network namespace, and over --link veth the traffic is in namespaces of its own: try it over --link loopback, or to a HOST"
+        "{0} is a setting of this network namespace, and over veth the traffic is in namespaces of its own: try it over loopback, or to a HOST"
     )]
     OutOfReach(String),
     /// The journal cannot be read or written.

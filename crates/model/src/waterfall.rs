@@ -70,7 +70,7 @@ impl Size {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFloor {
     /// No rate is declared or published.
-    #[error("nothing tells the rate of the link: declare it, such as --link-rate 10G")]
+    #[error("nothing tells the rate of the link: declare it, such as --wire 10G")]
     NoRate,
     /// Not a rate of Ethernet.
     #[error("{0} is not a supported Ethernet rate: 10M to 800G")]

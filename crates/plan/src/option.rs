@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hairpin_units::parse_number;
+
 /// An option's facts and values.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OptionDef {
@@ -22,7 +24,7 @@ pub struct OptionDef {
 pub enum Values {
     /// One of a list of words.
     Words(&'static [&'static str]),
-    /// A whole number in this range; `K` and `M` multiply by 1024 and 1024².
+    /// A whole number in this range, with a multiple as everywhere: `64k` is 64000, `64Ki` 65536.
     Number(u32, u32),
     /// A name known to the kernel: up to 15 letters, digits, `-` and `_`.
     Name,
@@ -237,18 +239,10 @@ impl Options {
     }
 }
 
+/// A lower-case `m` was taken by version 0.1.0.
 fn number(text: &str) -> Option<u64> {
-    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
-        Some(digits) => (digits, 1 << 10),
-        None => match text.strip_suffix(['M', 'm']) {
-            Some(digits) => (digits, 1 << 20),
-            None => (text, 1),
-        },
-    };
-    if !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(unit)
+    let million = text.strip_suffix('m').map(|digits| format!("{digits}M"));
+    parse_number(million.as_deref().unwrap_or(text)).ok()
 }
 
 #[cfg(test)]
@@ -261,8 +255,13 @@ mod tests {
         options.add(&NODELAY, "on").unwrap();
         options.add(&RCVBUF, "4M").unwrap();
         options.add(&CONGESTION, "cubic").unwrap();
-        assert_eq!(options.iter().collect::<Vec<_>>(), [("congestion", "cubic"), ("rcvbuf", "4194304")]);
-        assert_eq!(options.number(&RCVBUF), Some(4 << 20));
+        assert_eq!(options.iter().collect::<Vec<_>>(), [("congestion", "cubic"), ("rcvbuf", "4000000")]);
+        assert_eq!(options.number(&RCVBUF), Some(4_000_000));
+        for (value, bytes) in [("64Ki", 65_536), ("64k", 64_000), ("1G", 1_000_000_000), ("1Gi", 1 << 30), ("4m", 4_000_000)] {
+            let mut options = Options::default();
+            options.add(&SNDBUF, value).unwrap();
+            assert_eq!(options.number(&SNDBUF), Some(bytes), "{value}");
+        }
         for (def, value) in
             [(&DSCP, "64"), (&DSCP, "-1"), (&NODELAY, "yes"), (&MSS, "+100"), (&CONGESTION, "a b"), (&CONGESTION, "")]
         {

@@ -56,7 +56,7 @@ pub static KINDS: &[Kind] = &[
     Kind { schema: Explain::SCHEMA, verb: "explain", read: |json| Ok(AnyRecord::Explain(serde_json::from_slice(json)?)) },
     Kind {
         schema: Attached::SCHEMA,
-        verb: "explain --port or --pid",
+        verb: "explain :PORT or PROGRAM",
         read: |json| Ok(AnyRecord::Attached(serde_json::from_slice(json)?)),
     },
     Kind { schema: Compare::SCHEMA, verb: "compare", read: |json| Ok(AnyRecord::Compare(serde_json::from_slice(json)?)) },

@@ -24,7 +24,7 @@ impl Body for AttachedBody {
     const SCHEMA: &'static str = "hairpin.explain-attached/1";
 }
 
-/// One run of `hairpin explain --port` or `--pid`.
+/// One run of `hairpin explain :PORT`, `PROGRAM` or `PID`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Attached")]
 pub struct AttachedBody {

@@ -74,10 +74,10 @@ pub struct Row {
     pub transactions_per_s: f64,
     /// RTT: client's send call entered → reply in the caller's buffer.
     pub rtt_ns: Quantiles,
-    /// With `--pace`: from the time the request was due → reply in the caller's buffer.
+    /// With `--rate`: from the time the request was due → reply in the caller's buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_from_due_ns: Option<Quantiles>,
-    /// With `--pace`: outcomes of the requests that were due.
+    /// With `--rate`: outcomes of the requests that were due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Due>,
     /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest, in the order of time.
@@ -90,7 +90,7 @@ pub struct Row {
     pub parts_ns: BTreeMap<String, Quantiles>,
     /// The RTTs as an HDR histogram, V2 compressed, base64.
     pub histogram: String,
-    /// With `--pace`: the RTTs from due in the same form.
+    /// With `--rate`: the RTTs from due in the same form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram_from_due: Option<String>,
     /// The last 4096 blocks.

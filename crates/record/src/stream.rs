@@ -66,7 +66,7 @@ pub struct StreamRow {
     /// The least rate offered at which most trials lost frames: the rate without loss lies below it; `null` where none did, or none was searched.
     #[serde(default)]
     pub loses_per_s: Option<f64>,
-    /// The trial at full speed, at `--pace`, or at the rate of another host that sends.
+    /// The trial at full speed, at `--rate`, or at the rate of another host that sends.
     pub offered: Trial,
     /// Every trial of the search, in the order made.
     pub search: Vec<Step>,

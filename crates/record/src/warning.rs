@@ -263,7 +263,7 @@ impl Warning {
             Warning::Loss { lost, sent, rcvbuf } => {
                 let buffer = if *rcvbuf { "rcvbuf=4M, " } else { "" };
                 format!(
-                    "{lost} of {sent} requests were never answered in time; a full socket buffer or a lossy link: try {buffer}a lower --pace or fewer --outstanding"
+                    "{lost} of {sent} requests were never answered in time; a full socket buffer or a lossy link: try {buffer}a lower --rate or fewer --outstanding"
                 )
             }
             Warning::PathMtu { side, mtu, fits, times } => {
@@ -283,20 +283,20 @@ impl Warning {
                 "this process did not run for {gap} inside a block, as when it is stopped or a virtual machine paused; run again, and look at series in the record"
             ),
             Warning::TuplesUsedUp { connections } => format!(
-                "the run ended after {connections} connections, before a pair of addresses and ports would be used a second time; use a shorter --duration, --pace, or a wider --local-port rotate:N"
+                "the run ended after {connections} connections, before a pair of addresses and ports would be used a second time; use a shorter --duration, a lower --rate, or a wider --local-port rotate:N"
             ),
             Warning::RealtimeThrottling { runtime_us, period_us } => format!(
                 "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
             ),
             Warning::NoFloor { why } => format!("there is no floor beside these figures: {why}"),
             Warning::AlwaysLoss { least_per_s } => format!(
-                "frames were lost at every rate tried, down to {least_per_s:.0}/s; something else on these cores or in the queue loses them: use quiet cores (--cpu), and compare with a fixed --pace"
+                "frames were lost at every rate tried, down to {least_per_s:.0}/s; something else on these cores or in the queue loses them: use quiet cores (--cpu), and compare with a fixed --rate"
             ),
             Warning::StrayFrames { side, count } => format!(
                 "{count} frames came to the {side}'s ring that were not this session's, or damaged, and were ignored; another program sends to its ports: choose others with --local-port or --data-ports"
             ),
             Warning::RingLoss { side, lost } => format!(
-                "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --pace"
+                "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --rate"
             ),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")

@@ -73,7 +73,7 @@ fn parts(rows: &[&Row]) -> Account {
     ("Parts of a transaction, timed apart: p50 in us", Table::new(columns, 3, lines), true)
 }
 
-/// `--pace`: RTT from the due time, so a request's wait for its turn counts as well.
+/// `--rate`: RTT from the due time, so a request's wait for its turn counts as well.
 fn from_due(rows: &[&Row]) -> Account {
     let lines = rows.iter().filter_map(|row| row.rtt_from_due_ns.as_ref().map(|times| (row, times))).map(|(row, times)| {
         let figures = [times.min, times.p50, times.p90, times.p99, times.p999, times.max].map(Cell::ns);

@@ -129,7 +129,7 @@ fn resolution(record: &TuneTry) -> Option<String> {
     }
     // The interval narrows with the square root of the duration.
     let longer = if *middle > wanted {
-        format!("; about {} would tell 5 % (--duration)", seconds(whole * (middle / wanted).powi(2)))
+        format!("; about {} would tell 5 % (--for)", seconds(whole * (middle / wanted).powi(2)))
     } else {
         String::new()
     };
@@ -269,7 +269,7 @@ fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
         });
         let said = format!(
             "unclear: {}. These exclude each other, so this host has moods that last longer than a round, and at least one of the two is its mood: a \
-             longer --duration would tell. There is no profile, and all is as it was.",
+             longer --for would tell. There is no profile, and all is as it was.",
             told.collect::<Vec<_>>().join("; ")
         );
         return (said, "unclear", Tone::Warning);

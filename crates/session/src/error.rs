@@ -68,7 +68,7 @@ pub enum RunError {
     #[error("{0}")]
     Bulk(String),
     /// Bulk streams were asked for beside a flow that leaves this host.
-    #[error("--bulk fills a link of this host: use --link loopback or --link veth")]
+    #[error("--bulk fills a link of this host: loopback or veth")]
     BulkElsewhere,
     /// The recording cannot be replayed.
     #[error(transparent)]

@@ -533,7 +533,7 @@ mod tests {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let text = connect("127.0.0.1", port, None).unwrap_err().to_string();
         assert!(text.contains("refused the connection; start `hairpin serve` there"), "{text}");
-        assert!(text.contains("this host with itself: hairpin ping --link loopback"), "{text}");
+        assert!(text.contains("this host with itself: hairpin ping loopback"), "{text}");
         let there = ConnectError::Refused { peer: "192.0.2.1:7".into() }.to_string();
         assert!(there.contains("with --listen"), "{there}");
         assert!(matches!(connect("no such host", 1, None), Err(ConnectError::Resolve { .. })));

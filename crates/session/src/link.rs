@@ -16,7 +16,7 @@ use std::str::FromStr;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Link;
 use hairpin_sys::netns;
-use hairpin_units::BitRate;
+use hairpin_units::{BitRate, parse_number};
 
 use crate::message::{Answer, LinkEnd, Namespace, Order};
 use crate::side::{SideError, WorkerSide};
@@ -59,7 +59,7 @@ pub enum LinkError {
     #[error("there is no link \"{0}\"; there are: loopback, veth")]
     Kind(String),
     /// Loopback takes no options.
-    #[error("loopback takes no options, veth does: --link veth:{0}")]
+    #[error("loopback takes no options, veth does: veth:{0}")]
     Loopback(String),
     /// veth has no such option.
     #[error("veth has no option \"{0}\"; there are: mtu, queues, tx-queues, gro, tso, rate, timestamps")]
@@ -99,7 +99,8 @@ fn veth(options: &str) -> Result<VethSpec, LinkError> {
             _ => Err(bad("on|off")),
         };
         let number = |least: u32, most: u32, takes| {
-            value.parse().ok().filter(|n| (least..=most).contains(n)).map(Some).ok_or_else(|| bad(takes))
+            let number = parse_number(value).ok().and_then(|number| u32::try_from(number).ok());
+            number.filter(|n| (least..=most).contains(n)).map(Some).ok_or_else(|| bad(takes))
         };
         match key {
             "mtu" => spec.mtu = number(68, 65_535, "68..65535")?,
@@ -246,6 +247,7 @@ mod tests {
     fn links_parse() {
         assert_eq!("loopback".parse(), Ok(LinkSpec::Loopback));
         let all: LinkSpec = "veth:mtu=9000,queues=2,tx-queues=4,gro=on,tso=off,rate=1G,timestamps=off".parse().unwrap();
+        assert_eq!("veth:mtu=9k".parse::<LinkSpec>(), "veth:mtu=9000".parse());
         let LinkSpec::Veth(veth) = &all else { panic!("{all:?}") };
         assert_eq!((veth.mtu, veth.queues, veth.tx_queues), (Some(9000), Some(2), Some(4)));
         assert_eq!((veth.gro, veth.tso), (Some(true), Some(false)));
@@ -257,7 +259,7 @@ mod tests {
     fn mistakes_list_existing_names() {
         for (text, part) in [
             ("wifi", "there are: loopback, veth"),
-            ("loopback:mtu=9000", "--link veth:mtu=9000"),
+            ("loopback:mtu=9000", "veth:mtu=9000"),
             ("veth:mut=1", "no option \"mut\""),
             ("veth:mtu=67", "mtu takes 68..65535"),
             ("veth:gro=yes", "gro takes on|off"),

@@ -125,6 +125,8 @@ mod tests {
             ("irq_affinity=0,1,2", "irq_affinity=0-2"),
             ("rps_cpus=none", "rps_cpus=none"),
             ("idle_states=all", "idle_states=all"),
+            ("rx_usecs=1k", "rx_usecs=1000"),
+            ("tcp_rmem_bytes=4Ki,131072,6M", "tcp_rmem_bytes=4096 131072 6000000"),
         ] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), as_written);
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use hairpin_units::parse_number;
+
 use crate::cpulist;
 
 /// The values that a setting accepts.
@@ -57,12 +59,13 @@ impl Values {
             !text.is_empty() && text.len() <= 64 && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
         };
         match self {
-            Values::Number(least, most) => text.parse().ok().filter(|n: &i64| n >= least && n <= most).map(|n| n.to_string()),
+            Values::Number(least, most) => number(text).filter(|n| n >= least && n <= most).map(|n| n.to_string()),
             Values::NumberOrAll if text == "all" => Some(text.to_owned()),
-            Values::NumberOrAll => text.parse().ok().map(|n: u32| n.to_string()),
+            Values::NumberOrAll => number(text).and_then(|n| u32::try_from(n).ok()).map(|n| n.to_string()),
             Values::Numbers(count) => {
                 let parts: Vec<&str> = text.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect();
-                (parts.len() == *count && parts.iter().all(|part| part.parse::<u64>().is_ok())).then(|| parts.join(" "))
+                let numbers: Option<Vec<String>> = parts.iter().map(|part| Some(parse_number(part).ok()?.to_string())).collect();
+                numbers.filter(|numbers| numbers.len() == *count).map(|numbers| numbers.join(" "))
             }
             Values::Flag => flag.map(|on| if on { "1" } else { "0" }.to_owned()),
             Values::OnOff => flag.map(|on| if on { "on" } else { "off" }.to_owned()),
@@ -73,4 +76,10 @@ impl Values {
             Values::CpusOrNone => Values::Cpus.canonical(text),
         }
     }
+}
+
+/// A whole number with its sign, and a multiple such as `k` or `Ki`.
+fn number(text: &str) -> Option<i64> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    i64::try_from(parse_number(digits).ok()?).ok().map(|number| sign * number)
 }

@@ -51,6 +51,9 @@ impl FromStr for BitRate {
             "k" | "K" => 1e3,
             "m" | "M" => 1e6,
             "g" | "G" => 1e9,
+            "Ki" => 1024.0,
+            "Mi" => 1_048_576.0,
+            "Gi" => 1_073_741_824.0,
             _ => return Err(bad()),
         };
         let rate = number * unit;
@@ -64,7 +67,9 @@ mod tests {
 
     #[test]
     fn bit_rates_survive_writing_and_reading() {
-        for (text, bits) in [("10G", 10_000_000_000), ("2.5G", 2_500_000_000), ("100M", 100_000_000), ("9600", 9600)] {
+        for (text, bits) in
+            [("10G", 10_000_000_000), ("2.5G", 2_500_000_000), ("100M", 100_000_000), ("1Ki", 1024), ("9600", 9600)]
+        {
             let rate: BitRate = text.parse().unwrap();
             assert_eq!(rate.0, bits);
             assert_eq!(rate.to_string().parse(), Ok(rate));

@@ -17,16 +17,19 @@ use hairpin_units::{Nanos, parse_duration, parse_number};
 use crate::exit::{Failure, note, say};
 use crate::flags::{interface_exists, whole};
 use crate::line;
-use crate::output::{Format, Keep, Output, options, print};
+use crate::output::{Format, Keep, Output, formats, options, print};
 use crate::verbs::ping::signals;
 
 /// Send every frame back as soon as it arrives
 #[derive(Debug, Args)]
-#[command(mut_arg("format", |arg| arg.short(None)))]
+#[command(mut_arg("format", |arg| arg.short(None).value_parser(formats(&[Format::JsonStream]))))]
 pub struct Bounce {
     /// The interface
-    #[arg(short = 'i', long, value_name = "IF")]
-    interface: String,
+    #[arg(value_name = "IF", required_unless_present = "interface", conflicts_with = "interface")]
+    on: Option<String>,
+    /// The same as IF
+    #[arg(short = 'i', long, value_name = "IF", hide = true)]
+    interface: Option<String>,
     /// Send out of this interface instead, on its queue 0. `-o` before the name of a form, such as json, is --format
     #[arg(short = 'o', long = "output", value_name = "IF2")]
     out_of: Option<String>,
@@ -34,7 +37,7 @@ pub struct Bounce {
     #[arg(
         short = 'p',
         long = "path",
-        visible_alias = "io",
+        alias = "io",
         value_name = "SPEC",
         help = "Path to receive and send on: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; default xdp:spin where it opens, else packet:spin"
     )]
@@ -68,8 +71,8 @@ pub struct Bounce {
     /// Bounce even the traffic that this host depends on
     #[arg(long)]
     yes: bool,
-    /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1)
-    #[arg(long, group = "form")]
+    /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1); the same as --format jsonl
+    #[arg(long, group = "form", hide = true)]
     json_stream: bool,
     #[command(flatten)]
     keep: Keep,
@@ -81,17 +84,20 @@ impl Bounce {
     /// Bounces until it is stopped, then prints the totals.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        for interface in [Some(&self.interface), self.out_of.as_ref()].into_iter().flatten() {
+        let interface = self.on.as_deref().map(|on| on.strip_prefix("frames:").unwrap_or(on)).or(self.interface.as_deref());
+        let interface = interface.unwrap_or_default().to_owned();
+        for interface in [Some(&interface), self.out_of.as_ref()].into_iter().flatten() {
             interface_exists(interface)?;
         }
         if !self.yes {
-            self.refuse_to_cut_off()?;
+            self.refuse_to_cut_off(&interface)?;
         }
-        let (json_stream, output) = (self.json_stream, self.output);
+        let output = self.output;
+        let json_stream = self.json_stream || output.form() == Format::JsonStream;
         let mut progress = BounceProgress { json_stream, table: !json_stream && output.form() == Format::Table };
         let plan = BouncePlan {
             io: self.io.map_or_else(|| BackEndName::ALL.map(IoSpec::from).into(), |io| vec![io]),
-            interface: self.interface,
+            interface,
             output: self.out_of,
             queue: self.queue,
             cpu: self.cpu,
@@ -113,13 +119,13 @@ impl Bounce {
         Ok(bounce.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
-    fn refuse_to_cut_off(&self) -> Result<(), Failure> {
-        let addresses = hairpin_lab::bounce::lifeline::addresses_of(&self.interface);
+    fn refuse_to_cut_off(&self, interface: &str) -> Result<(), Failure> {
+        let addresses = hairpin_lab::bounce::lifeline::addresses_of(interface);
         let ssh = std::env::var("SSH_CONNECTION").ok();
-        match cut_off(&RealHost, &self.interface, &addresses, self.filter, ssh.as_deref()) {
+        match cut_off(&RealHost, interface, &addresses, self.filter, ssh.as_deref()) {
             Some(what) => Err(Failure::usage(format_args!(
                 "--filter {} on {} would send back the frames of {what} and cut it off: choose a narrower --filter, such as udp:PORT, or say --yes",
-                self.filter, self.interface
+                self.filter, interface
             ))),
             None => Ok(()),
         }

@@ -1,36 +1,35 @@
 //! `hairpin compare`.
 
-use std::path::PathBuf;
+mod side;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser};
+use clap::Args;
 use hairpin_lab::compare::placements::{self, Placements};
 use hairpin_lab::compare::{self, ANEW, Baseline, ComparePlan, Limit, MARGIN};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::records::{self, RecordsError};
-use hairpin_plan::job::Job;
 use hairpin_plan::paths::UDP;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;
-use hairpin_session::floor;
 use hairpin_session::link::LinkSpec;
-use hairpin_session::plan::Target;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_tune::Setting;
 use hairpin_units::Nanos;
 
+pub use self::side::whole_first;
+use self::side::{Side, WARMUP, arm, before_the_sides, split};
 use crate::exit::{self, Failure, say};
-use crate::flags::{WorkFlags, cookie, whole, whole_in};
+use crate::flags::{cookie, whole, whole_in};
 use crate::line;
 use crate::output::{Keep, Output, open_store};
-use crate::place::{HostPort, Mirror, Where};
+use crate::place::Place;
 use crate::progress::{PingProgress, Turns};
-use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
 
@@ -85,49 +84,6 @@ struct How {
     output: Output,
 }
 
-/// Flags allowed on a side: peer and work.
-#[derive(Debug, Args)]
-#[command(mut_arg("duration", |arg| arg.visible_alias("for")))]
-struct Side {
-    /// A host on which `hairpin serve` runs, or loopback, veth[:…]; paths to compare (udp:spin tcp:spin); two stored runs (latest -2), of either several, with commas; or `placements`: the pairs of this host's CPUs
-    #[arg(value_name = "HOST[:PORT]|RUN|placements", num_args = 0..=2)]
-    words: Vec<String>,
-    /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off]
-    #[arg(long, value_name = "LINK")]
-    link: Option<LinkSpec>,
-    /// A plain TCP or UDP echo service; its side stays unknown
-    #[arg(long, value_name = "HOST:PORT")]
-    echo: Option<HostPort>,
-    /// Whatever returns Ethernet frames on interface -i
-    #[arg(long, requires = "interface")]
-    reflector: bool,
-    #[command(flatten)]
-    mirror: Mirror,
-    /// The key that `hairpin serve` printed, in a file
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
-    /// IPv6 on --link loopback and --link veth
-    #[arg(short = '6', long)]
-    ipv6: bool,
-    /// A setting of this host while this side is measured; repeatable (see `hairpin tune list`)
-    #[arg(long = "knob", value_name = "NAME=VALUE")]
-    knobs: Vec<Setting>,
-    #[command(flatten)]
-    work: WorkFlags,
-    #[command(flatten)]
-    declared: Declared,
-}
-
-/// A side with the flags before the first `--`; the last of repeated flags wins.
-#[derive(Debug, Parser)]
-#[command(name = "hairpin compare", args_override_self = true, disable_help_flag = true)]
-struct Whole {
-    #[command(flatten)]
-    _how: How,
-    #[command(flatten)]
-    side: Side,
-}
-
 impl Compare {
     /// Measures, or loads stored runs, and prints the comparison.
     pub fn run(self) -> Result<ExitCode, Failure> {
@@ -135,7 +91,7 @@ impl Compare {
         let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
         let (output, keep) = (self.how.output, self.how.keep);
         let record = match (stored, anew) {
-            (true, _) if self.side.words == [PLACEMENTS] => self.of_placements()?,
+            (true, _) if self.side.words.iter().any(|word| word == PLACEMENTS) => self.of_placements()?,
             (true, _) => self.of_runs()?,
             (_, true) if !sides.is_empty() => {
                 return Err(Failure::usage("--baseline measures the rows of its run: leave out the sides after `--`"));
@@ -154,7 +110,7 @@ impl Compare {
     fn of_runs(&self) -> Result<Record, Failure> {
         let [first, second] = &self.side.words[..] else {
             return Err(Failure::usage(
-                "say what to compare: paths (hairpin compare udp:spin tcp:spin), sides, each after a `--` (hairpin compare --link veth -- udp:spin -- udp:block), two stored runs (latest -2), the placements of this host (hairpin compare placements), or --baseline RUN",
+                "say what to compare: paths (hairpin compare udp:spin tcp:spin), sides, each after a `--` (hairpin compare veth -- udp:spin -- udp:block), two stored runs (latest -2), the placements of this host (hairpin compare placements), or --baseline RUN",
             ));
         };
         let idle = line::given_but("compare", &["words", "figure", "same_within", "fail_if"]);
@@ -211,7 +167,10 @@ impl Compare {
     }
 
     fn of_placements(mut self) -> Result<Record, Failure> {
-        self.side.words.clear();
+        self.side.words.retain(|word| word != PLACEMENTS);
+        if line::was_given("warmup") {
+            return Err(Failure::usage(WARMUP));
+        }
         if self.side.work.cpu.is_some() || !self.side.knobs.is_empty() {
             return Err(Failure::usage(
                 "`compare placements` chooses the CPUs, and changes no setting: leave out --cpu and --knob",
@@ -220,15 +179,13 @@ impl Compare {
         if self.side.work.paths.len() > 1 {
             return Err(Failure::usage("`compare placements` takes one --path, and measures it blocking and spinning"));
         }
-        if self.side.echo.is_some() || self.side.reflector {
-            return Err(Failure::usage(
-                "the placements are those of this host: take --link loopback, the default, or --link veth",
-            ));
+        let here = |word: &String| matches!(word.parse(), Ok(Place::Link(_)));
+        if self.side.echo.is_some() || self.side.reflector || !self.side.words.iter().all(here) {
+            return Err(Failure::usage("the placements are those of this host: take loopback, the default, or veth"));
         }
         if self.side.work.paths.is_empty() {
             self.side.work.paths.push(UDP.name.parse().map_err(Failure::usage)?);
         }
-        self.side.link.get_or_insert(LinkSpec::Loopback);
         let (how, duration) = (self.how, of_all(self.side.work.duration));
         let arm = self.side.arm(String::new())?;
         let signals = signals()?;
@@ -295,77 +252,6 @@ fn of_all(duration: Nanos) -> Duration {
     Duration::from(if line::was_given("duration") { duration } else { DURATION })
 }
 
-/// The words of each side.
-fn split(words: &[String]) -> Vec<Vec<String>> {
-    if words.is_empty() {
-        return Vec::new();
-    }
-    words.split(|word| word == "--").map(<[String]>::to_vec).collect()
-}
-
-/// The words of the command line between the verb and the first `--`.
-fn before_the_sides() -> Vec<String> {
-    line::words().into_iter().skip(1).take_while(|word| word != "--").collect()
-}
-
-/// Parses one side: the common flags, followed by its own.
-fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting>), Failure> {
-    let given = own.join(" ");
-    let mut words = vec!["hairpin compare".to_owned()];
-    words.extend(common.iter().cloned());
-    // A side may begin with a path spec.
-    if own.first().is_some_and(|word| !word.starts_with('-')) {
-        words.push("--path".into());
-    }
-    words.extend(own.iter().cloned());
-    let whole = Whole::try_parse_from(&words).map_err(|error| {
-        let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Failure::usage(format_args!("the side \"{given}\": {first}"))
-    })?;
-    let settings = whole.side.knobs.clone();
-    Ok((whole.side.arm(given)?, settings))
-}
-
-impl Side {
-    /// The side as an arm of the experiment; `given` is its text.
-    fn arm(self, given: String) -> Result<Arm, Failure> {
-        let ipv6 = self.ipv6;
-        let declared = self.declared.is_any().then(|| {
-            let link = self.declared.link();
-            self.declared.nic().map(|nic| floor::Declared { nic, link })
-        });
-        let floor = declared.transpose()?;
-        let (target, job) = self.job_and_target()?;
-        Ok(Arm { given, target, ipv6, job, floor, bulk: 0 })
-    }
-
-    /// The side's target and job.
-    fn job_and_target(mut self) -> Result<(Target, Job), Failure> {
-        if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {
-            return Err(Failure::usage(
-                "a side has one size and the experiment one duration: leave out --sizes, --count and --forever",
-            ));
-        }
-        // The last `--path` wins.
-        let Some(path) = self.work.paths.pop() else {
-            return Err(Failure::usage(
-                "a side takes a path: write it first, such as -- udp:spin, or before the sides as --path SPEC",
-            ));
-        };
-        self.work.paths = vec![path];
-        let places = [!self.words.is_empty(), self.link.is_some(), self.echo.is_some(), self.reflector];
-        if places.iter().filter(|place| **place).count() > 1 {
-            return Err(Failure::usage("a side has one place to go: HOST[:PORT], --link, --echo or -i IF --reflector"));
-        }
-        let host = self.words.pop().map(|word| word.parse()).transpose().map_err(Failure::usage)?;
-        let to = Where { host, link: self.link, echo: self.echo, reflector: self.reflector };
-        let target = to.target(self.key_file, self.mirror, &self.work.paths)?;
-        let job = self.work.jobs(true, target.kind(), false)?.pop().ok_or_else(|| Failure::usage("a side takes a path"))?;
-        Ok((target, job))
-    }
-}
-
 /// Loads a run, or several with commas between them.
 fn runs(text: &str) -> Result<Vec<(String, Run)>, Failure> {
     let load = |text: &str| match records::comparable(&open_store()?, text) {
@@ -419,30 +305,6 @@ fn percent(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn sides_are_parted_at_each_pair_of_dashes() {
-        assert_eq!(split(&words("udp:spin -- --size 64 -- tcp")), [words("udp:spin"), words("--size 64"), words("tcp")]);
-        assert!(split(&[]).is_empty());
-    }
-
-    #[test]
-    fn a_side_adds_to_the_common_flags_and_overrides_them() {
-        let common = words("--link veth --path tcp --size 64 --seed 7");
-        let (one, _) = arm(&common, &words("--size 1024")).unwrap();
-        assert_eq!((one.job.spec.to_string().as_str(), one.job.request), ("tcp:block/tcp:block", 1024));
-        let (other, settings) = arm(&common, &words("udp:spin --link loopback --knob cpu_dma_latency_us=0")).unwrap();
-        assert_eq!(settings.iter().map(ToString::to_string).collect::<Vec<_>>(), ["cpu_dma_latency_us=0"]);
-        assert_eq!((other.job.spec.to_string().as_str(), other.job.request), ("udp:spin/udp:spin", 64));
-        assert_eq!(other.target, Target::Link(LinkSpec::Loopback));
-        assert!(arm(&common, &words("--sizes 1,2")).is_err());
-        assert!(arm(&words("--link veth"), &words("--size 4")).is_err(), "no path");
-        assert!(arm(&words("--link veth"), &words("udp host")).is_err(), "two places");
-    }
 
     #[test]
     fn shares_are_percentages() {

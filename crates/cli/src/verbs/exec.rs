@@ -46,7 +46,7 @@ impl Exec {
         let ended = exec::run(&command, settings, &signals, &mut |news| match news {
             // What is read back by nobody needs no look.
             News::Unseen if !read_back && !set_live => {}
-            news => tell(news, quickack),
+            news => tell(news, settings),
         })
         .map_err(|error| match error.of_the_program() {
             Some(code) => Failure::with_code(&error, code),
@@ -54,7 +54,10 @@ impl Exec {
         })?;
         let Ended { status, seen, left } = ended;
         if read_back && seen.sockets == 0 && seen.closed == 0 && !seen.unseen && left.is_empty() {
-            say("hairpin exec: no internet socket was seen, so nothing is proven; the first look is a second after the start");
+            let rest: String = of_the_whole(settings).iter().map(|part| format!("; {part}")).collect();
+            say(format_args!(
+                "hairpin exec: no internet socket was seen, so nothing is proven; the first look is a second after the start{rest}"
+            ));
         }
         if seen.not_polled > 0 {
             say(format_args!(
@@ -95,20 +98,33 @@ fn background(left: &[(u32, String)]) -> String {
     format!("{}{more} {has} gone into the background", named.join(", "))
 }
 
-fn tell(news: &News, quickack: bool) {
+fn tell(news: &News, settings: Settings) {
+    // Settings that are read back from sockets have the line to themselves when there are sockets.
+    let read_back = settings.busy_poll.is_some() || settings.nodelay;
+    let whole = of_the_whole(settings).join("; ");
     match news {
+        News::Started if read_back || whole.is_empty() => {}
+        News::Started => say(format_args!("hairpin exec: {whole}")),
         News::Lacks(found) => lacks(found),
-        News::InForce { sockets, options } => {
-            say(format_args!("hairpin exec: {}", in_force(*sockets, options, quickack)));
-        }
+        News::InForce { sockets, options } => say(format_args!("hairpin exec: {}", in_force(*sockets, options, settings))),
         News::Unseen => say(
             "hairpin exec: sockets can be neither looked at nor given an option from outside: that needs Linux 5.6 or newer (pidfd_getfd)",
         ),
     }
 }
 
+/// The settings of all threads and of the host, and the option that cannot be read back, as the kernel resets it.
+fn of_the_whole(settings: Settings) -> Vec<String> {
+    let parts = [
+        settings.quickack.then(|| "TCP_QUICKACK set after each receive call".into()),
+        settings.cpu.map(|cpu| format!("all threads on CPU {cpu}")),
+        settings.hold_idle.then(|| "deep idle states held off".into()),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
 /// The options in force, in one line.
-fn in_force(sockets: u64, options: &BTreeMap<&'static str, u64>, quickack: bool) -> String {
+fn in_force(sockets: u64, options: &BTreeMap<&'static str, u64>, settings: Settings) -> String {
     let called = |option: &str| match option {
         "busy-poll" => "SO_BUSY_POLL".to_owned(),
         "nodelay" => "TCP_NODELAY".to_owned(),
@@ -117,9 +133,8 @@ fn in_force(sockets: u64, options: &BTreeMap<&'static str, u64>, quickack: bool)
     let on = |count: u64| if count == sockets { String::new() } else { format!(" on {count}") };
     let options: Vec<String> = options.iter().map(|(option, count)| called(option) + &on(*count)).collect();
     let s = if sockets == 1 { "" } else { "s" };
-    // The kernel resets this one, so it cannot be read back.
-    let after = if quickack { "; TCP_QUICKACK set after each receive call" } else { "" };
-    format!("{sockets} socket{s}: {} in force{after}", options.join(", "))
+    let parts = [format!("{sockets} socket{s}: {} in force", options.join(", "))];
+    parts.into_iter().chain(of_the_whole(settings)).collect::<Vec<_>>().join("; ")
 }
 
 fn lacks(found: &LackingSocket) {
@@ -143,8 +158,17 @@ mod tests {
     #[test]
     fn one_line_says_what_took_effect() {
         let told =
-            |sockets, options: &[(&'static str, u64)], quickack| in_force(sockets, &options.iter().copied().collect(), quickack);
-        assert_eq!(told(1, &[("nodelay", 1)], true), "1 socket: TCP_NODELAY in force; TCP_QUICKACK set after each receive call");
-        assert_eq!(told(3, &[("busy-poll", 3), ("nodelay", 2)], false), "3 sockets: SO_BUSY_POLL, TCP_NODELAY on 2 in force");
+            |sockets, options: &[(&'static str, u64)], settings| in_force(sockets, &options.iter().copied().collect(), settings);
+        let quickack = Settings { quickack: true, ..Settings::default() };
+        assert_eq!(
+            told(1, &[("nodelay", 1)], quickack),
+            "1 socket: TCP_NODELAY in force; TCP_QUICKACK set after each receive call"
+        );
+        let whole = Settings { cpu: Some(2), hold_idle: true, ..Settings::default() };
+        assert_eq!(of_the_whole(whole), ["all threads on CPU 2", "deep idle states held off"]);
+        assert_eq!(
+            told(3, &[("busy-poll", 3), ("nodelay", 2)], Settings::default()),
+            "3 sockets: SO_BUSY_POLL, TCP_NODELAY on 2 in force"
+        );
     }
 }

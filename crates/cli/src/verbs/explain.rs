@@ -15,14 +15,25 @@ use crate::exit::Failure;
 use crate::flags::{Whole, WorkFlags, whole};
 use crate::line;
 use crate::output::{Keep, Output, options};
-use crate::place::{Mirror, Place, Where};
+use crate::place::{Mirror, Place, Where, ipv6_has_effect};
 use crate::progress::PingProgress;
 use crate::verbs::explain_attached::{self, Attach};
-use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
+use crate::wire::Declared;
+
+/// The help of the target.
+const PLACE: &str = "A server that runs, unmodified, by its :PORT, its program or its process id; or, for the stages of a path, a host on which `hairpin serve` runs, loopback or veth[:…]";
+
+/// The answer where there is no target, and where it is one that leaves no stamps.
+const TAKES: &str = "explain takes a server that runs (:PORT, PROGRAM or PID), or a peer whose stages can be seen (HOST[:PORT], loopback or veth)";
 
 /// Split a round trip's time into stages
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("host", |arg| arg.value_name(":PORT|PROGRAM|PID|HOST[:PORT]").help(PLACE)),
+    mut_arg("flows", |arg| arg.hide(true)),
+    mut_arg("threads", |arg| arg.hide(true)),
+)]
 pub struct Explain {
     #[command(flatten)]
     to: Where,
@@ -31,7 +42,7 @@ pub struct Explain {
     /// The key that `hairpin serve` printed, in a file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// IPv6 on --link loopback and --link veth
+    /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     ipv6: bool,
     #[command(flatten)]
@@ -74,15 +85,17 @@ impl Explain {
                 "--live watches a server that runs: name it by its :PORT, its program or its process id; `hairpin ping --watch` draws a path",
             ));
         }
-        if let Some(Place::Frames(_)) = self.to.host {
-            return Err(Failure::usage(
-                "explain needs a peer whose stages can be seen: HOST[:PORT], loopback, veth or echo:HOST:PORT",
-            ));
+        let to = &self.to;
+        let none = to.host.is_none() && to.link.is_none() && self.work.paths.is_empty();
+        if none || to.echo.is_some() || to.reflector || matches!(to.host, Some(Place::Frames(_) | Place::Echo(_))) {
+            return Err(Failure::usage(TAKES));
         }
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let target = self.to.target(self.key_file, mirror, &self.work.paths)?;
         let mut rows = self.work.jobs(true, target.kind(), false)?;
+        ipv6_has_effect(self.ipv6, &rows)?;
+        self.declared.check(&target)?;
         self.whole.share(&mut rows);
         let floor =
             self.declared.is_any().then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }));

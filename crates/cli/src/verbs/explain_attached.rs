@@ -1,6 +1,7 @@
 //! `hairpin explain :PORT`, `PROGRAM` and `PID`: watches a running application.
 
 use std::fs;
+use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::exit::{Failure, note};
 use crate::flags::whole_in;
 use crate::line;
 use crate::output::{Keep, Output};
-use crate::place::{HostPort, Place as Peer};
+use crate::place::{HostPort, PORT, Place as Peer, is_run};
 use crate::progress::Lines;
 use crate::screen::{self, Screen};
 use crate::verbs::ping::{signals, terminal_signals};
@@ -25,10 +26,10 @@ use crate::verbs::ping::{signals, terminal_signals};
 #[group(multiple = false, conflicts_with = "Where")]
 pub struct Attach {
     /// Watch the server on this port, TCP or UDP, and its clients on this host, for --duration; the same as :N
-    #[arg(long, value_name = "N", value_parser = whole_in(1..=u16::MAX))]
+    #[arg(long, value_name = "N", hide = true, value_parser = whole_in(1..=u16::MAX))]
     port: Option<u16>,
     /// Watch this process and those that it started, as server and as client, for --duration; the same as PID, or the program's name
-    #[arg(long, value_name = "PID", value_parser = whole_in(1..=i32::MAX))]
+    #[arg(long, value_name = "PID", hide = true, value_parser = whole_in(1..=i32::MAX))]
     pid: Option<i32>,
 }
 
@@ -42,7 +43,15 @@ impl Attach {
             (None, Some(Peer::Port(port))) => Some(Target::Port(*port)),
             (None, Some(Peer::Host(HostPort { host, port: None }))) if is_id(host) => host.parse().ok().map(Target::Process),
             // With flags of a path the word is a host.
-            (None, Some(Peer::Host(HostPort { host, port: None }))) if of_a_path.is_empty() => named(host)?.map(Target::Process),
+            (None, Some(Peer::Host(HostPort { host, port: None }))) if of_a_path.is_empty() => {
+                let process = named(host)?.map(Target::Process);
+                if process.is_none() && !is_run(host) && (host.as_str(), PORT).to_socket_addrs().is_err() {
+                    return Err(Failure::usage(format_args!(
+                        "no process is called {host}, and no host: a server that runs is also found by its :PORT or its process id"
+                    )));
+                }
+                process
+            }
             (None, _) => None,
         };
         if target.is_some() && !of_a_path.is_empty() {
@@ -100,7 +109,10 @@ fn processes() -> Vec<Process> {
 /// Watches, and prints the record. `live` draws it meanwhile, until the user ends it if there is no duration.
 pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, keep: Keep) -> Result<ExitCode, Failure> {
     if duration == Some(Nanos::ZERO) {
-        return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
+        return Err(Failure::usage(format_args!(
+            "{} 0s leaves no time to see anything: write a time above 0, such as 10s",
+            if line::was_given("whole") { "--for" } else { "--duration" }
+        )));
     }
     let signals = if live {
         screen::check("--live", "leave it out, for the result at the end")?;

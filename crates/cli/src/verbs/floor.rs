@@ -2,93 +2,29 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use hairpin_lab::records;
-use hairpin_model::cable::Cable;
 use hairpin_model::compare::compare;
 use hairpin_model::fit::of_run;
-use hairpin_model::hop::Hop;
 use hairpin_model::nic::Nic;
-use hairpin_model::pcie::Pcie;
-use hairpin_model::phy::Fec;
-use hairpin_model::waterfall::{self, Link, Size};
+use hairpin_model::waterfall::{self, Size};
 use hairpin_record::floor::{self, Floor as Record};
 use hairpin_record::head::Label;
 use hairpin_report::{Options, floor_pingpong};
-use hairpin_units::{BitRate, Nanos, Picos, list, parse_duration};
+use hairpin_units::{Nanos, Picos, list, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::output::{Format, Output, formats, open_store, options, print};
 use crate::verbs::floor_pcie::FloorPcie;
-
-/// The declared link between the two NICs.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Declared link")]
-pub struct Declared {
-    /// Rate of the link, 10M to 800G; the published one of the NIC design if not given
-    #[arg(long, value_name = "RATE")]
-    pub link_rate: Option<BitRate>,
-    /// Cable and length: coax, twisted-pair, optical, twinax or vf=FACTOR, such as twinax:3m
-    #[arg(long, value_name = "TYPE:LENGTH")]
-    pub cable: Option<Cable>,
-    /// NIC design at both ends.
-    #[arg(
-        long,
-        value_name = "NIC",
-        help = "NIC design at both ends: niq, dma, sniffer10g, dna-82599, sun-fire-6800, none (the wire alone, the default) or FILE.toml"
-    )]
-    pub nic: Option<Nic>,
-    /// A switch on the way, repeatable: cut-through:LATENCY or store-and-forward:LATENCY, and the cable behind it, such as cut-through:300ns,twinax:2m
-    #[arg(long = "hop", value_name = "HOP")]
-    pub hops: Vec<Hop>,
-    /// Forward error correction: on or off; if not given, on at rates where every PHY has it (50G, 200G, 400G, 800G)
-    #[arg(long, value_name = "on|off", value_enum)]
-    pub fec: Option<Switch>,
-    /// PCIe link of both NICs, such as gen3x8
-    #[arg(long, value_name = "genGxLANES")]
-    pub pcie: Option<Pcie>,
-    /// Frames carry a VLAN tag
-    #[arg(long)]
-    pub vlan: bool,
-}
-
-/// On or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
-}
-
-impl Declared {
-    /// True if any of it was declared.
-    pub fn is_any(&self) -> bool {
-        self.nic.is_some() || self.link() != Link::default()
-    }
-
-    /// The NIC design; only the wire if none was declared.
-    pub fn nic(&self) -> Result<Nic, Failure> {
-        self.nic.clone().map_or_else(|| "none".parse().map_err(Failure::usage), Ok)
-    }
-
-    /// The link in the form of the model.
-    pub fn link(&self) -> Link {
-        let fec = match self.fec {
-            None => Fec::AsTheRate,
-            Some(Switch::On) => Fec::On,
-            Some(Switch::Off) => Fec::Off,
-        };
-        let (cable, hops) = (self.cable.clone(), self.hops.clone());
-        Link { rate: self.link_rate, cable, fec, hops, pcie: self.pcie, tagged: self.vlan }
-    }
-}
+use crate::wire::Declared;
 
 /// Compute the lower bound of latency from physics and the declared hardware
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(mut_arg("format", |arg| arg.value_parser(formats(&[Format::Pingpong]))))]
-#[command(mut_arg("link_rate", |arg| arg.alias("rate")))]
+#[command(mut_arg("link_rate", |arg| arg.alias("rate").hide(false)), mut_arg("cable", |arg| arg.hide(false)), mut_arg("nic", |arg| arg.hide(false)))]
+#[command(mut_arg("hops", |arg| arg.hide(false)), mut_arg("fec", |arg| arg.hide(false)), mut_arg("pcie", |arg| arg.hide(false)))]
+#[command(mut_arg("vlan", |arg| arg.hide(false)))]
 pub struct Floor {
     #[command(subcommand)]
     probe: Option<Probe>,
@@ -105,7 +41,7 @@ pub struct Floor {
     #[arg(long)]
     explain: bool,
     /// Fit a measured run over its sizes: base time, ns per byte, and the step where a new mechanism starts
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["frame", "sizes", "compare", "explain", "cable", "nic", "hops", "fec", "pcie", "vlan"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["frame", "sizes", "compare", "explain", "wire", "cable", "nic", "hops", "fec", "pcie", "vlan"])]
     fit: Option<String>,
     /// The least TCP window that fills the link: its rate times the RTT, the floor's own or one that is given, such as --window=1ms
     #[arg(
@@ -204,6 +140,6 @@ impl Floor {
 
     fn fitted(&self, run: &str) -> Result<(), Failure> {
         let (_, record) = records::run(&open_store()?, run, "fit").map_err(Failure::failed)?;
-        self.output.print(&of_run(&record, run, self.declared.link_rate))
+        self.output.print(&of_run(&record, run, self.declared.link().rate))
     }
 }

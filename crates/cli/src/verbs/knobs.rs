@@ -46,7 +46,7 @@ pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs
     for change in &all {
         say(format_args!("while its arm is measured: {} ({}) {} -> {}", change.knob, change.address, change.from, change.to));
     }
-    if !yes && !all.is_empty() && !agreed("change and put back")? {
+    if !yes && !all.is_empty() && !agreed("change and put back", "")? {
         return Err(Failure::failed("nothing was changed"));
     }
     let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
@@ -57,12 +57,12 @@ fn failure(error: KnobError) -> Failure {
     Failure::blamed(&error, error.blame())
 }
 
-/// Asks the user at the terminal.
-pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
+/// Asks the user at the terminal; `else_` is what else than --yes the verb has.
+pub(super) fn agreed(question: &str, else_: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "standard input is not a terminal to ask at: --yes applies without asking, --dry-run only shows",
-        ));
+        return Err(Failure::usage(format_args!(
+            "standard input is not a terminal to ask at: --yes goes on without asking{else_}"
+        )));
     }
     let _ = write!(io::stderr(), "{question}? [y/N] ");
     let mut answer = String::new();

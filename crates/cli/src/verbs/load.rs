@@ -7,18 +7,19 @@ use clap::{Args, ValueEnum};
 use hairpin_lab::bulk::streams;
 use hairpin_lab::load::{self, How, Rates, Schedule};
 use hairpin_model::nic::Nic;
+use hairpin_plan::paths::NIQ;
 use hairpin_session::floor;
 use hairpin_session::plan::Plan;
-use hairpin_units::list;
+use hairpin_units::{list, parse_decimal};
 
 use crate::exit::Failure;
 use crate::flags::{self, Whole, WorkFlags, cookie, whole};
 use crate::line;
 use crate::output::{Keep, Output};
-use crate::place::{Mirror, Where};
+use crate::place::{Mirror, Where, ipv6_has_effect};
 use crate::progress::Offers;
-use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
+use crate::wire::Declared;
 
 /// The help of --rate.
 const RATE: &str = "Requests per second over all flows, a row each: 1000,2000 or 1k..64kx2 or 10k..100k+10k; default: 10 % to 110 % of a closed loop's rate";
@@ -41,7 +42,7 @@ pub struct Load {
     /// The key that `hairpin serve` printed, in a file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// IPv6 on --link loopback and --link veth
+    /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     ipv6: bool,
     /// Schedule of requests: at a fixed interval, or with exponential intervals as from many users
@@ -113,8 +114,11 @@ impl Load {
             let each = rates.share(whole, rows.len());
             rows.iter_mut().for_each(|row| row.duration = Some(each));
         }
-        let declared =
-            Declared { nic: self.nic, link_rate: None, cable: None, hops: Vec::new(), fec: None, pcie: None, vlan: false };
+        ipv6_has_effect(self.ipv6, &rows)?;
+        if self.nic.is_some() && rows.iter().all(|row| row.spec.client.path != &NIQ) {
+            return Err(Failure::usage("--nic is what the path niq emulates: add -p niq, or leave --nic out"));
+        }
+        let declared = Declared { nic: self.nic, ..Declared::default() };
         let floor = declared.is_any().then(|| declared.nic().map(|nic| floor::Declared { nic, link: declared.link() }));
         let plan = Plan {
             target,
@@ -129,11 +133,18 @@ impl Load {
     }
 }
 
+/// Parses `1000,2k`, `0.5` and `1k..64kx2`.
 fn rates(text: &str) -> Result<flags::Rates, String> {
-    let numbers = list::parse(text).map_err(|error| error.to_string())?;
-    match numbers.iter().find(|rate| !(1..=10_000_000).contains(*rate)) {
-        Some(rate) => Err(format!("{rate} is not a rate: 1 to 10000000 requests per second")),
-        None => Ok(flags::Rates(numbers.into_iter().map(|rate| rate as f64).collect())),
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        match parse_decimal(part) {
+            Some(rate) => all.push(rate),
+            None => all.extend(list::parse(part).map_err(|error| error.to_string())?.into_iter().map(|rate| rate as f64)),
+        }
+    }
+    match all.iter().find(|rate| !(1e-4..=1e7).contains(*rate)) {
+        Some(rate) => Err(format!("{rate} is not a rate: 0.0001 to 10000000 requests per second")),
+        None => Ok(flags::Rates(all)),
     }
 }
 
@@ -144,7 +155,8 @@ mod tests {
     #[test]
     fn small_grammars() {
         assert_eq!(rates("1k..8000x2,9000").unwrap().0, [1000.0, 2000.0, 4000.0, 8000.0, 9000.0]);
-        for text in ["", "0", "-5", "1e6", "10000001", "1000..x2", "fast"] {
+        assert_eq!(rates("0.5,2.5k").unwrap().0, [0.5, 2500.0]);
+        for text in ["", "0", "-5", "0.00001", "10000001", "1000..x2", "fast"] {
             assert!(rates(text).is_err(), "{text}");
         }
     }

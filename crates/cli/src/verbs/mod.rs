@@ -72,13 +72,13 @@ pub enum Verb {
     ///
     /// A side is a path spec, or flags of `hairpin ping`, or both; it is appended to the flags before the first `--`:
     ///
-    ///   hairpin compare --link veth -- udp:spin -- udp:busy-poll
+    ///   hairpin compare udp:spin udp:busy-poll
     ///
-    ///   hairpin compare --link veth --path tcp -- --size 64 -- --size 1024
+    ///   hairpin compare veth --path tcp -- --size 64 -- --size 1024
     ///
     ///   hairpin compare placements
     ///
-    /// --duration is that of the whole experiment, 30 s if not given; the blocks choose their own warm-up. Two stored runs: `hairpin compare RUN RUN`.
+    /// --for is the time of the whole experiment, 30 s if not given; the blocks choose their own warm-up. Two stored runs: `hairpin compare RUN RUN`.
     /// `placements`: the pairs of this host's CPUs, one of each kind, with a blocking and a spinning policy of one --path (udp over loopback if not given).
     Compare(Box<compare::Compare>),
     /// Measure every combination of several factors in turn, and report the effect of each
@@ -87,7 +87,7 @@ pub enum Verb {
     ///
     ///   hairpin sweep sun-fire
     ///
-    ///   hairpin sweep --link veth --path udp:spin --path tcp:spin --sizes 64,1024 --vary flows=1,4
+    ///   hairpin sweep veth --path udp:spin --path tcp:spin --sizes 64,1024 --vary flows=1,4
     ///
     /// To resume a killed sweep, repeat its command.
     Sweep(Box<sweep::Sweep>),

@@ -1,6 +1,7 @@
 //! `hairpin paths`.
 
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Args;
 use hairpin_iopath::paths::runner;
@@ -8,30 +9,61 @@ use hairpin_iopath::runner::Support;
 use hairpin_plan::option::OptionDef;
 use hairpin_plan::path::{LinkKind, Path};
 use hairpin_plan::paths::PATHS;
-use hairpin_plan::spec::Spec;
+use hairpin_plan::spec::{Spec, SpecError};
 use hairpin_report::{Options, PathOption, PathRow, Paths as Record, Support as Here};
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::capability::Capability;
 
 use crate::exit::Failure;
 use crate::output::{Output, options};
+use crate::place::Place;
 
 /// List the paths, with this host's support for each
 #[derive(Debug, Args)]
 pub struct Paths {
-    /// These paths only, with their options in full; repeatable
-    #[arg(value_name = "PATH")]
-    names: Vec<Spec>,
-    /// The link they are asked about
-    #[arg(long, value_name = "LINK", default_value = "loopback")]
-    link: LinkSpec,
+    /// These paths only, with their options in full; repeatable. loopback or veth is the link that they are asked about; default loopback
+    #[arg(value_name = "PATH|loopback|veth")]
+    names: Vec<Asked>,
+    /// The same as loopback or veth
+    #[arg(long, value_name = "LINK", hide = true)]
+    link: Option<LinkSpec>,
     #[command(flatten)]
     output: Output,
+}
+
+/// A word after the verb.
+#[derive(Clone, Debug)]
+enum Asked {
+    Link(LinkSpec),
+    Path(Spec),
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Asked, String> {
+        match text.parse() {
+            Ok(Place::Link(link)) => Ok(Asked::Link(link)),
+            Err(why) if text.starts_with("veth:") => Err(why),
+            _ => text.parse().map(Asked::Path).map_err(|error: SpecError| error.to_string()),
+        }
+    }
 }
 
 impl Paths {
     /// Lists the paths. Only reads.
     pub fn run(self) -> Result<ExitCode, Failure> {
+        let (mut names, mut links) = (Vec::new(), Vec::from_iter(self.link));
+        for word in self.names {
+            match word {
+                Asked::Link(link) => links.push(link),
+                Asked::Path(spec) => names.push(spec),
+            }
+        }
+        if links.len() > 1 {
+            return Err(Failure::usage("paths are asked about one link at a time: loopback or veth"));
+        }
+        let link = links.pop().unwrap_or(LinkSpec::Loopback);
         let option = |option: &OptionDef| PathOption {
             name: option.name.into(),
             values: option.values.to_string(),
@@ -39,7 +71,7 @@ impl Paths {
             doc: option.doc.into(),
         };
         let row = |path: &&'static Path| {
-            let (support, why) = match runner(path).probe(self.link.kind()) {
+            let (support, why) = match runner(path).probe(link.kind()) {
                 Support::Yes => (Here::Yes, None),
                 Support::Degraded(why) => (Here::Degraded, Some(why)),
                 Support::No(why) => (Here::No, Some(why)),
@@ -54,12 +86,12 @@ impl Paths {
                 summary: path.summary.into(),
             }
         };
-        let asked = |path: &&&'static Path| self.names.is_empty() || self.names.iter().any(|spec| spec.client.path == **path);
+        let asked = |path: &&&'static Path| names.is_empty() || names.iter().any(|spec| spec.client.path == **path);
         let mut record = Record::new(PATHS.iter().filter(asked).map(row).collect());
-        if self.names.is_empty() {
+        if names.is_empty() {
             record = record.root_adds(root_adds());
         }
-        self.output.print_with(&record, &Options { detail: self.names.len(), ..options() })?;
+        self.output.print_with(&record, &Options { detail: names.len(), ..options() })?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -18,10 +18,10 @@ use crate::exit::Failure;
 use crate::flags::{Whole, WorkFlags, plain};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
-use crate::place::{Mirror, Where};
+use crate::place::{Mirror, Where, ipv6_has_effect};
 use crate::progress::PingProgress;
 use crate::screen;
-use crate::verbs::floor::Declared;
+use crate::wire::Declared;
 
 /// Measure round trips
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct Ping {
     /// The key that `hairpin serve` printed, in a file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// IPv6 on --link loopback and --link veth
+    /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     ipv6: bool,
     #[command(flatten)]
@@ -67,6 +67,7 @@ pub struct Ping {
 impl Ping {
     /// Measures, prints and stores.
     pub fn run(mut self) -> Result<ExitCode, Failure> {
+        self.output.check()?;
         let stream = self.output.form() == Format::JsonStream;
         let signals = if self.watch { watched_signals(stream)? } else { signals()? };
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
@@ -77,6 +78,8 @@ impl Ping {
         }
         // With --count alone there is no other limit; with both, the first one reached ends a row.
         let mut rows = self.work.jobs(line::was_given("duration"), target.kind(), self.raw.is_some())?;
+        ipv6_has_effect(self.ipv6, &rows)?;
+        self.declared.check(&target)?;
         self.whole.share(&mut rows);
         let shown = self.output.shown();
         let floor = (self.floor || self.declared.is_any())
@@ -108,7 +111,7 @@ pub fn signals() -> Result<Signals, Failure> {
 fn watched_signals(stream: bool) -> Result<Signals, Failure> {
     if stream {
         return Err(Failure::usage(
-            "--watch and --json-stream both take the terminal: choose one; `hairpin watch FILE` draws what --json-stream writes",
+            "--watch and -o jsonl both take the terminal: choose one; `hairpin watch FILE` draws what -o jsonl writes",
         ));
     }
     screen::check("--watch", FROM_ELSEWHERE)?;
@@ -116,7 +119,7 @@ fn watched_signals(stream: bool) -> Result<Signals, Failure> {
 }
 
 /// Advice for a run without a terminal.
-pub const FROM_ELSEWHERE: &str = "use --json-stream, or --metrics, to follow a run from elsewhere";
+pub const FROM_ELSEWHERE: &str = "use -o jsonl, or --metrics, to follow a run from elsewhere";
 
 /// The signals that end a view: those of [`signals`], and the end of its terminal.
 pub fn terminal_signals() -> Result<Signals, Failure> {

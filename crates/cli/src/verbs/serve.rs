@@ -27,6 +27,9 @@ use crate::verbs::ping::signals;
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Address and port to listen on; any address but loopback needs a key
+    #[arg(value_name = "ADDR[:PORT]", conflicts_with = "listen")]
+    at: Option<HostPort>,
+    /// The same as ADDR[:PORT]
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:24444")]
     listen: HostPort,
     /// The key that every client must have; without it, and not on loopback, one is made
@@ -47,17 +50,19 @@ impl Serve {
     /// Serves until Ctrl-C.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        let address = address(&self.listen)?;
+        let by = if self.at.is_some() { "serve" } else { "--listen" };
+        let listen = self.at.unwrap_or(self.listen);
+        let address = address(&listen, by)?;
         let grants = Grants { fifo: self.allow_sched, cpus: granted_cpus(self.cpus.map(|Cpus(cpus)| cpus))? };
         let given = self.key_file.as_deref().map(load_key).transpose()?;
         let listener =
-            TcpListener::bind(address).map_err(|error| Failure::failed(cannot_listen(&shown(address, &self.listen), &error)))?;
+            TcpListener::bind(address).map_err(|error| Failure::failed(cannot_listen(&shown(address, &listen), &error)))?;
         let bound = listener.local_addr().map_err(|error| Failure::failed(format_args!("cannot read the address: {error}")))?;
-        let shown = shown(bound, &self.listen);
+        let shown = shown(bound, &listen);
         let (key, made) = match given {
             None if !address.ip().is_loopback() => {
                 let key = Key::generate().map_err(Failure::failed)?;
-                let made = announce_key(&key, bound, &self.listen)?;
+                let made = announce_key(&key, bound, &listen)?;
                 (Some(key), made)
             }
             given => (given, None),
@@ -72,18 +77,18 @@ impl Serve {
     }
 }
 
-/// The address to listen on.
-fn address(listen: &HostPort) -> Result<SocketAddr, Failure> {
+/// The address to listen on; `by` is what took it.
+fn address(listen: &HostPort, by: &str) -> Result<SocketAddr, Failure> {
     let port = listen.port.unwrap_or(PORT);
     if let Some((ip, interface)) = scoped(&listen.host) {
         return Ok(SocketAddrV6::new(ip, port, 0, index_of(interface)?).into());
     }
     let ip: IpAddr = listen.host.parse().map_err(|_| {
-        Failure::usage(format_args!("--listen takes an address of this host, such as 0.0.0.0 or [::], not \"{}\"", listen.host))
+        Failure::usage(format_args!("{by} takes an address of this host, such as 0.0.0.0 or [::], not \"{}\"", listen.host))
     })?;
     match ip {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => Err(Failure::usage(format_args!(
-            "--listen {ip} is link-local, and each interface may have such a one: say which, as in [{ip}%eth0]"
+            "{by} {ip} is link-local, and each interface may have such a one: say which, as in [{ip}%eth0]"
         ))),
         ip => Ok(SocketAddr::new(ip, port)),
     }
@@ -213,12 +218,12 @@ mod tests {
 
     #[test]
     fn a_link_local_address_takes_its_interface() {
-        let listen = |text: &str| address(&text.parse().unwrap()).map_err(|failure| format!("{failure:?}"));
+        let listen = |text: &str| address(&text.parse().unwrap(), "--listen").map_err(|failure| format!("{failure:?}"));
         assert_eq!(listen("[::1%lo]:7").unwrap(), listen("[::1%1]:7").unwrap());
         assert!(listen("fe80::1").unwrap_err().contains("[fe80::1%eth0]"));
         assert!(listen("fe80::1%no-such").unwrap_err().contains("there is no interface"));
         let lo: HostPort = "[::1%lo]:7".parse().unwrap();
-        assert_eq!(shown(address(&lo).unwrap(), &lo), "[::1%lo]:7");
+        assert_eq!(shown(address(&lo, "--listen").unwrap(), &lo), "[::1%lo]:7");
     }
 
     #[test]

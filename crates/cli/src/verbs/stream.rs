@@ -16,7 +16,7 @@ use crate::exit::{Failure, is_quiet, note, say};
 use crate::flags::{Sizes, cookie, cpus, interface_exists, sizes, whole_in};
 use crate::line;
 use crate::output::{Keep, Output};
-use crate::place::mac;
+use crate::place::{HostPort, Place, mac};
 use crate::verbs::ping::signals;
 
 /// The Ethernet frame of a 1,500-byte packet in bytes, FCS not included.
@@ -31,7 +31,7 @@ pub struct Stream {
     #[arg(
         short = 'p',
         long = "path",
-        visible_alias = "io",
+        alias = "io",
         value_name = "SPEC",
         help = "Path of both sides: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; default xdp:spin and packet:spin, as far as they open"
     )]
@@ -48,7 +48,7 @@ pub struct Stream {
     /// Offer this many frames per second, and search nothing
     #[arg(short = 'r', long, alias = "pace", value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
-    /// Each trial: 500ms if not given; with -i and nothing to search, until Ctrl-C
+    /// Each trial: 500ms if not given; on an interface and with nothing to search, until Ctrl-C
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
     /// The first CPU of each side, such as 2,3; the first that are allowed if not given
@@ -62,22 +62,37 @@ pub struct Stream {
 
 /// The peer: exactly one.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
 pub struct Where {
-    /// Both ends on this host.
-    #[arg(
-        long,
-        value_name = "LINK",
-        conflicts_with_all = ["interface", "dst_mac"],
-        help = "Both ends on this host: veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=], two network namespaces made for the run"
-    )]
+    /// Both ends on this host: veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=], two network namespaces made for the run; or an interface of this host, with another host behind it, which needs one --direction
+    #[arg(value_name = "veth[:…]|IF", conflicts_with_all = ["link", "interface"])]
+    place: Option<String>,
+    /// The same as veth[:…]
+    #[arg(long, value_name = "LINK", hide = true, conflicts_with_all = ["interface", "dst_mac"])]
     link: Option<LinkSpec>,
-    /// An interface of this host, with another host behind it: needs one --direction
-    #[arg(short = 'i', long, value_name = "IF")]
+    /// The same as IF
+    #[arg(short = 'i', long, value_name = "IF", hide = true)]
     interface: Option<String>,
-    /// With -i: the other host's Ethernet address, such as 02:00:00:00:00:02; not needed to receive
-    #[arg(long, value_name = "MAC", value_parser = mac, requires = "interface")]
+    /// With an interface: the other host's Ethernet address, such as 02:00:00:00:00:02; not needed to receive
+    #[arg(long, value_name = "MAC", value_parser = mac)]
     dst_mac: Option<[u8; 6]>,
+}
+
+impl Where {
+    /// The link, or the interface.
+    fn link_or_interface(&self) -> Result<(Option<LinkSpec>, Option<String>), Failure> {
+        let Some(text) = &self.place else { return Ok((self.link.clone(), self.interface.clone())) };
+        match text.parse() {
+            Ok(Place::Link(link)) => Ok((Some(link), None)),
+            Ok(Place::Frames(name)) => Ok((None, Some(name))),
+            Ok(Place::Host(HostPort { port: Some(_), .. }) | Place::Echo(_) | Place::Port(_)) => {
+                Err(Failure::usage(format_args!(
+                    "stream sends frames and counts them, and {text} takes none: name veth, or the interface behind which the other host is"
+                )))
+            }
+            Err(why) if text.starts_with("veth:") => Err(Failure::usage(why)),
+            _ => Ok((None, Some(text.clone()))),
+        }
+    }
 }
 
 /// The direction that is counted.
@@ -85,7 +100,7 @@ pub struct Where {
 pub enum What {
     /// Frames that this side sends
     Inject,
-    /// Frames that the other side receives; with -i, frames that this one receives
+    /// Frames that the other side receives; on an interface, frames that this one receives
     Receive,
     /// Frames that the other side bounces and this one gets back
     Bounce,
@@ -105,22 +120,23 @@ impl Stream {
     }
 
     fn plan(self) -> Result<StreamPlan, Failure> {
-        let (target, mtu) = match (self.to.link, self.to.interface) {
+        let (target, mtu) = match self.to.link_or_interface()? {
             (Some(LinkSpec::Veth(veth)), _) => {
                 let mtu = veth.mtu;
                 (Target::Veth(veth), mtu)
             }
             (Some(LinkSpec::Loopback), _) => {
-                return Err(Failure::usage(
-                    "loopback has no frames on a wire: use --link veth, two network namespaces of this host",
-                ));
+                return Err(Failure::usage("loopback has no frames on a wire: use veth, two network namespaces of this host"));
             }
             (None, Some(name)) => {
                 interface_exists(&name)?;
                 (Target::Interface { name, to: self.to.dst_mac }, None)
             }
-            (None, None) => return Err(Failure::usage("say where to: --link veth, or -i IF with --dst-mac MAC")),
+            (None, None) => return Err(Failure::usage("say where to: veth, or an interface with --dst-mac MAC")),
         };
+        if self.to.dst_mac.is_some() && matches!(target, Target::Veth(_)) {
+            return Err(Failure::usage("--dst-mac belongs to an interface: the ends of veth know each other"));
+        }
         // The lowest bit of the first byte marks a group address (IEEE 802.3, 3.2.3).
         if self.to.dst_mac.is_some_and(|mac| mac[0] & 1 == 1) {
             return Err(Failure::usage(
@@ -138,7 +154,7 @@ impl Stream {
                 vec![*one]
             }
             (Target::Interface { .. }, _) => {
-                return Err(Failure::usage("with -i say which one: --direction inject, receive or bounce"));
+                return Err(Failure::usage("with an interface say which one: --direction inject, receive or bounce"));
             }
             (_, all) => all.to_vec(),
         };

@@ -21,7 +21,7 @@ use crate::exit::{Failure, say};
 use crate::flags::{Sizes, WorkFlags, cookie, sizes, whole};
 use crate::line;
 use crate::output::{Keep, Output, open_store, print};
-use crate::place::{HostPort, PORT, load_key};
+use crate::place::{HostPort, PORT, Place, load_key};
 use crate::progress::Turns;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
@@ -29,14 +29,14 @@ use crate::verbs::ping::signals;
 /// Measure every combination of several factors in turn, and report the effect of each
 #[derive(Debug, Args)]
 pub struct Sweep {
-    /// A plan that comes with hairpin, or a file with one
-    #[arg(value_name = "PLAN|FILE.toml", conflicts_with_all = ["paths", "sizes", "vary", "knobs", "design"])]
-    plan: Option<String>,
+    /// A plan that comes with hairpin, or a file with one; and where to, in place of the plan's own link: loopback, veth[:…], or with --path also a host on which `hairpin serve` runs
+    #[arg(value_name = "PLAN|FILE.toml|HOST[:PORT]|loopback|veth", num_args = 0..=2)]
+    plan: Vec<String>,
     /// List the plans that come with hairpin
     #[arg(long, conflicts_with_all = ["plan", "paths", "sizes", "vary"])]
     list: bool,
     /// Print the plan instead of measuring: a start for one of your own
-    #[arg(long, requires = "plan", conflicts_with_all = ["link", "host", "key_file", "duration", "seed", "restart", "yes"])]
+    #[arg(long, conflicts_with_all = ["link", "host", "key_file", "duration", "seed", "restart", "yes"])]
     show: bool,
     /// Path to measure; repeatable: several make a factor
     #[arg(short = 'p', long = "path", value_name = "SPEC")]
@@ -56,17 +56,17 @@ pub struct Sweep {
     /// All combinations, or one factor at a time
     #[arg(long, value_name = "factorial|one-at-a-time", value_parser = design)]
     design: Option<Shape>,
-    /// The link of this host, instead of the plan's
-    #[arg(long, value_name = "LINK")]
+    /// The same as loopback or veth[:…]
+    #[arg(long, value_name = "LINK", hide = true)]
     link: Option<LinkSpec>,
-    /// A host on which `hairpin serve` runs, instead of a link of this host
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "link")]
+    /// The same as HOST[:PORT]
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "link", hide = true)]
     host: Option<HostPort>,
     /// The key that `hairpin serve` printed, in a file
-    #[arg(long, value_name = "FILE", requires = "host", conflicts_with = "link")]
+    #[arg(long, value_name = "FILE", conflicts_with = "link")]
     key_file: Option<PathBuf>,
     /// The whole experiment, instead of the plan's; 60 s without a plan
-    #[arg(short = 't', long, visible_alias = "for", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 't', long = "for", alias = "duration", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
     /// Seed of the random order; a new one each time if not given
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
@@ -87,7 +87,9 @@ impl Sweep {
             self.output.print(&list()?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let plan = match &self.plan {
+        let plan = self.words()?;
+        let plan = match &plan {
+            None if self.show => return Err(Failure::usage("--show prints a plan: name it (hairpin sweep --list)")),
             Some(name) if self.show => {
                 // Without a form it is a file to begin with.
                 let text = text_of(name)?;
@@ -135,7 +137,68 @@ impl Sweep {
         Ok(record.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
-    /// The target: from the flags, else from the plan.
+    /// Takes the words apart: the plan is returned, and the place kept with the flags.
+    fn words(&mut self) -> Result<Option<String>, Failure> {
+        let (mut plan, mut places) = (None, Vec::new());
+        let is_plan = |word: &str| PLANS.iter().any(|(name, _)| *name == word) || word.ends_with(".toml") || word.contains('/');
+        for word in std::mem::take(&mut self.plan) {
+            match word.parse() {
+                _ if is_plan(&word) => {
+                    if let Some(first) = plan.replace(word) {
+                        return Err(Failure::usage(format_args!("one plan at a time: {first} first")));
+                    }
+                }
+                Ok(Place::Link(link)) => {
+                    self.link = Some(link);
+                    places.push(word);
+                }
+                _ if word.parse::<Spec>().is_ok() => {
+                    return Err(Failure::usage(format_args!("paths of a sweep are flags: --path {word} (-p)")));
+                }
+                Ok(Place::Host(host)) if plan.is_some() || !self.paths.is_empty() => {
+                    self.host = Some(host);
+                    places.push(word);
+                }
+                Ok(Place::Host(_)) => plan = Some(word),
+                Ok(_) => {
+                    return Err(Failure::usage(format_args!(
+                        "a sweep goes to a HOST on which hairpin serve runs, or over loopback or veth, not to {word}"
+                    )));
+                }
+                Err(why) => return Err(Failure::usage(why)),
+            }
+        }
+        if places.len() + usize::from(line::was_given("link")) + usize::from(line::was_given("host")) > 1 {
+            return Err(Failure::usage(format_args!(
+                "a sweep goes to one place: {} is one too many",
+                places.last().map_or("--link", String::as_str)
+            )));
+        }
+        if self.key_file.is_some() && self.host.is_none() {
+            return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
+        }
+        if self.show && !places.is_empty() {
+            return Err(Failure::usage("--show prints the plan as it is: leave the place out"));
+        }
+        let of_flags = ["paths", "sizes", "vary", "knobs", "design"].into_iter().find(|id| line::was_given(id));
+        match (&plan, of_flags) {
+            (Some(name), Some(id)) => {
+                let flag = match id {
+                    "paths" => "--path",
+                    "knobs" => "--knob",
+                    "sizes" => "--sizes",
+                    "vary" => "--vary",
+                    _ => "--design",
+                };
+                Err(Failure::usage(format_args!(
+                    "the plan {name} says what is varied, so {flag} cannot be used with it; to change it: hairpin sweep {name} --show"
+                )))
+            }
+            _ => Ok(plan),
+        }
+    }
+
+    /// The target: from the words or flags, else from the plan.
     fn target(&mut self, plan: &SweepPlan) -> Result<Target, Failure> {
         if let Some(HostPort { host, port }) = self.host.take() {
             let key = self.key_file.as_deref().map(load_key).transpose()?;

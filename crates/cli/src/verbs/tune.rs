@@ -196,7 +196,7 @@ impl Apply {
         if !self.yes && !changes.is_empty() {
             say(hairpin_report::term(&planned, &options()).trim_end());
             let count = changes.len();
-            if !agreed(&format!("apply {count} change{}", if count == 1 { "" } else { "s" }))? {
+            if !agreed(&format!("apply {count} change{}", if count == 1 { "" } else { "s" }), ", --dry-run only shows")? {
                 return Err(Failure::failed("nothing was changed"));
             }
         }

@@ -22,29 +22,33 @@ use crate::exit::{Failure, say};
 use crate::flags::{WorkFlags, cookie, interface_exists, plain, whole};
 use crate::line;
 use crate::output::{Keep, Output};
-use crate::place::{self, Mirror, Where};
+use crate::place::{self, Mirror, Where, ipv6_has_effect};
 use crate::progress::Turns;
+use crate::verbs::compare::whole_first;
 use crate::verbs::ping::signals;
+
+/// The help of --for.
+const DURATION: &str =
+    "Time of the whole experiment; if not given, 6 s for each setting and path, and a third more for the winners";
 
 /// Measure the effect of this host's settings: each on and off in turn while round trips are measured, then
 /// the winners together
 ///
 /// Asks before it begins, changes only the named settings (or --all-safe), and restores them at the end,
-/// after a crash by `hairpin tune revert`. --duration is that of the whole experiment; without it each
-/// setting has 6 s a path, and the winners a third of that time more.
+/// after a crash by `hairpin tune revert`.
 #[derive(Debug, Args)]
-#[command(mut_arg("format", |arg| arg.short(None)), mut_arg("duration", |arg| arg.visible_alias("for")))]
+#[command(mut_arg("format", |arg| arg.short(None)), mut_arg("duration", |arg| whole_first(arg).help(DURATION)), mut_arg("warmup", |arg| arg.hide(true)))]
 pub struct Try {
     /// A host on which `hairpin serve` runs; or loopback, veth[:…]
     #[arg(value_name = "HOST[:PORT]", conflicts_with = "link")]
     host: Option<place::Place>,
-    /// A link of this host: loopback, or veth[:…]
-    #[arg(long, value_name = "LINK")]
+    /// The same as loopback or veth[:…]
+    #[arg(long, value_name = "LINK", hide = true)]
     link: Option<LinkSpec>,
     /// The key that `hairpin serve` printed, in a file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// IPv6 on --link loopback and --link veth
+    /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     ipv6: bool,
     /// A setting to try; repeatable, also with several values of one
@@ -53,7 +57,7 @@ pub struct Try {
     /// Try every setting that lowers latency, is put back at once, and can neither cut the network nor stop a service; the default without --knob
     #[arg(long)]
     all_safe: bool,
-    /// Interface to tune; default the one that leads to HOST; over --link there is none
+    /// Interface to tune; default the one that leads to HOST; loopback and veth have none
     #[arg(short = 'i', long, value_name = "IF")]
     interface: Option<String>,
     /// Leave the winners in force
@@ -87,6 +91,9 @@ impl Try {
         if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {
             return Err(Failure::usage("an experiment has one size and one duration: leave out --sizes, --count and --forever"));
         }
+        if line::was_given("warmup") {
+            return Err(Failure::usage("--warmup has no effect on an experiment: its blocks choose their own warm-up"));
+        }
         if let Some(interface) = &self.interface {
             interface_exists(interface)?;
         }
@@ -98,6 +105,7 @@ impl Try {
         let to = Where { host: self.host.take(), link: self.link.take(), echo: None, reflector: false };
         let target = to.target(self.key_file.take(), mirror, &self.work.paths)?;
         let jobs = self.work.jobs(true, target.kind(), false)?;
+        ipv6_has_effect(self.ipv6, &jobs)?;
         let mut settings = self.knobs.clone();
         let all_safe = self.all_safe || self.knobs.is_empty();
         if all_safe {
@@ -154,7 +162,7 @@ impl Try {
             if plan.keep { " but for the winners" } else { "" },
             settings.join(", ")
         ));
-        if self.yes || agreed("begin")? { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
+        if self.yes || agreed("begin", "")? { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
     }
 }
 

@@ -18,7 +18,7 @@ impl Runner for Packet {
             _ if Capability::NetRaw.is_effective() => None,
             // In the user namespace of the veth pair every process has the capability.
             (LinkKind::Veth, netns::Support::UserNamespace) => None,
-            _ => Some("packet sockets need CAP_NET_RAW: run as root, or use --link veth or --path udp"),
+            _ => Some("packet sockets need CAP_NET_RAW: run as root, or use veth or --path udp"),
         }
     }
 

@@ -31,9 +31,7 @@ impl Runner for Xdp {
 
     fn probe(&self, link: LinkKind) -> Support {
         match (link, self.lacks(link)) {
-            (LinkKind::Loopback, _) => {
-                Support::No("loopback has one queue, and both sides would need it: use --link veth".into())
-            }
+            (LinkKind::Loopback, _) => Support::No("loopback has one queue, and both sides would need it: use veth".into()),
             (_, Some(why)) => Support::No(why.into()),
             _ => Support::Yes,
         }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use hairpin_plan::spec::Spec;
 use hairpin_tune::setting::{Setting, SettingError};
-use hairpin_units::parse_duration;
+use hairpin_units::{parse_duration, parse_number};
 use serde::Deserialize;
 
 use crate::bulk::streams;
@@ -277,11 +277,8 @@ impl SweepPlan {
             None => Ok(default),
             Some(text) => {
                 let text = self.fill(text, cell)?;
-                text.trim()
-                    .parse()
-                    .ok()
-                    .filter(|n| *n > 0)
-                    .ok_or_else(|| self.bad(format!("{what} = \"{text}\" is not a number")))
+                let number = parse_number(text.trim()).ok().and_then(|number| u32::try_from(number).ok());
+                number.filter(|n| *n > 0).ok_or_else(|| self.bad(format!("{what} = \"{text}\" is not a number")))
             }
         };
         let path = self.fill(&self.path, cell)?;

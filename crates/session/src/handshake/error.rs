@@ -176,9 +176,5 @@ impl Broken {
 /// Hint where no server listens: a loopback address may mean this host with itself.
 fn to_serve(peer: &str) -> &'static str {
     let here = peer.strip_prefix("localhost:").is_some() || peer.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback());
-    if here {
-        "or measure this host with itself: hairpin ping --link loopback"
-    } else {
-        "with --listen if the client is another host"
-    }
+    if here { "or measure this host with itself: hairpin ping loopback" } else { "with --listen if the client is another host" }
 }

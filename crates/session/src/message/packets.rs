@@ -13,7 +13,7 @@ use std::str::FromStr;
 use hairpin_record::bounce::Bounced;
 use hairpin_record::frames::Lost;
 use hairpin_record::run::CpuSide;
-use hairpin_units::Nanos;
+use hairpin_units::{Nanos, parse_number};
 use serde::{Deserialize, Serialize};
 
 use crate::io::IoSpec;
@@ -175,7 +175,8 @@ impl FromStr for Flush {
             "each" => Ok(Flush::Each),
             "adaptive" => Ok(Flush::Adaptive),
             number => {
-                let frames = number.parse().ok().filter(|frames: &NonZeroU32| frames.get() <= 1024);
+                let frames = parse_number(number).ok().filter(|frames| *frames <= 1024);
+                let frames = frames.and_then(|frames| NonZeroU32::new(frames as u32));
                 frames.map(Flush::Every).ok_or_else(|| NotAFlush(text.into()))
             }
         }

@@ -67,7 +67,9 @@ impl What {
     pub fn advice(self) -> &'static str {
         match self {
             What::Preempted => "give the application a CPU of its own (isolated_cpus), or end what runs there",
-            What::Waited => "look at what it waits for: a disk, a lock, another server (hairpin explain --port of that one)",
+            What::Waited => {
+                "look at what it waits for: a disk, a lock, another server (hairpin explain :PORT, with that one's port)"
+            }
             What::RunQueue => "give the application a CPU of its own (isolated_cpus), or end what runs there",
             What::Idle => "hold /dev/cpu_dma_latency at 0 (cpu_dma_latency_us), or let the application poll",
             What::Busy => "its thread served others first: more threads, or fewer connections per thread",

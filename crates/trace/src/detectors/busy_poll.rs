@@ -13,7 +13,7 @@ impl Detector for BusyPoll {
 
     fn advice(&self) -> Advice {
         Advice {
-            text: "busy-poll needs a device with a NAPI: a physical NIC, or --link veth:gro=on,tso=off; elsewhere take spin or adaptive",
+            text: "busy-poll needs a device with a NAPI: a physical NIC, or veth:gro=on,tso=off; elsewhere take spin or adaptive",
             names: &[
                 Name::Policy("busy-poll"),
                 Name::Flag("--link"),
