@@ -39,7 +39,7 @@ test-arm64:
 	@. ./scripts/setup.sh && exec rig/run arm64 arm64-tests
 
 rig-shell:
-	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/shell $(KERNEL) $(NIC)
+	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/shell "$(or $(KERNEL),7)" $(NIC)
 
 packages:
 	@packaging/build $(ARCH)

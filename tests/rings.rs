@@ -146,6 +146,8 @@ fn every_policy_and_mode_with_granted_features() {
         assert!(["native", "generic"].iter().any(|mode| granted(2, side, "mode")["got"] == **mode));
         let copy = granted(2, side, "zero-copy");
         assert!(copy["got"] == "off" && !copy["why"].as_str().unwrap().is_empty(), "veth copies: {copy}");
+        let wakeup = granted(2, side, "need-wakeup");
+        assert!(wakeup["got"] == "off" && wakeup["why"].as_str().unwrap().contains("itself sends"), "{wakeup}");
     }
     assert_eq!(granted(4, "client", "busy-poll")["asked"], "20 us");
     home.hairpin(&format!("ping --link veth {QUICK} --path xdp:zero-copy=on")).fails(4, &["has no zero-copy"]);

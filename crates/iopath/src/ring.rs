@@ -369,6 +369,7 @@ fn open<B: BackEnd>(
             note("send-queue", None, &granted.send_queue.to_string(), "");
         }
         note("zero-copy", None, if granted.zero_copy { "on" } else { "off" }, why_of(Feature::ZeroCopy));
+        note("need-wakeup", None, if granted.need_wakeup { "on" } else { "off" }, why_of(Feature::NeedWakeup));
     }
     if granted.multi_buffer {
         note(

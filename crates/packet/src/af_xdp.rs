@@ -89,11 +89,6 @@ impl BackEnd for AfXdp {
         if sizes.pages > 1 && !xdp.pages {
             sizes = Sizes::in_one(&link, config, &mut refused)?;
         }
-        if config.busy_poll_us.is_some() && mode == Mode::Generic {
-            let why =
-                "generic XDP runs behind the driver's NAPI context, so there is nothing to poll: ask for mode native".into();
-            refused.push(Refused { feature: Feature::BusyPoll, why });
-        }
         let knows = if xdp.device.is_some() { knows(&link, &mut refused) } else { RxMetadata::default() };
         let granted = Granted {
             back_end: "af_xdp",
@@ -324,7 +319,7 @@ fn queues(link: &LinkFacts) -> (u32, u32) {
 fn no_busy_poll(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::OPNOTSUPP) => {
-            "the kernel gives a socket in copy mode no NAPI context to poll (SO_INCOMING_NAPI_ID is 0); it takes zero-copy".into()
+            "the kernel gave the socket no NAPI context to poll (SO_INCOMING_NAPI_ID is 0); zero-copy always has one, copy mode where both the kernel (7.3, not 6.12) and the driver tell it".into()
         }
         _ => format!("the socket's busy-poll options were refused: {error}"),
     }

@@ -75,8 +75,10 @@ pub enum Warning {
         /// Number of such blocks.
         blocks: u64,
     },
-    /// The host's time of day was set in mid-run.
+    /// A host's time of day was set in mid-run.
     ClockSet {
+        /// The side whose host it is.
+        side: Side,
         /// False if it was set back.
         forward: bool,
         /// The size of the step.
@@ -240,8 +242,8 @@ impl Warning {
             Warning::ClockSuspect { blocks } => format!(
                 "the CPU's counter and CLOCK_MONOTONIC_RAW disagreed by more than 50 ns over {blocks} blocks, as after a migration of the virtual machine; those blocks are marked clock_suspect: leave them out"
             ),
-            Warning::ClockSet { forward, by } => format!(
-                "the time of day was set {} by {by} in mid-run: RTTs come from another clock and hold; times of day before and after it do not agree",
+            Warning::ClockSet { side, forward, by } => format!(
+                "the {side}'s time of day was set {} by {by} in mid-run: RTTs come from another clock and hold; times of day before and after it do not agree",
                 if *forward { "forward" } else { "back" }
             ),
             Warning::CoreStates { near, far } => format!(

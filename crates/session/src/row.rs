@@ -2,7 +2,7 @@
 
 use hairpin_plan::job::{Job, Schedule};
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
-use hairpin_record::warning::Warning;
+use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::wait::Policy;
 use hairpin_units::{Nanos, Quantile};
 use serde_json::Value;
@@ -15,6 +15,8 @@ const FOREIGN_LEAST: Nanos = Nanos::from_millis(30);
 const FOREIGN_SHARE: f64 = 0.02;
 /// Involuntary switches per second that deserve a warning; a handful happens on any host.
 const SWITCHES_PER_S: f64 = 5.0;
+/// The code of [`Warning::ClockSet`].
+const CLOCK_SET: &str = "clock-set";
 /// Two distances between the cores count as two states if one is at least this many times the other.
 pub const STATES_APART: f64 = hairpin_record::core_states::APART;
 
@@ -44,7 +46,7 @@ pub fn join(
     }
     match server {
         None => {}
-        Some(Ok(server)) => take_server(&mut row, server),
+        Some(Ok(server)) => take_server(&mut row, server, around.one_host),
         Some(Err(why)) => row.warnings.push(Warning::ServerUnknown { why }.note()),
     }
     let derived = derive(job, &row, around);
@@ -52,7 +54,7 @@ pub fn join(
     row
 }
 
-fn take_server(row: &mut Row, server: ServerReport) {
+fn take_server(row: &mut Row, server: ServerReport, one_host: bool) {
     row.turnaround_ns = Some(server.turnaround_ns);
     row.cpu.server = Some(server.cpu);
     row.extra_calls += server.extra_calls;
@@ -60,7 +62,9 @@ fn take_server(row: &mut Row, server: ServerReport) {
         niq.server = server.pcie;
     }
     row.granted.extend(server.granted);
-    row.warnings.extend(server.warnings);
+    // One host has one time of day, and the client has told of it.
+    let own = |note: &Note| !one_host || note.code != CLOCK_SET;
+    row.warnings.extend(server.warnings.into_iter().filter(own));
     if let Some(tcp) = &mut row.tcp {
         tcp.server = server.tcp.map(|mut side| {
             per_transaction(&mut side, server.answered);

@@ -229,6 +229,7 @@ impl Worker {
 
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
         self.untell();
+        let began = TimeOfDay::now();
         let reporter = Reporter::new(&mut self.channel, job, Side::Server, &self.allowed, None, Reports::default());
         let mut run = ServerRun {
             job,
@@ -243,7 +244,8 @@ impl Worker {
             found: ServerFound::default(),
         };
         let outcome = runner(job.spec.server.path).echo(&mut run);
-        let found = run.found;
+        let mut found = run.found;
+        found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Server));
         let cpu = reporter.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
         outcome.map_err(path_failure)?;
         Ok(Answer::Server(Box::new(ServerReport {
@@ -286,7 +288,7 @@ impl Worker {
         };
         let outcome = runner(job.spec.client.path).ping(&mut run);
         let mut found = run.found;
-        found.side.warnings.extend(began.set_until(&TimeOfDay::now()));
+        found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Client));
         let cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
         // A run that failed after it began still has results.
         if found.recorder.is_none() {

@@ -280,8 +280,9 @@ impl Socket {
     /// Makes the kernel poll the device for up to `usecs` in each kick, with its interrupts off meanwhile.
     ///
     /// # Errors
-    /// EOPNOTSUPP if the socket has no NAPI context to poll, which it gets from a bind with zero-copy (before Linux 6.14 also
-    /// from the first frame, which this does not wait for); EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
+    /// EOPNOTSUPP if the socket has no NAPI context to poll. It gets one from a bind with zero-copy; in copy mode, native and generic,
+    /// from a bind on a queue whose driver says which context serves it (seen on Linux 7.3 with igb and e1000e; not with veth), and on older
+    /// kernels (6.1, 6.12) only from the first frame, which this does not wait for. EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
     pub fn busy_poll(&self, usecs: u32) -> io::Result<()> {
         if socket::get(&self.fd, socket::SO_INCOMING_NAPI_ID)? == 0 {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));

@@ -80,9 +80,7 @@ int tcp_sendmsg_locked(u64 *ctx)
 	identify_socket(sk, side, &identity);
 	connection = find(tag_of(&identity));
 	if (connection && !connection->sides[side & 1].sending) {
-		const struct tcp_sock *tcp = SEEN_AS(struct tcp_sock, sk);
-
-		connection->sides[side & 1].unacknowledged = tcp->snd_una != tcp->snd_nxt;
+		connection->sides[side & 1].unacknowledged = TCP_FIELD(sk, snd_una) != TCP_FIELD(sk, snd_nxt);
 		connection->sides[side & 1].sending = bpf_ktime_get_ns();
 	}
 	return 0;
@@ -90,9 +88,8 @@ int tcp_sendmsg_locked(u64 *ctx)
 
 INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int side)
 {
-	const struct tcp_sock *tcp = SEEN_AS(struct tcp_sock, sk);
-	u64 bytes = tcp->bytes_sent - tcp->bytes_retrans, held = 0, now;
-	u32 unread = unread_of(sk, tcp);
+	u64 bytes = TCP_FIELD(sk, bytes_sent) - TCP_FIELD(sk, bytes_retrans), held = 0, now;
+	u32 unread = unread_of(sk);
 	struct connection *connection;
 	struct side *sender;
 	int fresh;
@@ -106,14 +103,14 @@ INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int
 		return;
 	sender = &connection->sides[side & 1];
 	fresh = sender->bytes != bytes;
-	meet(connection, side, tcp);
+	meet(connection, side, sk);
 	sender->bytes = bytes;
-	if (sender->retransmitted != tcp->total_retrans) {
-		sender->retransmitted = tcp->total_retrans;
+	if (sender->retransmitted != TCP_FIELD(sk, total_retrans)) {
+		sender->retransmitted = TCP_FIELD(sk, total_retrans);
 		flag(connection, RETRANSMITTED);
 	}
 	/* snd_nxt moves when the segment is on its way. */
-	if (sender->unacknowledged && sender->sending && tcp->snd_una == tcp->snd_nxt && has_nagle(sk))
+	if (sender->unacknowledged && sender->sending && TCP_FIELD(sk, snd_una) == TCP_FIELD(sk, snd_nxt) && has_nagle(sk))
 		held = now - sender->sending;
 	/* Neither a handshake nor something sent again. */
 	if (fresh)
@@ -262,26 +259,25 @@ INLINE void arrives(struct connection *connection, int way, u64 received, int be
 
 INLINE void segment_arrives(const struct sock *sk, int side)
 {
-	const struct tcp_sock *tcp = SEEN_AS(struct tcp_sock, sk);
 	struct connection *connection;
 	struct on_cpu *cpu = on_cpu();
 	u64 received, now;
 
-	if (!unread_of(sk, tcp))
+	if (!unread_of(sk))
 		return;
 	now = bpf_ktime_get_ns();
 	connection = of_tcp(sk, side, now);
 	if (!connection)
 		return;
-	meet(connection, side, tcp);
+	meet(connection, side, sk);
 	received = connection->sides[side & 1].arrived;
 	if (!received && cpu && cpu->tag == connection->tag)
 		received = cpu->received;
 	if (cpu)
 		cpu->tag = 0;
 	connection->sides[side & 1].arrived = 0;
-	connection->sides[side & 1].expected = tcp->rcv_nxt;
-	arrives(connection, !side, received, side == SERVER && tcp->snd_una != tcp->snd_nxt, 0, now);
+	connection->sides[side & 1].expected = TCP_FIELD(sk, rcv_nxt);
+	arrives(connection, !side, received, side == SERVER && TCP_FIELD(sk, snd_una) != TCP_FIELD(sk, snd_nxt), 0, now);
 }
 
 /* True if the packet that this CPU is at is the socket's. */
@@ -324,10 +320,8 @@ INLINE void datagram_arrives(const struct sock *sk, int side)
 }
 
 /* Data is in the receiver's queue, and whoever waits for it is about to be told. */
-SEC("tp_btf/sk_data_ready")
-int sk_data_ready(u64 *ctx)
+INLINE int is_ready(const struct sock *sk)
 {
-	const struct sock *sk = (const struct sock *)ctx[0];
 	int side;
 
 	if (!is_whole(sk))
@@ -340,6 +334,19 @@ int sk_data_ready(u64 *ctx)
 	else if (sk->sk_protocol == TCP && side >= 0)
 		segment_arrives(sk, side);
 	return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int sk_data_ready(u64 *ctx)
+{
+	return is_ready((const struct sock *)ctx[0]);
+}
+
+/* The function that fires it, on kernels without the tracepoint (before 6.4). */
+SEC("fentry/sock_def_readable")
+int sock_def_readable(u64 *ctx)
+{
+	return is_ready((const struct sock *)ctx[0]);
 }
 
 /* A sleeping thread is woken, by the event that this CPU handles. */
@@ -506,16 +513,14 @@ INLINE void learn(const struct sock *sk)
 }
 
 /* A receive call is done; it fires for those that find nothing too. */
-SEC("tp_btf/sock_recv_length")
-int sock_recv_length(u64 *ctx)
+INLINE int is_received(const struct sock *sk, s32 bytes, s32 flags)
 {
-	const struct sock *sk = (const struct sock *)ctx[0];
 	struct connection *connection;
 	struct identity identity;
 	u64 what;
 	int side;
 
-	if ((s32)ctx[1] <= 0 || ctx[2] & MSG_PEEK)
+	if (bytes <= 0 || flags & MSG_PEEK)
 		return 0;
 	if (!shared.observer && shared.greeting && (u64)sk->__sk_common.skc_cookie.counter == shared.greeting)
 		shared.observer = bpf_get_current_pid_tgid() >> 32;
@@ -535,6 +540,19 @@ int sock_recv_length(u64 *ctx)
 			is_read(connection_of(what), way_of(what));
 	}
 	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int sock_recv_length(u64 *ctx)
+{
+	return is_received((const struct sock *)ctx[0], ctx[1], ctx[2]);
+}
+
+/* The end of the function that fires it, on kernels without the tracepoint (before 6.4): its socket, message and flags, and what it returns. */
+SEC("fexit/sock_recvmsg")
+int sock_recvmsg(u64 *ctx)
+{
+	return is_received(((const struct socket *)ctx[0])->sk, ctx[3], ctx[2]);
 }
 
 /* A send call is done, perhaps after the reply: it only tells the socket's owner. */
@@ -564,7 +582,7 @@ int inet_sock_set_state(u64 *ctx)
 	if (sk->sk_protocol != TCP)
 		return 0;
 	/* A socket that is closed has given its port back (tcp_set_state), but not forgotten it. */
-	port = __builtin_bswap16(SEEN_AS(struct inet_sock, sk)->inet_sport);
+	port = __builtin_bswap16(FIELD(struct inet_sock, sk, inet_sport));
 	side = side_of(port, __builtin_bswap16(sk->__sk_common.skc_dport));
 	if (constants.process && shared.armed) {
 		if (state == TCP_LISTEN && is_ours())
@@ -590,9 +608,9 @@ int inet_sock_set_state(u64 *ctx)
 		if (connection && connection->seen >> side & 1)
 			release(connection);
 		else if (connection)
-			return meet(connection, side, SEEN_AS(struct tcp_sock, sk));
+			return meet(connection, side, sk);
 		connection = make(&identity, tag, bpf_ktime_get_ns());
-		return connection ? meet(connection, side, SEEN_AS(struct tcp_sock, sk)) : 0;
+		return connection ? meet(connection, side, sk) : 0;
 	}
 	if (!connection)
 		return 0;

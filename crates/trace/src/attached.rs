@@ -23,7 +23,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use hairpin_record::explain::Missing;
-use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints, untyped};
+use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions, missing_tracepoints, untyped};
 use hairpin_sys::clock::monotonic_ns;
 use hairpin_sys::socket::cookie;
 
@@ -66,9 +66,15 @@ const ASKED: u64 = 1;
 const ANSWERED: u64 = 2;
 const RECORDS: u64 = 32_768;
 
+/// Functions of the kernel that the programs do without where it has not all of them: sockets are read more slowly then, and a thread that took the CPU has
+/// a number and no name.
+const KERNEL_FUNCTIONS: [&str; 3] = ["bpf_rdonly_cast", "bpf_task_from_pid", "bpf_task_release"];
+
 /// A tracepoint and its purpose.
 struct Hook {
     name: &'static str,
+    /// The kernel's function that says the same, for kernels without the tracepoint.
+    instead: Option<&'static str>,
     /// Required.
     needed: bool,
     /// Used only where a process is watched.
@@ -77,7 +83,7 @@ struct Hook {
 }
 
 const fn hook(name: &'static str, adds: &'static str) -> Hook {
-    Hook { name, needed: false, learns: false, adds }
+    Hook { name, instead: None, needed: false, learns: false, adds }
 }
 
 const HOOKS: [Hook; 10] = [
@@ -86,10 +92,10 @@ const HOOKS: [Hook; 10] = [
     Hook { needed: true, ..hook("net_dev_queue", "") },
     hook("net_dev_start_xmit", "the stages \"qdisc\" and \"driver + softirq\" apart"),
     hook("netif_receive_skb", "the stage \"stack\""),
-    Hook { needed: true, ..hook("sk_data_ready", "") },
+    Hook { needed: true, instead: Some("sock_def_readable"), ..hook("sk_data_ready", "") },
     hook("sched_waking", "the stage \"wake-up + run queue\""),
     hook("sched_switch", "the stage \"wake-up + run queue\", and who had the CPU"),
-    Hook { needed: true, ..hook("sock_recv_length", "") },
+    Hook { needed: true, instead: Some("sock_recvmsg"), ..hook("sock_recv_length", "") },
     Hook { learns: true, ..hook("sock_send_length", "sockets on which the process only sends first") },
 ];
 
@@ -114,7 +120,7 @@ pub enum WatchTarget {
 pub enum AttachError {
     /// The kernel lacks a required feature.
     #[error(
-        "this kernel does not have, or does not describe, the tracepoints {0}: watching an application needs Linux 6.3 or later with BTF"
+        "this kernel does not have, or does not describe, the tracepoints {0}, nor lets a program onto their functions: watching an application needs Linux 6.3 or later, or an older one with BTF whose functions can be traced (fentry)"
     )]
     NoHooks(String),
     /// The kernel tells no types.
@@ -177,7 +183,11 @@ impl Attached {
         if let Some(why) = untyped() {
             return Err(AttachError::Untyped(why));
         }
-        let absent = missing_tracepoints(&HOOKS.map(|hook| hook.name));
+        let no_tracepoint = missing_tracepoints(&HOOKS.map(|hook| hook.name));
+        let functions: Vec<&str> = HOOKS.iter().filter_map(|hook| hook.instead).collect();
+        let no_function = missing_functions(&functions);
+        let program = |hook: &Hook| program(hook, &no_tracepoint, &no_function);
+        let absent: Vec<&str> = HOOKS.iter().filter(|hook| program(hook).is_none()).map(|hook| hook.name).collect();
         let needed: Vec<&str> =
             HOOKS.iter().filter(|hook| hook.needed && absent.contains(&hook.name)).map(|hook| hook.name).collect();
         if !needed.is_empty() {
@@ -189,11 +199,19 @@ impl Attached {
             !absent.contains(&hook.name) && (!hook.learns || watches_process) && (scheduler || !hook.name.starts_with("sched_"))
         };
         let without: Vec<&str> = HOOKS.iter().filter(|hook| !used(hook)).map(|hook| hook.name).collect();
-        let object =
-            Object::load_tracing(OBJECT, &constants(watch), &without).map_err(|error| match error.source.raw_os_error() {
-                Some(EPERM | EACCES) => AttachError::NotAllowed(error),
-                _ => AttachError::Bpf(error),
-            })?;
+        let programs: Vec<&str> = HOOKS.iter().filter(|hook| used(hook)).filter_map(program).collect();
+        let names = HOOKS.iter().map(|hook| hook.name).chain(functions);
+        let unused: Vec<&str> = names.filter(|name| !programs.contains(name)).collect();
+        // A kernel may refuse programs on functions, at the loading or at the attaching, and take those on tracepoints.
+        let replaced = HOOKS.iter().filter(|hook| hook.instead.is_some_and(|function| programs.contains(&function)));
+        let replaced: Vec<&str> = replaced.map(|hook| hook.name).collect();
+        let refused = |error: BpfError| match error.source.raw_os_error() {
+            Some(EPERM | EACCES) => AttachError::NotAllowed(error),
+            _ if !replaced.is_empty() => AttachError::NoHooks(replaced.join(", ")),
+            _ => AttachError::Bpf(error),
+        };
+        let kernel_functions = missing_functions(&KERNEL_FUNCTIONS).is_empty();
+        let object = Object::load_tracing(OBJECT, &constants(watch, kernel_functions), &unused).map_err(refused)?;
         let variables = object.variables()?;
         if variables.len() != place::ALL {
             return Err(AttachError::Map(io::Error::other(format!(
@@ -202,8 +220,7 @@ impl Attached {
                 place::ALL
             ))));
         }
-        let links =
-            HOOKS.iter().filter(|hook| used(hook)).map(|hook| object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
+        let links = programs.iter().map(|program| object.attach_tracing(program)).collect::<Result<_, _>>().map_err(refused)?;
         // Only now: a transaction seen by some of the hooks only would look pipelined.
         match watch {
             WatchTarget::Port(port) => set(&variables, place::SERVERS, *port),
@@ -298,6 +315,14 @@ impl Attached {
     }
 }
 
+/// The program of a hook: on its tracepoint, else on the function that says the same; none where the kernel has neither.
+fn program(hook: &Hook, no_tracepoint: &[&str], no_function: &[&str]) -> Option<&'static str> {
+    match no_tracepoint.contains(&hook.name) {
+        false => Some(hook.name),
+        true => hook.instead.filter(|function| !no_function.contains(function)),
+    }
+}
+
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 
@@ -326,7 +351,7 @@ fn observer(variables: &Variables) -> i32 {
 }
 
 /// `struct constants` of `flow.h`.
-fn constants(watch: &WatchTarget) -> [u8; 16] {
+fn constants(watch: &WatchTarget, kernel_functions: bool) -> [u8; 16] {
     let pid = match watch {
         WatchTarget::Port(_) => 0,
         WatchTarget::Process { pid, .. } => *pid,
@@ -334,6 +359,7 @@ fn constants(watch: &WatchTarget) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&seed().to_ne_bytes());
     bytes[8..12].copy_from_slice(&pid.to_ne_bytes());
+    bytes[12..].copy_from_slice(&u32::from(kernel_functions).to_ne_bytes());
     bytes
 }
 
@@ -354,9 +380,23 @@ mod tests {
 
     #[test]
     fn constants_have_the_layout_of_flow_h() {
-        let bytes = constants(&WatchTarget::Process { pid: 0x0102_0304, servers: BTreeSet::new(), clients: BTreeSet::new() });
-        assert_eq!(bytes[8..], [4, 3, 2, 1, 0, 0, 0, 0]);
-        assert_ne!(constants(&WatchTarget::Port(1))[..8], constants(&WatchTarget::Port(1))[..8]);
+        let watch = WatchTarget::Process { pid: 0x0102_0304, servers: BTreeSet::new(), clients: BTreeSet::new() };
+        assert_eq!(constants(&watch, true)[8..], [4, 3, 2, 1, 1, 0, 0, 0]);
+        assert_eq!(constants(&watch, false)[12..], [0; 4]);
+        assert_ne!(constants(&WatchTarget::Port(1), true)[..8], constants(&WatchTarget::Port(1), true)[..8]);
+    }
+
+    #[test]
+    fn a_function_stands_in_for_a_missing_tracepoint() {
+        let named = |no_tracepoint: &[&str], no_function: &[&str]| -> Vec<&str> {
+            HOOKS.iter().filter_map(|hook| program(hook, no_tracepoint, no_function)).collect()
+        };
+        assert_eq!(named(&[], &[]), HOOKS.map(|hook| hook.name));
+        // Linux 6.1.
+        let old = named(&["sk_data_ready", "sock_recv_length", "sock_send_length"], &[]);
+        assert!(old.contains(&"sock_def_readable") && old.contains(&"sock_recvmsg") && old.len() == HOOKS.len() - 1, "{old:?}");
+        let neither = named(&["sk_data_ready"], &["sock_def_readable"]);
+        assert_eq!(neither.len(), HOOKS.len() - 1, "{neither:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Whether the host's time of day was set while a row was measured.
 
+use hairpin_record::side::Side;
 use hairpin_record::warning::Warning;
 use hairpin_units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
@@ -26,11 +27,11 @@ impl TimeOfDay {
         TimeOfDay((0..READINGS).map(reading).min().map_or(0, |(_, since)| since))
     }
 
-    /// The warning, if it was set between `self` and `later`.
-    pub(super) fn set_until(&self, later: &TimeOfDay) -> Option<Warning> {
+    /// The warning, if this side's was set between `self` and `later`.
+    pub(super) fn set_until(&self, later: &TimeOfDay, side: Side) -> Option<Warning> {
         let step = later.0 - self.0;
         let by = Nanos(u64::try_from(step.unsigned_abs()).unwrap_or(u64::MAX));
-        (by >= LEAST).then_some(Warning::ClockSet { forward: step > 0, by })
+        (by >= LEAST).then_some(Warning::ClockSet { side, forward: step > 0, by })
     }
 }
 
@@ -42,9 +43,10 @@ mod tests {
     fn two_readings_show_a_step() {
         let now = TimeOfDay::now();
         assert!(now.0 > 0, "some years lie between the host's start and 1970");
-        assert_eq!(now.set_until(&TimeOfDay(now.0 + 900_000)), None);
-        let hour = Nanos::from_secs(3600);
-        assert_eq!(now.set_until(&TimeOfDay(now.0 + 3_600_000_000_000)), Some(Warning::ClockSet { forward: true, by: hour }));
-        assert_eq!(now.set_until(&TimeOfDay(now.0 - 3_600_000_000_000)), Some(Warning::ClockSet { forward: false, by: hour }));
+        let (side, by) = (Side::Server, Nanos::from_secs(3600));
+        let set = |step| now.set_until(&TimeOfDay(now.0 + step), side);
+        assert_eq!(set(900_000), None);
+        assert_eq!(set(3_600_000_000_000), Some(Warning::ClockSet { side, forward: true, by }));
+        assert_eq!(set(-3_600_000_000_000), Some(Warning::ClockSet { side, forward: false, by }));
     }
 }

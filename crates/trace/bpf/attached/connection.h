@@ -127,19 +127,19 @@ INLINE void release(struct connection *connection)
 }
 
 /* The first time that this side of a connection is seen. */
-INLINE int meet(struct connection *connection, int side, const struct tcp_sock *tcp)
+INLINE int meet(struct connection *connection, int side, const struct sock *sk)
 {
 	if (!(connection->seen >> side & 1)) {
 		connection->seen |= 1 << side;
-		connection->sides[side & 1].retransmitted = tcp->total_retrans;
+		connection->sides[side & 1].retransmitted = TCP_FIELD(sk, total_retrans);
 	}
 	return 0;
 }
 
 /* Bytes that the application has not read. The other side's FIN takes a number, too. */
-INLINE u32 unread_of(const struct sock *sk, const struct tcp_sock *tcp)
+INLINE u32 unread_of(const struct sock *sk)
 {
-	u32 unread = tcp->rcv_nxt - tcp->copied_seq;
+	u32 unread = TCP_FIELD(sk, rcv_nxt) - TCP_FIELD(sk, copied_seq);
 
 	return unread && sk->__sk_common.skc_state == TCP_CLOSE_WAIT ? unread - 1 : unread;
 }

@@ -16,7 +16,7 @@ INLINE struct unread *unread_in(const struct sock *sk, int side)
 
 INLINE u32 datagrams_in(const struct sock *sk)
 {
-	return sk->sk_receive_queue.qlen + SEEN_AS(struct udp_sock, sk)->reader_queue.qlen;
+	return sk->sk_receive_queue.qlen + FIELD(struct udp_sock, sk, reader_queue.qlen);
 }
 
 /*

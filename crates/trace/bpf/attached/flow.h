@@ -12,14 +12,26 @@ const volatile struct {
 	u64 seed;
 	/* The process that is watched with those that it started; 0: whoever uses the ports. */
 	s32 process;
-	u32 unused;
+	/* True if the kernel has the functions that are weak here (Linux 6.2). */
+	u32 kernel_functions;
 } constants SEC(".rodata");
 
 struct shared shared SEC(".bss") __attribute__((aligned(LINE)));
 
 /* A kernel object seen as another type; reads of it are checked while they are made (kernel/bpf/helpers.c). */
-extern void *bpf_rdonly_cast(const void *object, u32 type) SEC(".ksyms");
+extern void *bpf_rdonly_cast(const void *object, u32 type) SEC(".ksyms") __attribute__((weak));
 #define SEEN_AS(type, object) ((const type *)bpf_rdonly_cast(object, __builtin_btf_type_id(*(type *)0, 1)))
+/* A field of a socket seen as another type; the verifier drops the way that the kernel does not have. */
+#define FIELD(type, sk, field) \
+	({ \
+		typeof(((type *)0)->field) field_value = 0; \
+		if (constants.kernel_functions) \
+			field_value = SEEN_AS(type, sk)->field; \
+		else \
+			bpf_probe_read_kernel(&field_value, sizeof(field_value), &((const type *)sk)->field); \
+		field_value; \
+	})
+#define TCP_FIELD(sk, field) FIELD(struct tcp_sock, sk, field)
 /* True if the running kernel has the field. */
 #define HAS(field) __builtin_preserve_field_info(field, 2)
 
@@ -244,9 +256,13 @@ INLINE int way_of(u64 word)
 /* The state of this CPU. */
 INLINE struct on_cpu *on_cpu(void)
 {
-	u32 cpu = bpf_get_smp_processor_id();
+	u64 cpu = bpf_get_smp_processor_id();
 
-	return cpu < CPUS ? &shared.cpus[cpu] : 0;
+	if (cpu >= CPUS)
+		return 0;
+	/* As in bit() (Linux 6.1). */
+	asm volatile("%0 &= %1" : "+r"(cpu) : "i"(CPUS - 1));
+	return &shared.cpus[cpu];
 }
 
 /* The place of a socket in a table of its kind. */

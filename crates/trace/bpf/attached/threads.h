@@ -8,8 +8,8 @@
 #include "connection.h"
 
 /* A thread by its number in the initial namespace; it is to be given back. */
-extern struct task_struct *bpf_task_from_pid(s32 pid) SEC(".ksyms");
-extern void bpf_task_release(struct task_struct *task) SEC(".ksyms");
+extern struct task_struct *bpf_task_from_pid(s32 pid) SEC(".ksyms") __attribute__((weak));
+extern void bpf_task_release(struct task_struct *task) SEC(".ksyms") __attribute__((weak));
 
 INLINE struct thread *thread_of(s32 pid)
 {
@@ -96,6 +96,9 @@ INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 s
 		__builtin_memcpy(process->comm, ended->comm, sizeof(process->comm));
 		return;
 	}
+	/* Without it only the number is known. */
+	if (!constants.kernel_functions)
+		return;
 	task = bpf_task_from_pid(pid);
 	if (!task)
 		return;
