@@ -170,7 +170,7 @@ fn every_verb_that_measures_keeps_its_record() {
     home.hairpin("runs show latest --format pingpong")
         .fails(2, &["a record of `hairpin floor pcie` has no lines as snf_pingpong"]);
     home.hairpin("compare latest latest")
-        .fails(2, &["is a record of `hairpin floor pcie`: there is nothing to compare in it", "ping, demo and load"]);
+        .fails(2, &["is a record of `hairpin floor pcie`: there is nothing to compare in it", "ping, demo, load, explain"]);
     home.hairpin("floor --fit latest").fails(1, &["nothing to fit in it"]);
     home.hairpin(&format!("load {quick} --rate 500,1000 --duration 100ms --no-store")).fails(0, &[]);
     assert_eq!(home.json("runs list")["runs"].as_array().unwrap().len(), 4);
