@@ -258,7 +258,7 @@ pub const FACES: &[Face] = &[
     },
     Face {
         verb: "sweep",
-        takes: "PLAN|FILE.toml | -p SPEC… --sizes LIST --vary NAME=A,B [WHERE TO] [FLAGS]",
+        takes: "PLAN|FILE.toml | -p SPEC… --vary NAME=A,B [HOST|LINK] [FLAGS]",
         examples: &[
             ("hairpin sweep --list", "the plans there are"),
             ("hairpin sweep sun-fire", "one of them"),
