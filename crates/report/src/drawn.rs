@@ -7,9 +7,11 @@
 
 mod plot;
 mod report;
+mod short;
+mod strips;
 mod svg;
 mod words;
 
 pub use plot::Chart;
-pub(crate) use report::dot;
+pub(crate) use strips::dot;
 pub use svg::{budget_svg, report_svg};

@@ -9,6 +9,7 @@ mod floor;
 mod formats;
 mod goldens;
 mod load;
+mod screens;
 mod tune;
 mod view;
 mod watch;
