@@ -1,5 +1,6 @@
 //! What bare `hairpin` prints: the verbs in groups, first commands, this host, and the last run.
 
+use std::io;
 use std::time::SystemTime;
 
 use hairpin_iopath::paths::runner;
@@ -13,7 +14,9 @@ use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 
+use crate::narrow::narrowed;
 use crate::output::open_store;
+use crate::terminal::width;
 
 /// The verbs by what they are for.
 pub const GROUPS: &[(&str, &str)] = &[
@@ -33,8 +36,12 @@ pub const FIRST: &[(&str, &str)] = &[
     ("hairpin explain :6379", "a server that already runs, unmodified"),
 ];
 
-/// The page.
+/// The page, as wide as the terminal.
 pub fn page() -> String {
+    narrowed(&wide(), width(&io::stdout()))
+}
+
+fn wide() -> String {
     let mut text = format!("hairpin {}   where a round trip's time goes, and how to get it back\n\n", env!("CARGO_PKG_VERSION"));
     for (command, what) in FIRST {
         text.push_str(&format!("  {command:24}{what}\n"));
@@ -119,8 +126,11 @@ mod tests {
         for verb in verbs {
             assert!(grouped.contains(&verb), "{verb} is in no group");
         }
-        let page = page();
+        let page = wide();
         assert!(page.lines().count() <= 20 && page.lines().all(|line| line.chars().count() <= 80), "{page}");
+        let narrow = narrowed(&page, 60);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        assert_eq!(narrow.split_whitespace().collect::<Vec<_>>(), page.split_whitespace().collect::<Vec<_>>());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod front;
 mod habits;
 mod help;
 mod line;
+mod narrow;
 mod output;
 mod parse;
 mod place;
