@@ -169,7 +169,7 @@ fn every_verb_that_measures_keeps_its_record() {
     home.hairpin("runs show latest --format pingpong")
         .fails(2, &["a record of `hairpin floor pcie` has no lines as snf_pingpong"]);
     home.hairpin("compare latest latest")
-        .fails(2, &["is a record of `hairpin floor pcie`: there is nothing to compare in it", "ping, demo and load"]);
+        .fails(2, &["is a record of `hairpin floor pcie`: there is nothing to compare in it", "ping, demo, load, explain"]);
     home.hairpin("floor --fit latest").fails(1, &["nothing to fit in it"]);
     home.hairpin(&format!("load {quick} --rate 500,1000 --duration 100ms --no-store")).fails(0, &[]);
     assert_eq!(home.json("runs list")["runs"].as_array().unwrap().len(), 4);
@@ -180,6 +180,26 @@ fn every_verb_that_measures_keeps_its_record() {
     let table = home.hairpin(&format!("runs export {load}"));
     assert!(table.out.lines().count() >= 3, "a line for each rate under one head: {table:?}");
     home.hairpin(&format!("runs remove {load}")).fails(0, &["removed"]);
+}
+
+#[test]
+fn a_report_has_the_forms_of_every_verb_and_exported_tables_go_on() {
+    let home = Home::new();
+    home.json(&format!("ping {QUICK} --path udp"));
+    let json = home.hairpin("report latest --format json").json();
+    assert_eq!((&json["schema"], json["rows"].as_array().unwrap().len()), (&"hairpin.report/1".into(), 1));
+    let csv = home.hairpin("report latest -o csv").out;
+    assert!(csv.starts_with("record,row,label,") && csv.lines().count() == 2, "{csv}");
+    assert_eq!(
+        home.hairpin("report latest --format table").out.lines().count(),
+        home.hairpin("report latest -o term").out.lines().count()
+    );
+    let one = home.hairpin("runs export latest").out;
+    let (names, rows) = one.split_once('\n').unwrap();
+    assert_eq!(home.hairpin("runs export latest latest").out, format!("{names}\n{rows}{rows}"));
+    let plan = home.hairpin("sweep sun-fire --show --json").json();
+    assert_eq!(plan["plans"][0]["factors"][1]["name"], "delayed-ack");
+    assert!(home.hairpin("sweep sun-fire --show").out.contains("[[factor]]"));
 }
 
 #[test]

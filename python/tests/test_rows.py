@@ -101,7 +101,7 @@ class SameAsCsv(samples.InFolder):
             self.assertEqual(settings[name]["now"] or "", found[name]["now"])
 
     def test_lines_through_a_run_over_sizes(self):
-        path, text = next((path, text) for path, text in samples.kept() if path.name == "what-if.json.gz")
+        path, text = next((path, text) for path, text in samples.kept() if path.name == "what-if.json")
         file = self.write("what-if.json", text)
         fit = hairpin.load(io.StringIO(samples.hairpin("floor", "--fit", file, "--json")))
         self.assertEqual((fit.kind, len(fit.table()) > 0), ("floor-fit", True))

@@ -21,15 +21,19 @@ fn broken(line: &str, columns: usize) -> Vec<String> {
     // The last column begins after the last two spaces that are not the line's indent.
     let column = line[indent..].rfind("  ").map(|at| indent + at + 2).filter(|at| line.is_char_boundary(*at));
     match column {
-        Some(at) if line[..at].chars().count() + LEAST <= columns => wrap(&line[..at], &line[at..], columns),
+        Some(at) if line[..at].chars().count() + LEAST <= columns => parted(&line[..at], &line[at..], columns),
         Some(at) => {
             let mut lines = narrowed(line[..at].trim_end(), columns).lines().map(str::to_owned).collect::<Vec<_>>();
-            lines.extend(wrap(&" ".repeat(indent + BELOW), &line[at..], columns));
+            lines.extend(parted(&" ".repeat(indent + BELOW), &line[at..], columns));
             lines
         }
-        // Of alternatives that are one word each is one.
-        None => wrap(&" ".repeat(indent), &line.replace('|', "| "), columns).iter().map(|line| line.replace("| ", "|")).collect(),
+        None => parted(&" ".repeat(indent), line, columns),
     }
+}
+
+/// As [`wrap`], where each of the alternatives that make one word is one.
+fn parted(first: &str, text: &str, columns: usize) -> Vec<String> {
+    wrap(first, &text.replace('|', "| "), columns).iter().map(|line| line.replace("| ", "|")).collect()
 }
 
 #[cfg(test)]

@@ -95,6 +95,11 @@ impl Output {
         }
     }
 
+    /// True if the user chose a form.
+    pub fn is_asked(self) -> bool {
+        self.asked().is_some()
+    }
+
     /// The format to print; the table by default.
     pub fn form(self) -> Format {
         self.asked().unwrap_or(Format::Table)
@@ -165,15 +170,16 @@ impl RunOutput {
         self.percentiles.as_ref().map_or_else(|| PERCENTILES.to_vec(), |Percentiles(all)| all.clone())
     }
 
-    /// The text of a record of any kind; `id` is its id in the store, empty if it has none.
-    pub fn text(&self, id: &str, record: &AnyRecord) -> Result<String, Failure> {
+    /// The text of a record of any kind; `id` is its id in the store, empty if it has none. `continues`: as in [`Options`].
+    pub fn text(&self, id: &str, record: &AnyRecord, continues: bool) -> Result<String, Failure> {
         match (record, self.form()) {
-            (AnyRecord::Run(run), _) => Ok(self.text_of_run(id, run, false)),
+            (AnyRecord::Run(run), Format::Pingpong) => Ok(self.text_of_run(id, run, false)),
+            (AnyRecord::Run(run), form) => Ok(shown(form, &**run, &Options { continues, ..self.options(id, &run.head.started) })),
             (_, Format::Pingpong) => Err(Failure::usage(format_args!(
                 "a record of `hairpin {}` has no lines as snf_pingpong prints them: take --format table, md, csv or json",
                 record.verb()
             ))),
-            (_, form) => Ok(shown(form, record, &self.options(id, ""))),
+            (_, form) => Ok(shown(form, record, &Options { continues, ..self.options(id, "") })),
         }
     }
 

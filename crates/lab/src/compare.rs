@@ -10,7 +10,8 @@
 mod baseline;
 mod between;
 mod limit;
-mod of_load;
+pub(crate) mod of_load;
+pub(crate) mod of_others;
 pub mod placements;
 mod stored;
 
@@ -25,7 +26,6 @@ use hairpin_sys::signal::Signals;
 
 pub use self::baseline::{Baseline, jobs, named};
 pub use self::limit::Limit;
-pub use self::of_load::run_of_load;
 pub use self::stored::{Named, StoredError, stored};
 use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, letter};
 use crate::experiment::stands::Stands;

@@ -11,10 +11,11 @@ use std::net::ToSocketAddrs;
 use std::time::Instant;
 
 use hairpin_sys::host::Host;
-use hairpin_tune::change::{Address, Change, Trouble};
+use hairpin_tune::change::{Change, Trouble};
 use hairpin_tune::journal::{About, Journal, JournalError};
+use hairpin_tune::knob::Network;
 use hairpin_tune::plan::PlanError;
-use hairpin_tune::{Place, Setting, Tuning, plan, residency};
+use hairpin_tune::{Place, Setting, Tuning, network_of, plan, residency};
 
 use crate::experiment::Switch;
 use hairpin_session::error::Blame;
@@ -85,15 +86,10 @@ pub struct Knobs<'h> {
 pub fn changes(host: &dyn Host, place: &Place<'_>, target: &Target, settings: &[Setting]) -> Result<Vec<Change>, KnobError> {
     let changes = plan(host, place, settings)?;
     let own = matches!(target, Target::Link(LinkSpec::Veth(_)));
-    match changes.iter().find(|change| own && is_of_namespace(&change.address)) {
+    match changes.iter().find(|change| own && network_of(change) == Network::Own) {
         Some(change) => Err(KnobError::OutOfReach(change.knob.clone())),
         None => Ok(changes),
     }
-}
-
-/// True if each network namespace has its own value. Most values below net/core are global.
-fn is_of_namespace(address: &Address) -> bool {
-    address.is_of_network() && !matches!(address, Address::File { path, .. } if path.starts_with("/proc/sys/net/core/"))
 }
 
 impl<'h> Knobs<'h> {

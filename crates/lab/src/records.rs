@@ -3,6 +3,7 @@
 use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
 
+use crate::compare::{of_load, of_others};
 use crate::store::{self, LoadError, ResolveError, Store};
 
 /// A record with its name.
@@ -70,17 +71,30 @@ pub fn run(store: &Store, text: &str, task: &'static str) -> Result<(String, Run
     })
 }
 
+/// The verbs whose records can be compared.
+const COMPARED: &str = "ping, demo, load, explain, compare, sweep and tune try";
+
 /// The runs of one RUN in a form that can be compared row by row: those of ping and demo as they are, those of load with one row
-/// per rate and RTTs from due.
+/// per rate and RTTs from due, those of explain without hooks, and those of experiments with a row per arm.
 ///
 /// # Errors
 /// The RUN cannot be resolved, holds several records, or one without anything to compare.
 pub fn comparable(store: &Store, text: &str) -> Result<(String, Run), RecordsError> {
-    one(load(store, text)?, "compare", "ping, demo and load", |record| match record {
+    one(load(store, text)?, "compare", COMPARED, as_run)
+}
+
+/// The record as a run, if it has round trips to compare.
+pub(crate) fn as_run(record: AnyRecord) -> Result<Run, AnyRecord> {
+    match record {
         AnyRecord::Run(run) => Ok(*run),
-        AnyRecord::Load(load) => Ok(crate::compare::run_of_load(*load)),
+        AnyRecord::Load(load) => Ok(of_load::run_of_load(*load)),
+        AnyRecord::Explain(explain) => Ok(of_others::run_of_explain(*explain)),
+        AnyRecord::Attached(attached) => Ok(of_others::run_of_attached(*attached)),
+        AnyRecord::Compare(compare) => Ok(of_others::run_of_compare(*compare)),
+        AnyRecord::Sweep(sweep) => Ok(of_others::run_of_sweep(*sweep)),
+        AnyRecord::TuneTry(tried) => Ok(of_others::run_of_try(*tried)),
         other => Err(other),
-    })
+    }
 }
 
 fn one(
@@ -133,7 +147,7 @@ mod tests {
         let file = file.to_str().unwrap();
         assert_eq!(
             comparable(&store, file).unwrap_err().to_string(),
-            "check.json is a record of `hairpin check`: there is nothing to compare in it; what this takes are records of ping, demo and load"
+            "check.json is a record of `hairpin check`: there is nothing to compare in it; what this takes are records of ping, demo, load, explain, compare, sweep and tune try"
         );
         assert!(run(&store, file, "watch").unwrap_err().to_string().contains("nothing to watch in it"));
         assert_eq!(load(&store, file).unwrap()[0].record.verb(), "check");

@@ -4,12 +4,13 @@
 mod answer;
 mod causes;
 mod service;
+pub(crate) mod table;
 
 use hairpin_record::attached::{Attached, Connection, Process, Slow, Stage, Total, View};
 use hairpin_record::run::Side;
 
 use crate::bounce::words;
-use crate::cell::{Bar, Cell};
+use crate::cell::Cell;
 use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
 use crate::explain::{NOT_SEEN, hint};
 use crate::figure::us;
@@ -125,7 +126,7 @@ fn counts(record: &Attached) -> String {
     parts.join(", ")
 }
 
-fn heading(total: &Total, record: &Attached) -> String {
+pub(crate) fn heading(total: &Total, record: &Attached) -> String {
     let (who, sum) = match total.view {
         View::Both => ("Client and server are on this host", "the client's send -> its read of the reply"),
         View::Server => {
@@ -143,24 +144,11 @@ fn heading(total: &Total, record: &Attached) -> String {
     format!("{role}{who}. Times in us, measured in the kernel; sum: {sum}; share: of the time of all transactions.")
 }
 
-/// A line per stage, and the sum. Each bar spans the stage's share, from its start to its end.
 fn stages(total: &Total) -> Table {
-    let mut begins = 0.0;
-    let row = |stage: &Stage| {
-        let ns = &stage.ns;
-        let bar = Bar::new(begins, begins + stage.share);
-        begins = bar.to;
-        let side = stage.side.map_or("-".into(), |side| side.to_string());
-        let figures = [Cell::Count(ns.count), Cell::ns(ns.p50), Cell::ns(ns.p99), Cell::Percent(stage.share), Cell::Bar(bar)];
-        [(&stage.name).into(), side.into()].into_iter().chain(figures).collect::<Vec<_>>()
-    };
-    let mut rows: Vec<Vec<Cell>> = total.stages.iter().map(row).collect();
+    let side = |stage: &Stage| stage.side.map_or(String::new(), |side| side.to_string());
+    let line = |stage: &Stage| (stage.name.clone(), side(stage), stage.ns.count, [stage.ns.p50, stage.ns.p99], stage.share);
     let sum = &total.sum_ns;
-    let figures = [Cell::Count(sum.count), Cell::ns(sum.p50), Cell::ns(sum.p99), "100".into(), Cell::Bar(Bar::new(0.0, 1.0))];
-    rows.push(["sum".into(), Cell::Blank].into_iter().chain(figures).collect());
-    let mut columns = ["stage", "side"].map(Column::words).to_vec();
-    columns.extend([Column::figures("count"), Column::us("p50"), Column::us("p99"), Column::figures("share %"), Column::bar()]);
-    Table::new(columns, 1, rows)
+    table::stages(total.stages.iter().map(line), (sum.count, [sum.p50, sum.p99]))
 }
 
 fn ends(protocol: &str, client: &str, server: &str) -> String {

@@ -9,6 +9,7 @@
 
 pub(crate) mod axis;
 pub(crate) mod canvas;
+pub(crate) mod offered;
 pub(crate) mod picture;
 pub(crate) mod strip;
 pub(crate) mod whole;

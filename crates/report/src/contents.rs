@@ -7,10 +7,12 @@
 //!                                           └──▶ term
 //! ```
 
+mod applications;
 pub(crate) mod breakdowns;
 mod checks;
 mod comparisons;
 mod curves;
+mod devices;
 pub(crate) mod distribution;
 mod facts;
 mod frames;
@@ -48,6 +50,9 @@ pub fn view(given: &[Input], made: &str, beside: Beside) -> View {
         loads: loads::loads(given),
         frames: frames::frames(given),
         checks: checks::checks(given),
+        applications: applications::applications(given),
+        reads: devices::reads(given),
+        steps: devices::steps(given),
         facts,
         hosts,
         cables: beside.cables,

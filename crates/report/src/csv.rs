@@ -1,10 +1,11 @@
 //! A document as CSV for spreadsheets and scripts (RFC 4180, lines end in LF): a header line with units, then a line per row.
 
 use crate::doc::{Block, Data, Doc, Shown};
+use crate::options::Options;
 
 /// The record's own fields for scripts, or the document's first table if the record has none.
-pub(crate) fn csv(doc: &Doc) -> String {
-    doc.data.clone().or_else(|| first_table(&doc.blocks)).map_or(String::new(), |data| text(&data))
+pub(crate) fn csv(doc: &Doc, options: &Options) -> String {
+    doc.data.clone().or_else(|| first_table(&doc.blocks)).map_or(String::new(), |data| text(&data, !options.continues))
 }
 
 fn first_table(blocks: &[Block]) -> Option<Data> {
@@ -15,9 +16,9 @@ fn first_table(blocks: &[Block]) -> Option<Data> {
     })
 }
 
-fn text(data: &Data) -> String {
+fn text(data: &Data, names: bool) -> String {
     let rows = data.rows.iter().map(|row| row.iter().map(crate::cell::Cell::raw).collect());
-    std::iter::once(data.names.clone()).chain(rows).map(|line: Vec<String>| self::line(&line) + "\n").collect()
+    names.then(|| data.names.clone()).into_iter().chain(rows).map(|line: Vec<String>| self::line(&line) + "\n").collect()
 }
 
 fn line(values: &[String]) -> String {

@@ -5,8 +5,10 @@
 //!     └────▶ plot ───▶ report, svg                a plot knows its lines and scales, not how it is drawn
 //! ```
 
+mod data;
 mod plot;
 mod report;
+mod results;
 mod short;
 mod strips;
 mod svg;

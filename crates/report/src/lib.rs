@@ -51,6 +51,7 @@ mod options;
 mod paths;
 mod pcie;
 mod pingpong;
+mod plans;
 pub mod prose;
 mod rings;
 mod run;
@@ -78,6 +79,7 @@ pub use label::{path as row_path, short as short_path};
 pub use options::{Options, PERCENTILES};
 pub use paths::{PathOption, PathRow, Paths, Support};
 pub use pingpong::{PINGPONG_LABEL, pingpong};
+pub use plans::{PlanFactor, PlanRow, Plans};
 pub use rings::words as rings_words;
 pub use runs::{RunList, RunRow};
 pub use stream::{stream_row, stream_trial};
@@ -93,7 +95,7 @@ pub fn markdown(record: &(impl Show + ?Sized), options: &Options) -> String {
     markdown::markdown(&record.doc(options))
 }
 
-/// The record as CSV: a header line with units, then a line per result. Unknown values are empty.
+/// The record as CSV: a header line with units, then a line per result. Unknown values are empty. [`Options::continues`] leaves out the header.
 pub fn csv(record: &(impl Show + ?Sized), options: &Options) -> String {
-    csv::csv(&record.doc(options))
+    csv::csv(&record.doc(options), options)
 }

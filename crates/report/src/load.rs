@@ -3,11 +3,10 @@
 mod short;
 
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
-use hairpin_record::run::Quantiles;
 
 use crate::cell::{Cell, IntoCell};
-use crate::chart::axis::Axis;
-use crate::chart::picture::{Curve, Picture};
+use crate::chart::offered::{ROWS, picture as picture_of};
+use crate::chart::picture::Picture;
 use crate::doc::{Column, Data, Doc, Fields, List, Place, Show, Shown, Table, fields};
 use crate::figure::{payloads, per_second, percent, rate, time};
 use crate::grid;
@@ -109,42 +108,10 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
     }
 }
 
-/// p99 by offered rate on two logarithmic scales, from due and from sent; `None` for fewer than two rates.
+/// p99 by offered rate, from due and from sent, in so many rows; `None` for fewer than two rates.
 fn picture(curve: &LoadCurve, rows: usize) -> Option<Picture> {
-    let of = |quantiles: fn(&LoadRow) -> &Quantiles| -> Vec<(f64, f64)> {
-        let mut points: Vec<(f64, f64)> =
-            curve.rates.iter().filter_map(|row| Some((thousands(row.offered_per_s), quantiles(row).p99? as f64))).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points
-    };
-    let lines = [of(|row| &row.rtt_from_due_ns), of(|row| &row.rtt_from_sent_ns)];
-    let values: Vec<f64> = lines[0].iter().map(|(x, _)| *x).collect();
-    if values.first() == values.last() {
-        return None;
-    }
-    let curves = lines.iter().zip(['f', 's']).enumerate().map(|(number, (points, mark))| Curve {
-        points: points.clone(),
-        marks: points.iter().map(|(x, y)| (*x, *y, mark)).collect(),
-        every: 1 + number,
-        letter: None,
-        tone: Tone::Line(1 - number),
-    });
-    Some(Picture {
-        x: Axis::bytes(&values),
-        y: Axis::times(lines.iter().flatten().map(|(_, ns)| *ns)),
-        values: values.clone(),
-        x_title: "offered, k/s; up: p99 in us, f from due, s from sent",
-        rows,
-        curves: curves.collect(),
-    })
-}
-
-/// Rows of the picture, which has three lines more.
-const ROWS: usize = 9;
-
-/// In thousands, with three significant digits.
-fn thousands(per_s: f64) -> f64 {
-    format!("{:.2e}", per_s / 1e3).parse().unwrap_or(per_s / 1e3)
+    let rates = curve.rates.iter().map(|row| (row.offered_per_s, [row.rtt_from_due_ns.p99, row.rtt_from_sent_ns.p99]));
+    picture_of(rates, rows)
 }
 
 /// One line per path and rate.

@@ -26,6 +26,8 @@ pub struct Options {
     pub latest: bool,
     /// True for a terminal's short view: what is of interest at once, and the rest with `-v`. Pages and scripts always have everything.
     pub brief: bool,
+    /// True for CSV that goes on below the table of a record of the same kind: without the header.
+    pub continues: bool,
     /// Amount of extra detail: the number of timelines for `explain`; from 1 on, `floor` adds a sentence per
     /// stage and `tune list` describes each setting in full.
     pub detail: usize,
@@ -42,6 +44,7 @@ impl Default for Options {
             started: String::new(),
             latest: false,
             brief: false,
+            continues: false,
             detail: 0,
         }
     }

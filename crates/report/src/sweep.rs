@@ -104,9 +104,13 @@ fn place(record: &Sweep) -> String {
 
 /// The levels that the others are held against.
 fn against(record: &Sweep) -> String {
-    let mut first: Vec<String> =
-        record.main_effects.iter().map(|effect| clean(&format!("{} {}", effect.factor, effect.against))).collect();
-    first.dedup();
+    let mut first: Vec<String> = Vec::new();
+    for effect in &record.main_effects {
+        let level = clean(&format!("{} {}", effect.factor, effect.against));
+        if !first.contains(&level) {
+            first.push(level);
+        }
+    }
     format!("each level against the first of its factor ({})", first.join(", "))
 }
 

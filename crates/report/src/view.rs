@@ -56,6 +56,12 @@ pub struct View {
     pub frames: Vec<Frames>,
     /// The known times of each check record.
     pub checks: Vec<Checked>,
+    /// Stages of an application's transactions: one entry for each sum of each record of `explain` on a running program.
+    pub applications: Vec<Application>,
+    /// Reads of a PCI device: one entry for each `floor pcie` record of a device.
+    pub reads: Vec<DeviceReads>,
+    /// The costs of a NIC driver's steps, of each `floor pcie` record without a device.
+    pub steps: Vec<DriverStep>,
     /// Facts of all hosts, differing ones first.
     pub facts: Vec<Fact>,
     /// The hosts of [`Fact::values`], in the same order: `client of 1`, `server of 1` …
@@ -432,6 +438,58 @@ pub struct Checked {
     pub bound_ns: u64,
     /// True if the error is within the bound.
     pub passed: bool,
+}
+
+/// The transactions of an application that ran, as far as one or both of its sides were seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Application {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    /// The sides that were seen, and what the sum spans, in words.
+    pub said: String,
+    /// From the first hook to the last.
+    pub sum: ApplicationStage,
+    /// In the order in which a transaction passes them.
+    pub stages: Vec<ApplicationStage>,
+}
+
+/// The time between two neighbouring hooks.
+#[derive(Clone, Debug, Serialize)]
+pub struct ApplicationStage {
+    pub name: String,
+    /// `client`, `server`, or empty.
+    pub side: String,
+    /// Number of transactions that passed the stage.
+    pub count: u64,
+    pub p50_ns: Option<u64>,
+    pub p99_ns: Option<u64>,
+    /// Its part of the sum of all transactions, 0 to 1.
+    pub share: f64,
+}
+
+/// 4-byte reads of a PCI device by the CPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceReads {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    /// Address and register.
+    pub label: String,
+    /// Number of reads.
+    pub count: u64,
+    pub times: Summary,
+}
+
+/// The cost of a step of a NIC driver over ordinary memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriverStep {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    pub name: String,
+    /// The way to do it.
+    pub implementation: String,
+    pub alone_ns: f64,
+    /// As one of several in a row; `null` if it cannot be.
+    pub in_a_row_ns: Option<f64>,
 }
 
 /// One fact of every host.

@@ -5,7 +5,8 @@
 
 pub mod views;
 
-use hairpin_report::view::{Curve, View, Wire};
+use hairpin_record::any::AnyRecord;
+use hairpin_report::view::{Beside, Curve, Input, View, Wire};
 use hairpin_report::{Chart, Options, budget_svg, report_svg};
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -283,8 +284,36 @@ prop_compose! {
         (published.name, published.what, published.source) = (words[19].clone(), words[20].clone(), words[21].clone());
         published.points.push([figures[6], figures[7]]);
         (view.tool, view.made) = (words[22].clone(), words[23].clone());
+        beyond_rows(&mut view, &words, &figures, [counts.0, counts.1]);
         view
     }
+}
+
+/// What records without rows have.
+fn beyond_rows(view: &mut View, words: &[String], figures: &[f64], counts: [u64; 2]) {
+    let older = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
+    let given: Vec<Input> = older.into_iter().map(|record| Input { name: "older".into(), record }).collect();
+    let all = hairpin_report::view(&given, "", Beside::default());
+    (view.loads, view.frames, view.checks) = (all.loads, all.frames, all.checks);
+    (view.applications, view.reads, view.steps) = (all.applications, all.reads, all.steps);
+    let load = &mut view.loads[0];
+    (load.label, load.knee) = (words[0].clone(), words[1].clone());
+    for at in 0..4 {
+        let mut rate = load.rates[0].clone();
+        (rate.offered_per_s, rate.achieved_per_s, rate.due) = (figures[8 + at], figures[12 + at], counts[0]);
+        (rate.from_due.p99.ns, rate.from_sent.p99.ns) = (Some(counts[0]), Some(counts[1]));
+        load.rates.push(rate);
+    }
+    let frames = &mut view.frames[0];
+    (frames.label, frames.offered_per_s, frames.lost) = (words[2].clone(), Some(figures[8]), counts[1]);
+    let check = &mut view.checks[0];
+    (check.known_ns, check.error_ns, check.bound_ns) = (figures[9], figures[10], counts[0]);
+    let application = &mut view.applications[0];
+    application.said = words[3].clone();
+    let stage = &mut application.stages[0];
+    (stage.name, stage.share, stage.p99_ns) = (words[4].clone(), figures[11], Some(counts[1]));
+    view.reads.iter_mut().for_each(|read| (read.label, read.times.mean) = (words[6].clone(), Some(figures[12])));
+    view.steps.iter_mut().for_each(|step| (step.name, step.alone_ns) = (words[7].clone(), figures[13]));
 }
 
 proptest! {

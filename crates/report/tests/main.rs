@@ -8,6 +8,7 @@ mod explain;
 mod floor;
 mod formats;
 mod goldens;
+mod kinds;
 mod load;
 mod screens;
 mod tune;

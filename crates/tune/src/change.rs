@@ -156,7 +156,7 @@ impl Trouble {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Gone { place: place.to_string() },
             io::ErrorKind::PermissionDenied => {
                 let of_network = || remedy_of_network(Capability::NetAdmin.is_effective());
-                Trouble::Denied { what, remedy: if place.is_of_network() { of_network() } else { AS_ROOT } }
+                Trouble::Denied { what, remedy: if place.is_of_network_admin() { of_network() } else { AS_ROOT } }
             }
             io::ErrorKind::ReadOnlyFilesystem => Trouble::Denied { what, remedy: READ_ONLY },
             // The answer of sysfs if an interface was removed while its file was open.
@@ -187,9 +187,8 @@ impl Address {
         matches!(self, Address::Held { .. })
     }
 
-    /// True if every network namespace has its own value here.
-    #[must_use]
-    pub fn is_of_network(&self) -> bool {
+    /// True if CAP_NET_ADMIN may write here, without being root.
+    fn is_of_network_admin(&self) -> bool {
         match self {
             Address::Device { .. } => true,
             Address::File { path, .. } => path.starts_with("/proc/sys/net/") || path.starts_with("/sys/class/net/"),

@@ -110,6 +110,8 @@ impl fmt::Debug for Knob {
 pub struct Control {
     /// The objects it applies to.
     pub scope: Scope,
+    /// What a network namespace has to do with it.
+    pub network: Network,
     /// Lifetime of a change.
     pub lasts: Lasts,
     /// The values it accepts.
@@ -151,6 +153,7 @@ impl Control {
     /// Defaults. The texts are empty: each control brings its own.
     pub(crate) const PLAIN: Control = Control {
         scope: Scope::Host,
+        network: Network::None,
         lasts: Lasts::UntilReverted,
         values: Values::OnOff,
         write: Write::WORDS,
@@ -202,6 +205,17 @@ pub enum Scope {
     Cpus,
     /// The interface named with `-i`.
     Interface,
+}
+
+/// What a network namespace has to do with a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing.
+    None,
+    /// The network stack has one value for all namespaces.
+    Shared,
+    /// Every namespace has a value of its own, of its stack or of an interface in it.
+    Own,
 }
 
 /// Lifetime of a change.

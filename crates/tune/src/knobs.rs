@@ -20,7 +20,8 @@ mod tcp;
 use hairpin_record::run::HostFacts;
 use hairpin_sys::host::Host;
 
-use crate::knob::Knob;
+use crate::change::Change;
+use crate::knob::{Knob, Network};
 use crate::place::Place;
 use crate::reading::Reading;
 
@@ -160,6 +161,11 @@ pub fn all() -> impl Iterator<Item = &'static Knob> {
 #[must_use]
 pub fn knob(name: &str) -> Option<&'static Knob> {
     all().find(|knob| knob.name == name)
+}
+
+/// What a network namespace has to do with a change. That of a knob that only another version has counts as the namespace's own.
+pub fn network_of(change: &Change) -> Network {
+    knob(&change.knob).and_then(|knob| knob.change.as_ref()).map_or(Network::Own, |control| control.network)
 }
 
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";

@@ -15,6 +15,8 @@ use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
 use crate::journal::{Entry, Journal, JournalError, StoredEntry};
+use crate::knob::Network;
+use crate::knobs::network_of;
 
 /// The outcome of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +124,7 @@ impl Journal {
                 left.insert(index);
                 continue;
             }
-            let outcome = if elsewhere && change.address.is_of_network() {
+            let outcome = if elsewhere && network_of(change) != Network::None {
                 Outcome::Elsewhere { network: entry.head.network.clone() }
             } else {
                 self.step("a value is to be put back");

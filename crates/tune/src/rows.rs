@@ -6,6 +6,8 @@ use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
 use crate::journal::{Entry, Journal, JournalError, StoredEntry};
+use crate::knob::Network;
+use crate::knobs::network_of;
 use crate::revert::{Outcome, Reverted};
 use crate::tuning::Tuning;
 
@@ -127,7 +129,7 @@ fn status_entry(host: &dyn Host, found: StoredEntry, busy: bool) -> StatusEntry 
         if booted {
             return row(change, "booted", None);
         }
-        if elsewhere && change.address.is_of_network() {
+        if elsewhere && network_of(change) != Network::None {
             return row(change, "elsewhere", Some(format!("in the network namespace {}", entry.head.network)));
         }
         match change.address.read(host) {

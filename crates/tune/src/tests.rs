@@ -14,8 +14,9 @@ use hairpin_sys::ethtool::{DriverInfo, EthtoolError};
 use hairpin_sys::host::{FakeHost, Held, Host};
 use serde_json::Value;
 
-use crate::knob::{Scope, Write};
-use crate::{Knob, Place, Profile, Read, Reading, all, facts, knob};
+use crate::change::{Address, Change, Form};
+use crate::knob::{Network, Scope, Write};
+use crate::{Knob, Place, Profile, Read, Reading, all, facts, knob, network_of};
 
 pub(crate) const PLACE: Place<'_> = Place { cpus: &[0, 1], interface: Some("eth0") };
 
@@ -441,4 +442,29 @@ fn settings_made_at_boot_are_only_reported() {
     for name in ["isolated_cpus", "nohz_full_cpus", "mitigations", "kernel_command_line"] {
         assert!(knob(name).is_some_and(|knob| knob.change.is_none()), "{name}");
     }
+}
+
+#[test]
+fn the_network_of_a_setting_is_that_of_the_place_that_it_is_read_from() {
+    for knob in all().filter(|knob| knob.change.is_some()) {
+        let of_place = match knob.read {
+            Read::Host(path, _) if path.starts_with("/proc/sys/net/core/") => Network::Shared,
+            Read::Host(path, _) if path.starts_with("/proc/sys/net/") => Network::Own,
+            Read::Device(..) | Read::Interface(..) | Read::Queue { .. } => Network::Own,
+            Read::Host(..) | Read::Cpu(..) => Network::None,
+            Read::By(_) => continue,
+        };
+        assert_eq!(knob.change.as_ref().unwrap().network, of_place, "{knob:?}");
+    }
+    let change = |knob: &str| Change { knob: knob.into(), ..change_of_a_file() };
+    assert_eq!(
+        ["gro", "turbo", "busy_poll_us", "napi_threaded"].map(|knob| network_of(&change(knob))),
+        [Network::Own, Network::None, Network::Shared, Network::Own]
+    );
+    assert_eq!(network_of(&change("of_a_later_version")), Network::Own);
+}
+
+fn change_of_a_file() -> Change {
+    let address = Address::File { path: "/proc/sys/x".into(), form: Form::Words };
+    Change { knob: String::new(), address, from: String::new(), to: String::new() }
 }

@@ -15,6 +15,7 @@ use hairpin_report::view::{Beside, Input, View};
 use hairpin_report::{Chart, Options};
 use hairpin_session::floor;
 use hairpin_session::time::rfc3339;
+use serde::Serialize;
 
 use crate::exit::{Failure, say};
 use crate::line;
@@ -48,11 +49,17 @@ enum Format {
     /// One page that needs nothing else and opens from disk
     Html,
     /// Markdown, for an issue or a pull request
+    #[value(alias = "markdown")]
     Md,
     /// A picture that stands alone
     Svg,
-    /// Plots in braille, for a terminal
+    /// Tables, and plots in braille, for a terminal
+    #[value(alias = "table")]
     Term,
+    /// A line per row
+    Csv,
+    /// All that the report shows, as data
+    Json,
 }
 
 /// The chart that a picture shows.
@@ -64,6 +71,14 @@ enum Picture {
     Percentiles,
     /// The stages of each explained path as one bar, with the floor of a NIC and a cable
     Budget,
+}
+
+/// The view as JSON.
+#[derive(Serialize)]
+struct Data<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    view: &'a View,
 }
 
 impl Report {
@@ -92,6 +107,11 @@ impl Report {
                 Picture::Percentiles => hairpin_report::report_svg(&view, Chart::Percentiles),
                 Picture::Budget => hairpin_report::budget_svg(&view),
             },
+            Format::Csv => hairpin_report::csv(&view, &Options::default()),
+            Format::Json => {
+                let data = Data { schema: "hairpin.report/1", view: &view };
+                if on_terminal { hairpin_report::json(&data) } else { hairpin_report::json_line(&data) }
+            }
             // Colours are for a reader at the terminal.
             Format::Term => {
                 let shown = self.output.is_none();

@@ -9,7 +9,7 @@ use hairpin_report::{RunList, RunRow};
 use hairpin_session::time;
 
 use crate::exit::{Failure, say};
-use crate::output::{Format, Output, RunOutput, open_store, print};
+use crate::output::{Output, RunOutput, open_store, print};
 
 /// Stored runs. RUN is an id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory or a JSON file
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ impl Runs {
             Action::List { output } => list(output)?,
             Action::Show { run, output } => {
                 for named in load(&run)? {
-                    print(&output.text(&named.id, &named.record)?)?;
+                    print(&output.text(&named.id, &named.record, false)?)?;
                 }
             }
             Action::Export { runs, output } => export(&runs, &output.or_csv())?,
@@ -84,11 +84,10 @@ fn export(runs: &[String], output: &RunOutput) -> Result<(), Failure> {
     let mut table: Option<String> = None;
     for text in runs {
         for named in load(text)? {
-            let text = output.text(&named.id, &named.record)?;
-            // One table per kind: prints its header once.
-            let again = output.form() == Format::Csv && table.as_deref() == Some(named.record.schema());
-            print(if again { text.split_once('\n').map_or("", |(_, rows)| rows) } else { &text })?;
-            table = Some(named.record.schema().to_owned());
+            // One table per kind: it has its header once.
+            let kind = named.record.schema().to_owned();
+            print(&output.text(&named.id, &named.record, table.as_ref() == Some(&kind))?)?;
+            table = Some(kind);
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ use hairpin_lab::sweep::{self, Ask, Factor, Level, PLANS, SavedSweepError, Shape
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::paths::UDP;
 use hairpin_plan::spec::Spec;
+use hairpin_report::{PlanFactor, PlanRow, Plans};
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
@@ -83,12 +84,17 @@ impl Sweep {
     /// Measures, and prints the effects.
     pub fn run(mut self) -> Result<ExitCode, Failure> {
         if self.list {
-            print(&list()?)?;
+            self.output.print(&list()?)?;
             return Ok(ExitCode::SUCCESS);
         }
         let plan = match &self.plan {
             Some(name) if self.show => {
-                print(&text_of(name)?)?;
+                // Without a form it is a file to begin with.
+                let text = text_of(name)?;
+                match self.output.is_asked() {
+                    true => self.output.print(&Plans::new(vec![row(&SweepPlan::parse(name, &text).map_err(Failure::usage)?)]))?,
+                    false => print(&text)?,
+                }
                 return Ok(ExitCode::SUCCESS);
             }
             Some(name) => SweepPlan::parse(name, &text_of(name)?).map_err(Failure::usage)?,
@@ -228,13 +234,16 @@ fn text_of(name: &str) -> Result<String, Failure> {
     fs::read_to_string(Path::new(name)).map_err(|error| Failure::usage(format_args!("cannot read the plan {name}: {error}")))
 }
 
-fn list() -> Result<String, Failure> {
-    let mut text = String::new();
-    for (name, _) in PLANS {
-        let plan = sweep::shipped(name).map_err(Failure::failed)?;
-        text.push_str(&format!("{name:12}  {}\n", plan.title));
-    }
-    Ok(text)
+fn list() -> Result<Plans, Failure> {
+    let plan = |(name, _): &(&str, &str)| sweep::shipped(name).map(|plan| row(&plan)).map_err(Failure::failed);
+    Ok(Plans::new(PLANS.iter().map(plan).collect::<Result<_, _>>()?))
+}
+
+fn row(plan: &SweepPlan) -> PlanRow {
+    let levels = |factor: &Factor| factor.levels.iter().map(|level| level.name().to_owned()).collect();
+    let SweepPlan { name, title, link, duration, path, .. } = plan.clone();
+    let factors = plan.factors.iter().map(|factor| PlanFactor { name: factor.name.clone(), levels: levels(factor) });
+    PlanRow { name, title, link, duration, path, factors: factors.collect() }
 }
 
 /// A job with the defaults of `hairpin ping`; a plan sets the rest.

@@ -113,9 +113,7 @@ fn result(record: &AnyRecord) -> Option<String> {
             let p50 = probe.reads.read_ns.p50.map(Nanos)?;
             Some(format!("Reading 4 bytes of {} takes {p50} (p50).", probe.device.address))
         }
-        AnyRecord::Primitives(_) => {
-            Some("What the steps of a NIC driver cost is in the table of `hairpin runs show`, not in this report.".into())
-        }
+        AnyRecord::Primitives(_) => Some("What the steps of a NIC driver cost this CPU is in the table of its steps.".into()),
         AnyRecord::Bounce(bounce) => Some(format!("{} sent {} frames a second back.", bounce.io, rate(bounce.frames_per_s))),
         AnyRecord::Check(check) => Some(match check.verdict {
             check::Verdict::Passed => "The instrument reported every known time within its bound.".into(),

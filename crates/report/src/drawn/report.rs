@@ -3,8 +3,8 @@
 use hairpin_record::run::Origin;
 
 use super::plot::{Chart, Line, Plot};
-use super::strips::{LONGEST_LABEL, cut, folded, numbered, strips};
-use super::{short, words};
+use super::strips::{LONGEST_LABEL, cut, numbered, strips};
+use super::{data, results, short, words};
 use crate::budget;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::picture::{Curve, Picture, ROWS};
@@ -38,8 +38,12 @@ impl Show for View {
             doc.gap();
         }
         self.summary.iter().for_each(|sentence| doc.lead("  - ", sentence));
-        strips(&mut doc, self, usize::MAX);
-        rows(&mut doc, self);
+        // A record of another kind has a section of its own below.
+        let others = results::any(self) || !self.comparisons.is_empty() || !self.breakdowns.is_empty();
+        if !(self.rows.is_empty() && others) {
+            strips(&mut doc, self, usize::MAX);
+            rows(&mut doc, self);
+        }
         for chart in [Chart::Sizes, Chart::Percentiles] {
             plot(&mut doc, self, chart);
         }
@@ -48,6 +52,7 @@ impl Show for View {
             budgeted(&mut doc, found);
             breakdown(&mut doc, found);
         }
+        results::show(&mut doc, self);
         if let Some((differ, said)) = words::hosts(self) {
             let mut items: Vec<String> = differ.into_iter().map(|(fact, values)| format!("{fact}: {values}")).collect();
             items.push(said);
@@ -56,6 +61,7 @@ impl Show for View {
         doc.list(published(self));
         records(&mut doc, self);
         doc.lists(words::lists(self));
+        doc.data = data::data(self);
         doc
     }
 }
@@ -90,7 +96,7 @@ fn rows(doc: &mut Doc, view: &View) {
     columns.extend(interval.then(|| Column::page("95 % interval of p50, us")));
     columns.extend([rtt("p99"), rtt("p99.9"), rtt("max")]);
     columns.extend(floor.then(|| Column::page("floor, us (derived)")));
-    doc.table(Table { empty: "(no row was measured)", ..folded(columns, labels, view.rows.iter().map(cells)) });
+    doc.table(Table { empty: "(no row was measured)", ..Table::folded(columns, labels, view.rows.iter().map(cells)) });
     words::marked(view).into_iter().for_each(|words| doc.text(words));
 }
 
@@ -185,7 +191,7 @@ fn sizes(plot: &Plot) -> Table {
         cells.push(line.fit_words.as_ref().into());
         cells
     };
-    folded(columns, 2, plot.lines.iter().enumerate().map(cells))
+    Table::folded(columns, 2, plot.lines.iter().enumerate().map(cells))
 }
 
 /// The values of each line at its quantiles.
@@ -200,7 +206,7 @@ fn percentiles(plot: &Plot) -> Table {
         cells.extend(shown.iter().map(|q| near(line, *q).into_cell(Cell::Ns)));
         cells
     };
-    folded(columns, 2, plot.lines.iter().enumerate().map(cells))
+    Table::folded(columns, 2, plot.lines.iter().enumerate().map(cells))
 }
 
 /// One verdict: the arms, the figures, and each ratio on a scale around 1.
@@ -229,7 +235,7 @@ fn comparison(doc: &mut Doc, found: &Comparison) {
             Cell::Text(strip.drawn(RATIO_COLUMNS)),
         ]
     };
-    doc.table(Table { empty: "", ..folded(columns, 1, found.ratios.iter().zip(ratios(&found.ratios)).map(cells)) });
+    doc.table(Table { empty: "", ..Table::folded(columns, 1, found.ratios.iter().zip(ratios(&found.ratios)).map(cells)) });
     doc.text(words::meaning(found));
 }
 
@@ -295,7 +301,7 @@ fn breakdown(doc: &mut Doc, found: &Breakdown) {
         }));
     }
     rows.push(line("RTT".into(), [found.typical_ns, found.slow_ns], Cell::Blank, [found.traced_p50_ns, None]));
-    doc.table(folded(columns, 1, rows));
+    doc.table(Table::folded(columns, 1, rows));
     let causes = found.causes.iter().map(|cause| {
         let who = if cause.who.is_empty() { String::new() } else { format!(" ({})", cause.who) };
         let advice = if cause.advice.is_empty() { String::new() } else { format!("; {}", cause.advice) };

@@ -1,5 +1,6 @@
 //! A report on a terminal of 24 lines: what was found in sentences, the first chart that there is, and where the rest is.
 
+use super::results::offered;
 use super::strips::strips;
 use super::words;
 use crate::budget;
@@ -22,7 +23,7 @@ pub(super) fn view(view: &View, options: &Options) -> Doc {
         doc
     };
     let rows = (1..=view.rows.len().min(LINES)).rev().map(|most| rows(view, most));
-    rows.chain(stages(view)).map(with).find(fits).unwrap_or_else(|| with(Doc::default()))
+    rows.chain(stages(view)).chain(load(view)).map(with).find(fits).unwrap_or_else(|| with(Doc::default()))
 }
 
 fn sentences(view: &View, most: usize) -> Doc {
@@ -40,6 +41,16 @@ fn rows(view: &View, most: usize) -> Doc {
         doc.text(format!("and {} more rows", view.rows.len() - most));
     }
     doc
+}
+
+/// The hockey stick of the first path that was offered several rates.
+fn load(view: &View) -> Option<Doc> {
+    let curve = view.loads.first()?;
+    let mut doc = Doc::default();
+    doc.gap();
+    doc.text(&curve.knee);
+    offered(curve).into_iter().for_each(|picture| doc.chart(picture));
+    Some(doc)
 }
 
 /// The parts of the first path that was explained.

@@ -6,7 +6,7 @@ use super::words;
 use crate::cell::Cell;
 use crate::chart::axis::Axis;
 use crate::chart::strip::Strip;
-use crate::doc::{Column, Doc, Row as TableRow, Shown, Table};
+use crate::doc::{Column, Doc, Shown, Table};
 use crate::prose::{fold, width};
 use crate::view::{Row, View};
 
@@ -16,11 +16,6 @@ pub(super) const LONGEST_LABEL: usize = 30;
 /// Cuts a name to the width of its column.
 pub(super) fn cut(name: &str, columns: usize) -> String {
     if width(name) <= columns { name.into() } else { fold(name, columns - 2).swap_remove(0) + ".." }
-}
-
-/// A table that folds long figures, so that none makes it wider than the screen.
-pub(super) fn folded<R: Into<TableRow>>(columns: Vec<Column>, labels: usize, rows: impl IntoIterator<Item = R>) -> Table {
-    Table { folds: true, ..Table::new(columns, labels, rows) }
 }
 
 /// A row's number and name, numbers right-aligned.
@@ -52,7 +47,7 @@ pub(super) fn strips(doc: &mut Doc, view: &View, most: usize) {
     let mut part = Doc::default();
     part.text(legend_of_strips(view));
     part.gap();
-    part.table(folded(columns, 1, view.rows.iter().take(most).map(cells)));
+    part.table(Table::folded(columns, 1, view.rows.iter().take(most).map(cells)));
     part.gap();
     doc.part(Shown::Screen, part);
 }

@@ -248,6 +248,9 @@ pub(super) fn lists(view: &View) -> Vec<List> {
     items.extend(of(&view.rows, |row| row_name(view, row), |row| &row.warnings));
     let traced = |breakdown: &Breakdown| Name { base: format!("traced {}", self::breakdown(breakdown)), size: String::new() };
     items.extend(of(&view.breakdowns, traced, |breakdown| &breakdown.warnings));
+    let whole = |base: String| Name { base, size: String::new() };
+    items.extend(of(&view.loads, |load| whole(format!("{} under load", named(&load.label, load.origin))), |load| &load.warnings));
+    items.extend(of(&view.frames, |of| whole(format!("{} {}", clean(&of.label), of.direction)), |of| &of.warnings));
     let ended = view.records.iter().filter_map(|record| Some(format!("{}: {}", of_record(record).base, record.ended.as_ref()?)));
     [List::warnings("Warnings", items), List::errors("Incomplete", ended.collect())]
         .into_iter()

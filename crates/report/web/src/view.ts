@@ -13,6 +13,9 @@ export interface View {
   loads: LoadCurve[];
   frames: Frames[];
   checks: Checked[];
+  applications: Application[];
+  reads: DeviceReads[];
+  steps: DriverStep[];
   facts: Fact[];
   hosts: string[];
   cables: CableType[];
@@ -263,6 +266,38 @@ export interface Checked {
   error_ns: number;
   bound_ns: number;
   passed: boolean;
+}
+
+// The page has no section for these three; Markdown and the terminal have.
+export interface Application {
+  record: number;
+  said: string;
+  sum: ApplicationStage;
+  stages: ApplicationStage[];
+}
+
+export interface ApplicationStage {
+  name: string;
+  side: string;
+  count: number;
+  p50_ns: number | null;
+  p99_ns: number | null;
+  share: number;
+}
+
+export interface DeviceReads {
+  record: number;
+  label: string;
+  count: number;
+  times: Summary;
+}
+
+export interface DriverStep {
+  record: number;
+  name: string;
+  implementation: string;
+  alone_ns: number;
+  in_a_row_ns: number | null;
 }
 
 export interface Fact {

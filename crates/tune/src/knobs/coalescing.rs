@@ -3,7 +3,7 @@
 use hairpin_sys::device::Attribute;
 use hairpin_sys::host::Host;
 
-use crate::knob::{Control, Knob, Scope};
+use crate::knob::{Control, Knob, Network, Scope};
 use crate::place::Place;
 use crate::read::{Answer, Read};
 use crate::values::Values;
@@ -21,6 +21,7 @@ pub(crate) static RX_USECS: Knob = Knob {
           rates. 0 interrupts at once. Polling paths are not affected.",
     look: "ethtool -c eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 4_294_967_295),
         mechanism: "How long the device may wait for more packets, after a received one, before it \
@@ -49,6 +50,7 @@ pub(crate) static RX_FRAMES: Knob = Knob {
           packet waits for `rx_usecs`.",
     look: "ethtool -c eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 4_294_967_295),
         mechanism: "Received packets after which the device interrupts without waiting further; 0 is no \
@@ -74,6 +76,7 @@ pub(crate) static TX_USECS: Knob = Knob {
           whose buffer is full, and TCP small queues.",
     look: "ethtool -c eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 4_294_967_295),
         mechanism: "How long the device may wait after a sent packet before it interrupts to have its buffer \
@@ -96,6 +99,7 @@ pub(crate) static TX_FRAMES: Knob = Knob {
     why: "As `tx_usecs`, by count.",
     look: "ethtool -c eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 4_294_967_295),
         mechanism: "Sent packets after which the device interrupts without waiting further; 0 is no limit.",
@@ -117,6 +121,7 @@ pub(crate) static ADAPTIVE_RX: Knob = Knob {
           another, and `rx_usecs` is only the initial value.",
     look: "ethtool -c eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         mechanism: "Whether the driver adapts receive coalescing to the load, whatever rx_usecs says.",
@@ -140,6 +145,7 @@ pub(crate) static ADAPTIVE_TX: Knob = Knob {
     why: "As `adaptive_rx`, for completions.",
     look: "ethtool -c eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         mechanism: "Whether the driver adapts transmit coalescing to the load, whatever tx_usecs says.",

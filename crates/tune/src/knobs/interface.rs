@@ -10,7 +10,7 @@ use hairpin_sys::host::Host;
 use serde_json::Value;
 
 use crate::change::Form;
-use crate::knob::{Control, Knob, Scope, Write};
+use crate::knob::{Control, Knob, Network, Scope, Write};
 use crate::place::{Place, interface_directory};
 use crate::read::{Answer, Read, unless_gone};
 use crate::reading::{number, number_or_none, present};
@@ -137,6 +137,7 @@ pub(crate) static HARDWARE_TIMESTAMPING: Knob = Knob {
     why: "A device that timestamps every packet writes more for each; some disable receive offloads for it.",
     look: "ethtool -T eth0\nhwstamp_ctl -i eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         write: Write::WhereRead { form: Form::Words, encode: stamping_text },

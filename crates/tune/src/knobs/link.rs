@@ -2,7 +2,7 @@
 
 use hairpin_sys::device::Attribute;
 
-use crate::knob::{Control, Knob, Scope};
+use crate::knob::{Control, Knob, Network, Scope};
 use crate::read::{Answer, Read};
 use crate::reading::number;
 use crate::values::Values;
@@ -27,6 +27,7 @@ pub(crate) static QDISC: Knob = Knob {
           behind a bulk flow its order decides.",
     look: "tc qdisc show dev eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Word("a qdisc such as fq, pfifo_fast, noqueue, or default"),
         mechanism: "The queueing discipline at the interface's root. `default` is the kernel's own choice.",
@@ -53,6 +54,7 @@ pub(crate) static QUICKACK_ROUTES: Knob = Knob {
           quickack acknowledges at once.",
     look: "ip route show dev eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         mechanism: "Whether ACKs of connections over the interface's IPv4 routes are sent at once.",

@@ -5,7 +5,7 @@ use hairpin_sys::host::Host;
 use serde_json::Value;
 
 use crate::change::{Address, Form};
-use crate::knob::{Control, Knob, Scope, Spot, Write};
+use crate::knob::{Control, Knob, Network, Scope, Spot, Write};
 use crate::place::Place;
 use crate::read::{Answer, Read};
 use crate::reading::number;
@@ -23,6 +23,7 @@ pub(crate) static GRO_FLUSH_TIMEOUT: Knob = Knob {
     why: "Together with `napi_defer_hard_irqs` it keeps the interrupt off and polls by timer. With busy \
           polling, that keeps interrupts away from the polling thread; without, a packet may wait this long.",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 1_000_000_000),
         mechanism: "With napi_defer_hard_irqs: how long packets may wait in the queue, with the interrupt \
@@ -46,6 +47,7 @@ pub(crate) static NAPI_DEFER_HARD_IRQS: Knob = Knob {
     why: "The interrupt stays off for this many empty polls; until then a packet waits for the timer of \
           `gro_flush_timeout_ns`, unless an application busy-polls.",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 2_147_483_647),
         mechanism: "The number of empty polls, gro_flush_timeout apart, before NAPI enables the interrupt \
@@ -73,6 +75,7 @@ pub(crate) static NAPI_THREADED: Knob = Knob {
           switch on a packet's way. 0 is off, 1 on; with `busy-poll` the thread never sleeps.",
     look: "cat /sys/class/net/eth0/threaded\nynl --family netdev --dump napi-get",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Words(&["0", "1", BUSY_POLL]),
         write: Write::At(threaded_spots),
@@ -101,6 +104,7 @@ pub(crate) static IRQ_SUSPEND_TIMEOUT: Knob = Knob {
           long: they do not disturb it while it works, and wake it when it sleeps.",
     look: "ynl --family netdev --dump napi-get",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 1_000_000_000),
         mechanism: "How long the interrupts of a NAPI instance stay off, at most, while epoll busy-polls and \

@@ -2,7 +2,7 @@
 //!
 //! Under /proc/sys/net a thread sees the values of its own network namespace. A few exist in the initial namespace only and are absent elsewhere.
 
-use crate::knob::{Control, Knob};
+use crate::knob::{Control, Knob, Network};
 use crate::read::Read;
 use crate::reading::{number, numbers, text};
 use crate::values::Values;
@@ -17,6 +17,7 @@ pub(crate) static BUSY_POLL: Knob = Knob {
     why: "Without an interrupt, a packet is found as soon as it is in the ring. It works only on devices \
           whose queues have a NAPI id, and it costs a core.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(0, 1_000_000),
         mechanism: "How long poll, select and epoll poll the device's queue themselves before they sleep.",
         effect: "The receiving thread finds the packet without interrupt and wake-up: several us less, if \
@@ -38,6 +39,7 @@ pub(crate) static BUSY_READ: Knob = Knob {
     source: "Only in the initial network namespace; left out elsewhere.",
     why: "As `busy_poll_us`, for a blocking receive. A socket's SO_BUSY_POLL overrides it.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(0, 1_000_000),
         mechanism: "How long a receive polls the device's queue itself before it sleeps, unless the socket \
                     says otherwise (SO_BUSY_POLL).",
@@ -59,6 +61,7 @@ pub(crate) static RMEM_DEFAULT: Knob = Knob {
     why: "It bounds how much may wait in a socket. It affects a round trip only where many requests are \
           outstanding: too small and datagrams are dropped, too large and they queue unnoticed.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(2304, 2_147_483_647),
         mechanism: "Receive buffer of a socket that sets none.",
         effect: "None for one request in flight. A larger buffer loses fewer datagrams in a burst.",
@@ -76,6 +79,7 @@ pub(crate) static RMEM_MAX: Knob = Knob {
     read: Read::Host("/proc/sys/net/core/rmem_max", number),
     why: "A `rcvbuf` above it is reduced without an error; the record shows the granted size.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(2304, 2_147_483_647),
         mechanism: "The largest receive buffer that a socket may ask for.",
         effect: "None by itself.",
@@ -94,6 +98,7 @@ pub(crate) static WMEM_DEFAULT: Knob = Knob {
     why: "It bounds how much of a UDP socket may be on its way to the device; once it is full, a send blocks \
           or is refused.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(4608, 2_147_483_647),
         mechanism: "Send buffer of a socket that sets none.",
         effect: "None for one request in flight. A smaller buffer bounds the queue in front of a packet.",
@@ -111,6 +116,7 @@ pub(crate) static WMEM_MAX: Knob = Knob {
     read: Read::Host("/proc/sys/net/core/wmem_max", number),
     why: "A `sndbuf` above it is reduced without an error; the record shows the granted size.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(4608, 2_147_483_647),
         mechanism: "The largest send buffer that a socket may ask for.",
         effect: "None by itself.",
@@ -130,6 +136,7 @@ pub(crate) static NETDEV_BUDGET: Knob = Knob {
           in the thread `ksoftirqd`, behind other threads. It shows under load, not with one packet in \
           flight.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(1, 1_000_000),
         mechanism: "Packets that one round of the receive softirq handles before it yields.",
         effect: "A smaller budget lets other softirqs and ksoftirqd run sooner; a larger one empties a long \
@@ -149,6 +156,7 @@ pub(crate) static NETDEV_BUDGET_USECS: Knob = Knob {
     why: "The same bound in time: a longer round delays other work on that core, a shorter one leaves \
           packets to `ksoftirqd` sooner.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(1, 10_000_000),
         mechanism: "How long one round of the receive softirq may take.",
         effect: "As netdev_budget.",
@@ -167,6 +175,7 @@ pub(crate) static GRO_NORMAL_BATCH: Knob = Knob {
     why: "A burst goes up the stack in such batches. The first packet of a batch waits for its last, at most \
           until the poll ends.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(1, 2_147_483_647),
         mechanism: "Packets that GRO collects before it passes them up the stack.",
         effect: "1 passes each packet up at once; it matters within one poll only.",
@@ -185,6 +194,7 @@ pub(crate) static RPS_SOCK_FLOW_ENTRIES: Knob = Knob {
     why: "With RFS a packet is processed on the core where its reader last ran: warm caches, but one more \
           interrupt from core to core.",
     change: Some(Control {
+        network: Network::Shared,
         values: Values::Number(0, 536_870_912),
         mechanism: "The number of flows whose reader's CPU RFS remembers; 0 is off. rps_flow_count turns it \
                     on per queue.",

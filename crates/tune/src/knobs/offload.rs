@@ -2,7 +2,7 @@
 
 use hairpin_sys::device::Attribute;
 
-use crate::knob::{Control, Knob, Scope};
+use crate::knob::{Control, Knob, Network, Scope};
 use crate::read::{Answer, Read};
 use crate::values::Values;
 
@@ -16,6 +16,7 @@ pub(crate) static GRO: Knob = Knob {
           veth it also decides whether there is a NAPI to busy-poll.",
     look: "ethtool -k eth0 | grep generic-receive-offload",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         mechanism: "The kernel joins received segments of a flow before they go up the stack.",
@@ -39,6 +40,7 @@ pub(crate) static GSO: Knob = Knob {
     why: "A message of many segments passes the stack once instead of once per segment.",
     look: "ethtool -k eth0 | grep generic-segmentation-offload",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         mechanism: "The kernel splits large sends into segments only just before the device.",
@@ -61,6 +63,7 @@ pub(crate) static TSO: Knob = Knob {
     why: "As `gso`, but the device splits: less work for large messages, no difference for small ones.",
     look: "ethtool -k eth0 | grep tcp-segmentation-offload",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         mechanism: "The device splits large TCP sends into segments.",
@@ -84,6 +87,7 @@ pub(crate) static LRO: Knob = Knob {
     why: "The device may hold a packet back to join it with the next.",
     look: "ethtool -k eth0 | grep large-receive-offload",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::OnOff,
         mechanism: "The device joins received segments.",

@@ -5,7 +5,7 @@ use hairpin_sys::host::Host;
 use serde_json::Value;
 
 use crate::cpulist;
-use crate::knob::{Control, Knob, Scope, Write};
+use crate::knob::{Control, Knob, Network, Scope, Write};
 use crate::place::{Place, queues};
 use crate::read::{Answer, Read};
 use crate::reading::number;
@@ -41,6 +41,7 @@ pub(crate) static RPS_CPUS: Knob = Knob {
     why: "RPS passes received packets to the stack on another core: several cores share the load, and each \
           packet pays for an interrupt from core to core. An empty list is off.",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::CpusOrNone,
         write: Write::CPU_MASK,
@@ -67,6 +68,7 @@ pub(crate) static RPS_FLOW_COUNT: Knob = Knob {
           that core's cache, and the wake-up needs no interrupt to another core. It needs \
           `rps_sock_flow_entries` too.",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(0, 1_073_741_824),
         mechanism: "The number of flows that each receive queue may steer to the CPU of their reader (RFS); \
@@ -88,6 +90,7 @@ pub(crate) static XPS_CPUS: Knob = Knob {
              out for a single queue.",
     why: "A core with its own transmit queue shares neither lock nor completions with others.",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::CpusOrNone,
         write: Write::CPU_MASK,
@@ -112,6 +115,7 @@ pub(crate) static COMBINED_CHANNELS: Knob = Knob {
           cores.",
     look: "ethtool -l eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(1, 65_535),
         mechanism: "The number of queues of the device that both receive and send.",
@@ -136,6 +140,7 @@ pub(crate) static RX_RING_ENTRIES: Knob = Knob {
           that the device writes to.",
     look: "ethtool -g eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(1, 1_048_576),
         mechanism: "Descriptors of each receive queue: the number of packets that may wait for the kernel.",
@@ -160,6 +165,7 @@ pub(crate) static TX_RING_ENTRIES: Knob = Knob {
     why: "A long ring is a queue that the queueing discipline does not see: under load packets wait in it.",
     look: "ethtool -g eth0",
     change: Some(Control {
+        network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(1, 1_048_576),
         mechanism: "Descriptors of each transmit queue: the number of packets that may wait for the device.",

@@ -1,6 +1,6 @@
 //! TCP. A thread sees the values of its own network namespace; they hold for IPv6 as well.
 
-use crate::knob::{Control, Knob};
+use crate::knob::{Control, Knob, Network};
 use crate::read::Read;
 use crate::reading::{number, numbers, text};
 use crate::values::Values;
@@ -15,6 +15,7 @@ pub(crate) static CONGESTION_CONTROL: Knob = Knob {
     why: "With a single small request in flight the window never limits, but `bbr` paces packets through a \
           timer, which delays them.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Word("one of net.ipv4.tcp_available_congestion_control, such as cubic"),
         mechanism: "How new connections decide how much may be in flight.",
         effect: "None for requests within the first window. Under bulk traffic it decides how long queues \
@@ -36,6 +37,7 @@ pub(crate) static TIMESTAMPS: Knob = Knob {
     why: "12 bytes per segment: the MSS falls from 1460 to 1448 on Ethernet, so a payload of 1460 bytes \
           takes one segment without timestamps and two with them.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Number(0, 2),
         mechanism: "Every segment carries two timestamps: 12 bytes more.",
         effect: "Off, segments are 12 bytes shorter, and a payload of 1460 bytes fits in one.",
@@ -56,6 +58,7 @@ pub(crate) static SACK: Knob = Knob {
     why: "With loss, SACK lets the sender repeat only the missing segments, without waiting for a timeout. \
           Without loss it has no effect.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Flag,
         mechanism: "The receiver reports which segments arrived after a gap.",
         effect: "None without losses.",
@@ -77,6 +80,7 @@ pub(crate) static AUTOCORKING: Knob = Knob {
     why: "A small send may be held back, to be joined with the next, while an earlier packet is still in the \
           device's queue. With several requests outstanding the first of them waits.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Flag,
         mechanism: "A small send waits while an earlier packet of the flow is still in the qdisc or the \
                     device, to be joined with the next send.",
@@ -100,6 +104,7 @@ pub(crate) static SLOW_START_AFTER_IDLE: Knob = Knob {
     why: "After a pause longer than the retransmission timeout the window is small again: a paced run with \
           large messages pays extra round trips for each.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Flag,
         mechanism: "After an idle period the congestion window of a connection starts again at its initial \
                     size.",
@@ -133,6 +138,7 @@ pub(crate) static PINGPONG_THRESH: Knob = Knob {
     why: "A connection that has sent this many replies counts as interactive. It then delays its ACKs, so \
           that the reply carries them: one segment per side and transaction instead of two.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Number(1, 255),
         mechanism: "After N replies a connection counts as interactive, and its ACKs travel with its \
                     replies.",
@@ -154,6 +160,7 @@ pub(crate) static RMEM: Knob = Knob {
     why: "The initial value bounds how much a peer may send before the first window update, the maximum how \
           far the window may grow. It matters where a message is larger than the window.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Numbers(3),
         mechanism: "Receive buffer of a connection: minimum, initial, maximum.",
         effect: "None for one request in flight.",
@@ -173,6 +180,7 @@ pub(crate) static WMEM: Knob = Knob {
     why: "A send larger than the free buffer blocks until ACKs come back. A connection starts with the \
           initial value.",
     change: Some(Control {
+        network: Network::Own,
         values: Values::Numbers(3),
         mechanism: "Send buffer of a connection: minimum, initial, maximum.",
         effect: "None for one request in flight. A smaller buffer bounds the queue in front of a request of \
