@@ -278,6 +278,9 @@ fn a_terminal_gets_plots_and_no_page() {
     let on_terminal = |args: &str| on_terminal(&home, &format!("report latest {args}"));
     let plots = on_terminal("");
     assert!(plots.code == Some(0) && plots.out.contains("RTT by path"), "{plots:?}");
+    assert!(plots.out.contains("all: -v or -o report.html") && plots.out.lines().count() <= 20, "{plots:?}");
+    let all = on_terminal("-v");
+    assert!(all.out.contains("How to reproduce") && all.out.lines().count() > 24, "{all:?}");
     let page = on_terminal("--format html");
     assert_eq!(page.code, Some(2), "{page:?}");
     assert!(page.out.contains("name a file with -o") && !page.out.contains("<html"), "{page:?}");

@@ -1,5 +1,6 @@
 //! The output of bare `hairpin`: the verbs in groups, first commands, this host, and the last run.
 
+use std::io;
 use std::time::SystemTime;
 
 use hairpin_iopath::paths::runner;
@@ -13,7 +14,9 @@ use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 
+use crate::narrow::narrowed;
 use crate::output::open_store;
+use crate::terminal::width;
 
 /// The verbs, grouped by purpose.
 pub const GROUPS: &[(&str, &str)] = &[
@@ -34,8 +37,12 @@ pub const FIRST: &[(&str, &str)] = &[
     ("sudo hairpin explain :6379", "a server that already runs, unmodified"),
 ];
 
-/// The page.
+/// The page, as wide as the terminal.
 pub fn page() -> String {
+    narrowed(&wide(), width(&io::stdout()))
+}
+
+fn wide() -> String {
     let mut text = format!("hairpin {}   where a round trip's time goes, and how to get it back\n\n", env!("CARGO_PKG_VERSION"));
     for (command, what) in FIRST {
         text.push_str(&format!("  {command:28}{what}\n"));
@@ -120,11 +127,14 @@ mod tests {
         for verb in verbs {
             assert!(grouped.contains(&verb), "{verb} is in no group");
         }
-        let page = page();
+        let page = wide();
         let first: Vec<&str> = page.lines().skip(2).take(5).collect();
         assert!(first.iter().zip(FIRST).all(|(line, (command, _))| line.trim().starts_with(command)), "{page}");
         assert!(FIRST.iter().any(|(command, _)| *command == "hairpin paths"), "what this host supports");
         assert!(page.lines().count() <= 20 && page.lines().all(|line| line.chars().count() <= 80), "{page}");
+        let narrow = narrowed(&page, 60);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        assert_eq!(narrow.split_whitespace().collect::<Vec<_>>(), page.split_whitespace().collect::<Vec<_>>());
     }
 
     #[test]

@@ -3,11 +3,14 @@
 mod faces;
 
 use std::ffi::OsString;
+use std::io;
 
 use clap::{Arg, Command};
 pub use faces::{FACES, Face};
 
 use crate::exit::Failure;
+use crate::narrow::narrowed;
+use crate::terminal::width;
 
 /// Columns of the short help.
 const WIDTH: usize = 80;
@@ -163,7 +166,7 @@ pub fn asked(command: &Command, words: &[OsString]) -> Option<Result<String, Fai
 fn of_words(command: &Command, words: &[OsString]) -> Result<String, Failure> {
     let Some(first) = words.get(1) else { return Ok(crate::front::page()) };
     if let Some((_, text)) = TOPICS.iter().find(|(topic, _)| first == topic) {
-        return Ok((*text).to_owned());
+        return Ok(narrowed(text, width(&io::stdout())));
     }
     let (found, at) = verb(command, words);
     if at < words.len() {
@@ -181,6 +184,11 @@ fn of_words(command: &Command, words: &[OsString]) -> Result<String, Failure> {
 
 /// The text of `-h` for a built command: usage, examples, the most used flags.
 pub fn short(command: &Command) -> String {
+    narrowed(&page(command), width(&io::stdout()))
+}
+
+/// The same in 80 columns.
+fn page(command: &Command) -> String {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let name = command.get_bin_name().unwrap_or("hairpin");
     let face = face_of(command);
@@ -301,7 +309,7 @@ mod tests {
     fn every_verb_has_a_screen_of_help() {
         let command = built();
         for verb in all(&command) {
-            let text = short(verb);
+            let text = page(verb);
             let name = verb.get_bin_name().unwrap();
             assert!(face_of(verb).is_some(), "{name} has no face");
             assert!(text.lines().count() <= 26, "{name} -h has {} lines:\n{text}", text.lines().count());
@@ -318,6 +326,20 @@ mod tests {
             assert_eq!(at, words.len(), "there is no verb {}", face.verb);
             for (id, _) in face.flags {
                 assert!(row(verb, id, "").is_some(), "hairpin {} has no {id}", face.verb);
+            }
+        }
+    }
+
+    #[test]
+    fn a_narrow_terminal_breaks_no_word_of_a_help() {
+        let verbs = built();
+        let pages = all(&verbs).into_iter().map(page).chain(TOPICS.iter().map(|(_, text)| (*text).to_owned()));
+        let words = |text: &str| text.replace('|', " ").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for page in pages {
+            for columns in [60, 72] {
+                let text = narrowed(&page, columns);
+                assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{text}");
+                assert_eq!(words(&text), words(&page));
             }
         }
     }

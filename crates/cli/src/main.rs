@@ -11,6 +11,7 @@ mod front;
 mod habits;
 mod help;
 mod line;
+mod narrow;
 mod output;
 mod parse;
 mod place;

@@ -24,20 +24,22 @@ use crate::screen::Screen;
 /// Reports the progress of a run: a line on a terminal, unless it has a view; JSON lines, a view, or Prometheus if asked for.
 pub struct PingProgress {
     stream: bool,
+    target: Target,
     line: Option<Live>,
-    view: Option<(Screen, Target)>,
+    view: Option<Screen>,
     metrics: Option<Exporter>,
 }
 
 impl PingProgress {
     /// With `stream`, prints a line of JSON per second.
-    pub fn new(stream: bool) -> PingProgress {
-        PingProgress { stream, line: if stream { None } else { Live::on_terminal() }, view: None, metrics: None }
+    pub fn new(stream: bool, target: &Target) -> PingProgress {
+        let line = if stream { None } else { Live::on_terminal() };
+        PingProgress { stream, target: target.clone(), line, view: None, metrics: None }
     }
 
     /// Serves metrics, and prints the address.
-    pub fn serve(&mut self, on: Listen, target: &Target) -> Result<(), Failure> {
-        let exporter = Exporter::listen(on, target).map_err(Failure::failed)?;
+    pub fn serve(&mut self, on: Listen) -> Result<(), Failure> {
+        let exporter = Exporter::listen(on, &self.target).map_err(Failure::failed)?;
         say(format_args!("metrics on http://{}/metrics", exporter.address()));
         if !on.is_loopback() {
             say("hairpin: anyone who reaches this address can read them");
@@ -47,9 +49,9 @@ impl PingProgress {
     }
 
     /// Draws on the terminal from the first row on.
-    pub fn draw(&mut self, target: &Target) {
-        let state = State::new(Source::Live, &format!("hairpin ping {}", target.label()));
-        (self.line, self.view) = (None, Some((Screen::new(state), target.clone())));
+    pub fn draw(&mut self) {
+        let state = State::new(Source::Live, &format!("hairpin ping {}", self.target.label()));
+        (self.line, self.view) = (None, Some(Screen::new(state)));
     }
 
     /// Removes line and view from the terminal.
@@ -64,19 +66,19 @@ impl PingProgress {
 impl Watcher for PingProgress {
     fn begins(&mut self, index: usize, of: usize, job: &Job) {
         if let Some(line) = &mut self.line {
-            line.begins(index, of, job);
+            line.begins(index, of, job, self.target.cpus(job));
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.begins(index, of, job);
         }
-        if let Some((screen, target)) = &mut self.view {
+        if let Some(screen) = &mut self.view {
             let origin = line::origin(job);
             let (request_bytes, reply_bytes) = (job.request.into(), job.reply.into());
             let path = job.spec.to_string();
             screen.change(|state| {
                 state.begins(&Begins { path: &path, request_bytes, reply_bytes, origin, pace_per_s: job.pace, of });
             });
-            if let Err(failure) = screen.start(target.cpus(job)) {
+            if let Err(failure) = screen.start(self.target.cpus(job)) {
                 // The run matters more than its view, and goes on without it.
                 failure.report();
                 self.view = None;
@@ -108,7 +110,7 @@ impl Watcher for PingProgress {
         if let Some(metrics) = &mut self.metrics {
             metrics.progress(progress);
         }
-        if let Some((screen, _)) = &self.view {
+        if let Some(screen) = &self.view {
             screen.change(|state| state.progress(progress));
         }
         if let Some(line) = self.line.as_mut().filter(|_| self.metrics.is_none()) {
@@ -120,7 +122,7 @@ impl Watcher for PingProgress {
         if let Some(metrics) = &mut self.metrics {
             metrics.ends(row);
         }
-        if let Some((screen, _)) = &self.view {
+        if let Some(screen) = &self.view {
             screen.change(|state| state.ends(row));
         }
         if let Some(line) = &mut self.line {

@@ -80,31 +80,34 @@ pub enum CheckError {
     Niq(#[from] PathError),
 }
 
+/// A test that goes on, and the part of it that is over; called between blocks.
+pub type Watcher<'a> = dyn FnMut(&str, f64) + 'a;
+
 /// Measures the instrument as a worker would use it on this host, against a busy wait on another clock.
-pub fn instrument(command: &[String]) -> Result<Check, CheckError> {
+pub fn instrument(command: &[String], watcher: &mut Watcher<'_>) -> Result<Check, CheckError> {
     let head = rows::begin::<CheckBody>(command);
-    Ok(Record { head, body: measured()? })
+    Ok(Record { head, body: measured(watcher)? })
 }
 
-fn measured() -> Result<CheckBody, CheckError> {
+fn measured(watcher: &mut Watcher<'_>) -> Result<CheckBody, CheckError> {
     match choose_clock() {
-        (AnyClock::Tsc(clock), _) => of_tsc(clock),
+        (AnyClock::Tsc(clock), _) => of_tsc(clock, watcher),
         (AnyClock::Raw(clock), no_tsc) => {
             let why = no_tsc.map_or_else(|| "the CPU has no counter to be trusted".into(), |warning| warning.note().message);
-            Ok(CheckBody { no_latencies: Some(why), ..delays_in_tries(&clock)? })
+            Ok(CheckBody { no_latencies: Some(why), ..delays_in_tries(&clock, watcher)? })
         }
     }
 }
 
 /// Runs all tests of a time-stamp counter and its calibration.
-fn of_tsc(clock: Tsc) -> Result<CheckBody, CheckError> {
+fn of_tsc(clock: Tsc, watcher: &mut Watcher<'_>) -> Result<CheckBody, CheckError> {
     let watch = Stopwatch::start(&clock, monotonic_raw_ns);
-    let mut found = delays_in_tries(&clock)?;
+    let mut found = delays_in_tries(&clock, watcher)?;
     match &allowed_cpus()?[..] {
         [client, server, ..] => {
             let device = clock.at_rate(watch.ticks_per_ns(&clock, monotonic_raw_ns));
             let bound_ns = at_least_a_step(LATENCY_BOUND_NS, &found);
-            let measure = || latencies(clock, device, [*client, *server], bound_ns);
+            let measure = || latencies(clock, device, [*client, *server], bound_ns, watcher);
             let missed = |latencies: &Vec<Latency>| latencies.iter().any(|latency| latency.verdict == Verdict::Failed);
             (found.latencies, found.latency_tries) = in_tries(measure, missed)?;
             found.latency_bound_ns = bound_ns;
@@ -120,8 +123,8 @@ fn of_tsc(clock: Tsc) -> Result<CheckBody, CheckError> {
     Ok(found)
 }
 
-fn delays_in_tries<C: Clock>(clock: &C) -> Result<CheckBody, CheckError> {
-    let (found, tries) = in_tries(|| check(clock, &mut BusyWait), |check| check.verdict == Verdict::Failed)?;
+fn delays_in_tries<C: Clock>(clock: &C, watcher: &mut Watcher<'_>) -> Result<CheckBody, CheckError> {
+    let (found, tries) = in_tries(|| check(clock, &mut BusyWait, watcher), |check| check.verdict == Verdict::Failed)?;
     Ok(CheckBody { delay_tries: tries, ..found })
 }
 
@@ -144,11 +147,18 @@ fn at_least_a_step(bound_ns: u64, check: &CheckBody) -> u64 {
 }
 
 /// Measures the emulated NIC at each latency.
-fn latencies(clock: Tsc, device: Tsc, cpus: [u32; 2], bound_ns: u64) -> Result<Vec<Latency>, CheckError> {
+fn latencies(
+    clock: Tsc,
+    device: Tsc,
+    cpus: [u32; 2],
+    bound_ns: u64,
+    watcher: &mut Watcher<'_>,
+) -> Result<Vec<Latency>, CheckError> {
     let mut rounds = [const { Vec::<Latency>::new() }; LATENCIES_NS.len()];
     let began = Instant::now();
-    for _ in (0..LATENCY_ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
-        for (declared_ns, into) in LATENCIES_NS.into_iter().zip(&mut rounds) {
+    for round in (0..LATENCY_ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
+        for (at, (declared_ns, into)) in LATENCIES_NS.into_iter().zip(&mut rounds).enumerate() {
+            watcher("known latencies", over(round * LATENCIES_NS.len() + at, LATENCY_ROUNDS * LATENCIES_NS.len(), began));
             let count = (LATENCY_BLOCK_NS / (2 * declared_ns)).min(LATENCY_BLOCK);
             let own_ns = niq::own_ns(clock.into(), SHORTEST, SHORTEST, Nanos(declared_ns), count)?;
             let found = niq::proof(clock, device, cpus, Picos::from_ns(declared_ns as i64), SHORTEST, count)?;
@@ -156,6 +166,11 @@ fn latencies(clock: Tsc, device: Tsc, cpus: [u32; 2], bound_ns: u64) -> Result<V
         }
     }
     Ok(rounds.into_iter().map(middle).collect())
+}
+
+/// The part of a test that is over: by its rounds, or by the time after which no further one begins.
+fn over(done: usize, of: usize, began: Instant) -> f64 {
+    (done as f64 / of as f64).max(began.elapsed().as_secs_f64() / PATIENCE.as_secs_f64()).min(1.0)
 }
 
 /// Compares one round's measurement with the sum of its parts.
@@ -180,7 +195,7 @@ fn middle(mut rounds: Vec<Latency>) -> Latency {
 }
 
 /// Measures the instrument with `clock`, and compares it with the delays by `device`'s clock.
-pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<CheckBody, CheckError> {
+pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D, watcher: &mut Watcher<'_>) -> Result<CheckBody, CheckError> {
     let clock_facts = clock_facts(clock);
     let (own_cost_ns, own_cost_least_ns) = own_cost(clock)?;
     let mut found = CheckBody {
@@ -198,7 +213,7 @@ pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<CheckBody
         elapsed: None,
     };
     found.bound_ns = at_least_a_step(BOUND_NS, &found);
-    found.delays = delays(clock, device, found.bound_ns)?;
+    found.delays = delays(clock, device, found.bound_ns, watcher)?;
     // A clock that cannot tell the shortest delay from none proves nothing by an error of less than a step.
     let tells = found.bound_ns <= DELAYS_NS[0] / 2;
     if !tells || found.delays.iter().any(|delay| delay.verdict == Verdict::Failed) {
@@ -218,7 +233,12 @@ fn own_cost<C: Clock>(clock: &C) -> Result<(f64, f64), CheckError> {
     Ok((costs[NULL_BLOCKS / 2], costs[0]))
 }
 
-fn delays<C: Clock, D: Device>(clock: &C, device: &mut D, bound_ns: u64) -> Result<Vec<Delay>, CheckError> {
+fn delays<C: Clock, D: Device>(
+    clock: &C,
+    device: &mut D,
+    bound_ns: u64,
+    watcher: &mut Watcher<'_>,
+) -> Result<Vec<Delay>, CheckError> {
     let mut medians = |delay_ns| -> Result<(f64, f64), CheckError> {
         let mut took = Vec::with_capacity(BLOCK as usize);
         let (_, mut rtts) = block(clock, &mut Delayed::new(device, delay_ns, &mut took), BLOCK)?;
@@ -226,7 +246,8 @@ fn delays<C: Clock, D: Device>(clock: &C, device: &mut D, bound_ns: u64) -> Resu
     };
     let mut differences = [const { Vec::<(f64, f64)>::new() }; DELAYS_NS.len()];
     let began = Instant::now();
-    for _ in (0..ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
+    for round in (0..ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
+        watcher("known delays", over(round, ROUNDS, began));
         let (none_took, none_rtt) = medians(0)?;
         for (delay_ns, into) in DELAYS_NS.into_iter().zip(&mut differences) {
             let (took, rtt) = medians(delay_ns)?;
@@ -286,7 +307,7 @@ mod tests {
 
     fn with(factor: f64, plus_ns: u64) -> CheckBody {
         let clock = FakeClock::stepping(1);
-        check(&clock, &mut Wrong { clock: clock.clone(), factor, plus_ns }).unwrap()
+        check(&clock, &mut Wrong { clock: clock.clone(), factor, plus_ns }, &mut |_, _| {}).unwrap()
     }
 
     fn failed(check: &CheckBody) -> Vec<u64> {
@@ -374,7 +395,7 @@ mod tests {
     fn no_bound_is_below_a_step_of_the_clock_and_a_clock_that_tells_nothing_fails() {
         let of = |step| {
             let clock = FakeClock::stepping(step);
-            check(&clock, &mut Wrong { clock: clock.clone(), factor: 1.0, plus_ns: 0 }).unwrap()
+            check(&clock, &mut Wrong { clock: clock.clone(), factor: 1.0, plus_ns: 0 }, &mut |_, _| {}).unwrap()
         };
         assert_eq!((of(1).bound_ns, of(40).bound_ns), (BOUND_NS, 40));
         assert_eq!(of(251).verdict, Verdict::Failed);

@@ -19,6 +19,7 @@ use hairpin_plan::path::{self, Path, Speaks};
 use hairpin_record::explain::{Direction, Explain, ExplainBody, Explained, Missing};
 use hairpin_record::head::Record;
 use hairpin_record::histogram::Times;
+use hairpin_record::paired;
 use hairpin_record::progress::Progress;
 use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
 use hairpin_sys::shared::{Announced, Stamps};
@@ -34,6 +35,7 @@ use hairpin_trace::tracer::{Flow, Tracer};
 use hairpin_units::Nanos;
 
 use self::meanwhile::Meanwhile;
+use crate::experiment::stands::cpus;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::rows;
@@ -45,6 +47,8 @@ use hairpin_session::worker::choose_clock;
 
 /// Least time of a phase without hooks, and of a pair of phases, one for stages and one for events.
 const PHASE: Duration = Duration::from_millis(250);
+/// The confidence of intervals.
+const CONFIDENCE: f64 = 0.95;
 /// Most transactions that are kept, some 100 bytes each.
 const MOST: usize = 1_000_000;
 /// A live server's side has accepted the flow within this time.
@@ -112,6 +116,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
             tracing.missing.retain(|missing| !body.missing.contains(missing));
             body.missing.append(&mut tracing.missing);
             let mut explained = Explained {
+                cpus: cpus(&row),
                 path: row.path,
                 origin: row.origin,
                 request_bytes: row.request_bytes,
@@ -385,6 +390,14 @@ impl<'a> Tracing<'a> {
         Some((more / self.fold.hooks_per_transaction().max(1.0)).max(0.0))
     }
 
+    /// The ends of the interval of a median without hooks: those of the typical median of a phase, as ratios to it.
+    fn ends(&self, ns: u64) -> Option<[u64; 2]> {
+        let bare = self.medians.iter().filter(|(phase, ns)| *phase == Phase::Bare && *ns > 0.0);
+        let found = paired::shift(&bare.map(|(_, ns)| ns.ln()).collect::<Vec<_>>(), CONFIDENCE)?;
+        let [low, high] = [found.low, found.high].map(|end| ns as f64 * (end - found.typical).exp());
+        (found.low.is_finite() && high.is_finite()).then_some([low.floor() as u64, high.ceil() as u64])
+    }
+
     fn finish(mut self, paced: Option<Paced>, into: &mut Explained) {
         if let Some(tracer) = &mut self.tracer {
             tracer.detach();
@@ -392,6 +405,7 @@ impl<'a> Tracing<'a> {
         let hook_ns = self.hook_ns();
         self.fold.finish(hook_ns.unwrap_or(0.0), into);
         into.untraced_rtt_ns = self.untraced.quantiles();
+        into.untraced_p50_ends_ns = into.untraced_rtt_ns.p50.and_then(|ns| self.ends(ns));
         into.hook_ns = hook_ns;
         into.unmatched = self.unmatched;
         into.lost_events = self.lost;
@@ -415,8 +429,9 @@ impl Watcher for Tracing<'_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        // Its blocks with hooks and those without are two distributions: no figure of both together is shown.
-        let (rtt_ns, transactions_per_s) = Default::default();
+        // Blocks with hooks and those without are two distributions: the figures are those without.
+        let rtt_ns = self.untraced.quantiles();
+        let transactions_per_s = rtt_ns.mean.filter(|mean| *mean > 0.0).map_or(0.0, |mean| 1e9 / mean);
         self.watcher.progress(&Progress { rtt_ns, transactions_per_s, ..progress.clone() });
     }
 

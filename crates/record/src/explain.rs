@@ -11,6 +11,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::compare::Cpus;
 use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
 use crate::run::{Granted, Origin, Quantiles, Side};
@@ -67,6 +68,12 @@ pub struct Explained {
     pub rtt_ns: Quantiles,
     /// RTT in the blocks without any hook: the headline figure.
     pub untraced_rtt_ns: Quantiles,
+    /// Lower and upper end of the 95 % interval of its p50, from the medians of the phases without any hook; `null` where they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untraced_p50_ends_ns: Option<[u64; 2]>,
+    /// The CPUs of both sides; `null` where they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Cpus>,
     /// The stages in the order in which a round trip passes them.
     pub stages: Vec<Stage>,
     /// Time that the hooks took of each traced transaction, in ns.

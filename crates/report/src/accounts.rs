@@ -1,12 +1,12 @@
 //! Extra tables that some rows carry beside their round trips: TCP segments, the parts of a transaction, paced requests, an
 //! emulated NIC.
 
-use hairpin_record::run::{Niq, Row, TcpSide};
+use hairpin_record::run::{Due, Niq, Row, TcpSide};
 use hairpin_units::Picos;
 
 use crate::cell::{Cell, IntoCell};
 use crate::doc::{Column, Table};
-use crate::figure::{payload, us};
+use crate::figure::{payload, time, us};
 use crate::label::{paced, path};
 use crate::prose::clean;
 
@@ -76,14 +76,20 @@ fn parts(rows: &[&Row]) -> Account {
 /// `--rate`: RTT from the due time, so a request's wait for its turn counts as well.
 fn from_due(rows: &[&Row]) -> Account {
     let lines = rows.iter().filter_map(|row| row.rtt_from_due_ns.as_ref().map(|times| (row, times))).map(|(row, times)| {
-        let figures = [times.min, times.p50, times.p90, times.p99, times.p999, times.max].map(Cell::ns);
+        let timed = |ns: Option<u64>| ns.into_cell(|ns| time(ns as f64).into());
+        let figures = [times.min, times.p50, times.p90, times.p99, times.p999, times.max].map(timed);
         let counts = row.due.map(|due| [due.requests, due.unsent + due.unanswered, due.left_out].map(Cell::Count));
         let counts = counts.unwrap_or_default();
         [path(row).into(), payload(row).into()].into_iter().chain(figures).chain(counts).collect::<Vec<_>>()
     });
-    let columns = labels().into_iter().chain(["min", "p50", "p90", "p99", "p99.9", "max"].map(Column::us));
-    let columns = columns.chain(["due", "never", "left out"].map(Column::figures)).collect();
-    let heading = "From the time a paced request was due -> reply in the caller's buffer, in us; never: not answered when the run ended, counted with the time until \
+    // The least, and counts of nothing, have no room on a terminal.
+    let counts = |of: fn(&Due) -> u64| rows.iter().filter_map(|row| row.due.as_ref()).any(|due| of(due) > 0);
+    let column = |title: &'static str, shown: bool| if shown { Column::figures(title) } else { Column::page(title) };
+    let columns = labels().into_iter().chain([Column::page("min")]);
+    let columns = columns.chain(["p50", "p90", "p99", "p99.9", "max", "due"].map(Column::figures));
+    let lost = [column("never", counts(|due| due.unsent + due.unanswered)), column("left out", counts(|due| due.left_out))];
+    let columns = columns.chain(lost).collect();
+    let heading = "From the time a paced request was due -> reply in the caller's buffer; never: not answered when the run ended, counted with the time until \
                    then; left out: would have been due while the instrument did work of its own";
     (heading, Table::new(columns, 3, lines), true)
 }

@@ -17,6 +17,7 @@ use crate::figure::us;
 use crate::next;
 use crate::options::Options;
 use crate::prose::clean;
+use crate::term::{LINES, height};
 
 pub(crate) use answer::{parts_of, slow};
 pub(crate) use service::service;
@@ -31,7 +32,19 @@ impl Show for Attached {
         begin.text(counts(self));
         begin.gap();
         doc.part(Shown::Full, begin);
-        answer::show(&mut doc, self, options.columns());
+        let mut end = Doc::default();
+        let mut incomplete: Vec<String> = self.head.error.iter().cloned().collect();
+        if self.head.interrupted && has_an_end(&self.head.command) {
+            incomplete.push("ended early by the user; the figures are those until then".into());
+        }
+        end.list(List::errors("Incomplete", incomplete));
+        let mut next = hint(&self.missing, "every stage, connections, the slowest ones, all causes");
+        next::show(&mut next, &answer::next(self), options);
+        end.part(Shown::Brief, next);
+        let answer = answer::show(self, options);
+        let lines = [&answer, &end].map(|part| height(part, options)).iter().sum();
+        doc.blocks.extend(answer.blocks);
+        doc.part(Shown::Screen, answer::screen(self, options, LINES.saturating_sub(lines)));
         let mut detail = Doc::default();
         for total in &self.totals {
             detail.gap();
@@ -42,21 +55,23 @@ impl Show for Attached {
         slowest(&mut detail, self);
         causes::show(&mut detail, self, SHOWN);
         let missing = self.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
-        let mut incomplete: Vec<String> = self.head.error.iter().cloned().collect();
-        if self.head.interrupted {
-            incomplete.push("ended early by the user; the figures are those until then".into());
-        }
         detail.list(causes::findings(self));
         detail.list(List::plain(NOT_SEEN, missing.collect()));
         detail.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
         doc.part(Shown::Full, detail);
-        doc.list(List::errors("Incomplete", incomplete));
-        let mut end = hint(&self.missing, "every stage, connections, the slowest ones, all causes");
-        next::show(&mut end, &answer::next(self), options);
-        doc.part(Shown::Brief, end);
+        doc.blocks.extend(end.blocks);
         doc.data = Some(data(self));
         doc
     }
+}
+
+/// False for a view that goes on until its user ends it.
+fn has_an_end(command: &[String]) -> bool {
+    let is = |word: &String| {
+        let name = word.split('=').next().unwrap_or_default();
+        matches!(name, "--duration" | "--for") || name.starts_with("-t")
+    };
+    !command.iter().any(|word| word == "--live") || command.iter().any(is)
 }
 
 /// One line per view and stage, and one for the sum of each view.

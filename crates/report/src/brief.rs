@@ -10,9 +10,9 @@
 //!   next  hairpin explain loopback …                              the next command
 //! ```
 
-use hairpin_plan::paths::sides;
 use hairpin_record::core_states::CoreStates;
-use hairpin_record::run::{Link, Row, Run};
+use hairpin_record::head::Place;
+use hairpin_record::run::{Cpu, Link, Row, Run};
 use hairpin_units::Quantile;
 
 use crate::cell::{Cell, IntoCell};
@@ -22,14 +22,13 @@ use crate::columns::{CpuOf, times, titles, turnaround};
 use crate::doc::{Column, Doc, Table};
 use crate::drawn::dot;
 use crate::figure::{payload, time, time_range};
-use crate::grid::{self, Lines};
+use crate::grid;
 use crate::label;
 use crate::link::link_words;
 use crate::median::{Median, median};
 use crate::next;
 use crate::notes::mark;
 use crate::options::Options;
-use crate::prose::width;
 use crate::style::Tone;
 
 /// From this width on, the range of each row is drawn beside its figures.
@@ -66,26 +65,39 @@ fn facts(rows: &[Entry<'_>]) -> [Fact; 4] {
     ]
 }
 
-/// Kind, interface, options and, if they differ, the hosts.
 fn link(run: &Run) -> String {
-    let link = &run.place.link;
+    way(&run.place)
+}
+
+/// Kind, interface, options and, if they differ, the hosts.
+pub(crate) fn way(place: &Place) -> String {
+    let link = &place.link;
     let local = matches!(link.kind.as_str(), "loopback" | "veth");
     let mut parts = link_words(&Link { mtu: None, peer: link.peer.clone().filter(|_| !local), ..link.clone() });
-    let client = &run.place.hosts.client.hostname;
-    let server = run.place.hosts.server.as_ref().map(|host| &host.hostname);
+    let client = &place.hosts.client.hostname;
+    let server = place.hosts.server.as_ref().map(|host| &host.hostname);
     parts.extend(server.filter(|server| *server != client).map(|server| format!("{client} -> {server}")));
     parts.join(", ")
 }
 
 /// The CPUs of both sides; empty if the record has none.
 fn placement(row: &Row) -> String {
+    on_cpus(&row.cpu)
+}
+
+/// The same for any record.
+pub(crate) fn on_cpus(cpu: &Cpu) -> String {
+    placed(&cpu.client.cpus, cpu.server.as_ref().map(|server| &server.cpus[..]).unwrap_or_default())
+}
+
+/// The CPUs of both sides; the server's are empty where they are unknown.
+pub(crate) fn placed(client: &[u32], server: &[u32]) -> String {
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let client = &row.cpu.client.cpus;
-    match row.cpu.server.as_ref().map(|server| &server.cpus) {
-        _ if client.is_empty() => String::new(),
-        Some(server) if server == client => format!("both on CPU {}", list(client)),
-        Some(server) if !server.is_empty() => format!("CPU {} <-> {}", list(client), list(server)),
-        _ => format!("client on CPU {}", list(client)),
+    match (client, server) {
+        ([], _) => String::new(),
+        _ if server == client => format!("both on CPU {}", list(client)),
+        (_, []) => format!("client on CPU {}", list(client)),
+        _ => format!("CPU {} <-> {}", list(client), list(server)),
     }
 }
 
@@ -105,7 +117,7 @@ fn duration(rows: &[Entry<'_>]) -> Option<String> {
 }
 
 /// A duration of an experiment: `3 s`, `9.5 s`, `120 ms`.
-fn rounded(ns: u64) -> String {
+pub(crate) fn rounded(ns: u64) -> String {
     let (size, unit) = match ns {
         0..1_000_000 => (ns as f64 / 1e3, "us"),
         1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
@@ -180,12 +192,8 @@ pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) 
         };
         Table { titles: Tone::Dim, ..Table::new(columns, 1 + differing.len(), rows.iter().enumerate().map(cells)) }
     };
-    let fits = |table: &Table| {
-        let Lines { heads, rows } = grid::lines(table, options.columns(), false);
-        heads.iter().chain(rows.iter().flatten()).all(|line| width(line) <= options.columns())
-    };
     // The record has the intervals; figures broken over two lines are unreadable.
-    let table = Some(table(intervals)).filter(fits).unwrap_or_else(|| table(false));
+    let table = Some(table(intervals)).filter(|table| grid::fits(table, options.columns())).unwrap_or_else(|| table(false));
     let mut doc = Doc::default();
     if !rows.is_empty() {
         doc.gap();
@@ -235,13 +243,9 @@ pub(crate) fn next(doc: &mut Doc, run: &Run, options: &Options) {
     next::show(doc, &items, options);
 }
 
-/// The command that explains the slowest row; `None` without a server or a path with known stages.
+/// The command that explains the slowest row with known stages.
 fn explain(run: &Run) -> Option<String> {
-    let remote = run.place.link.kind == "host";
-    let known = |row: &&Row| match sides(&row.path) {
-        [Some(client), Some(server)] => client == server && client.has_stages() && !(remote && client.route.bypasses()),
-        _ => false,
-    };
+    let known = |row: &&Row| next::is_explained(&row.path, &run.place.link);
     let row = run.results.iter().filter(known).max_by_key(|row| row.rtt_ns.p50)?;
-    next::plain(format!("hairpin explain {} -p {}", next::to(&run.place, &run.head)?, next::path(&row.path)))
+    next::explain(&run.place.link, &run.head, &row.path)
 }

@@ -6,12 +6,13 @@ use hairpin_units::Nanos;
 
 use crate::cell::Cell;
 use crate::doc::{Column, Data, Doc, Show, Shown, Table};
+use crate::next;
 use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
 
 impl Show for Check {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         let (tone, sentence) = match self.verdict {
             Verdict::Passed => (Tone::Heading, passed(self)),
@@ -40,6 +41,13 @@ impl Show for Check {
         rest.gap();
         rest.text("Own cost: over a path that does nothing. No error is known better than to one step of the clock.");
         doc.part(Shown::Full, rest);
+        let mut end = Doc::default();
+        let then = match self.verdict {
+            Verdict::Passed => "hairpin ping loopback",
+            Verdict::Failed => "hairpin tune check",
+        };
+        next::show(&mut end, &[then.to_owned(), "(-v: all)".to_owned()], options);
+        doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
     }

@@ -4,29 +4,40 @@ mod placements;
 
 use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
-use hairpin_record::warning::Note;
 use hairpin_units::Nanos;
 
+use crate::brief::placed as on_cpus;
 use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
+use crate::doc::{Block, Column, Data, Doc, List, Show, Shown, Table, Text};
 use crate::figure::{fine_ratio as ratio, payloads, per_second, ratio as times, seconds, time};
+use crate::kinds;
 use crate::label::{Name, short};
 use crate::link::link_words;
+use crate::next;
 use crate::notes::{ended, not_granted, warnings};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
+use crate::term::{LINES, height};
 
 impl Show for Compare {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         if self.placements.is_empty() {
             self.comparisons.iter().for_each(|comparison| decision(&mut doc, self, comparison));
-            doc.gap();
-            arms(&mut doc, self);
+            let mut named = Doc::default();
+            named.gap();
+            arms(&mut named, self);
+            // Many sides leave a screen room for the answers alone.
+            let fits = height(&doc, options) + height(&named, options) + OTHERS <= LINES;
+            if fits {
+                doc.blocks.extend(named.blocks);
+            } else {
+                doc.part(Shown::Full, named);
+            }
         } else {
-            placements::matrix(&mut doc, self);
+            placements::matrix(&mut doc, self, options);
         }
         let mut rest = Doc::default();
         if !self.placements.is_empty() {
@@ -50,30 +61,43 @@ impl Show for Compare {
         rest.blocks.extend(Doc::of(&self.head, [how]).blocks);
         rest.text(format!("RTT: {RTT}"));
         doc.list(List::plain("Thresholds", thresholds(self)));
-        doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
+        let general = List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect());
         let names: Vec<Name> = self.arms.iter().map(|arm| Name { base: arm.name.clone(), size: String::new() }).collect();
         let arms: Vec<&Arm> = self.arms.iter().collect();
+        rest.list(general);
         rest.list(not_granted(&names, &arms, |arm| &arm.granted));
         rest.list(List::warnings("Warnings of the arms", warnings(&names, &arms, |arm| &arm.warnings)));
-        hinted(&mut doc, self.arms.iter().flat_map(|arm| &arm.warnings));
         doc.part(Shown::Full, rest);
+        let mut end = Doc::default();
+        noted(&mut end, kinds::lines(&[Name { base: String::new(), size: String::new() }], &[self], |record| &record.warnings));
+        noted(&mut end, kinds::lines(&names, &arms, |arm| &arm.warnings));
+        doc.part(Shown::Brief, end);
         doc.list(ended(&self.head));
+        let mut end = Doc::default();
+        let commands = if self.placements.is_empty() { commands(self) } else { placements::commands(self) };
+        next::show(&mut end, &commands.into_iter().chain(["(-v: all)".to_owned()]).collect::<Vec<_>>(), options);
+        doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
     }
 }
 
-/// The kinds of warnings whose text is a detail, in a line for terminals.
-pub(crate) fn hinted<'a>(doc: &mut Doc, notes: impl Iterator<Item = &'a Note>) {
-    let mut codes: Vec<&str> = notes.map(|note| note.code.as_str()).collect();
-    codes.sort_unstable();
-    codes.dedup();
-    if !codes.is_empty() {
-        let mut line = Doc::default();
-        line.lead("warnings: ", codes.join(", "));
-        doc.part(Shown::Screen, line);
-    }
+/// Adds warnings in short, a line for each kind.
+pub(crate) fn noted(doc: &mut Doc, lines: Vec<Text>) {
+    doc.blocks.extend(lines.into_iter().map(Block::Text));
 }
+
+/// What the slower side goes through.
+fn commands(record: &Compare) -> Vec<String> {
+    let p50 = |arm: &&Arm| arm.typical.unwrap_or(arm.figures).p50_ns.unwrap_or(0.0);
+    let known = record.arms.iter().filter_map(|arm| Some((arm, arm.link.as_ref()?)));
+    let known = known.filter(|(arm, link)| next::is_explained(&arm.path, link));
+    let slower = known.max_by(|(a, _), (b, _)| p50(a).total_cmp(&p50(b)));
+    slower.and_then(|(arm, link)| next::explain(link, &record.head, &arm.path)).into_iter().collect()
+}
+
+/// Lines of warnings and commands below the answers.
+const OTHERS: usize = 6;
 
 fn arms(doc: &mut Doc, record: &Compare) {
     record.arms.iter().for_each(|arm| doc.lead(format!("{}  ", clean(&arm.name)), described(arm, record)));
@@ -155,6 +179,10 @@ fn without_words(arm: &Arm, record: &Compare, with_link: bool) -> String {
         }
         _ => {}
     }
+    // Where all sides share it, with the first.
+    let shared =
+        arm.cpus.as_ref().filter(|_| with_link && arm.name == "A" && record.arms.iter().all(|other| other.cpus == arm.cpus));
+    parts.extend(shared.map(|cpus| on_cpus(&cpus.client, &cpus.server)).filter(|on| !on.is_empty()));
     if record.design.is_none() {
         match &arm.runs[..] {
             [] => parts.push(format!("run {}", arm.given)),

@@ -14,8 +14,9 @@ use crate::prose::clean;
 use crate::run::{head, line, results};
 use crate::sentences::{Entry, sentences};
 use crate::style::Tone;
+use crate::term::{fitting, height};
 
-/// The rows of the short view: the fastest.
+/// The most rows of the short view: the fastest.
 const SHORT: usize = 12;
 
 /// One table over all runs, with the link in each row; three sentences derived from the rows; then each kind of warning once.
@@ -50,14 +51,20 @@ impl Show for [Run] {
         let mut doc = Doc::default();
         doc.part(Shown::Screen, brief::heading(&rows, options));
         doc.part(Shown::Full, full);
-        let mut short = brief::table(&rows[..rows.len().min(SHORT)], &states, options);
-        if rows.len() > SHORT {
-            short.toned("", format!("+{} slower rows: -v", rows.len() - SHORT), Tone::Dim);
-        }
-        doc.part(Shown::Brief, short);
-        doc.list(List::numbered("Conclusions", sentences(&entries).into()));
-        doc.list(warned(&named, &states));
-        doc.lists(self.iter().map(|run| ended(&run.head)));
+        let short = |most: usize| {
+            let mut short = brief::table(&rows[..rows.len().min(most)], &states, options);
+            if rows.len() > most {
+                short.toned("", format!("+{} slower rows: -v", rows.len() - most), Tone::Dim);
+            }
+            short
+        };
+        let mut end = Doc::default();
+        end.list(List::numbered("Conclusions", sentences(&entries).into()));
+        end.list(warned(&named, &states));
+        end.lists(self.iter().map(|run| ended(&run.head)));
+        let others = height(&doc, options) + height(&end, options);
+        doc.part(Shown::Brief, fitting((3..=SHORT).rev().map(short), others, options));
+        doc.blocks.extend(end.blocks);
         let lines = self.iter().flat_map(|run| run.results.iter().map(|row| line(run, row, options)));
         doc.data = self.first().map(|run| Data::new(line(run, &Row::default(), options), lines));
         doc

@@ -9,9 +9,11 @@ mod data;
 mod plot;
 mod report;
 mod results;
+mod short;
+mod strips;
 mod svg;
 mod words;
 
 pub use plot::Chart;
-pub(crate) use report::dot;
+pub(crate) use strips::dot;
 pub use svg::{budget_svg, report_svg};

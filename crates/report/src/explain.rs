@@ -16,6 +16,7 @@ mod timeline;
 pub(crate) mod waterfall;
 
 use hairpin_record::explain::{Explain, Explained, Missing};
+use hairpin_record::head::Place;
 use hairpin_record::run::Quantiles;
 
 use crate::budget;
@@ -30,6 +31,7 @@ use crate::next;
 use crate::notes::{beside_floor, ended, merged, not_granted, warned};
 use crate::options::Options;
 use crate::style::Tone;
+use crate::term::{LINES, height};
 use crate::view::Beside;
 
 pub(crate) use answer::{SLOW, waits};
@@ -53,15 +55,41 @@ impl Show for Explain {
         if self.results.is_empty() {
             doc.text("(no results)");
         }
-        for (at, result) in self.results.iter().enumerate() {
+        let [errors, lists @ ..] = lists(self);
+        let mut end = Doc::default();
+        end.list(errors);
+        let mut details = Doc::default();
+        details.lists(lists);
+        end.part(Shown::Full, details);
+        end.list(ended(&self.head));
+        let mut next = hint(&self.missing, "every stage, all causes, cost of the hooks");
+        next::show(&mut next, answer::next(self).as_slice(), options);
+        end.part(Shown::Brief, next);
+        let answers: Vec<Doc> = self.results.iter().map(|result| answer(result, &self.place, options)).collect();
+        let lines: usize = answers.iter().chain([&end]).map(|part| height(part, options)).sum();
+        let room = LINES.saturating_sub(lines);
+        // Of several paths the answers alone, and where even these are too many, the figures alone.
+        let several = self.results.len() > 1;
+        for (at, (result, answer)) in self.results.iter().zip(answers).enumerate() {
             if at > 0 {
-                doc.gap();
+                doc.part(if room + 1 >= self.results.len() { Shown::Screen } else { Shown::Full }, gap());
             }
-            losses(&mut doc, result);
-            answer::show(&mut doc, result, &self.place, options.columns());
+            if lines > LINES && several {
+                doc.part(Shown::Brief, shorter(result, &self.place, self.results.len(), options));
+                doc.part(Shown::Full, answer);
+            } else {
+                doc.blocks.extend(answer.blocks);
+            }
             // Only a link that was declared stands beside the path; a report draws the bar without one too.
             let beside = result.floor.as_ref().map(|_| breakdown(self, result, name(result).base, &Beside::default()));
-            doc.part(Shown::Screen, answer::screen(result, beside.as_ref(), options.columns()));
+            let mut screen = Doc::default();
+            let room = if several { LINES } else { room };
+            screen.part(Shown::Screen, answer::screen(result, beside.as_ref(), options, room));
+            if several {
+                doc.part(Shown::Full, screen);
+            } else {
+                doc.blocks.extend(screen.blocks);
+            }
             let mut detail = Doc::default();
             detail.gap();
             head(&mut detail, result);
@@ -78,18 +106,35 @@ impl Show for Explain {
             doc.part(Shown::Full, detail);
             timeline::show(&mut doc, result, options.detail);
         }
-        let [errors, lists @ ..] = lists(self);
-        doc.list(errors);
-        let mut detail = Doc::default();
-        detail.lists(lists);
-        doc.part(Shown::Full, detail);
-        doc.list(ended(&self.head));
-        let mut end = hint(&self.missing, "every stage, all causes, cost of the hooks");
-        next::show(&mut end, answer::next(self).as_slice(), options);
-        doc.part(Shown::Brief, end);
+        doc.blocks.extend(end.blocks);
         doc.data = Some(data(self));
         doc
     }
+}
+
+/// The answer of a path, after an alarm if events were lost.
+fn answer(result: &Explained, place: &Place, options: &Options) -> Doc {
+    let mut doc = Doc::default();
+    losses(&mut doc, result);
+    answer::show(&mut doc, result, place, options.columns());
+    doc
+}
+
+/// The figures of one of many paths, and its largest part while there is room.
+fn shorter(result: &Explained, place: &Place, paths: usize, options: &Options) -> Doc {
+    let mut doc = Doc::default();
+    answer::show(&mut doc, result, place, options.columns());
+    doc.blocks.truncate(if paths * MANY <= LINES { 2 } else { 1 });
+    doc
+}
+
+/// Lines of a path with its largest part, where its figures take two.
+const MANY: usize = 3;
+
+fn gap() -> Doc {
+    let mut doc = Doc::default();
+    doc.gap();
+    doc
 }
 
 /// One line per path and stage, then the observer, the residual and the total.

@@ -30,6 +30,13 @@ pub(crate) struct Lines {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
+/// True if every row of the table takes one line of at most `columns`.
+pub(crate) fn fits(table: &Table, columns: usize) -> bool {
+    let Lines { heads, rows } = lines(table, columns, false);
+    let one_line = rows.iter().all(|lines| lines.len() == 1);
+    one_line && heads.iter().chain(rows.iter().flatten()).all(|line| width(line) <= columns)
+}
+
 /// The lines of a table, none wider than `columns` unless the figures alone exceed it.
 pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
     let columns = columns.saturating_sub(table.indent);

@@ -39,6 +39,11 @@ const KINDS: [(&str, &str); 22] = [
 
 /// The lines of all warnings of the rows.
 pub(crate) fn lines<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note]) -> Vec<Text> {
+    lines_of(rows, notes, |of| if of.len() == rows.len() { String::new() } else { format!("{}: ", join(names, of)) })
+}
+
+/// The same, each line after what `whose` says of its rows.
+pub(crate) fn lines_of<R>(rows: &[&R], notes: impl Fn(&R) -> &[Note], whose: impl Fn(&[usize]) -> String) -> Vec<Text> {
     let mut found: Vec<(&str, Vec<usize>, Vec<&str>)> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         for Note { code, message } in notes(row) {
@@ -55,8 +60,7 @@ pub(crate) fn lines<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note
     let more = found.len().saturating_sub(SHOWN);
     let line = |(code, mut of, messages): (&str, Vec<usize>, Vec<&str>)| {
         of.dedup();
-        let whose = if of.len() == rows.len() { String::new() } else { format!("{}: ", join(names, &of)) };
-        let text = format!("{whose}{}", words(code, &messages));
+        let text = format!("{}{}", whose(&of), words(code, &messages));
         Text { lead: "! ".into(), text, tone: Tone::Plain, word: Some(("!".into(), Tone::Mark)) }
     };
     let mut lines: Vec<Text> = found.into_iter().take(SHOWN).map(line).collect();

@@ -82,7 +82,7 @@ pub use pingpong::{PINGPONG_LABEL, pingpong};
 pub use plans::{PlanFactor, PlanRow, Plans};
 pub use rings::words as rings_words;
 pub use runs::{RunList, RunRow};
-pub use stream::stream_trial;
+pub use stream::{stream_row, stream_trial};
 
 /// The record for a terminal of [`Options::width`] columns, in full or in short ([`Options::brief`]). Only a table whose figures do not
 /// fit gets wider.

@@ -52,6 +52,8 @@ pub struct Going {
     pub share: Option<f64>,
     /// Seconds until its end, if known.
     pub left_s: Option<f64>,
+    /// Seconds that it takes in all, where nothing can be drawn until then.
+    pub takes_s: Option<f64>,
     /// Its figures so far.
     pub so_far: Option<Figures>,
 }
@@ -107,7 +109,8 @@ impl From<&ArmBlock> for Figures {
 /// The line of a running row, in at most `columns`: the bar is left out first, then the last words.
 pub fn going(at: &Place, row: &Going, columns: usize) -> String {
     let left = row.left_s.map(|left| format!("{:.0} s left", left.max(0.0).ceil()));
-    let words: Vec<String> = left.into_iter().chain(row.so_far.iter().flat_map(words)).collect();
+    let takes = row.takes_s.map(|takes| format!("takes {:.0} s", takes.max(0.0).ceil()));
+    let words: Vec<String> = left.into_iter().chain(takes).chain(row.so_far.iter().flat_map(words)).collect();
     let head = head(at, columns);
     let taken = width(&head) + words.iter().map(|word| width(word) + 3).sum::<usize>();
     let room = columns.saturating_sub(taken + 2).min(LONGEST_BAR);
@@ -162,7 +165,7 @@ mod tests {
     #[test]
     fn a_row_that_goes_on_fits_every_width() {
         let place = Place::of_path(1, 3, "udp:block/udp:block", Origin::Measured);
-        let row = Going { share: Some(0.56), left_s: Some(3.2), so_far: Some(so_far()) };
+        let row = Going { share: Some(0.56), left_s: Some(3.2), so_far: Some(so_far()), takes_s: None };
         let at = |columns| going(&place, &row, columns);
         assert_eq!(at(100), "[2/3] udp:block  ━━━━━━━━━━━─────────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
         assert_eq!(at(80), "[2/3] udp:block  ━━━━━╸────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
@@ -176,8 +179,10 @@ mod tests {
     fn unknown_figures_are_left_out() {
         let place = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Measured);
         assert_eq!(going(&place, &Going::default(), 80), "udp:spin");
-        let over = Going { share: Some(7.0), left_s: Some(-3.0), so_far: None };
+        let over = Going { share: Some(7.0), left_s: Some(-3.0), ..Going::default() };
         assert_eq!(going(&place, &over, 80), "udp:spin  ━━━━━━━━━━━━━━━━━━━━   0 s left");
+        let beside = Going { share: Some(0.0), takes_s: Some(2.5), ..Going::default() };
+        assert_eq!(going(&place, &beside, 80), "udp:spin  ────────────────────   takes 3 s");
         let emulated = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Emulated);
         assert_eq!(going(&emulated, &Going::default(), 80), "udp:spin [emulated]");
     }

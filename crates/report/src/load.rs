@@ -1,13 +1,15 @@
 //! The curve of `hairpin load`: with which rate a path keeps up, a picture of p99 by rate, and a table.
 
+mod short;
+
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
 
 use crate::cell::{Cell, IntoCell};
-use crate::chart::offered::picture as picture_of;
+use crate::chart::offered::{ROWS, picture as picture_of};
 use crate::chart::picture::Picture;
-use crate::compare::hinted;
-use crate::doc::{Column, Data, Doc, Fields, List, Show, Shown, Table, fields};
+use crate::doc::{Column, Data, Doc, Fields, List, Place, Show, Shown, Table, fields};
 use crate::figure::{payloads, per_second, percent, rate, time};
+use crate::grid;
 use crate::label::{Name, labelled, short};
 use crate::link::over;
 use crate::notes::{ended, merged, not_granted, strayed, warned};
@@ -16,39 +18,43 @@ use crate::prose::clean;
 use crate::style::Tone;
 
 impl Show for Load {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
+        doc.part(Shown::Brief, short::view(self, options));
+        let mut full = Doc::default();
         if self.results.is_empty() {
-            doc.text("(no results)");
+            full.text("(no results)");
         }
-        let several = self.results.len() > 1;
         for (at, curve) in self.results.iter().enumerate() {
             if at > 0 {
-                doc.gap();
+                full.gap();
             }
-            let (said, word, tone) = verdict(curve);
-            let path = if several { format!("{}: ", short(&curve.path)) } else { String::new() };
-            doc.verdict(path, said, word, tone);
-            if let Some(picture) = picture(curve) {
-                doc.chart(picture);
+            decided(&mut full, self, curve);
+            if let Some(picture) = picture(curve, ROWS) {
+                full.chart(picture);
             }
-            doc.gap();
-            doc.heading(title(curve));
-            doc.table(table(self, curve));
+            full.gap();
+            full.heading(title(curve));
+            full.table(table(self, curve, options));
         }
-        let mut rest = Doc::default();
-        rest.gap();
-        self.results.iter().for_each(|curve| rest.text(knee(curve)));
-        rest.text(heading(self));
-        rest.blocks.extend(Doc::of(&self.head, over(&self.place)).blocks);
-        rest.lists(lists(self));
-        hinted(&mut doc, self.results.iter().flat_map(|curve| &curve.rates).flat_map(|row| &row.warnings));
-        doc.part(Shown::Full, rest);
-        doc.list(ended(&self.head));
+        full.gap();
+        self.results.iter().for_each(|curve| full.text(knee(curve)));
+        full.text(heading(self));
+        full.blocks.extend(Doc::of(&self.head, over(&self.place)).blocks);
+        full.lists(lists(self));
+        full.list(ended(&self.head));
+        doc.part(Shown::Full, full);
         let rows = self.results.iter().flat_map(|curve| curve.rates.iter().map(|row| line(self, curve, row)));
         doc.data = Some(Data::new(line(self, &LoadCurve::default(), &LoadRow::default()), rows));
         doc
     }
+}
+
+/// The answer of a curve, after its path if there are several.
+fn decided(doc: &mut Doc, load: &Load, curve: &LoadCurve) {
+    let (said, word, tone) = verdict(curve);
+    let path = if load.results.len() > 1 { format!("{}: ", short(&curve.path)) } else { String::new() };
+    doc.verdict(path, said, word, tone);
 }
 
 /// A core that stood still for this share of the time in half of the rows was not this client's.
@@ -102,9 +108,10 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
     }
 }
 
-/// p99 by offered rate, from due and from sent; `None` for fewer than two rates.
-fn picture(curve: &LoadCurve) -> Option<Picture> {
-    picture_of(curve.rates.iter().map(|row| (row.offered_per_s, [row.rtt_from_due_ns.p99, row.rtt_from_sent_ns.p99])))
+/// p99 by offered rate, from due and from sent, in so many rows; `None` for fewer than two rates.
+fn picture(curve: &LoadCurve, rows: usize) -> Option<Picture> {
+    let rates = curve.rates.iter().map(|row| (row.offered_per_s, [row.rtt_from_due_ns.p99, row.rtt_from_sent_ns.p99]));
+    picture_of(rates, rows)
 }
 
 /// One line per path and rate.
@@ -164,7 +171,7 @@ fn heading(load: &Load) -> String {
         n => format!(" {n} TCP streams filled the link meanwhile."),
     };
     let stalls = if load.results.iter().any(watched) {
-        "; stalls: share of time in which the client's core stood still for more than 2 us at a time, in %"
+        "; stalls: share of time in which the client's core stood still for more than 2 us at a time"
     } else {
         ""
     };
@@ -174,8 +181,8 @@ fn heading(load: &Load) -> String {
         ""
     };
     format!(
-        "RTT in us, from the time each request was due and from the time it was sent; requests are due {schedule}. late: sent - due, p99 in us; lost: of \
-         those sent, in %{stalls}.{bulk}{again}"
+        "RTT from the time each request was due and from the time it was sent; requests are due {schedule}. late: sent - due, p99; lost: of \
+         those sent{stalls}.{bulk}{again}"
     )
 }
 
@@ -193,27 +200,56 @@ fn watched(curve: &LoadCurve) -> bool {
     curve.rates.iter().any(|row| row.stalls.is_some())
 }
 
-fn table(load: &Load, curve: &LoadCurve) -> Table {
-    let mut columns = vec![Column::figures("offered").in_unit("1/s"), Column::figures("achieved").in_unit("1/s")];
-    for group in ["RTT from due", "RTT from sent"] {
-        columns.extend(["p50", "p99", "p99.9"].map(|title| Column::us(title).under(group)));
+/// Groups of times.
+const FROM_DUE: &str = "RTT from due";
+const FROM_SENT: &str = "RTT from sent";
+
+/// Every figure; on a terminal that is too narrow for all, those that others tell more or less are left to pages and scripts.
+fn table(load: &Load, curve: &LoadCurve, options: &Options) -> Table {
+    let all = || whole(load, curve);
+    let mut table = all();
+    for (group, title) in
+        [(FROM_SENT, "p50"), ("", "stalls"), (FROM_SENT, "p99.9"), (FROM_DUE, "p50"), ("", "late"), (FROM_SENT, "p99")]
+    {
+        if grid::fits(&table, options.columns()) {
+            break;
+        }
+        let of = table.columns.iter_mut().find(|column| column.group == group && column.title == title);
+        of.into_iter().for_each(|column| column.place = Place::Page);
     }
-    columns.extend([Column::us("late"), Column::figures("lost").in_unit("%")]);
+    table
+}
+
+fn whole(load: &Load, curve: &LoadCurve) -> Table {
+    let mut columns = vec![Column::figures("offered"), Column::figures("achieved")];
+    for group in [FROM_DUE, FROM_SENT] {
+        columns.extend(["p50", "p99", "p99.9"].map(|title| Column::figures(title).under(group)));
+    }
+    columns.extend([Column::figures("late"), Column::figures("lost")]);
     let (stalls, bulk) = (watched(curve), load.bulk_streams > 0);
-    columns.extend(stalls.then(|| Column::figures("stalls").in_unit("%")));
+    columns.extend(stalls.then(|| Column::figures("stalls")));
     columns.extend(bulk.then(|| Column::figures("Gbit/s").under("bulk")));
     let cells = |row: &LoadRow| {
-        let mut cells = vec![Cell::Rate(row.offered_per_s), Cell::Rate(row.achieved_per_s)];
+        let mut cells = vec![per_second(row.offered_per_s).into(), per_second(row.achieved_per_s).into()];
         for of in [&row.rtt_from_due_ns, &row.rtt_from_sent_ns] {
-            cells.extend([of.p50, of.p99, of.p999].map(Cell::ns));
+            cells.extend([of.p50, of.p99, of.p999].map(timed));
         }
-        cells.push(Cell::ns(row.lateness_ns.p99));
-        cells.push(Cell::Percent(if row.sent == 0 { 0.0 } else { row.lost as f64 / row.sent as f64 }));
-        cells.extend(stalls.then(|| row.stalls.into_cell(|stalls| Cell::Percent(stalls.share))));
+        cells.push(timed(row.lateness_ns.p99));
+        cells.push(Cell::Share(lost_share(row)));
+        cells.extend(stalls.then(|| row.stalls.into_cell(|stalls| Cell::Share(stalls.share))));
         cells.extend(bulk.then(|| row.bulk.into_cell(|bulk| Cell::Number(bulk.bits_per_s / 1e9))));
         cells
     };
     Table::new(columns, 1, curve.rates.iter().map(cells))
+}
+
+/// A time with its unit.
+fn timed(ns: Option<u64>) -> Cell {
+    ns.into_cell(|ns| time(ns as f64).into())
+}
+
+fn lost_share(row: &LoadRow) -> f64 {
+    if row.sent == 0 { 0.0 } else { row.lost as f64 / row.sent as f64 }
 }
 
 /// The knee of the curve in a sentence.

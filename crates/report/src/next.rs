@@ -1,7 +1,10 @@
 //! The last lines of a short view: commands that follow from it.
 
+use hairpin_plan::paths::sides;
 use hairpin_record::head::{Head, Place};
+use hairpin_record::run::Link;
 
+use crate::command;
 use crate::doc::Doc;
 use crate::label::short;
 use crate::options::Options;
@@ -15,26 +18,43 @@ pub(crate) fn show(doc: &mut Doc, items: &[String], options: &Options) {
     }
 }
 
-/// The lines that they take.
-pub(crate) fn height(items: &[String], columns: usize) -> usize {
-    lines(items, columns).len()
-}
-
 fn lines(items: &[String], columns: usize) -> Vec<String> {
+    // Where there is no command, the words on what else there is stand alone.
+    if let [only] = items
+        && only.starts_with('(')
+    {
+        return vec![clean(only)];
+    }
     let mut lines: Vec<String> = Vec::new();
     for item in items.iter().map(|item| clean(item)) {
+        if BEGIN.len() + width(&item) > columns {
+            // A shell takes it as it stands, over several lines.
+            let broken = command::lines("      ", &item, columns);
+            lines.extend(broken);
+            continue;
+        }
         match lines.last_mut() {
             Some(line) if width(line) + 4 + width(&item) <= columns => line.extend(["    ", &item]),
             Some(_) => lines.push(format!("      {item}")),
-            None => lines.push(format!("next  {item}")),
+            None => lines.push(format!("      {item}")),
         }
+    }
+    if let Some(first) = lines.first_mut() {
+        first.replace_range(..BEGIN.len(), BEGIN);
     }
     lines
 }
 
+/// Beginning of the first line.
+const BEGIN: &str = "next  ";
+
 /// The target of a record, as words of a command line that measures there again; `None` for a peer that not every verb takes.
 pub(crate) fn to(place: &Place, head: &Head) -> Option<String> {
-    let link = &place.link;
+    over(&place.link, head)
+}
+
+/// The same of a link.
+pub(crate) fn over(link: &Link, head: &Head) -> Option<String> {
     let keys: Vec<String> = link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut words = match link.kind.as_str() {
         kind @ ("loopback" | "veth") if keys.is_empty() => kind.to_owned(),
@@ -50,6 +70,22 @@ pub(crate) fn to(place: &Place, head: &Head) -> Option<String> {
         words += &format!(" --key-file {file}");
     }
     Some(words)
+}
+
+/// True for a path whose stages are known where the record was measured.
+pub(crate) fn is_explained(spec: &str, link: &Link) -> bool {
+    match sides(spec) {
+        [Some(client), Some(server)] => {
+            client == server && client.has_stages() && !(link.kind == "host" && client.route.bypasses())
+        }
+        _ => false,
+    }
+}
+
+/// The command that explains a path; `None` where nothing can: its stages are not known, or there is no server.
+pub(crate) fn explain(link: &Link, head: &Head, spec: &str) -> Option<String> {
+    let to = over(link, head).filter(|_| is_explained(spec, link))?;
+    plain(format!("hairpin explain {to} -p {}", path(spec)))
 }
 
 /// A path as it is typed: without its default policy.

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use crate::cell::Cell;
-use crate::doc::{Column, Doc, Show, Table};
+use crate::doc::{Column, Doc, Show, Shown, Table};
+use crate::explain::brief::cut;
+use crate::next;
 use crate::options::Options;
 use crate::style::Tone;
 
@@ -66,41 +68,73 @@ pub struct PathOption {
 
 impl Show for Paths {
     fn doc(&self, options: &Options) -> Doc {
-        let row = |row: &PathRow| {
-            let here = match row.support {
-                Support::Yes => "yes".into(),
-                Support::Degraded => Cell::Word("degraded".into(), Tone::Warning),
-                Support::No => Cell::Word("no".into(), Tone::Error),
-            };
-            let options: Vec<&str> = row.options.iter().map(|option| option.name.as_str()).collect();
-            vec![
-                (&row.path).into(),
-                (&row.speaks).into(),
-                here,
-                (&row.summary).into(),
-                row.why.as_ref().into(),
-                row.policies.join(" ").into(),
-                options.join(" ").into(),
-            ]
-        };
-        let mut columns = ["path", "speaks", "here"].map(Column::words).to_vec();
-        columns.push(Column::prose("description"));
-        let below = [("why", "      why: "), ("policies", "      policies: "), ("options", "      options: ")];
-        columns.extend(below.map(|(title, lead)| Column::below(title, lead)));
+        if options.detail > 0 {
+            return in_full(self, options);
+        }
         let mut doc = Doc::default();
-        doc.table(Table { empty: "no paths", ..Table::new(columns, 1, self.paths.iter().map(row)) });
+        doc.part(Shown::Brief, short(self, options));
+        doc.part(Shown::Full, in_full(self, options));
         if !self.root_adds.is_empty() {
             doc.gap();
             doc.lead("root adds: ", format!("{} (docs/install.md)", self.root_adds.join(", ")));
         }
-        if options.detail > 0 {
-            let all = self.paths.iter().flat_map(|path| path.options.iter().map(move |option| (path, option)));
-            for (path, option) in all {
-                doc.gap();
-                let lead = format!("{}:{}=  ", path.path, option.name);
-                doc.lead(lead, format!("{} ({}; default {})", option.doc, option.values, option.default));
-            }
-        }
         doc
     }
+}
+
+/// Columns of a path's name, its protocol, its support here, and the spaces between.
+const BESIDE: usize = 27;
+
+/// A line for each path: its description, or the reason why this host lacks it.
+fn short(paths: &Paths, options: &Options) -> Doc {
+    let room = options.columns().saturating_sub(BESIDE);
+    let row = |row: &PathRow| {
+        let (here, tone) = match row.support {
+            Support::Yes => ("yes", Tone::Plain),
+            Support::Degraded => ("in part", Tone::Warning),
+            Support::No => ("no", Tone::Error),
+        };
+        let text = cut(row.why.as_ref().unwrap_or(&row.summary), room);
+        vec![(&row.path).into(), (&row.speaks).into(), Cell::Word(here.into(), tone), text.into()]
+    };
+    let columns = ["path", "speaks", "here", "description, or why not"].map(Column::words).to_vec();
+    let mut doc = Doc::default();
+    doc.table(Table { empty: "no paths", ..Table::new(columns, 1, paths.paths.iter().map(row)) });
+    next::show(&mut doc, &["hairpin paths tcp".to_owned(), "(-v: all, with policies and options)".to_owned()], options);
+    doc
+}
+
+fn in_full(paths: &Paths, options: &Options) -> Doc {
+    let row = |row: &PathRow| {
+        let here = match row.support {
+            Support::Yes => "yes".into(),
+            Support::Degraded => Cell::Word("degraded".into(), Tone::Warning),
+            Support::No => Cell::Word("no".into(), Tone::Error),
+        };
+        let options: Vec<&str> = row.options.iter().map(|option| option.name.as_str()).collect();
+        vec![
+            (&row.path).into(),
+            (&row.speaks).into(),
+            here,
+            (&row.summary).into(),
+            row.why.as_ref().into(),
+            row.policies.join(" ").into(),
+            options.join(" ").into(),
+        ]
+    };
+    let mut columns = ["path", "speaks", "here"].map(Column::words).to_vec();
+    columns.push(Column::prose("description"));
+    let below = [("why", "      why: "), ("policies", "      policies: "), ("options", "      options: ")];
+    columns.extend(below.map(|(title, lead)| Column::below(title, lead)));
+    let mut doc = Doc::default();
+    doc.table(Table { empty: "no paths", ..Table::new(columns, 1, paths.paths.iter().map(row)) });
+    if options.detail > 0 {
+        let all = paths.paths.iter().flat_map(|path| path.options.iter().map(move |option| (path, option)));
+        for (path, option) in all {
+            doc.gap();
+            let lead = format!("{}:{}=  ", path.path, option.name);
+            doc.lead(lead, format!("{} ({}; default {})", option.doc, option.values, option.default));
+        }
+    }
+    doc
 }

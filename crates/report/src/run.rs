@@ -12,7 +12,7 @@ use crate::figure::{payload, time, time_range};
 use crate::label::{self, Name};
 use crate::link::between;
 use crate::median::median;
-use crate::notes::{ended, lists, mark, merged, of_table};
+use crate::notes::{ended, lists, mark, merged, of_table, strayed};
 use crate::options::{Options, PERCENTILES};
 
 impl Show for Run {
@@ -43,7 +43,13 @@ impl Show for Run {
         full.lists(of_table(&names, &rows));
         full.part(Shown::Screen, intervals(&names, &rows));
         doc.part(Shown::Full, full);
-        doc.lists(lists(&names, &rows));
+        let [floor, strays, granted, warned] = lists(&names, &rows);
+        doc.list(floor);
+        doc.part(Shown::Brief, astray(&names, &rows));
+        let mut full = Doc::default();
+        full.list(strays);
+        doc.part(Shown::Full, full);
+        doc.lists([granted, warned]);
         doc.list(unreadable(&named, options));
         doc.list(ended(&self.head));
         let mut next = Doc::default();
@@ -56,6 +62,22 @@ impl Show for Run {
         doc
     }
 }
+
+/// Stray replies in short; losses have a warning of their own.
+fn astray(names: &[Name], rows: &[&Row]) -> Doc {
+    let warned = |row: &Row| row.warnings.iter().any(|note| note.code == LOSS);
+    let counts = |row: &Row| [if warned(row) { 0 } else { row.lost }, row.late, row.duplicates, row.reordered, row.corrupt];
+    let mut doc = Doc::default();
+    let lines = merged(names, rows, |row| strayed(counts(row), row.transactions));
+    if !lines.is_empty() {
+        doc.gap();
+    }
+    lines.into_iter().for_each(|line| doc.lead("stray: ", line));
+    doc
+}
+
+/// The warning of lost requests.
+const LOSS: &str = "loss";
 
 /// The medians whose 95 % interval is wider than 2 %, which the short view has in its table.
 fn intervals(names: &[Name], rows: &[&Row]) -> Doc {

@@ -3,29 +3,115 @@
 use hairpin_record::stream::{Direction, Step, Stream, StreamRow, Trial};
 
 use crate::bounce::words;
+use crate::brief::way;
 use crate::cell::{Cell, IntoCell};
-use crate::doc::{Column, Data, Doc, Fields, List, Show, Table, fields};
-use crate::figure::rate;
-use crate::label::{Name, short};
+use crate::doc::{Block, Column, Data, Doc, Fields, List, Show, Shown, Table, fields};
+use crate::figure::{per_second, rate};
+use crate::kinds;
+use crate::label::{Name, join, short as short_path};
 use crate::link::over;
+use crate::next;
 use crate::notes::{ended, merged, warned};
 use crate::options::Options;
 use crate::rings;
+use crate::style::Tone;
+use crate::term::{LINES, height};
 
 impl Show for Stream {
-    fn doc(&self, _: &Options) -> Doc {
-        let mut doc = Doc::of(&self.head, over(&self.place));
-        doc.gap();
-        heading(self).into_iter().for_each(|line| doc.text(line));
+    fn doc(&self, options: &Options) -> Doc {
+        let mut doc = Doc::default();
+        doc.part(Shown::Brief, short(self, options));
+        let mut full = Doc::of(&self.head, over(&self.place));
+        full.gap();
+        heading(self).into_iter().for_each(|line| full.text(line));
         if !self.results.is_empty() {
-            doc.gap();
+            full.gap();
         }
-        doc.table(table(self));
-        doc.lists(lists(self));
-        doc.list(ended(&self.head));
+        full.table(table(self));
+        full.lists(lists(self));
+        full.list(ended(&self.head));
+        doc.part(Shown::Full, full);
         doc.data = Some(Data::new(line(self, &blank()), self.results.iter().map(|row| line(self, row))));
         doc
     }
+}
+
+/// Link, the rows that fit, warnings, and the fastest row last.
+fn short(stream: &Stream, options: &Options) -> Doc {
+    let mut doc = Doc::default();
+    let queues = stream.results.iter().map(|row| row.queues).max().unwrap_or(1);
+    let queues = if queues > 1 { format!(", {queues} queues") } else { String::new() };
+    let searched = stream.resolution.map(|share| format!(", searched to {} %", (share * 1e4).round() / 100.0));
+    doc.text(format!("{}{queues}, frames without FCS{}", way(&stream.place), searched.unwrap_or_default()));
+    let mut end = Doc::default();
+    let names: Vec<Name> = stream.results.iter().map(name).collect();
+    let rows: Vec<&StreamRow> = stream.results.iter().collect();
+    let notes = kinds::lines_of(
+        &rows,
+        |row| &row.warnings,
+        |of| match of.len() == rows.len() {
+            true => String::new(),
+            false if of.len() > 2 => format!("{} of {} rows: ", of.len(), rows.len()),
+            false => format!("{}: ", join(&names, of)),
+        },
+    );
+    end.blocks.extend(notes.into_iter().map(Block::Text));
+    let (said, word) = fastest(stream);
+    end.verdict("", said, word, Tone::Heading);
+    end.list(ended(&stream.head));
+    next::show(&mut end, &["(-v: all rows, losses by cause, rings)".to_owned()], options);
+    let some = |most: usize| {
+        let mut doc = Doc::default();
+        if !rows.is_empty() {
+            doc.gap();
+            doc.table(short_table(stream, most));
+        }
+        if rows.len() > most {
+            doc.text(format!("and {} more rows", rows.len() - most));
+        }
+        doc.gap();
+        doc
+    };
+    let room = LINES.saturating_sub(height(&doc, options) + height(&end, options));
+    let shown = (0..=rows.len()).rev().map(some).find(|doc| height(doc, options) <= room).unwrap_or_default();
+    doc.blocks.extend(shown.blocks);
+    doc.blocks.extend(end.blocks);
+    doc
+}
+
+fn short_table(stream: &Stream, most: usize) -> Table {
+    let searched = stream.resolution.is_some();
+    let mut columns = ["io", "direction"].map(Column::words).to_vec();
+    columns.push(Column::figures("frame"));
+    columns.extend(searched.then(|| Column::figures("without loss")));
+    columns.extend(["offered", "lost"].map(Column::figures));
+    let cells = |row: &StreamRow| {
+        let trial = &row.offered;
+        let mut cells = vec![short_path(&row.io).into(), row.direction.to_string().into()];
+        cells.push(row.frame_bytes.into_cell(|bytes| format!("{bytes} B").into()));
+        let best = || row.lossless.as_ref().map_or("-".into(), |best| per_second(best.offered_per_s));
+        cells.extend(searched.then(|| best().into()));
+        cells.extend([per_second(trial.offered_per_s).into(), Cell::Share(trial.lost_share())]);
+        cells
+    };
+    Table { titles: Tone::Dim, ..Table::new(columns, 3, stream.results.iter().take(most).map(cells)) }
+}
+
+/// The row with most frames per second; its decisive words.
+fn fastest(stream: &Stream) -> (String, &'static str) {
+    let searched = stream.resolution.is_some();
+    let rate = |row: &StreamRow| match searched {
+        true => row.lossless.as_ref().map(|best| best.offered_per_s),
+        false => row.offered.delivered_per_s.filter(|per_s| *per_s > 0.0),
+    };
+    let all = stream.results.iter().filter_map(|row| Some((row, rate(row)?)));
+    let Some((row, per_s)) = all.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        let said = if searched { "no rate without loss was found" } else { "no frame arrived" };
+        return (said.into(), "no");
+    };
+    let Name { base, size } = name(row);
+    let what = if searched { "most without loss" } else { "most delivered" };
+    (format!("{what}: {}, frames of {size} by {base}", per_second(per_s)), what)
 }
 
 /// An empty row.
@@ -86,11 +172,15 @@ fn line(stream: &Stream, row: &StreamRow) -> Fields {
     ])
 }
 
-/// A trial as a line of progress output.
-pub fn stream_trial(io: &str, direction: Direction, frame_bytes: Option<u64>, step: &Step) -> String {
-    let asked = step.asked_per_s.map_or("flat out".into(), |asked| format!("asked {}/s", rate(asked)));
+/// A row in progress.
+pub fn stream_row(io: &str, direction: Direction, frame_bytes: Option<u64>) -> String {
     let size = frame_bytes.map_or(String::new(), |bytes| format!(" {bytes} B"));
-    format!("{} {direction}{size}, {asked}: offered {}/s, {} lost", short(io), rate(step.offered_per_s), step.lost)
+    format!("{} {direction}{size}", short_path(io))
+}
+
+/// The same with its last trial.
+pub fn stream_trial(io: &str, direction: Direction, frame_bytes: Option<u64>, step: &Step) -> String {
+    format!("{}, {} offered, {} lost", stream_row(io, direction, frame_bytes), per_second(step.offered_per_s), step.lost)
 }
 
 fn heading(stream: &Stream) -> Vec<String> {
@@ -122,7 +212,8 @@ fn table(stream: &Stream) -> Table {
     columns.push(Column::figures("CPU").in_unit("ns"));
     let cells = |row: &StreamRow| {
         let trial = &row.offered;
-        let mut cells = vec![short(&row.io).into(), row.direction.to_string().into(), row.frame_bytes.into(), row.queues.into()];
+        let mut cells =
+            vec![short_path(&row.io).into(), row.direction.to_string().into(), row.frame_bytes.into(), row.queues.into()];
         if searched {
             let best = |of: fn(&Trial) -> Cell| row.lossless.as_ref().map_or("-".into(), of);
             cells.extend([best(|best| Cell::Rate(best.offered_per_s)), best(|best| Cell::Number(best.wire_bits_per_s / 1e6))]);
@@ -166,7 +257,7 @@ fn lists(stream: &Stream) -> Vec<List> {
 
 fn name(row: &StreamRow) -> Name {
     let size = row.frame_bytes.map_or("any size".into(), |bytes| format!("{bytes} B"));
-    Name { base: format!("{} {}", short(&row.io), row.direction), size }
+    Name { base: format!("{} {}", short_path(&row.io), row.direction), size }
 }
 
 /// Frames that were lost, duplicated, reordered or of another stream, by cause.

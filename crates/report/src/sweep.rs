@@ -4,32 +4,73 @@ use hairpin_record::compare::{Arm, Figures};
 use hairpin_record::experiment::Figure;
 use hairpin_record::sweep::{self, LossFree, Ratio, Sweep};
 
+use crate::brief::placed;
 use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::compare::{hinted, interval, rounds};
-use crate::doc::{Column, Doc, List, Show, Shown, Table};
+use crate::compare::{interval, rounds};
+use crate::doc::{Block, Column, Doc, List, Show, Shown, Table, Text};
 use crate::figure::{fine_ratio as ratio, time};
+use crate::kinds;
 use crate::label::Name;
 use crate::link::link_words;
+use crate::next;
 use crate::notes::{ended, not_granted, warnings};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
+use crate::term::{fitting, height};
 
 impl Show for Sweep {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         let (said, word) = decision(self);
         doc.verdict("", said, word, Tone::Heading);
         fastest(self).into_iter().for_each(|said| doc.text(said));
-        doc.gap();
-        doc.text("A level against the first, over all levels of the other factors:");
-        doc.table(effects(self));
+        let place = place(self);
+        if !place.is_empty() {
+            doc.text(place);
+        }
+        let mut end = Doc::default();
+        if !self.left_out.is_empty() {
+            let mut line = Doc::default();
+            line.text(format!("{} of the plan not measured (-v)", self.left_out.len()));
+            end.part(Shown::Screen, line);
+        }
+        let mut brief = Doc::default();
+        brief.blocks.extend(notes(self).into_iter().map(Block::Text));
+        end.part(Shown::Brief, brief);
+        end.list(ended(&self.head));
+        let mut last = Doc::default();
+        let commands =
+            fastest_cell(self).and_then(|(cell, _)| next::explain(cell.arm.link.as_ref()?, &self.head, &cell.arm.path));
+        next::show(&mut last, &commands.into_iter().chain(["(-v: all)".to_owned()]).collect::<Vec<_>>(), options);
+        end.part(Shown::Brief, last);
+
+        let tables = |most: usize| {
+            let mut doc = Doc::default();
+            doc.gap();
+            doc.text(against(self));
+            doc.table(effects(self, most));
+            if self.main_effects.len() > most {
+                doc.text(format!("and {} more levels", self.main_effects.len() - most));
+            }
+            doc
+        };
+        let mut frames = Doc::default();
+        loss_free(&mut frames, self);
+        let others = height(&doc, options) + height(&end, options);
+        let full = || {
+            let mut all = tables(usize::MAX);
+            all.blocks.extend(frames.blocks.clone());
+            all
+        };
+        let shorter = (1..=self.main_effects.len()).rev().map(tables);
+        doc.part(Shown::Brief, fitting([full()].into_iter().chain(shorter), others, options));
+        doc.part(Shown::Full, full());
         let mut rest = Doc::default();
         rest.gap();
         rest.table(cells(self));
         interactions(&mut rest, self);
-        loss_free(&mut doc, self);
         rest.gap();
         rest.text(format!(
             "An interval is one of {:.2} %, so that all {} of them hold with {:.0} %. Ratios are means over cells within a round.",
@@ -42,18 +83,44 @@ impl Show for Sweep {
             rest.text(format!("{}: {}", self.plan, self.title));
         }
         rest.blocks.extend(Doc::of(&self.head, context(self)).blocks);
-        if !self.left_out.is_empty() {
-            let mut line = Doc::default();
-            line.text(format!("{} of the plan not measured (-v)", self.left_out.len()));
-            doc.part(Shown::Screen, line);
-        }
         rest.lists(lists(self));
-        hinted(&mut doc, self.warnings.iter().chain(self.cells.iter().flat_map(|cell| &cell.arm.warnings)));
         doc.part(Shown::Full, rest);
-        doc.list(ended(&self.head));
+        doc.blocks.extend(end.blocks);
         doc.data = Some(cells(self).data());
         doc
     }
+}
+
+/// Link and placement, as far as all cells share them.
+fn place(record: &Sweep) -> String {
+    let arms = || record.cells.iter().map(|cell| &cell.arm);
+    let first = arms().next();
+    let link = first.and_then(|arm| arm.link.as_ref()).filter(|link| arms().all(|arm| arm.link.as_ref() == Some(link)));
+    let cpus = first.and_then(|arm| arm.cpus.as_ref()).filter(|cpus| arms().all(|arm| arm.cpus.as_ref() == Some(cpus)));
+    let link = link.map(|link| link_words(link).join(", "));
+    let on = cpus.map(|cpus| placed(&cpus.client, &cpus.server)).filter(|on| !on.is_empty());
+    link.into_iter().chain(on).collect::<Vec<_>>().join(", ")
+}
+
+/// The levels with which the others are compared.
+fn against(record: &Sweep) -> String {
+    let mut first: Vec<String> = Vec::new();
+    for effect in &record.main_effects {
+        let level = clean(&format!("{} {}", effect.factor, effect.against));
+        if !first.contains(&level) {
+            first.push(level);
+        }
+    }
+    format!("each level against the first of its factor ({})", first.join(", "))
+}
+
+/// Warnings in short.
+fn notes(record: &Sweep) -> Vec<Text> {
+    let own = kinds::lines_of(&[record], |record| &record.warnings, |_| String::new());
+    let cells: Vec<&sweep::Cell> = record.cells.iter().collect();
+    let whose =
+        |of: &[usize]| if of.len() == cells.len() { String::new() } else { format!("{} of {} cells: ", of.len(), cells.len()) };
+    own.into_iter().chain(kinds::lines_of(&cells, |cell| &cell.arm.warnings, whose)).collect()
 }
 
 /// The strongest effect on p50, and the number of levels without a detectable one.
@@ -75,9 +142,13 @@ fn decision(record: &Sweep) -> (String, &'static str) {
 }
 
 /// The cell with the least p50.
-fn fastest(record: &Sweep) -> Option<String> {
+fn fastest_cell(record: &Sweep) -> Option<(&sweep::Cell, f64)> {
     let all = record.cells.iter().filter_map(|cell| Some((cell, typical(&cell.arm).p50_ns?)));
-    let (cell, ns) = all.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    all.min_by(|(_, a), (_, b)| a.total_cmp(b))
+}
+
+fn fastest(record: &Sweep) -> Option<String> {
+    let (cell, ns) = fastest_cell(record)?;
     let levels = record.factors.iter().zip(&cell.levels).map(|(factor, level)| clean(&format!("{} {level}", factor.name)));
     Some(format!("fastest of {} cells: {}, RTT p50 {}", record.cells.len(), levels.collect::<Vec<_>>().join(", "), time(ns)))
 }
@@ -117,13 +188,13 @@ fn cells(record: &Sweep) -> Table {
 
 const SHOWN: [(Figure, &str); 3] = [(Figure::P50, "RTT p50"), (Figure::Rate, "trans/s"), (Figure::Cpu, "CPU")];
 
-fn effects(record: &Sweep) -> Table {
-    let mut columns = vec![Column::words("factor")];
+fn effects(record: &Sweep, most: usize) -> Table {
+    let mut columns = vec![Column::words("level")];
     for (_, group) in SHOWN {
         columns.extend(["ratio", "interval"].map(|title| Column::figures(title).under(group)));
     }
-    let rows = record.main_effects.iter().map(|effect| {
-        let mut row = vec![format!("{} {}/{}", effect.factor, effect.level, effect.against).into()];
+    let rows = record.main_effects.iter().take(most).map(|effect| {
+        let mut row = vec![format!("{} {}", effect.factor, effect.level).into()];
         row.extend(SHOWN.iter().flat_map(|(figure, _)| shown(&effect.figures, *figure)));
         row
     });

@@ -10,6 +10,9 @@ use crate::prose::{clean, fold, width, wrap};
 /// The last line of a document that has more.
 const MORE: &str = "(-v: all figures and how they were found)";
 
+/// Lines of a short view. With the command as typed, notes such as where the record is kept, and the prompt, it fits a terminal of 24.
+pub(crate) const LINES: usize = 20;
+
 /// The document in [`Options::width`] columns. Only a table whose figures do not fit gets wider.
 pub(crate) fn term(doc: &Doc, options: &Options) -> String {
     // A short view of its own says itself where the rest is.
@@ -17,6 +20,24 @@ pub(crate) fn term(doc: &Doc, options: &Options) -> String {
     let hides = options.brief && has(Shown::Full) && !has(Shown::Brief);
     let all = doc.blocks.iter().flat_map(|block| lines(block, options)).chain(hides.then(|| MORE.to_owned()));
     all.map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The first of the documents that fits a short view with `others` lines beside it, else the last.
+pub(crate) fn fitting(all: impl IntoIterator<Item = Doc>, others: usize, options: &Options) -> Doc {
+    let mut last = Doc::default();
+    for doc in all {
+        last = doc;
+        if height(&last, options) + others <= LINES {
+            break;
+        }
+    }
+    last
+}
+
+/// The lines that a terminal's short view of the document takes.
+pub(crate) fn height(doc: &Doc, options: &Options) -> usize {
+    let brief = Options { brief: true, colour: false, ..options.clone() };
+    doc.blocks.iter().map(|block| lines(block, &brief).len()).sum()
 }
 
 fn lines(block: &Block, options: &Options) -> Vec<String> {

@@ -9,8 +9,9 @@ use crate::doc::{Column, Data, Doc, Show, Shown, Table};
 use crate::figure::time;
 use crate::next;
 use crate::options::Options;
-use crate::prose::{clean, width, wrap};
+use crate::prose::{clean, width};
 use crate::style::Tone;
+use crate::term::{LINES as SHORT, fitting, height};
 
 /// The longest value shown in a table.
 const CELL: usize = 24;
@@ -22,7 +23,10 @@ impl Show for List {
         if options.detail > 0 {
             self.knobs.iter().enumerate().for_each(|(at, row)| about(&mut doc, at, row));
         } else {
-            overview(&mut doc, self);
+            doc.part(Shown::Brief, short(self, options));
+            let mut full = Doc::default();
+            overview(&mut full, self);
+            doc.part(Shown::Full, full);
         }
         let names = "setting now unread can_be_changed safe values summary";
         let line = |row: &KnobRow| {
@@ -41,6 +45,40 @@ impl Show for List {
         doc.data = Some(Data::table(names, self.knobs.iter().map(line)));
         doc
     }
+}
+
+/// The settings that can be changed, in groups, with their values as far as these fit a screen.
+fn short(list: &List, options: &Options) -> Doc {
+    let (settable, facts): (Vec<&KnobRow>, Vec<&KnobRow>) = list.knobs.iter().partition(|knob| knob.change.is_some());
+    let safe = |row: &KnobRow| row.change.as_ref().is_some_and(|change| change.safe);
+    let of_interface = |row: &KnobRow| row.now.is_none() && row.change.as_ref().is_some_and(|change| change.of_interface);
+    let grouped = |values: bool| {
+        let mut doc = Doc::default();
+        doc.text(format!("{} settings can be changed, {} more are only reported", settable.len(), facts.len()));
+        let mut group = |name: &str, belongs: &dyn Fn(&KnobRow) -> bool| {
+            let shown = |row: &&&KnobRow| belongs(row);
+            let word = |row: &&KnobRow| {
+                let now = if values { now(row) } else { String::new() };
+                // A value of several words would not be told from the next name.
+                let now = if now.contains(' ') { ".." } else { &now };
+                if now.is_empty() { row.name.clone() } else { format!("{}={}", row.name, cut(now)) }
+            };
+            let words: Vec<String> = settable.iter().filter(shown).map(word).collect();
+            if !words.is_empty() {
+                doc.gap();
+                doc.lead(format!("{name:13}"), words.join("  "));
+            }
+        };
+        group("safe to try", &|row| safe(row) && !of_interface(row));
+        group("with care", &|row| !safe(row) && !of_interface(row));
+        group("with -i IF", &|row| of_interface(row));
+        doc.gap();
+        let first = settable.iter().find(|row| safe(row) && row.now.is_some()).or(settable.first());
+        let one = first.map(|row| format!("hairpin tune list {}", row.name));
+        next::show(&mut doc, &one.into_iter().chain(["(-v: all, a line each)".to_owned()]).collect::<Vec<_>>(), options);
+        doc
+    };
+    [true, false].map(grouped).into_iter().find(|doc| height(doc, options) <= SHORT).unwrap_or_else(|| grouped(false))
 }
 
 fn overview(doc: &mut Doc, list: &List) {
@@ -146,22 +184,14 @@ impl Show for TuneCheck {
         let latency = self.profile == "latency";
         doc.text(found(self));
         let mut rest = Doc::default();
-        if !self.findings.is_empty() {
-            doc.gap();
-            let narrow = options.columns() < ROOM;
-            let shown = fitting(self, options.columns());
-            doc.table(findings(self, latency, narrow, shown));
-            if self.findings.len() > shown {
-                doc.text(format!("and {} more with less at stake", self.findings.len() - shown));
-            }
-            self.findings.iter().enumerate().for_each(|(at, found)| finding(&mut rest, at, found, latency));
-        }
+        self.findings.iter().enumerate().for_each(|(at, found)| finding(&mut rest, at, found, latency));
         if !self.fine.is_empty() {
             rest.gap();
             rest.lead("as the profile wants it: ", self.fine.join(", "));
         }
+        let mut end = Doc::default();
         if !self.unread.is_empty() {
-            doc.toned(
+            end.toned(
                 "could not be read: ",
                 self.unread.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
                 Tone::Warning,
@@ -170,11 +200,24 @@ impl Show for TuneCheck {
             rest.toned("", "could not be read", Tone::Warning);
             self.unread.iter().for_each(|(name, why)| rest.lead(format!("  {name}: "), why));
         }
-        doc.text("Orders of magnitude from the references; nothing was measured.");
+        end.text("Orders of magnitude from the references; nothing was measured.");
         if let Some(first) = self.findings.first() {
             let in_full = format!("hairpin tune list {}", first.name);
-            next::show(&mut doc, &["sudo hairpin tune try loopback --all-safe".into(), in_full], options);
+            next::show(&mut end, &["sudo hairpin tune try loopback --all-safe".into(), in_full], options);
         }
+        // A short view says itself where the rest is.
+        let others = height(&doc, options) + height(&end, options) + 1;
+        let tables = (1..=LINES.min(self.findings.len())).rev().map(|shown| {
+            let mut doc = Doc::default();
+            doc.gap();
+            doc.table(findings(self, latency, options.columns() < ROOM, shown));
+            if self.findings.len() > shown {
+                doc.text(format!("and {} more with less at stake", self.findings.len() - shown));
+            }
+            doc
+        });
+        doc.blocks.extend(fitting(tables, others, options).blocks);
+        doc.blocks.extend(end.blocks);
         doc.part(Shown::Full, rest);
         let names = "setting stake_ns now better effect cost at_boot fix";
         let line = |found: &Finding| {
@@ -190,10 +233,6 @@ impl Show for TuneCheck {
 
 /// Lines of the table of findings.
 const LINES: usize = 7;
-/// Lines on a screen for that table, where values take several.
-const SCREEN: usize = 14;
-/// The columns of a finding beside its name and its values.
-const BESIDE: usize = 24;
 /// On a narrower terminal its values stand below each setting.
 const ROOM: usize = 80;
 
@@ -206,19 +245,6 @@ fn found(check: &TuneCheck) -> String {
         1 => format!("1 setting of {place} stands in the way"),
         count => format!("{count} settings stand in the way on {place}"),
     }
-}
-
-/// The first findings whose lines fit a screen.
-fn fitting(check: &TuneCheck, columns: usize) -> usize {
-    let name = check.findings.iter().map(|found| width(&found.name)).max().unwrap_or(0);
-    let (own, room) = if columns < ROOM { (1, columns - 4) } else { (0, columns.saturating_sub(name + BESIDE)) };
-    let mut left = SCREEN;
-    let fits = |found: &&Finding| {
-        let lines = own + wrap("", &values_of(found), room).len();
-        left = left.saturating_sub(lines.max(1));
-        left > 0
-    };
-    check.findings.iter().take(LINES).take_while(fits).count().max(1)
 }
 
 fn values_of(found: &Finding) -> String {

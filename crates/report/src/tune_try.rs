@@ -4,11 +4,13 @@ use hairpin_record::compare::{Arm, Compare, Comparison};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_record::tune_try::{TriedPath, TuneTry};
 
+use crate::brief::placed;
 use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::compare::{hinted, interval, rounds, tone};
-use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
+use crate::compare::{interval, rounds, tone};
+use crate::doc::{Block, Column, Data, Doc, List, Show, Shown, Table, Text};
 use crate::figure::{fine_ratio as ratio, payloads, seconds, time, us};
+use crate::kinds;
 use crate::label::{Name, short};
 use crate::link::link_words;
 use crate::next;
@@ -16,20 +18,40 @@ use crate::notes::{ended, warned};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
+use crate::term::{fitting, height};
 
 impl Show for TuneTry {
     fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         let (said, word, tone) = conclusion(self);
         doc.verdict("", said, word, tone);
-        doc.gap();
-        doc.table(overview(self));
-        if self.settings.len() > LINES {
-            doc.text(format!("and {} more", self.settings.len() - LINES));
-        }
-        doc.gap();
-        resolution(self).into_iter().for_each(|said| doc.text(said));
-        not_tried(self).into_iter().for_each(|said| doc.text(said));
+        let mut end = Doc::default();
+        end.gap();
+        resolution(self).into_iter().for_each(|said| end.text(said));
+        not_tried(self).into_iter().for_each(|said| end.text(said));
+        let mut brief = Doc::default();
+        brief.blocks.extend(notes(self).into_iter().map(Block::Text));
+        end.part(Shown::Brief, brief);
+        let mut last = Doc::default();
+        last.list(ended(&self.head));
+        let items: Vec<String> = next(self).into_iter().flat_map(|command| [command, "(-v: all)".into()]).collect();
+        let mut commands = Doc::default();
+        next::show(&mut commands, &items, options);
+        last.part(Shown::Brief, commands);
+        let tables = |most: usize| {
+            let mut doc = Doc::default();
+            doc.gap();
+            doc.text(place(self));
+            doc.table(overview(self, most));
+            if self.settings.len() > most {
+                doc.text(format!("and {} more", self.settings.len() - most));
+            }
+            doc
+        };
+        let others = [&doc, &end, &last].map(|part| height(part, options)).iter().sum();
+        let fitted = fitting((1..=LINES).rev().map(tables), others, options);
+        doc.blocks.extend(fitted.blocks);
+        doc.blocks.extend(end.blocks);
         let mut rest = Doc::default();
         rest.gap();
         rest.blocks.extend(Doc::of(&self.head, context(self)).blocks);
@@ -56,18 +78,33 @@ impl Show for TuneTry {
         }
         left_out(&mut rest, self);
         rest.list(warnings(self));
-        let arms =
-            self.paths.iter().flat_map(|path| path.alone.arms.iter().chain(path.together.iter().flat_map(|found| &found.arms)));
-        hinted(&mut doc, arms.flat_map(|arm| &arm.warnings));
         doc.part(Shown::Full, rest);
-        doc.list(ended(&self.head));
-        let mut end = Doc::default();
-        let items: Vec<String> = next(self).into_iter().flat_map(|command| [command, "(-v: all)".into()]).collect();
-        next::show(&mut end, &items, options);
-        doc.part(Shown::Brief, end);
+        doc.blocks.extend(last.blocks);
         doc.data = Some(data(self));
         doc
     }
+}
+
+/// Link, payload and placement, as far as all paths share them.
+fn place(record: &TuneTry) -> String {
+    let arms = || record.paths.iter().flat_map(|path| &path.alone.arms);
+    let Some(first) = arms().next() else { return String::new() };
+    let link = first.link.as_ref().filter(|_| arms().all(|arm| arm.link == first.link)).map(|link| link_words(link).join(", "));
+    let size = |arm: &Arm| payloads(arm.request_bytes, arm.reply_bytes);
+    let payload = arms().all(|arm| size(arm) == size(first)).then(|| format!("{} B", size(first)));
+    let cpus = first.cpus.as_ref().filter(|_| arms().all(|arm| arm.cpus == first.cpus));
+    let on = cpus.map(|cpus| placed(&cpus.client, &cpus.server)).filter(|on| !on.is_empty());
+    link.into_iter().chain(payload).chain(on).collect::<Vec<_>>().join(", ")
+}
+
+/// Warnings in short.
+fn notes(record: &TuneTry) -> Vec<Text> {
+    let arms =
+        record.paths.iter().flat_map(|path| path.alone.arms.iter().chain(path.together.iter().flat_map(|found| &found.arms)));
+    let arms: Vec<&Arm> = arms.collect();
+    let whose =
+        |of: &[usize]| if of.len() == arms.len() { String::new() } else { format!("{} of {} sides: ", of.len(), arms.len()) };
+    kinds::lines_of(&arms, |arm| &arm.warnings, whose)
 }
 
 /// Lines of the table of settings.
@@ -76,7 +113,7 @@ const LINES: usize = 7;
 const WANTED: f64 = 0.05;
 
 /// A line for each setting, those with the strongest effect first: the ratio of p50 and its verdict on every path.
-fn overview(record: &TuneTry) -> Table {
+fn overview(record: &TuneTry, most: usize) -> Table {
     let ratio = |path: &TriedPath, at: usize| {
         let found = path.alone.comparisons.get(at)?;
         Some((estimate(found, Figure::P50)?.ratio?, found.verdict))
@@ -103,7 +140,7 @@ fn overview(record: &TuneTry) -> Table {
         cells
     };
     let mut rows: Vec<Vec<Cell>> =
-        order.iter().take(LINES).map(|at| cells(setting(record, *at), &|path| ratio(path, *at))).collect();
+        order.iter().take(most).map(|at| cells(setting(record, *at), &|path| ratio(path, *at))).collect();
     if record.paths.iter().any(|path| path.together.is_some()) && record.winners.len() > 1 {
         let together = |path: &TriedPath| {
             let found = path.together.as_ref()?.comparisons.first()?;

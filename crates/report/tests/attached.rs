@@ -27,10 +27,10 @@ fn verbose(record: &Attached) -> String {
     fits(term(record, &Options::default()))
 }
 
-/// The text of one table, which a terminal of 80 columns and 24 lines holds.
+/// The text of one table, which a terminal of 80 columns and 24 lines holds beside the line typed, a note or two and the prompt.
 fn first_screen(record: &Attached) -> String {
     let text = fits(term(record, &Options { brief: true, ..Options::default() }));
-    assert!(text.lines().count() <= 24, "{} lines\n{text}", text.lines().count());
+    assert!(text.lines().count() <= 20, "{} lines\n{text}", text.lines().count());
     text
 }
 
@@ -177,9 +177,9 @@ fn cause(cause: &str, who: &str, stage: &str, count: u64, lost_ns: u64, advice: 
     }
 }
 
-#[test]
-fn one_connection_of_client_and_server() {
-    let record = whole(AttachedBody {
+/// A server with a client on this host, and causes of its slow ones.
+pub fn one() -> Attached {
+    whole(AttachedBody {
         transactions: 68_810,
         unmatched: 3,
         unmatched_by: Unmatched { pipelined: 2, out_of_order: 1, ..Unmatched::default() },
@@ -209,9 +209,20 @@ fn one_connection_of_client_and_server() {
             cause("nothing seen", "", "application", 52, 2_356_000, "the time passed between two hooks without an event"),
         ],
         ..record()
-    });
+    })
+}
+
+#[test]
+fn one_connection_of_client_and_server() {
+    let record = one();
     assert_snapshot!(first_screen(&record));
     assert_snapshot!(verbose(&record));
+    // A view that its user ends was not broken off, unless it was to go on for a while.
+    let mut live = record;
+    (live.head.interrupted, live.head.command) = (true, ["hairpin", "explain", ":6379", "--live"].map(String::from).into());
+    assert!(!first_screen(&live).contains("Incomplete"));
+    live.head.command.extend(["-t", "60s"].map(String::from));
+    assert!(first_screen(&live).contains("Incomplete"));
 }
 
 #[test]

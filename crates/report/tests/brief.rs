@@ -8,7 +8,8 @@ use hairpin_record::warning::Warning;
 use hairpin_report::{Options, markdown, term};
 use hairpin_units::{Nanos, Quantile};
 use insta::assert_snapshot;
-use unicode_width::UnicodeWidthStr;
+
+use crate::screens::fits;
 
 /// Options for a terminal of this width.
 fn at(width: usize, brief: bool) -> Options {
@@ -61,21 +62,11 @@ fn usual() -> Run {
     run(rows)
 }
 
-/// Asserts that no line is wider than the terminal, and that each word of the text stays whole.
-fn fits(text: &str, columns: usize) -> &str {
-    for line in text.lines() {
-        assert!(line.width() <= columns, "{columns}: {line}");
-        assert_eq!(line, line.trim_end());
-    }
-    text
-}
-
 #[test]
 fn the_usual_run_on_terminals_of_several_widths() {
     for columns in [60, 80, 140, 200] {
-        let text = term(&usual(), &at(columns, true));
-        assert_snapshot!(format!("brief_{columns}"), fits(&text, columns));
-        assert_snapshot!(format!("full_{columns}"), fits(&term(&usual(), &at(columns, false)), columns));
+        assert_snapshot!(format!("brief_{columns}"), fits(&usual(), &at(columns, true)));
+        assert_snapshot!(format!("full_{columns}"), fits(&usual(), &at(columns, false)));
     }
     let lines = term(&usual(), &at(80, true)).lines().count();
     // One more on stderr says where the run is kept.
@@ -97,20 +88,20 @@ fn what_differs_between_rows_has_a_column() {
     rows[2].tcp.as_mut().unwrap().server.as_mut().unwrap().retransmitted = 3;
     rows[0].turnaround_ns.as_mut().unwrap().p50 = Some(9_000);
     (rows[1].outstanding, rows[1].flows) = (8, 2);
-    assert_snapshot!(fits(&term(&run(rows), &at(80, true)), 80));
+    assert_snapshot!(fits(&run(rows), &at(80, true)));
 }
 
 #[test]
 fn ten_samples_have_a_median_with_its_interval() {
     let few = run(vec![row("udp:spin", 10, 8_100)]);
     let mut failed = few.clone();
-    assert_snapshot!(fits(&term(&few, &at(80, true)), 80));
+    assert_snapshot!(fits(&few, &at(80, true)));
     assert!(term(&few, &at(80, false)).contains("RTT p50 and its interval"));
     // Pages and scripts keep the rule: ten samples beyond a quantile.
     assert!(!markdown(&few, &at(80, true)).contains("with 95 % confidence"));
     failed.head.error = Some("no reply for 5.000 s".into());
     failed.results.clear();
-    assert_snapshot!(fits(&term(&failed, &at(80, true)), 80));
+    assert_snapshot!(fits(&failed, &at(80, true)));
 }
 
 #[test]
@@ -119,13 +110,13 @@ fn a_wide_interval_stands_beside_its_median() {
     moody.results[0].blocks.iter_mut().enumerate().for_each(|(i, block)| block.p50 = Some(60_000 + i as u64 * 1_000));
     let text = term(&moody, &at(80, true));
     assert!(text.contains("95 %") && !term(&usual(), &at(80, true)).contains("95 %"), "{text}");
-    assert_snapshot!(fits(&text, 80));
+    assert_snapshot!(fits(&moody, &at(80, true)));
     for row in &mut moody.results {
         (row.rtt_ns.p90, row.rtt_ns.p99) = (Some(735_000), Some(3_460_000));
         (row.rtt_ns.p999, row.rtt_ns.max, row.transactions_per_s) = (Some(4_100_000), Some(75_400_000), 11_593.0);
     }
     let narrow = term(&moody, &at(60, true));
-    assert!(fits(&narrow, 60).contains("RTT p50") && !narrow.contains("95 %"), "{narrow}");
+    assert!(fits(&moody, &at(60, true)).contains("RTT p50") && !narrow.contains("95 %"), "{narrow}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main drawn` and look at the difference, and at the pictures:
 //! cut a picture out of its golden and look at it with `rsvg-convert`.
 
-mod views;
+pub mod views;
 
 use hairpin_record::any::AnyRecord;
 use hairpin_report::view::{Beside, Curve, Input, View, Wire};

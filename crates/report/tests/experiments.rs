@@ -92,7 +92,7 @@ fn comparison(arm: &str, verdict: Verdict, ratio: f64, half: f64) -> Comparison 
     }
 }
 
-fn record() -> Compare {
+pub fn record() -> Compare {
     Compare {
         head: Head {
             schema: Compare::SCHEMA.into(),
@@ -214,7 +214,7 @@ fn runs_of_different_times() {
 }
 
 /// Of two CPUs: A blocks on both, B and C on one of them, D spins on both.
-fn placements(blocking: [f64; 2], spinning: f64) -> Compare {
+pub fn placements(blocking: [f64; 2], spinning: f64) -> Compare {
     let cell = |path: &str, arm: Option<&str>, p50: f64| PlacementCell {
         path: format!("udp:{path}/udp:{path}"),
         arm: arm.map(str::to_owned),
@@ -319,7 +319,7 @@ fn ratio(figure: Figure, ratio: f64, half: f64) -> Ratio {
     Ratio { figure, ratio, low: Some(ratio / (1.0 + half)), high: Some(ratio * (1.0 + half)), rounds: 60 }
 }
 
-fn swept() -> Sweep {
+pub fn swept() -> Sweep {
     let factors = [("delayed-ack", ["on", "off"]), ("payload", ["4", "1460"])];
     let figures = |x: f64| vec![ratio(Figure::P50, x, 0.01), ratio(Figure::Rate, 1.0 / x, 0.01), ratio(Figure::Cpu, x, 0.05)];
     let cell = |ack: &str, size: &str, p50: f64| Cell {
@@ -413,7 +413,7 @@ fn a_sweep_over_two_factors() {
     assert!(hairpin_report::term(&silent, &whole()).contains("none of 1 pairs of levels"));
 }
 
-fn tried() -> TuneTry {
+pub fn tried() -> TuneTry {
     let setting = |text: &str, held| TriedSetting { setting: text.into(), changes: Vec::new(), cost: "power".into(), held };
     let mut alone = record();
     alone.arms = vec![

@@ -29,7 +29,7 @@ fn run(rows: Vec<Row>) -> Run {
 }
 
 /// A row of `n` samples around `p50_ns`.
-fn row(path: &str, n: u64, p50_ns: u64) -> Row {
+pub fn row(path: &str, n: u64, p50_ns: u64) -> Row {
     let mut times = Times::new();
     (0..n).for_each(|i| times.record(p50_ns * 9 / 10 + p50_ns * i / (5 * n)));
     let rtt_ns = times.quantiles();
@@ -490,7 +490,7 @@ fn sentences_say_what_they_lack() {
     assert!(sentences(&runs)[2].contains("has 4 samples, and a p50 needs 20"), "{:?}", sentences(&runs));
 }
 
-fn checked(errors: [f64; 3]) -> Check {
+pub fn checked(errors: [f64; 3]) -> Check {
     let delays: Vec<Delay> = [(500, 512.4), (20_000, 20_014.0), (100_000, 100_013.5)]
         .into_iter()
         .zip(errors)
@@ -686,7 +686,7 @@ fn trial(asked_per_s: Option<f64>, per_s: u64, lost: u64) -> Trial {
     }
 }
 
-fn streamed(io: &str, direction: Direction, lossless: Option<u64>, flat: u64, lost: u64) -> StreamRow {
+pub fn streamed(io: &str, direction: Direction, lossless: Option<u64>, flat: u64, lost: u64) -> StreamRow {
     let mode = io.starts_with("xdp").then_some("generic");
     StreamRow {
         io: io.into(),
@@ -703,7 +703,7 @@ fn streamed(io: &str, direction: Direction, lossless: Option<u64>, flat: u64, lo
     }
 }
 
-fn stream_of(results: Vec<StreamRow>) -> Stream {
+pub fn stream_of(results: Vec<StreamRow>) -> Stream {
     let run = over("veth", Vec::new());
     let command = ["hairpin", "stream", "--link", "veth"].map(String::from).into();
     Stream {
@@ -712,7 +712,7 @@ fn stream_of(results: Vec<StreamRow>) -> Stream {
     }
 }
 
-fn streams() -> Stream {
+pub fn streams() -> Stream {
     let mut none = streamed("packet:spin/packet:block", Direction::Bounce, None, 198_000, 91_000);
     none.offered.duplicates = 4;
     none.warnings.push(Warning::SharedCore { cpu: 1, spins: true }.note());

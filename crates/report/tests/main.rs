@@ -10,6 +10,7 @@ mod formats;
 mod goldens;
 mod kinds;
 mod load;
+mod screens;
 mod tune;
 mod view;
 mod watch;

@@ -165,7 +165,7 @@ fn threads_are_put_together() {
         state.progress(&Progress { threads: Some(2), thread: 1, ..two.second(second) });
     }
     let text = frame(&state, 80, 24);
-    assert!(text.lines().any(|line| line.starts_with("since start") && line.contains(" 40000 ")), "both threads:\n{text}");
+    assert!(text.lines().any(|line| line.starts_with("since start") && line.contains(" 40.0 k/s ")), "both threads:\n{text}");
 }
 
 fn run() -> Run {
@@ -198,7 +198,7 @@ fn a_run_that_ends_shows_its_record() {
     };
     state.ends(&Row { transactions: 20_000, rtt_ns: times.quantiles(), histogram: times.encode(), lost: 7, ..Row::default() });
     let text = frame(&state, 80, 24);
-    assert!(text.lines().any(|line| line.starts_with("since start") && line.contains("17.00")), "p50 of the record:\n{text}");
+    assert!(text.lines().any(|line| line.starts_with("since start") && line.contains("17.0 us")), "p50 of the record:\n{text}");
 }
 
 #[test]

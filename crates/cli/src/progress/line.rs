@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hairpin_plan::job::Job;
@@ -9,6 +12,7 @@ use hairpin_record::progress::Progress;
 use hairpin_record::run::{Origin, Row};
 use hairpin_report::live::{self, Figures, Going, Place};
 use hairpin_session::watch::stands_still;
+use hairpin_sys::thread;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::resize::Drawn;
@@ -49,6 +53,13 @@ impl Lines {
         self.draw(going);
     }
 
+    /// Gives the running row another name.
+    pub fn rename(&mut self, name: String) {
+        if let Some((_, place)) = &mut self.row {
+            place.name = name;
+        }
+    }
+
     /// Draws the running row.
     pub fn draw(&self, going: &Going) {
         if let Some((line, place)) = &self.row {
@@ -86,8 +97,33 @@ impl Lines {
 
 /// The rows of a run.
 pub struct Live {
+    rows: Arc<Mutex<Rows>>,
+    aside: Option<Aside>,
+}
+
+/// What is drawn.
+struct Rows {
     lines: Lines,
     row: Option<Current>,
+}
+
+impl Rows {
+    fn draw(&self) {
+        if let Some(row) = &self.row {
+            self.lines.draw(&row.going());
+        }
+    }
+}
+
+/// How a row is drawn, which must not take time of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drawing {
+    /// Its loop waits between two blocks until the line is drawn.
+    Between,
+    /// A thread draws on a core on which nothing is measured.
+    Aside,
+    /// Nobody can, so that its line says how long it takes.
+    AtItsEnds,
 }
 
 /// The row that is measured.
@@ -96,54 +132,127 @@ struct Current {
     lasts: Option<Duration>,
     count: Option<u64>,
     since: Instant,
-    /// Its loop may wait until the line is drawn.
-    drawn: bool,
+    drawing: Drawing,
+    /// The last news of each thread.
+    so_far: Vec<Option<Progress>>,
 }
 
 impl Current {
-    fn going(&self, so_far: Option<&Progress>) -> Going {
+    fn going(&self) -> Going {
+        let so_far = || self.so_far.iter().flatten();
+        let transactions: u64 = so_far().map(|thread| thread.transactions).sum();
+        let figures = so_far().next_back().map(|last| {
+            let transactions_per_s = so_far().map(|thread| thread.transactions_per_s).sum();
+            Figures::from(&Progress { transactions_per_s, ..last.clone() })
+        });
+        if self.drawing == Drawing::AtItsEnds {
+            let takes_s = self.lasts.map(|lasts| lasts.as_secs_f64());
+            return Going { share: Some(0.0), takes_s, ..Going::default() };
+        }
         let elapsed = self.since.elapsed();
         let by_time = self.lasts.map(|lasts| elapsed.as_secs_f64() / lasts.as_secs_f64());
-        let by_count = self.count.zip(so_far).map(|(count, so_far)| so_far.transactions as f64 / count as f64);
-        let share = by_time.into_iter().chain(by_count).reduce(f64::max).filter(|_| self.drawn);
+        let by_count = self.count.map(|count| transactions as f64 / count as f64);
+        let share = by_time.into_iter().chain(by_count).reduce(f64::max);
         let left_s = share.filter(|share| *share > 0.0).map(|share| elapsed.as_secs_f64() * (1.0 / share - 1.0));
-        Going { share, left_s, so_far: so_far.map(Figures::from) }
+        Going { share, left_s, so_far: figures, takes_s: None }
     }
+}
+
+/// A thread that draws four times a second until this is dropped.
+struct Aside {
+    over: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Aside {
+    /// `None` if nothing but the measured CPUs is allowed.
+    fn start(rows: &Arc<Mutex<Rows>>, measured: Vec<u32>) -> Option<Aside> {
+        let rows = Arc::clone(rows);
+        let (over, is_over) = channel::<()>();
+        let (tell, told) = channel::<bool>();
+        let draws = move || {
+            let free = matches!(thread::keep_off(&measured), Ok(true));
+            let _ = tell.send(free);
+            while free && is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                locked(&rows).draw();
+            }
+        };
+        let thread = std::thread::Builder::new().name("line".into()).spawn(draws).ok()?;
+        let aside = Aside { over: Some(over), thread: Some(thread) };
+        told.recv().is_ok_and(|free| free).then_some(aside)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.over = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked it has said so, and the row is drawn no more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Between two frames.
+const EVERY: Duration = Duration::from_millis(250);
+
+fn locked(rows: &Mutex<Rows>) -> MutexGuard<'_, Rows> {
+    rows.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Live {
     /// `None` where nobody looks.
     pub fn on_terminal() -> Option<Live> {
-        Lines::on_terminal().map(|lines| Live { lines, row: None })
+        let rows = Lines::on_terminal().map(|lines| Rows { lines, row: None })?;
+        Some(Live { rows: Arc::new(Mutex::new(rows)), aside: None })
     }
 
-    pub fn begins(&mut self, index: usize, of: usize, job: &Job) {
+    /// `measured` are the CPUs on which this row is measured.
+    pub fn begins(&mut self, index: usize, of: usize, job: &Job, measured: Vec<u32>) {
+        self.aside = None;
         let lasts = job.duration.map(|duration| Duration::from(duration) + Duration::from(job.warmup));
-        let row = Current { lasts, count: job.count, since: Instant::now(), drawn: stands_still(job) };
-        self.lines.begins(Place::of_path(index, of, &job.spec.to_string(), origin(job)), &row.going(None));
-        self.row = Some(row);
+        let aside = if stands_still(job) || measured.is_empty() { None } else { Aside::start(&self.rows, measured) };
+        let drawing = match (stands_still(job), &aside) {
+            (true, _) => Drawing::Between,
+            (false, Some(_)) => Drawing::Aside,
+            (false, None) => Drawing::AtItsEnds,
+        };
+        self.aside = aside;
+        let so_far = vec![None; job.threads.max(1) as usize];
+        let row = Current { lasts, count: job.count, since: Instant::now(), drawing, so_far };
+        let mut rows = locked(&self.rows);
+        rows.lines.begins(Place::of_path(index, of, &job.spec.to_string(), origin(job)), &row.going());
+        rows.row = Some(row);
     }
 
     /// The flows are open, and the row's time begins.
     pub fn ready(&mut self) {
-        if let Some(row) = &mut self.row {
+        if let Some(row) = &mut locked(&self.rows).row {
             row.since = Instant::now();
         }
     }
 
-    /// Draws, but beside a loop that does not wait for it.
+    /// Draws, if the loop waits for it.
     pub fn progress(&self, progress: &Progress) {
-        if let Some(row) = self.row.as_ref().filter(|row| row.drawn) {
-            self.lines.draw(&row.going(Some(progress)));
+        let mut rows = locked(&self.rows);
+        let Some(row) = &mut rows.row else { return };
+        if let Some(last) = row.so_far.get_mut(progress.thread as usize) {
+            *last = Some(progress.clone());
+        }
+        if row.drawing == Drawing::Between {
+            rows.draw();
         }
     }
 
     pub fn ends(&mut self, row: &Row) {
-        self.lines.ends(&Figures::from(row));
-        self.row = None;
+        self.aside = None;
+        let mut rows = locked(&self.rows);
+        rows.lines.ends(&Figures::from(row));
+        rows.row = None;
     }
 
-    pub fn clear(self) {
-        self.lines.clear();
+    pub fn clear(mut self) {
+        self.aside = None;
+        locked(&self.rows).lines.clear();
     }
 }

@@ -31,7 +31,7 @@ impl LoadWatcher for Offers {
             None => place.name += " as fast as it goes, to find its rates",
         }
         let share = offer.index as f64 / offer.of.max(1) as f64;
-        lines.begins(place, &Going { share: Some(share), left_s: offer.left.map(|left| left.as_secs_f64()), so_far: None });
+        lines.begins(place, &Going { share: Some(share), left_s: offer.left.map(|left| left.as_secs_f64()), ..Going::default() });
     }
 
     fn ends(&mut self, row: &LoadRow) {

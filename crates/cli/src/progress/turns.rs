@@ -73,7 +73,7 @@ impl Turns {
 
 impl BlockWatcher for Turns {
     fn begins(&mut self, arms: &[String], lasts: Duration) {
-        let place = |(index, name): (usize, &String)| (Place { index, of: arms.len(), name: name.clone() }, None);
+        let place = |(index, name): (usize, &String)| (Place { index, of: arms.len(), name: short(name) }, None);
         (self.arms, self.blocks) = (arms.iter().enumerate().map(place).collect(), 0);
         if self.whole.is_none() || self.began.is_none() {
             (self.began, self.lasts) = (Some(Instant::now()), self.whole.unwrap_or(lasts));
@@ -92,6 +92,12 @@ impl BlockWatcher for Turns {
     }
 }
 
+/// An arm as it was given, its path without what follows from the rest.
+fn short(given: &str) -> String {
+    let path = |word: &str| if word.starts_with('-') { word.to_owned() } else { hairpin_report::short_path(word) };
+    given.split(' ').map(path).collect::<Vec<_>>().join(" ")
+}
+
 /// A line for each arm where there are few, and the whole on the last; else that alone, with the arm of the last block.
 fn text(
     arms: &[(Place, Option<Figures>)],
@@ -102,7 +108,7 @@ fn text(
     columns: usize,
 ) -> String {
     let share = elapsed.as_secs_f64() / lasts.as_secs_f64().max(f64::MIN_POSITIVE);
-    let whole = Going { share: Some(share), left_s: Some(lasts.saturating_sub(elapsed).as_secs_f64()), so_far: None };
+    let whole = Going { share: Some(share), left_s: Some(lasts.saturating_sub(elapsed).as_secs_f64()), ..Going::default() };
     if arms.len() > DONE {
         let Some((place, figures)) = last.and_then(|last| arms.get(last)) else {
             let all = Place { name: format!("{} to measure in turn", arms.len()), ..Place::default() };
@@ -118,6 +124,12 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_called_as_it_is_typed() {
+        assert_eq!(short("udp:block/udp:block --cpu 0,1"), "udp:block --cpu 0,1");
+        assert_eq!(short("--knob a=/b/c udp:spin/tcp:spin"), "--knob a=/b/c udp:spin/tcp:spin");
+    }
 
     #[test]
     fn few_arms_have_a_line_each_and_of_many_the_last_is_seen() {

@@ -157,13 +157,13 @@ impl Compare {
         let plan = hairpin_session::plan::Plan { target, ipv6, rows, raw: None, shown, floor: None, command: line::typed() };
         let anew = self.how.anew.unwrap_or(ANEW);
         let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
-        let mut progress = PingProgress::new(false);
-        let record = held.hold(&signals, &mut progress).map_err(|error| match error {
+        let mut progress = PingProgress::new(false, &plan.target);
+        let record = held.hold(&signals, &mut progress);
+        progress.clear();
+        record.map_err(|error| match error {
             compare::StoredError::Ping(error) => error.into(),
             other => Failure::failed(other),
-        })?;
-        progress.clear();
-        Ok(record)
+        })
     }
 
     fn of_placements(mut self) -> Result<Record, Failure> {

@@ -47,7 +47,7 @@ impl Demo {
             let shown = percentiles.clone();
             let plan =
                 Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, floor: None, command };
-            let mut watcher = PingProgress::new(false);
+            let mut watcher = PingProgress::new(false, &plan.target);
             let run = ping::run(&plan, &signals, &mut watcher)?;
             watcher.clear();
             let ended = run.head.interrupted || run.head.error.is_some();

@@ -110,7 +110,10 @@ impl Explain {
         };
         let how =
             How { light: self.light, without: self.without, timelines: self.timeline.max(usize::from(self.perfetto.is_some())) };
-        let found = explain::run(&plan, &how, &signals, &mut PingProgress::new(false))?;
+        let mut progress = PingProgress::new(false, &plan.target);
+        let found = explain::run(&plan, &how, &signals, &mut progress);
+        progress.clear();
+        let found = found?;
         if let Some(file) = &self.perfetto {
             fs::write(file, hairpin_report::explain_perfetto(&found))
                 .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))?;

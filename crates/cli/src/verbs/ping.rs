@@ -85,12 +85,12 @@ impl Ping {
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
             .transpose()?;
-        let mut watcher = PingProgress::new(stream);
+        let mut watcher = PingProgress::new(stream, &target);
         if let Some(on) = self.metrics {
-            watcher.serve(on, &target)?;
+            watcher.serve(on)?;
         }
         if self.watch {
-            watcher.draw(&target);
+            watcher.draw();
         }
         let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run(&plan, &signals, &mut watcher);

@@ -35,6 +35,9 @@ pub struct Report {
     /// Output format; default html, on a terminal term
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// On a terminal, every table and chart
+    #[arg(short, long, conflicts_with = "output")]
+    verbose: bool,
     /// With --format svg: the chart to draw
     #[arg(long, value_enum, default_value_t = Picture::Sizes)]
     chart: Picture,
@@ -113,7 +116,8 @@ impl Report {
             Format::Term => {
                 let shown = self.output.is_none();
                 let width = if shown { width(&io::stdout()) } else { Options::default().width };
-                let options = Options { width, colour: shown && colour(), ..Options::default() };
+                let brief = on_terminal && !self.verbose;
+                let options = Options { width, colour: shown && colour(), brief, ..Options::default() };
                 hairpin_report::term(&view, &options)
             }
         };

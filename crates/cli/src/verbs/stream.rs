@@ -1,22 +1,24 @@
 //! `hairpin stream`.
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
 use hairpin_lab::stream::{self, Ask, StreamError, StreamPlan, StreamWatcher, Target};
 use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
+use hairpin_report::live::{Going, Place};
 use hairpin_session::io::{BackEndName, IoPair};
 use hairpin_session::link::LinkSpec;
 use hairpin_session::message::StreamCounts;
 use hairpin_units::{Nanos, parse_decimal, parse_duration};
 
-use crate::exit::{Failure, is_quiet, note, say};
+use crate::exit::{Failure, note, say};
 use crate::flags::{Sizes, cookie, cpus, interface_exists, sizes, whole_in};
 use crate::line;
 use crate::output::{Keep, Output};
-use crate::place::{HostPort, Place, mac};
+use crate::place::mac;
+use crate::progress::Lines;
 use crate::verbs::ping::signals;
 
 /// The Ethernet frame of a 1,500-byte packet in bytes, FCS not included.
@@ -112,9 +114,10 @@ impl Stream {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
         let plan = self.plan()?;
-        let mut progress =
-            StreamProgress { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
-        let stream = stream::run(&plan, &signals, &mut progress)?;
+        let mut progress = StreamProgress::new(matches!(plan.target, Target::Interface { .. }));
+        let stream = stream::run(&plan, &signals, &mut progress);
+        progress.clear();
+        let stream = stream?;
         keep.after(output.print(&stream), &stream)?;
         Ok(stream.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
@@ -208,14 +211,58 @@ impl From<StreamError> for Failure {
 
 /// Shows progress on a terminal, between trials; with -i, once a second on any stderr.
 struct StreamProgress {
+    live: Option<Lines>,
     lines: bool,
     before: StreamCounts,
+    /// When the current row began, and its trials so far.
+    since: Instant,
+    trials: usize,
 }
 
+impl StreamProgress {
+    fn new(lines: bool) -> StreamProgress {
+        StreamProgress {
+            live: if lines { None } else { Lines::on_terminal() },
+            lines,
+            before: StreamCounts::default(),
+            since: Instant::now(),
+            trials: 0,
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(live) = &self.live {
+            live.clear();
+        }
+    }
+
+    /// How far a search is by the trials that one takes.
+    fn going(&self) -> Going {
+        let share = self.trials as f64 / self.trials.max(TRIALS - 1).saturating_add(1) as f64;
+        let left_s = (self.trials > 0).then(|| self.since.elapsed().as_secs_f64() * (1.0 / share - 1.0));
+        Going { share: Some(share), left_s, ..Going::default() }
+    }
+}
+
+/// Trials that the search of a row takes, more or less.
+const TRIALS: usize = 16;
+
 impl StreamWatcher for StreamProgress {
+    fn begins(&mut self, index: usize, of: usize, ask: &Ask) {
+        (self.since, self.trials) = (Instant::now(), 0);
+        let going = self.going();
+        if let Some(live) = &mut self.live {
+            let name = hairpin_report::stream_row(&ask.io.to_string(), ask.direction, Some(ask.bytes));
+            live.begins(Place { index, of, name }, &going);
+        }
+    }
+
     fn trial(&mut self, ask: &Ask, step: &Step) {
-        if io::stderr().is_terminal() && !is_quiet() {
-            say(hairpin_report::stream_trial(&ask.io.to_string(), ask.direction, Some(ask.bytes), step));
+        self.trials += 1;
+        let going = self.going();
+        if let Some(live) = &mut self.live {
+            live.rename(hairpin_report::stream_trial(&ask.io.to_string(), ask.direction, Some(ask.bytes), step));
+            live.draw(&going);
         }
     }
 
@@ -233,6 +280,7 @@ impl StreamWatcher for StreamProgress {
     }
 
     fn skipped(&mut self, ask: &Ask, why: &str) {
+        self.clear();
         say(format_args!("skipped: {} {} {} B: {why}", ask.io.client, ask.direction, ask.bytes));
     }
 }

@@ -5,58 +5,64 @@ use hairpin_record::attached::{Attached, AttachedBody, Stage, Total, View};
 use super::causes;
 use super::service;
 use crate::cell::{Bar, Cell};
-use crate::doc::{Column, Doc, Row, Shown, Table};
-use crate::explain::brief::{self, Cause};
+use crate::doc::{Column, Doc, Row, Table};
+use crate::explain::brief::{self, Cause, Share};
 use crate::explain::parts::{self, Part};
 use crate::explain::{SLOW, waits};
 use crate::figure::{percent_short, time, times};
-use crate::next;
+use crate::options::Options;
 use crate::style::Tone;
 
 /// A smaller part of the sum has no row of its own.
 const ROW: f64 = 0.01;
 
-pub(super) fn show(doc: &mut Doc, record: &Attached, columns: usize) {
-    let causes = brief::causes(&causes_of(record), columns);
-    let notices = brief::notices(&notices(record), columns);
-    let next = next::height(&self::next(record), columns);
-    let observer = usize::from(record.slow_observer > 0);
-    let heading = usize::from(!causes.is_empty() || record.slow_observer > 0);
+/// Figures and parts of each view.
+pub(super) fn show(record: &Attached, options: &Options) -> Doc {
+    let mut doc = Doc::default();
     for (at, total) in record.totals.iter().enumerate() {
         if at > 0 {
             doc.gap();
         }
         doc.heading(format!("{}: {}", subject(record, total), figures(total)));
-        parts::show(doc, &parts_of(total), mean(total), None, columns);
-        if let (0, Some(text)) = (at, slow(record, columns)) {
+        parts::show(&mut doc, &parts_of(total), mean(total), None, options.columns());
+        if let (0, Some(text)) = (at, slow(record, options.columns())) {
             doc.lead(SLOW, text);
         }
-        // The answer, a blank line, the heading, the row of all others, the sum, the hint and the next commands at the end.
-        let rows = brief::room(4 + 1 + 1 + 1 + 1 + 1 + next + heading + observer + causes.len() + notices.len());
-        let mut screen = Doc::default();
-        screen.gap();
-        screen.table(table(total, rows));
-        doc.part(Shown::Screen, screen);
     }
     if record.totals.is_empty() {
         doc.heading(format!("{}: no transaction", service(record)));
     }
-    let mut screen = Doc::default();
-    if heading > 0 {
-        let above = record.slow_above.as_deref().unwrap_or("p99");
-        screen.heading(format!(
-            "causes of {} above {above}, by time beyond p50 of the sum",
-            record.slow - record.slow_observer.min(record.slow)
-        ));
-    }
-    if observer > 0 {
-        screen.lead("  ", causes::observer(record));
-    }
-    if !causes.is_empty() {
-        screen.verbatim(causes);
-    }
-    notices.into_iter().for_each(|notice| screen.toned("", notice, Tone::Warning));
-    doc.part(Shown::Screen, screen);
+    doc
+}
+
+/// The stages of a single view, causes and warnings, as far as they fit into `room` lines.
+pub(super) fn screen(record: &Attached, options: &Options, room: usize) -> Doc {
+    let (causes, notices) = (causes_of(record), notices(record));
+    brief::fitted(room, options, |share: Share| {
+        let mut doc = Doc::default();
+        if let ([total], 1..) = (&record.totals[..], share.rows) {
+            doc.gap();
+            doc.table(table(total, share.rows));
+        }
+        let shown = &causes[..causes.len().min(share.causes)];
+        if share.causes > 0 && (!shown.is_empty() || record.slow_observer > 0) {
+            let above = record.slow_above.as_deref().unwrap_or("p99");
+            doc.heading(format!(
+                "causes of {} above {above}, by time beyond p50 of the sum{}",
+                record.slow - record.slow_observer.min(record.slow),
+                brief::left_out(causes.len(), shown.len())
+            ));
+        }
+        if record.slow_observer > 0 {
+            doc.lead("  ", causes::observer(record));
+        }
+        if !shown.is_empty() {
+            doc.verbatim(brief::causes(shown, options.columns()));
+        }
+        let notices = brief::notices(&notices, share.notices, options.columns());
+        notices.into_iter().for_each(|notice| doc.toned("", notice, Tone::Warning));
+        doc
+    })
 }
 
 /// The server, and whose time it is if not both sides' together.

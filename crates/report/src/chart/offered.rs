@@ -5,12 +5,12 @@ use crate::chart::picture::{Curve, Picture};
 use crate::style::Tone;
 
 /// Rows of the picture, which has three lines more.
-const ROWS: usize = 9;
+pub(crate) const ROWS: usize = 9;
 /// Rates below this, and beyond any device, have no place on the axis.
 const LEAST: f64 = 1e-3;
 
 /// The picture of these rates, each with its p99 from due and from sent in ns; `None` for fewer than two rates.
-pub(crate) fn picture(rates: impl Iterator<Item = (f64, [Option<u64>; 2])>) -> Option<Picture> {
+pub(crate) fn picture(rates: impl Iterator<Item = (f64, [Option<u64>; 2])>, rows: usize) -> Option<Picture> {
     let rates: Vec<_> = rates.filter(|(per_s, _)| (LEAST..1e12).contains(per_s)).collect();
     let of = |of: usize| -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> =
@@ -35,7 +35,7 @@ pub(crate) fn picture(rates: impl Iterator<Item = (f64, [Option<u64>; 2])>) -> O
         y: Axis::times(lines.iter().flatten().map(|(_, ns)| *ns)),
         values: values.clone(),
         x_title: "offered, k/s; up: p99 in us, f from due, s from sent",
-        rows: ROWS,
+        rows,
         curves: curves.collect(),
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::chart::axis::{Axis, Tick, thinned};
 use crate::chart::canvas::{Canvas, Run};
-use crate::prose::width;
+use crate::prose::{width, wrap};
 use crate::style::Tone;
 
 /// Rows of a picture that has room.
@@ -67,7 +67,9 @@ impl Picture {
         let rows = canvas.beside(&self.y, self.y.time_ticks(TICKS), LEFT).into_iter().zip(&ends);
         let mut text: Vec<String> = rows.map(row).collect();
         text.extend(canvas.below(&self.x, &self.ticks(room), LEFT, ENDS));
-        text.push(format!("{}{}", " ".repeat(LEFT + 1 + room.saturating_sub(width(self.x_title)) / 2), self.x_title));
+        let title = width(self.x_title);
+        let pad = (LEFT + 1 + room.saturating_sub(title) / 2).min(columns.saturating_sub(title));
+        text.extend(wrap(&" ".repeat(pad), self.x_title, columns));
         text
     }
 

@@ -5,10 +5,13 @@ use hairpin_record::experiment::Verdict;
 
 use super::{rounds, sentence, tone};
 use crate::cell::{Cell, IntoCell};
-use crate::doc::{Column, Doc, Table};
-use crate::figure::{payloads, time, us};
+use crate::doc::{Column, Doc, Place, Table};
+use crate::figure::{payloads, time, time_range};
+use crate::grid;
 use crate::label::short;
 use crate::link::link_words;
+use crate::next;
+use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
 
@@ -18,14 +21,26 @@ const SHADES: [(&str, Tone); 4] = [("░░", Tone::Line(2)), ("▒▒", Tone::L
 const ONE_SHADE: f64 = 1.1;
 
 /// The sentences, the matrix, and the reasons for its gaps.
-pub(crate) fn matrix(doc: &mut Doc, record: &Compare) {
+pub(crate) fn matrix(doc: &mut Doc, record: &Compare, options: &Options) {
     decisions(doc, record);
     doc.gap();
-    doc.table(table(record));
+    doc.table(table(record, options));
     let mut why: Vec<&str> = record.placements.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.why.as_deref()).collect();
     why.dedup();
     why.into_iter().for_each(|why| doc.lead("-: ", clean(why)));
     doc.text(context(record));
+}
+
+/// The fastest placement once more, alone.
+pub(super) fn commands(record: &Compare) -> Vec<String> {
+    let measured = record.placements.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
+    let best = measured.filter_map(|(row, cell)| Some((row, cell, cell.p50_ns?))).min_by(|a, b| a.2.total_cmp(&b.2));
+    let link = record.arms.first().and_then(|arm| arm.link.as_ref());
+    let command = best.zip(link).and_then(|((row, cell, _), link)| {
+        let to = next::over(link, &record.head)?;
+        next::plain(format!("hairpin ping {to} -p {} --cpu {},{}", next::path(&cell.path), row.client, row.server))
+    });
+    command.into_iter().collect()
 }
 
 fn context(record: &Compare) -> String {
@@ -151,17 +166,17 @@ fn none_is_better(doc: &mut Doc, record: &Compare, name: &str, of_path: &[&Compa
     }
 }
 
-fn table(record: &Compare) -> Table {
+fn table(record: &Compare, options: &Options) -> Table {
     let shown = || record.placements.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.p50_ns);
     let (least, most) = (shown().fold(f64::INFINITY, f64::min), shown().fold(0.0, f64::max));
     let stand = record.placements.iter().any(|row| row.stands_for > 1);
     let mut columns = vec![Column::words("placement"), Column::words("cores"), Column::figures("line").in_unit("ns")];
     columns.extend(stand.then(|| Column::figures("pairs")));
     for cell in record.placements.iter().take(1).flat_map(|row| &row.cells) {
-        columns.push(Column::screen(""));
         let group = if cell.path.contains(":spin") { "spinning" } else { "sleeping" };
-        columns.push(Column::us("p50").under(group));
-        columns.push(Column::us("interval").under(group));
+        columns.push(Column::screen("").under(group));
+        columns.push(Column::figures("p50").under(group));
+        columns.push(Column::figures("interval").under(group));
     }
     let row = |row: &Placement| {
         let mut cells = vec![pair(row).into(), relation(row).into(), row.core_rtt_ns.into()];
@@ -170,15 +185,21 @@ fn table(record: &Compare) -> Table {
             let shade = cell.p50_ns.map(|ns| shade(ns, least, most));
             cells.push(shade.into_cell(|(shade, tone)| Cell::Word(shade.into(), tone)));
             cells.push(match (cell.p50_ns, &cell.why) {
-                (Some(ns), _) => Cell::Ns(ns),
+                (Some(ns), _) => time(ns).into(),
                 (None, Some(_)) => "-".into(),
                 (None, None) => Cell::Blank,
             });
-            cells.push(cell.low_ns.zip(cell.high_ns).map(|(low, high)| format!("{}..{}", us(low), us(high))).into());
+            cells.push(cell.low_ns.zip(cell.high_ns).map(|(low, high)| time_range(low, high)).into());
         }
         cells
     };
-    Table::new(columns, 1, record.placements.iter().map(row))
+    let mut table = Table::new(columns, 1, record.placements.iter().map(row));
+    if !grid::fits(&table, options.columns()) {
+        // Pages and scripts have the intervals.
+        let intervals = table.columns.iter_mut().filter(|column| column.title == "interval");
+        intervals.for_each(|column| column.place = Place::Page);
+    }
+    table
 }
 
 fn shade(ns: f64, least: f64, most: f64) -> (&'static str, Tone) {

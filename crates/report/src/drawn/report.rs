@@ -3,22 +3,20 @@
 use hairpin_record::run::Origin;
 
 use super::plot::{Chart, Line, Plot};
-use super::{data, results, words};
+use super::strips::{LONGEST_LABEL, cut, numbered, strips};
+use super::{data, results, short, words};
 use crate::budget;
 use crate::cell::{Cell, IntoCell};
-use crate::chart::axis::Axis;
 use crate::chart::picture::{Curve, Picture, ROWS};
 use crate::chart::strip::{FLOOR, Strip};
 use crate::columns::RTT;
 use crate::doc::{Column, Doc, List, Row as TableRow, Show, Shown, Table};
 use crate::figure::{fine_ratio, us_signed};
 use crate::options::Options;
-use crate::prose::{clean, fold, width};
+use crate::prose::clean;
 use crate::style::Tone;
 use crate::view::{Breakdown, Comparison, Published, Ratio, Row, StageRow, View};
 
-/// The widest name in a terminal table; the view has the full name.
-const LONGEST_LABEL: usize = 30;
 /// The widest name of a compared arm.
 const LONGEST_ARM: usize = 10;
 /// Quantiles shown in a legend.
@@ -29,7 +27,10 @@ const RATIO_COLUMNS: usize = 21;
 const LEAST_RATIO: f64 = 1.05;
 
 impl Show for View {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
+        if options.brief {
+            return short::view(self, options);
+        }
         let mut doc = Doc::default();
         doc.text(format!("{}, {}", self.tool, self.made));
         doc.text(format!("RTT: {RTT}"));
@@ -40,7 +41,7 @@ impl Show for View {
         // A record of another kind has a section of its own below.
         let others = results::any(self) || !self.comparisons.is_empty() || !self.breakdowns.is_empty();
         if !(self.rows.is_empty() && others) {
-            strips(&mut doc, self);
+            strips(&mut doc, self, usize::MAX);
             rows(&mut doc, self);
         }
         for chart in [Chart::Sizes, Chart::Percentiles] {
@@ -63,64 +64,6 @@ impl Show for View {
         doc.data = data::data(self);
         doc
     }
-}
-
-/// Cuts a name to the width of its column.
-fn cut(name: &str, columns: usize) -> String {
-    if width(name) <= columns { name.into() } else { fold(name, columns - 2).swap_remove(0) + ".." }
-}
-
-/// A row's number and name, numbers right-aligned.
-fn numbered(view: &View, row: &Row) -> String {
-    let digits = view.rows.iter().map(|row| row.number).max().unwrap_or(0).to_string().len();
-    format!("{:>digits$} {}{}", row.number, words::row(row), words::mark(row))
-}
-
-/// All rows on one scale: minimum, median, 99th and 99.9th percentile.
-fn strips(doc: &mut Doc, view: &View) {
-    let times = |row: &Row| [row.rtt.min, row.rtt.p50.ns, row.rtt.p99.ns, row.rtt.p999.ns].map(|ns| ns.map(|ns| ns as f64));
-    let floor = |row: &Row| row.floor_ns.map(|[low, _]| low);
-    let all: Vec<f64> = view.rows.iter().flat_map(|row| times(row).into_iter().chain([floor(row)])).flatten().collect();
-    doc.gap();
-    doc.heading("RTT by path");
-    if all.is_empty() {
-        return;
-    }
-    let axis = Axis::times(all.into_iter());
-    let strip = |row: &Row| {
-        let at = |ns: Option<f64>| ns.map(|ns| axis.at(ns));
-        Strip::spread(times(row).map(at), at(row.rtt.max.map(|ns| ns as f64)), at(floor(row)), dot(row.origin))
-    };
-    let cells = |row: &Row| {
-        let label = cut(&numbered(view, row), LONGEST_LABEL);
-        vec![Cell::Text(label), Cell::Strip(strip(row), 0), words::time(row.rtt.p50.ns).into()]
-    };
-    let columns = vec![Column::words(""), Column::scale(axis), Column::words("p50 us")];
-    let mut part = Doc::default();
-    part.text(legend_of_strips(view));
-    part.gap();
-    part.table(Table::folded(columns, 1, view.rows.iter().map(cells)));
-    part.gap();
-    doc.part(Shown::Screen, part);
-}
-
-/// The mark of a median.
-pub(crate) fn dot(origin: Origin) -> char {
-    match origin {
-        Origin::Measured => '●',
-        Origin::Emulated => '○',
-        Origin::Published => '◇',
-    }
-}
-
-fn legend_of_strips(view: &View) -> String {
-    let has = |what: fn(&Row) -> bool| view.rows.iter().any(what);
-    let mut parts = vec!["us, log scale; ● p50".to_owned()];
-    parts.extend(has(|row| row.origin == Origin::Emulated).then(|| "○ p50 emulated".into()));
-    parts.extend(has(|row| row.origin == Origin::Published).then(|| "◇ p50 published".into()));
-    parts.push("·· from the least, ━┫ to p99, ─┤ to p99.9".into());
-    parts.extend(has(|row| row.floor_ns.is_some()).then(|| "F floor (derived)".into()));
-    parts.join(", ")
 }
 
 /// The rows as a table of figures.

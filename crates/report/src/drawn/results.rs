@@ -3,7 +3,8 @@
 use super::words;
 use crate::attached::table::stages;
 use crate::cell::{Cell, IntoCell};
-use crate::chart::offered::picture;
+use crate::chart::offered::{ROWS, picture};
+use crate::chart::picture::Picture;
 use crate::doc::{Column, Doc, Table};
 use crate::explain::brief::cut;
 use crate::view::{ApplicationStage, Checked, DeviceReads, DriverStep, Frames, LoadCurve, LoadRate, Summary, View};
@@ -32,10 +33,7 @@ fn load(doc: &mut Doc, curve: &LoadCurve) {
     doc.gap();
     doc.heading(format!("Latency under load: {}", words::named(&curve.label, curve.origin)));
     doc.text(&curve.knee);
-    if let Some(picture) = picture(curve.rates.iter().map(|row| (row.offered_per_s, [row.from_due.p99.ns, row.from_sent.p99.ns])))
-    {
-        doc.chart(picture);
-    }
+    offered(curve).into_iter().for_each(|picture| doc.chart(picture));
     doc.gap();
     let mut columns = vec![Column::figures("offered").in_unit("1/s"), Column::figures("achieved").in_unit("1/s")];
     columns.extend([Column::page("due"), Column::figures("lost")]);
@@ -48,6 +46,11 @@ fn load(doc: &mut Doc, curve: &LoadCurve) {
         cells
     };
     doc.table(Table::folded(columns, 1, curve.rates.iter().map(cells)));
+}
+
+/// p99 by rate; `None` for fewer than two rates.
+pub(super) fn offered(curve: &LoadCurve) -> Option<Picture> {
+    picture(curve.rates.iter().map(|row| (row.offered_per_s, [row.from_due.p99.ns, row.from_sent.p99.ns])), ROWS)
 }
 
 fn tail(times: &Summary) -> [Cell; 3] {

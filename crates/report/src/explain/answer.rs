@@ -3,15 +3,18 @@
 use hairpin_record::explain::{Direction, Explain, Explained};
 use hairpin_record::head::Place;
 
-use super::brief::{self, Cause};
+use super::brief::{self, Cause, Share};
 use super::parts::{self, Part};
 use super::row::name;
+use crate::brief::placed;
 use crate::budget;
 use crate::cell::{Bar, Cell};
 use crate::doc::{Column, Doc, Row, Table};
-use crate::figure::{percent_short, time, times};
+use crate::figure::{percent_short, time, time_range, times};
 use crate::label::{Name, short};
+use crate::median::Median;
 use crate::next;
+use crate::options::Options;
 use crate::prose::{clean, width};
 use crate::style::Tone;
 use crate::view::Breakdown;
@@ -20,8 +23,6 @@ use crate::view::Breakdown;
 const ROW: f64 = 0.01;
 /// The beginning of the line on slow round trips, which has to fit on one line with its causes.
 pub(crate) const SLOW: &str = "  slow ones: ";
-/// Lines of the bar with a blank one before it.
-const BAR: usize = 6;
 /// A finding that the answer already states.
 const DEEP_IDLE: &str = "deep-idle-wake-up";
 
@@ -38,13 +39,18 @@ pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place, columns: us
     let link = &place.link;
     let to = link.peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));
     let (untraced, typical) = (&result.untraced_rtt_ns, &result.typical);
-    let told = [untraced.p50.map(|ns| (ns as f64, "typical")), untraced.p99.map(|ns| (ns as f64, "slow (p99)"))];
+    let ends = result.untraced_p50_ends_ns.map(|ends| ends.map(|ns| ns as f64));
+    let wide = untraced.p50.and_then(|ns| Median { ns: ns as f64, ends }.wide());
+    let typical_word = wide.map_or("typical".to_owned(), |[low, high]| format!("({}) typical", time_range(low, high)));
+    let told = [untraced.p50.map(|ns| (ns as f64, &typical_word[..])), untraced.p99.map(|ns| (ns as f64, "slow (p99)"))];
     let hooked = (typical.count > 0).then_some((typical.rtt_ns, "with hooks"));
     let mut figures = times(told.into_iter().flatten().chain(hooked));
     if untraced.p50.is_none() {
         figures.insert(0, "no typical RTT".into());
     }
-    doc.heading(format!("{base} over {}{to}, {size}: {}", link.kind, figures.join(", ")));
+    let on = result.cpus.as_ref().map_or(String::new(), |cpus| placed(&cpus.client, &cpus.server));
+    let on = if on.is_empty() { on } else { format!(", {on}") };
+    doc.heading(format!("{base} over {}{to}, {size}{on}: {}", link.kind, figures.join(", ")));
     if typical.count > 0 {
         parts::show(doc, &parts_of(result), typical.rtt_ns, Some(&short(&result.path)), columns);
     }
@@ -120,30 +126,30 @@ fn causes(result: &Explained) -> Vec<Cause> {
     result.causes.iter().map(of).collect()
 }
 
-/// The bar of all parts, if a link was declared, then stages, causes and warnings as far as they fit on a terminal of 24 lines.
-pub(super) fn screen(result: &Explained, beside: Option<&Breakdown>, columns: usize) -> Doc {
-    let causes = brief::causes(&brief::large(causes(result)), columns);
-    let notices = brief::notices(&notices(result), columns);
-    let heading = usize::from(!causes.is_empty());
-    let mut doc = Doc::default();
-    if let Some(beside) = beside {
-        doc.gap();
-        budget::bar(&mut doc, beside);
-    }
-    let bar = if beside.is_some() { BAR } else { 0 };
-    let next = usize::from(is_waking(result));
-    // The answer, the bar, a blank line, two of headings, the row of all others, the sum, the hint and the next command at the end.
-    let rows = brief::room(4 + bar + 1 + 2 + 1 + 1 + 1 + next + heading + causes.len() + notices.len());
-    if result.typical.count > 0 {
-        doc.gap();
-        doc.table(table(result, rows));
-    }
-    if !causes.is_empty() {
-        doc.heading("causes of the slow ones, by time beyond the typical p50");
-        doc.verbatim(causes);
-    }
-    notices.into_iter().for_each(|notice| doc.toned("", notice, Tone::Warning));
-    doc
+/// The bar of all parts, if a link was declared, then stages, causes and warnings, as far as they fit into `room` lines.
+pub(super) fn screen(result: &Explained, beside: Option<&Breakdown>, options: &Options, room: usize) -> Doc {
+    let (causes, notices) = (brief::large(causes(result)), notices(result));
+    let columns = options.columns();
+    brief::fitted(room, options, |share: Share| {
+        let mut doc = Doc::default();
+        if let Some(beside) = beside {
+            doc.gap();
+            budget::bar(&mut doc, beside);
+        }
+        if result.typical.count > 0 && share.rows > 0 {
+            doc.gap();
+            doc.table(table(result, share.rows));
+        }
+        let shown = &causes[..causes.len().min(share.causes)];
+        if !shown.is_empty() {
+            let more = brief::left_out(causes.len(), shown.len());
+            doc.heading(format!("causes of the slow ones, by time beyond the typical p50{more}"));
+            doc.verbatim(brief::causes(shown, columns));
+        }
+        let notices = brief::notices(&notices, share.notices, columns);
+        notices.into_iter().for_each(|notice| doc.toned("", notice, Tone::Warning));
+        doc
+    })
 }
 
 /// Findings, warnings and refused settings.

@@ -1,10 +1,11 @@
 //! Lines of a first screen: rows that matter, causes on a line each, and warnings.
 
+use crate::doc::Doc;
 use crate::figure::percent_short;
+use crate::options::Options;
 use crate::prose::{WIDTH, clean, fold, width};
+use crate::term::{LINES, height};
 
-/// Lines of a first screen; those that a shell adds keep it within 24.
-const LINES: usize = 22;
 /// Some rows are shown even where causes take the room.
 const LEAST_ROWS: usize = 3;
 /// Causes with less of the time are left to the details.
@@ -23,14 +24,44 @@ pub(crate) struct Cause {
     pub(crate) advice: String,
 }
 
+/// What follows the heading of so many causes, if others have no room.
+pub(crate) fn left_out(all: usize, shown: usize) -> String {
+    if all > shown { format!(" (+{} more: -v)", all - shown) } else { String::new() }
+}
+
 /// Those worth a line.
 pub(crate) fn large(causes: Vec<Cause>) -> Vec<Cause> {
     causes.into_iter().filter(|cause| cause.share >= CAUSE).take(CAUSES).collect()
 }
 
-/// The rows that have room beside `others` lines.
-pub(crate) fn room(others: usize) -> usize {
-    LINES.saturating_sub(others).max(LEAST_ROWS)
+/// How much of a first screen is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) rows: usize,
+    pub(crate) causes: usize,
+    pub(crate) notices: usize,
+}
+
+/// What gives way, in this order, once there are as few rows as are worth a table: causes, then warnings, then the table.
+const SHARES: [Share; 8] = [
+    Share { rows: LEAST_ROWS, causes: CAUSES, notices: NOTICES },
+    Share { rows: LEAST_ROWS, causes: 4, notices: NOTICES },
+    Share { rows: LEAST_ROWS, causes: 3, notices: NOTICES },
+    Share { rows: LEAST_ROWS, causes: 2, notices: NOTICES },
+    Share { rows: LEAST_ROWS, causes: 1, notices: 1 },
+    Share { rows: 0, causes: 1, notices: NOTICES },
+    Share { rows: 0, causes: 0, notices: 1 },
+    Share { rows: 0, causes: 0, notices: 0 },
+];
+
+/// The largest screen of at most `room` lines.
+pub(crate) fn fitted(room: usize, options: &Options, screen: impl Fn(Share) -> Doc) -> Doc {
+    let more_rows = SHARES.into_iter().flat_map(|share| {
+        let most = if share.rows > 0 { LINES } else { 0 };
+        (share.rows..=most).rev().map(move |rows| Share { rows, ..share })
+    });
+    let mut all = more_rows.map(screen);
+    all.find(|screen| height(screen, options) <= room).unwrap_or_default()
 }
 
 /// The numbers of the rows to show: at most `most`, the largest, in their order.
@@ -64,10 +95,10 @@ pub(crate) fn causes(causes: &[Cause], columns: usize) -> Vec<String> {
 }
 
 /// A line per reason why figures may mislead, and the number of further ones.
-pub(crate) fn notices(all: &[String], columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = all.iter().take(NOTICES).map(|notice| cut(&format!("! {notice}"), columns)).collect();
-    if let (Some(last), 1..) = (lines.last_mut(), all.len().saturating_sub(NOTICES)) {
-        let more = format!(" (+{} more: -v)", all.len() - NOTICES);
+pub(crate) fn notices(all: &[String], most: usize, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(most).map(|notice| cut(&format!("! {notice}"), columns)).collect();
+    if let (Some(last), 1..) = (lines.last_mut(), all.len().saturating_sub(most)) {
+        let more = format!(" (+{} more: -v)", all.len() - most);
         *last = format!("{}{more}", cut(last, columns.saturating_sub(more.len())));
     }
     lines
@@ -81,9 +112,13 @@ fn clause(text: &str, room: usize) -> String {
     }
     let fits = |end: &usize| width(&text[..*end]) <= room;
     // A mark within a word, such as CLIENT,SERVER, ends no clause.
-    let ends = |at: usize| text[at..].starts_with('(') || text[at + 1..].starts_with(' ');
-    let mut clauses =
-        text.match_indices([',', ';', ':', '(']).filter(|(at, _)| ends(*at)).map(|(at, _)| text[..at].trim_end().len());
+    let open = |at: usize| text[..at].matches('(').count() > text[..at].matches(')').count();
+    let ends = |at: usize| (text[at..].starts_with('(') || text[at + 1..].starts_with(' ')) && !open(at);
+    let mut clauses = text
+        .match_indices([',', ';', ':', '('])
+        .filter(|(at, _)| ends(*at))
+        .map(|(at, _)| text[..at].trim_end().len())
+        .filter(|end| *end > 0);
     match (clauses.rfind(fits), text.split_once(": ")) {
         (Some(end), _) => text[..end].to_owned(),
         // The advice follows the description.
@@ -131,6 +166,8 @@ mod tests {
         assert!(causes(&all, 120)[0].ends_with("or another core with --cpu, or --sched fifo:50"), "{:?}", causes(&all, 120));
         assert_eq!(causes(&all, 40), ["    90 %  preempted  a    -> isolated_..", "     8 %  preempted  \u{FFFD}bb"]);
         assert_eq!(clause("the woken thread waited: keep others off (isolated_cpus)", 16), "keep others off");
+        assert_eq!(clause("leave it out (as with isolcpus, or with a cpuset)", 38), "leave it out");
+        assert_eq!(clause("(as with isolcpus, or with a cpuset) leave", 23), "(as with isolcpus, or..");
         assert_eq!(clause("choose others with --cpu CLIENT,SERVER", 33), "choose others with --cpu..");
         assert_eq!(clause("nobodycansaywhat", 6), "nobo..");
         assert_eq!(cut("the core takes its time", 20), "the core takes its..");
@@ -141,8 +178,8 @@ mod tests {
     #[test]
     fn notices_are_a_line_each_and_the_rest_is_counted() {
         let all = ["a".repeat(100), "b".into(), "c".into()];
-        assert_eq!(notices(&all, 80), [format!("! {}..", "a".repeat(76)), "! b (+1 more: -v)".into()]);
-        assert_eq!(notices(&all, 102)[0], format!("! {}", "a".repeat(100)));
-        assert!(notices(&[], 80).is_empty());
+        assert_eq!(notices(&all, NOTICES, 80), [format!("! {}..", "a".repeat(76)), "! b (+1 more: -v)".into()]);
+        assert_eq!(notices(&all, NOTICES, 102)[0], format!("! {}", "a".repeat(100)));
+        assert!(notices(&[], NOTICES, 80).is_empty());
     }
 }

@@ -10,7 +10,7 @@ use super::course::{Course, FIGURES, Figures};
 use super::state::{Key, Source, State};
 use super::widget::seconds;
 use super::{View, plot, spread};
-use crate::figure::{decimals, rate, us};
+use crate::figure::{decimals, per_second, time};
 use crate::prose::wrap;
 
 /// Terminals narrower than this …
@@ -65,8 +65,8 @@ fn small(frame: &mut Frame<'_>, area: Rect, state: &State) {
     );
     let mut lines = wrap("", &need, usize::from(area.width).max(1));
     if let Some(now) = state.course().and_then(|(_, course)| course.now.as_ref().or(course.whole.as_ref())) {
-        let of = |figure: usize| now.values[figure].map_or("-".into(), |ns| us(ns as f64));
-        lines.extend(wrap("", &format!("RTT p50 {} us, p99 {} us", of(0), of(2)), usize::from(area.width).max(1)));
+        let of = |figure: usize| now.values[figure].map_or("-".into(), |ns| time(ns as f64));
+        lines.extend(wrap("", &format!("RTT p50 {}, p99 {}", of(0), of(2)), usize::from(area.width).max(1)));
     }
     frame.render_widget(Paragraph::new(lines.into_iter().map(Line::from).collect::<Vec<_>>()), area);
 }
@@ -92,11 +92,11 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
         _ if state.ended => "ended",
         _ => "",
     };
-    let time = state
+    let lasts = state
         .course()
         .and_then(|(_, course)| course.whole.as_ref())
         .map_or(String::new(), |whole| seconds(whole.ns as f64 / 1e9));
-    let right = [status, &time].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ");
+    let right = [status, &lasts].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ");
     let room = usize::from(area.width).saturating_sub(right.chars().count() + 2);
     let style = if colour && state.frozen.is_some() { bold.fg(Color::Yellow) } else { bold };
     frame.render_widget(Line::styled(cut(&left, room), bold), area);
@@ -126,13 +126,13 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Course, colo
     let now = course.now.as_ref().filter(|_| !course.over);
     let line = |name: String, figures: Option<&Figures>| {
         let Some(figures) = figures else { return Line::from(format!("{name:11}{:>8}", "-")) };
-        let time = |ns: Option<u64>| format!("{:>8}", ns.map_or("-".into(), |ns| us(ns as f64)));
-        let mut spans = vec![Span::raw(format!("{name:11}{}", time(figures.least)))];
+        let timed = |ns: Option<u64>| format!("{:>8}", ns.map_or("-".into(), |ns| time(ns as f64)));
+        let mut spans = vec![Span::raw(format!("{name:11}{}", timed(figures.least)))];
         for (figure, ns) in figures.values.iter().enumerate() {
-            let text = time(*ns);
+            let text = timed(*ns);
             spans.push(if figure == state.figure && colour { Span::styled(text, chosen) } else { Span::raw(text) });
         }
-        spans.push(Span::raw(format!("{:>11}{:>9}", rate(figures.per_s), figures.lost)));
+        spans.push(Span::raw(format!("{:>11}{:>9}", per_second(figures.per_s), figures.lost)));
         Line::from(spans)
     };
     let last = now.map_or("last".into(), |now| format!("last {}", over(now)));
@@ -152,7 +152,7 @@ fn beside(course: &Course) -> String {
         format!("late {}", course.late),
     ];
     if let Some(ns) = course.core_rtt_ns {
-        parts.push(format!("core to core {} us", us(ns as f64)));
+        parts.push(format!("core to core {}", time(ns as f64)));
     }
     parts.join("; ")
 }

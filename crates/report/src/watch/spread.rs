@@ -10,7 +10,7 @@ use super::course::{Course, FIGURES};
 use super::state::State;
 use super::widget::{style, titled};
 use crate::chart::axis::Axis;
-use crate::figure::us;
+use crate::figure::{time, us};
 use crate::prose::clean;
 
 /// Eighths of a cell.
@@ -21,7 +21,7 @@ const TICK: usize = 9;
 /// Draws the distribution of a row; the last line is the axis.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Course, colour: bool) {
     let chosen = course.whole.as_ref().and_then(|whole| whole.values[state.figure]);
-    let mark = chosen.map_or(String::new(), |ns| format!("; |: {} {} us", FIGURES[state.figure], us(ns as f64)));
+    let mark = chosen.map_or(String::new(), |ns| format!("; |: {} {}", FIGURES[state.figure], time(ns as f64)));
     let scale = if state.log { "log" } else { "linear" };
     let body = titled(frame, area, format!("Distribution since the start: RTT, us, {scale}; counts, log{mark}"));
     let spread = course.spread.as_ref().filter(|spread| spread.count() > 0);

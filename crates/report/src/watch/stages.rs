@@ -18,14 +18,14 @@ use crate::attached::{parts_of, service, slow};
 use crate::cell::block;
 use crate::explain::brief;
 use crate::explain::parts::Part;
-use crate::figure::{percent_short, rate, us, us_short};
+use crate::figure::{per_second, percent_short, time};
 use crate::prose::{clean, width, wrap};
 
 /// A stage whose mean grew by this part of the whole's mean is said to have grown.
 const GREW: f64 = 0.02;
 /// Columns of a row beside its bar: side, name, p50, share, growth, fix, and the space between.
 const NAME: usize = 19;
-const BESIDE: usize = 7 + NAME + 7 + 6 + 1 + 7 + FIX;
+const BESIDE: usize = 7 + NAME + 8 + 6 + 1 + 9 + FIX;
 /// A space, an arrow, and the longest of the fixes for a server.
 const FIX: usize = 23;
 
@@ -147,13 +147,17 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &Stages, whole: Option<(&Se
         (_, true) => "ending ...  ",
         _ => "",
     };
-    let time = whole.map_or(String::new(), |(second, _)| seconds(second.so_far.duration_ns as f64 / 1e9));
+    let lasts = whole.map_or(String::new(), |(second, _)| seconds(second.so_far.duration_ns as f64 / 1e9));
     let who = whole.map_or(String::new(), |(second, total)| {
+        // The title ends in what was typed, which the service begins with if that was its port.
         let roles: Vec<String> = total.roles.iter().map(ToString::to_string).collect();
         let role = if second.so_far.totals.len() > 1 { format!(" as {}", roles.join(" and ")) } else { String::new() };
-        format!("  {}{role}", service(&second.so_far))
+        let service = service(&second.so_far);
+        let typed = state.title.rsplit(' ').next().unwrap_or_default();
+        let more = service.strip_prefix(typed).map_or(service.as_str(), str::trim_start);
+        format!("  {more}{role}")
     });
-    let right = format!("{status}{time}");
+    let right = format!("{status}{lasts}");
     let room = usize::from(area.width).saturating_sub(width(&right) + 2);
     frame.render_widget(Line::styled(cut(&format!("{}{who}", state.title), room), bold), area);
     let tone = if state.frozen.is_some() { style(colour, Color::Yellow, Modifier::BOLD) } else { bold };
@@ -163,9 +167,9 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &Stages, whole: Option<(&Se
 /// The meaning of the sum.
 fn means(total: &Total) -> &'static str {
     match total.view {
-        Sides::Both => "us, in the kernel: the client's send -> its read of the reply",
-        Sides::Server => "us, in the kernel: the request's arrival at the server -> the reply's last packet",
-        Sides::Client => "us, in the kernel: the client's send -> its read of the reply; the server is elsewhere",
+        Sides::Both => "in the kernel: the client's send -> its read of the reply",
+        Sides::Server => "in the kernel: the request's arrival at the server -> the reply's last packet",
+        Sides::Client => "in the kernel: the client's send -> its read of the reply; the server is elsewhere",
     }
 }
 
@@ -175,12 +179,12 @@ fn table(second: &Second, whole: &Total, last: Option<&Total>, colour: bool) -> 
     let typical = style(colour, Color::Cyan, Modifier::BOLD);
     let none = Quantiles::default();
     let line = |name: String, sum: &Quantiles, ns: u64| {
-        let time = |ns: Option<u64>| format!("{:>10}", ns.map_or("-".into(), |ns| us(ns as f64)));
+        let timed = |ns: Option<u64>| format!("{:>10}", ns.map_or("-".into(), |ns| time(ns as f64)));
         let per_s = sum.count as f64 * 1e9 / ns.max(1) as f64;
         Line::from(vec![
             Span::raw(format!("{name:12}")),
-            Span::styled(time(sum.p50), typical),
-            Span::raw(format!("{}{}{:>12}", time(sum.p99), time(sum.max), rate(per_s))),
+            Span::styled(timed(sum.p50), typical),
+            Span::raw(format!("{}{}{:>12}", timed(sum.p99), timed(sum.max), per_second(per_s))),
         ])
     };
     vec![
@@ -208,7 +212,7 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
     let fixed = shown.iter().copied().filter(of_first).max_by(|a, b| sizes[*a].total_cmp(&sizes[*b]));
     let room = usize::from(area.width).saturating_sub(BESIDE).max(6);
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let titles = format!("{:7}{:NAME$}{:>7}{:>6} {:room$}{:>7}", "", "stage", "p50", "share", "", "grew");
+    let titles = format!("{:7}{:NAME$}{:>8}{:>6} {:room$}{:>9}", "", "stage", "p50", "share", "", "grew");
     let mut lines = vec![Line::styled(titles, bold)];
     let percent = |share: f64| format!("{:>4} %", percent_short(share));
     for at in &shown {
@@ -217,7 +221,7 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
             whole.stages.iter().find(|known| (&known.name, known.side, &known.to) == (&stage.name, stage.side, &stage.to));
         let grew = before.map_or(0.0, |before| mean(now, stage) - mean(whole, before));
         let grew = if grew >= GREW * whole.sum_ns.mean.unwrap_or(0.0) && grew > 0.0 {
-            format!("+{}", us_short(grew))
+            format!("+{}", time(grew))
         } else {
             String::new()
         };
@@ -225,8 +229,8 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
             if of_first(at) { style(colour, Color::Red, Modifier::BOLD) } else { style(colour, Color::Blue, Modifier::empty()) };
         let side = stage.side.map_or(String::new(), |side| side.to_string());
         let name = brief::cut(&stage.name, NAME);
-        let p50 = stage.ns.p50.filter(|_| now.is_common(stage)).map_or("-".into(), |ns| us(ns as f64));
-        let name = format!("{side:7}{name}{}{p50:>7}{}", " ".repeat(NAME - width(&name)), percent(stage.share));
+        let p50 = stage.ns.p50.filter(|_| now.is_common(stage)).map_or("-".into(), |ns| time(ns as f64));
+        let name = format!("{side:7}{name}{}{p50:>8}{}", " ".repeat(NAME - width(&name)), percent(stage.share));
         let bar = block(stage.share, room);
         let pad = " ".repeat(room.saturating_sub(width(&bar)));
         let fix = if Some(*at) == fixed {
@@ -238,14 +242,14 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
             Span::styled(name, if of_first(at) { bold } else { Style::new() }),
             Span::raw(" "),
             Span::styled(format!("{bar}{pad}"), part),
-            Span::styled(format!("{grew:>7}"), style(colour, Color::Yellow, Modifier::BOLD)),
+            Span::styled(format!("{grew:>9}"), style(colour, Color::Yellow, Modifier::BOLD)),
             Span::styled(fix, style(colour, Color::Green, Modifier::BOLD)),
         ]));
     }
     let others: Vec<f64> = (0..sizes.len()).filter(|at| !shown.contains(at)).map(|at| sizes[at]).collect();
     if !others.is_empty() {
         let name = format!("{} smaller", others.len());
-        lines.push(Line::from(format!("{:7}{name:NAME$}{:>7}{}", "", "", percent(others.iter().sum()))));
+        lines.push(Line::from(format!("{:7}{name:NAME$}{:>8}{}", "", "", percent(others.iter().sum()))));
     }
     lines
 }
