@@ -21,14 +21,21 @@ fn broken(line: &str, columns: usize) -> Vec<String> {
     // The last column begins after the last two spaces that are not the line's indent.
     let column = line[indent..].rfind("  ").map(|at| indent + at + 2).filter(|at| line.is_char_boundary(*at));
     match column {
-        Some(at) if line[..at].chars().count() + LEAST <= columns => parted(&line[..at], &line[at..], columns),
+        Some(at) if line[..at].chars().count() + LEAST.max(longest(&line[at..])) <= columns => {
+            parted(&line[..at], &line[at..], columns)
+        }
         Some(at) => {
             let mut lines = narrowed(line[..at].trim_end(), columns).lines().map(str::to_owned).collect::<Vec<_>>();
             lines.extend(parted(&" ".repeat(indent + BELOW), &line[at..], columns));
             lines
         }
-        None => parted(&" ".repeat(indent), line, columns),
+        None => parted(&" ".repeat(indent.min(columns.saturating_sub(longest(line)))), line, columns),
     }
+}
+
+/// The width of the longest word.
+fn longest(text: &str) -> usize {
+    text.split([' ', '|']).map(|word| word.chars().count() + 1).max().unwrap_or(0)
 }
 
 /// As [`wrap`], where each of the alternatives that make one word is one.
