@@ -7,7 +7,7 @@ use clap::Args;
 use hairpin_lab::stream::{self, Ask, StreamError, StreamPlan, StreamWatcher, Target};
 use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
-use hairpin_report::live::{Going, Place};
+use hairpin_report::live::{self, Going};
 use hairpin_session::io::{BackEndName, IoPair};
 use hairpin_session::link::LinkSpec;
 use hairpin_session::message::StreamCounts;
@@ -17,7 +17,7 @@ use crate::exit::{Failure, note, say};
 use crate::flags::{Sizes, cookie, cpus, interface_exists, sizes, whole_in};
 use crate::line;
 use crate::output::{Keep, Output};
-use crate::place::mac;
+use crate::place::{HostPort, Place, mac};
 use crate::progress::Lines;
 use crate::verbs::ping::signals;
 
@@ -253,7 +253,7 @@ impl StreamWatcher for StreamProgress {
         let going = self.going();
         if let Some(live) = &mut self.live {
             let name = hairpin_report::stream_row(&ask.io.to_string(), ask.direction, Some(ask.bytes));
-            live.begins(Place { index, of, name }, &going);
+            live.begins(live::Place { index, of, name }, &going);
         }
     }
 
