@@ -459,7 +459,6 @@ pub struct ApplicationStage {
     pub name: String,
     /// `client`, `server`, or empty.
     pub side: String,
-    /// Number of transactions that passed the stage.
     pub count: u64,
     pub p50_ns: Option<u64>,
     pub p99_ns: Option<u64>,
@@ -472,9 +471,7 @@ pub struct ApplicationStage {
 pub struct DeviceReads {
     /// [`Record::number`] of its record.
     pub record: usize,
-    /// Address and register.
     pub label: String,
-    /// Number of reads.
     pub count: u64,
     pub times: Summary,
 }
@@ -485,7 +482,6 @@ pub struct DriverStep {
     /// [`Record::number`] of its record.
     pub record: usize,
     pub name: String,
-    /// The way to do it.
     pub implementation: String,
     pub alone_ns: f64,
     /// As one of several in a row; `null` if it cannot be.

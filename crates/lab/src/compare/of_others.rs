@@ -166,7 +166,7 @@ mod tests {
             ("hairpin.explain/1", 1),
             ("hairpin.explain-attached/1", 1),
             ("hairpin.compare/1", 2),
-            ("hairpin.sweep/1", 2),
+            ("hairpin.sweep/1", 1),
             ("hairpin.tune-try/1", 2),
             ("hairpin.load/1", 1),
         ] {

@@ -14,8 +14,9 @@ const LONGEST_NAME: usize = 30;
 
 /// True if there is a section below.
 pub(super) fn any(view: &View) -> bool {
-    !(view.loads.is_empty() && view.frames.is_empty() && view.checks.is_empty())
-        || !(view.applications.is_empty() && view.reads.is_empty() && view.steps.is_empty())
+    let View { loads, frames, checks, applications, reads, steps, .. } = view;
+    let none = loads.is_empty() && frames.is_empty() && checks.is_empty();
+    !(none && applications.is_empty() && reads.is_empty() && steps.is_empty())
 }
 
 pub(super) fn show(doc: &mut Doc, view: &View) {
