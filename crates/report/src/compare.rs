@@ -87,7 +87,7 @@ pub(crate) fn noted(doc: &mut Doc, lines: Vec<Text>) {
     doc.blocks.extend(lines.into_iter().map(Block::Text));
 }
 
-/// What the slower side goes through.
+/// Next commands: those that explain the slower side.
 fn commands(record: &Compare) -> Vec<String> {
     let p50 = |arm: &&Arm| arm.typical.unwrap_or(arm.figures).p50_ns.unwrap_or(0.0);
     let known = record.arms.iter().filter_map(|arm| Some((arm, arm.link.as_ref()?)));

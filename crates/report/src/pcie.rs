@@ -138,7 +138,7 @@ impl Show for PublishedTable {
         let mut doc = Doc::default();
         doc.text("4-byte reads over PCIe, times in ns, as a study published them: nothing was measured here");
         doc.gap();
-        reference(&mut doc, &self.published, "Not to be compared with a CPU's own read of a device.");
+        reference(&mut doc, &self.published, "Not comparable with a CPU's own read of a device.");
         doc
     }
 }

@@ -24,7 +24,7 @@ fn forms(verb: &str) -> String {
         [hairpin_report::term(&view, &Options::default()), hairpin_report::markdown(&view, &Options::default())];
     assert!(!term.contains("no row was measured") && !markdown.contains("no row was measured"), "{term}");
     let section = |text: &str, ends: &str| text.split(ends).next().unwrap().trim_end().to_owned();
-    format!("{}\n\n{}", section(&term, "What differs between"), section(&markdown, "**What differs between"))
+    format!("{}\n\n{}", section(&term, "Differences between"), section(&markdown, "**Differences between"))
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn report_of_a_check() {
 
 #[test]
 fn report_of_an_application_and_of_a_device() {
-    for verb in ["explain --port or --pid", "floor pcie --device", "floor pcie"] {
+    for verb in ["explain :PORT or PROGRAM", "floor pcie --device", "floor pcie"] {
         assert_snapshot!(forms(verb));
     }
 }

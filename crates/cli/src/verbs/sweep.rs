@@ -59,7 +59,7 @@ pub struct Sweep {
     /// The same as loopback or veth[:…]
     #[arg(long, value_name = "LINK", hide = true)]
     link: Option<LinkSpec>,
-    /// The same as HOST[:PORT]
+    /// The same as HOST
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "link", hide = true)]
     host: Option<HostPort>,
     /// The key that `hairpin serve` printed, in a file

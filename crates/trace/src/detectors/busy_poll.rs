@@ -16,7 +16,6 @@ impl Detector for BusyPoll {
             text: "busy-poll needs a device with a NAPI: a physical NIC, or veth:gro=on,tso=off; elsewhere take spin or adaptive",
             names: &[
                 Name::Policy("busy-poll"),
-                Name::Flag("--link"),
                 Name::Link("gro"),
                 Name::Link("tso"),
                 Name::Policy("spin"),
