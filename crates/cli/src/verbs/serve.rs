@@ -29,7 +29,7 @@ pub struct Serve {
     /// Address and port to listen on; any address but loopback needs a key
     #[arg(value_name = "ADDR[:PORT]", conflicts_with = "listen")]
     at: Option<HostPort>,
-    /// The same as ADDR[:PORT]
+    /// The same as ADDR
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:24444")]
     listen: HostPort,
     /// The key that every client must have; without it, and not on loopback, one is made
