@@ -387,7 +387,6 @@ fn rejects_incomparable_sides(_: &str) -> bool {
         ("compare --link loopback -- udp", &["two sides or more"]),
         ("compare --link loopback -- udp -- dup", &["the side \"dup\"", "there is no path"]),
         ("compare --link loopback -- --size 4 -- --size 8", &["a side takes a path"]),
-        ("compare -- udp -- tcp", &["say where to"]),
         ("compare --link loopback --path udp -- --sizes 1,2 -- --size 8", &["a side has one size"]),
         ("compare --baseline latest", &["there is no run"]),
         ("compare --link loopback --until 2 -- udp -- tcp", &["write a percentage such as 2%"]),

@@ -116,7 +116,7 @@ fn forms() {
     let again = |line: &&str| matches!(line.rsplit(',').next(), Some("1" | "2"));
     assert_eq!(csv.out.lines().filter(|line| !again(line)).count(), 5, "{csv:?}");
     let page = home.hairpin(&format!("{args} --markdown"));
-    assert!(page.out.contains("| 1000 |"), "{page:?}");
+    assert!(page.out.contains("| 1.00 k/s |"), "{page:?}");
     assert!(home.runs().exists(), "every verb that measures keeps its record");
 }
 
@@ -279,7 +279,7 @@ fn bulk() {
         assert_eq!(done.code, Some(0), "{done:?}");
         assert!(number(&rows(&done.json())[0]["rates"][0]["bulk"]["bytes"]) > 0.0, "{done:?}");
     }
-    home.hairpin("load --echo 127.0.0.1:7 --path udp --rate 100 --bulk tcp:1").fails(2, &["--link"]);
+    home.hairpin("load --echo 127.0.0.1:7 --path udp --rate 100 --bulk tcp:1").fails(2, &["loopback or veth"]);
 }
 
 fn recording() {

@@ -165,7 +165,7 @@ fn rejects_designs_that_cannot_be_emulated() {
     for (args, parts) in [
         ("--path niq:spin --nic dna-82599", &["dna-82599 takes 104 ns to 2536.8 ns one way", "points, not intervals"][..]),
         ("--path niq:spin --nic mine.toml", &["mine.toml:2:1: unknown field `abuot`"]),
-        ("--path niq:spin --cable twinax:3m", &["nothing tells the rate", "--link-rate 10G"]),
+        ("--path niq:spin --cable twinax:3m", &["nothing tells the rate", "--wire 10G"]),
         ("--path niq:spin --nic x710", &["there is no NIC design \"x710\"", "niq, dma, sniffer10g"]),
         ("--path niq:poll", &["\"poll\" is not a wait policy of niq", "spin, block"]),
         ("--path niq/udp", &["niq and udp do not speak the same"]),
@@ -180,9 +180,9 @@ fn rejects_designs_that_cannot_be_emulated() {
 fn two_hosts_share_no_memory() {
     let home = Home::new();
     let (_serve, address) = home.serve("");
-    home.hairpin(&format!("ping {address} --path niq")).fails(2, &["both ends must be on one host", "--link loopback"]);
+    home.hairpin(&format!("ping {address} --path niq")).fails(2, &["both ends must be on one host", "use loopback"]);
     if can("two_hosts_share_no_memory", links(), "this user may not make namespaces here") {
-        home.hairpin("ping --link veth --path niq").fails(2, &["both ends must be on one host", "--link loopback"]);
+        home.hairpin("ping --link veth --path niq").fails(2, &["both ends must be on one host", "use loopback"]);
     }
 }
 

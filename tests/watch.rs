@@ -367,7 +367,7 @@ fn a_running_server_is_drawn_stage_by_stage(name: &str) -> bool {
 fn without_a_terminal_there_is_no_view(_name: &str) -> bool {
     let home = Home::new();
     home.hairpin("ping --link loopback --path udp --watch")
-        .fails(2, &["--watch draws on a terminal, and this is none", "--json-stream"]);
+        .fails(2, &["--watch draws on a terminal, and this is none", "-o jsonl"]);
     home.hairpin("ping --link loopback --path udp --watch --json-stream").fails(2, &["choose one"]);
     home.hairpin("ping --link loopback --path udp --watch --format json-stream").fails(2, &["choose one"]);
     home.hairpin("watch latest").fails(2, &["hairpin watch draws on a terminal, and this is none"]);
