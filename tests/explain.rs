@@ -287,7 +287,7 @@ fn wrong_input_is_refused_in_words(_: &str) -> bool {
         ("--link loopback --path pipe", &["explain knows no stages of pipe", "tcp, udp, packet"]),
         ("--link loopback --path udp --without nosuch", &["there is no hook \"nosuch\"", "sk_data_ready"]),
         ("--link loopback --path upd", &["upd", "udp"]),
-        ("", &["say where to"]),
+        ("", &["explain takes a server that runs"]),
     ] {
         home.hairpin(&format!("explain {args}")).fails(2, parts);
     }

@@ -93,7 +93,7 @@ pub enum AttachedError {
     #[error("there is no process {0}: pgrep NAME finds one")]
     NoProcess(i32),
     /// The kernel cannot tell when a process ends, and lacks the tracepoints as well.
-    #[error("watching an application needs Linux 6.3 or later with BTF (this kernel has no pidfd_open either)")]
+    #[error("watching an application needs Linux 6.1 or later with BTF (this kernel has no pidfd_open either)")]
     Kernel,
     /// The BPF programs could not be attached.
     #[error(transparent)]
