@@ -20,7 +20,7 @@ pub fn by_name(name: &str) -> Option<&'static Path> {
     PATHS.iter().copied().find(|path| path.name == name)
 }
 
-/// What is measured where no path is named.
+/// The paths measured by default.
 pub static DEFAULT: [&Path; 2] = [&TCP, &UDP];
 /// The same towards a reflector.
 pub static TOWARDS_REFLECTOR: [&Path; 1] = [&PACKET];

@@ -108,7 +108,7 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
     }
 }
 
-/// p99 by offered rate, from due and from sent, in so many rows; `None` for fewer than two rates.
+/// p99 by offered rate, from due and from sent, `rows` lines high; `None` for fewer than two rates.
 fn picture(curve: &LoadCurve, rows: usize) -> Option<Picture> {
     let rates = curve.rates.iter().map(|row| (row.offered_per_s, [row.rtt_from_due_ns.p99, row.rtt_from_sent_ns.p99]));
     picture_of(rates, rows)

@@ -110,7 +110,7 @@ impl fmt::Debug for Knob {
 pub struct Control {
     /// The objects it applies to.
     pub scope: Scope,
-    /// What a network namespace has to do with it.
+    /// Whether it belongs to a network namespace.
     pub network: Network,
     /// Lifetime of a change.
     pub lasts: Lasts,

@@ -101,7 +101,7 @@ pub struct Live {
     aside: Option<Aside>,
 }
 
-/// What is drawn.
+/// The drawn rows.
 struct Rows {
     lines: Lines,
     row: Option<Current>,

@@ -24,7 +24,7 @@ pub(crate) struct Cause {
     pub(crate) advice: String,
 }
 
-/// What follows the heading of so many causes, if others have no room.
+/// Stands after the heading of the causes if some have no room.
 pub(crate) fn left_out(all: usize, shown: usize) -> String {
     if all > shown { format!(" (+{} more: -v)", all - shown) } else { String::new() }
 }

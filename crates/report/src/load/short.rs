@@ -116,7 +116,7 @@ fn rates(load: &Load, most: usize, options: &Options) -> Doc {
     doc
 }
 
-/// At most so many rates: the last with which it keeps up, the first beyond, then the least.
+/// The rates to show, `most` of them: the last with which it keeps up, the first beyond, then the least.
 fn telling(curve: &LoadCurve, most: usize) -> Vec<&LoadRow> {
     if curve.rates.len() <= most {
         return curve.rates.iter().collect();
