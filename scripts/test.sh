@@ -136,7 +136,7 @@ if [ "$failed" != 0 ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "
     while read -r name; do set -- "$@" "$name"; done <<NAMES
 $names
 NAMES
-    RUST_TEST_THREADS=1 tests cargo test --workspace --no-fail-fast -- --exact "$@"
+    RUST_TEST_THREADS=1 tests cargo test --workspace --no-fail-fast --lib --bins --tests -- --exact "$@"
     # shellcheck disable=SC2046 # three numbers
     set -- $(sums "$log")
     if [ "$1" -ge "$failed" ] && [ "$2" = 0 ]; then
@@ -148,6 +148,8 @@ fi
 
 echo
 grep ': SKIPPED: ' "$log"
+# Where only the end of a log is kept, it names what failed.
+[ "$failed" = 0 ] || grep -hE '^test .* FAILED$|: FAILED|^error(\[E[0-9]+\])?:|^lint: ' "$log" "$scratch/again" 2>/dev/null | sort -u | head -40
 [ -z "$second" ] || echo "$second"
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 [ "$failed" = 0 ]

@@ -1,5 +1,5 @@
-//! The short view of a load, within a terminal of 24 lines: what all rates share, a picture while there is room, a table of the rates that tell
-//! most, warnings, and the verdicts last.
+//! The short view of a load, within a terminal of 24 lines: what all rates share, the picture of one path, the rates that tell most while there is
+//! room, warnings, and the verdicts last.
 
 use hairpin_record::load::{Load, LoadCurve, LoadRow};
 
@@ -38,9 +38,6 @@ pub(super) fn view(load: &Load, options: &Options) -> Doc {
     end.list(ended(&load.head));
     next::show(&mut end, &commands(load), options);
     let room = LINES.saturating_sub(height(&begin, options) + height(&end, options));
-    let table = [usize::MAX, 3, 2].into_iter().map(|most| rates(load, most, options));
-    let table = table.into_iter().find(|table| height(table, options) <= room).unwrap_or_default();
-    let room = room - height(&table, options);
     let drawn = |rows: usize| {
         let mut doc = Doc::default();
         if let [curve] = &load.results[..] {
@@ -48,7 +45,13 @@ pub(super) fn view(load: &Load, options: &Options) -> Doc {
         }
         doc
     };
-    let picture = PICTURE.rev().map(drawn).find(|picture| height(picture, options) <= room).unwrap_or_default();
+    let pictures: Vec<Doc> = PICTURE.rev().map(drawn).chain([Doc::default()]).collect();
+    let tables = [usize::MAX, 3, 2].map(|most| rates(load, most, options)).into_iter().chain([Doc::default()]);
+    let pairs = tables.flat_map(|table| pictures.iter().map(move |picture| (picture.clone(), table.clone())));
+    let mut fitting = pairs.filter(|(picture, table)| height(picture, options) + height(table, options) <= room).peekable();
+    let most_rates = fitting.peek().cloned().unwrap_or_default();
+    // The picture tells more than the rates it takes the room of.
+    let (picture, table) = fitting.find(|(picture, _)| !picture.blocks.is_empty()).unwrap_or(most_rates);
     for part in [picture, table, end] {
         begin.blocks.extend(part.blocks);
     }
