@@ -118,7 +118,7 @@ const LINES: &[&str] = &[
     "sweep --show",
     "sweep echo:server:7 -p udp -p tcp",
     "ping veth:mtu=1",
-    // What has no effect.
+    // Flags without effect.
     "ping loopback -p unix -6",
     "ping loopback -p memory -6",
     "load loopback -p unix -r 1k -6",

@@ -7,7 +7,7 @@ use super::{files, root};
 
 /// Folders of tests and of what they share.
 const TESTS: &[&str] = &["tests", "python/tests", "crates"];
-/// What looks at the folder on purpose, and why.
+/// Files that name the folder on purpose, and why.
 const ALLOWED: &[(&str, &str)] = &[("tests/house.rs", "weighs the folder"), ("tests/house/records.rs", "this file")];
 
 /// How a source names a record there, or the folder.

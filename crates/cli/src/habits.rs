@@ -46,7 +46,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["--latency", "--percentile", "-L"], "the table has percentiles of latency at every rate, and -v more of them"),
 ];
 
-/// What netperf calls a path of ours.
+/// Our name of a path, by netperf's.
 static NETPERF: [(&str, &Path); 3] = [("TCP_RR", &TCP), ("UDP_RR", &UDP), ("TCP_CRR", &TCP_CRR)];
 
 const VERBS: &[(&[&str], &str)] = &[

@@ -65,22 +65,13 @@ impl BackEnd for AfPacket {
         packet_socket::permitted().map_err(|error| refusal(interface.into(), error))?;
         let longest = (link.mtu as usize + ETHERNET).min(MAX_CHUNK).min(config.longest_frame.unwrap_or(MAX_CHUNK));
         let granted = Granted {
-            back_end: "af_packet",
-            interface: interface.into(),
-            queue: 0,
-            send_queue: 0,
             queues: config.rings,
-            mode: None,
-            mode_why: None,
-            zero_copy: false,
-            need_wakeup: false,
-            busy_poll: false,
-            multi_buffer: false,
             rx_time: Some(TimeSource::Software),
             // TPACKET_V2, the layout for delay, has no field for it.
             rx_hash: config.favour == Favour::Rate,
             longest_frame: longest,
             refused: refused(config),
+            ..Granted::nothing("af_packet", interface)
         };
         let gates = vec![None; config.rings as usize];
         Ok(AfPacket { config: config.clone(), link, granted, gates, group: None, started: false })

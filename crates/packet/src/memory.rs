@@ -117,21 +117,9 @@ fn end(interface: &str, config: &Config, longest: usize, to: Sending, from: Rece
     ];
     let refused = asked.into_iter().filter(|(_, asked)| *asked);
     let granted = Granted {
-        back_end: "memory",
-        interface: interface.into(),
-        queue: 0,
-        send_queue: 0,
-        queues: 1,
-        mode: None,
-        mode_why: None,
-        zero_copy: false,
-        need_wakeup: false,
-        busy_poll: false,
-        multi_buffer: false,
-        rx_time: None,
-        rx_hash: false,
         longest_frame: longest,
         refused: refused.map(|(feature, _)| Refused { feature, why: "an in-memory pair has no device".into() }).collect(),
+        ..Granted::nothing("memory", interface)
     };
     Ok(MemoryIo {
         granted,

@@ -224,22 +224,13 @@ impl Port {
         };
         let pool = Pool::new(config.chunks, longest.next_power_of_two().max(MIN_CHUNK))?;
         let [sends, receives] = memory.lanes(side, queue);
+        let interface = if side == Side::Creator { "niq-0" } else { "niq-1" };
         let granted = Granted {
-            back_end: "niq",
-            interface: if side == Side::Creator { "niq-0" } else { "niq-1" }.into(),
             queue,
             send_queue: queue,
             queues: layout.queues,
-            mode: None,
-            mode_why: None,
-            zero_copy: false,
-            need_wakeup: false,
-            busy_poll: false,
-            multi_buffer: false,
-            rx_time: None,
-            rx_hash: false,
             longest_frame: longest,
-            refused: Vec::new(),
+            ..Granted::nothing("niq", interface)
         };
         Ok(Port {
             driver: Driver::new(sends.bar(), receives.bar(), layout.entries, layout.slots()),

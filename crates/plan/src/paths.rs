@@ -24,7 +24,7 @@ pub fn by_name(name: &str) -> Option<&'static Path> {
 pub static DEFAULT: [&Path; 2] = [&TCP, &UDP];
 /// The same towards a reflector.
 pub static TOWARDS_REFLECTOR: [&Path; 1] = [&PACKET];
-/// What others are held against, the first that was measured.
+/// Paths that others are held against; the first of them that was measured counts.
 pub static PLAIN: [&Path; 2] = [&UDP, &TCP];
 
 /// The paths of the client's and the server's side of a spec, such as a record has; `None` for one that this version does not know.

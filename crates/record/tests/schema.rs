@@ -253,7 +253,7 @@ fn records_of_earlier_versions_load_with_every_field() {
         let head = ["schema", "tool", "command", "started", "interrupted", "error"].map(at);
         assert!(head.is_sorted() && head[0] == 1, "{}", record.schema());
         assert_ne!(record.verb(), "hairpin");
-        // What is written again loads again, as the same.
+        // A record that is loaded and written loads again as the same.
         assert_eq!(AnyRecord::all(text.as_bytes()).unwrap(), std::slice::from_ref(record), "{}", record.schema());
     }
 }

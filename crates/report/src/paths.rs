@@ -23,7 +23,7 @@ impl Paths {
         Paths { schema: "hairpin.paths/1", paths, root_adds: Vec::new() }
     }
 
-    /// What this user lacks the rights for, and root has.
+    /// Paths that this user lacks the rights for, and root has.
     #[must_use]
     pub fn root_adds(self, root_adds: Vec<&'static str>) -> Paths {
         Paths { root_adds, ..self }

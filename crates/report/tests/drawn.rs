@@ -289,7 +289,7 @@ prop_compose! {
     }
 }
 
-/// What records without rows have.
+/// The fields that records without rows have.
 fn beyond_rows(view: &mut View, words: &[String], figures: &[f64], counts: [u64; 2]) {
     let older = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
     let given: Vec<Input> = older.into_iter().map(|record| Input { name: "older".into(), record }).collect();

@@ -207,10 +207,10 @@ pub enum Scope {
     Interface,
 }
 
-/// What a network namespace has to do with a setting.
+/// How network namespaces share a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Nothing.
+    /// It is no setting of the network stack.
     None,
     /// The network stack has one value for all namespaces.
     Shared,

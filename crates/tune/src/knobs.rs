@@ -163,7 +163,7 @@ pub fn knob(name: &str) -> Option<&'static Knob> {
     all().find(|knob| knob.name == name)
 }
 
-/// What a network namespace has to do with a change. That of a knob that only another version has counts as the namespace's own.
+/// How network namespaces share the setting that a change is of; of a knob that only another version knows, each has its own.
 pub fn network_of(change: &Change) -> Network {
     knob(&change.knob).and_then(|knob| knob.change.as_ref()).map_or(Network::Own, |control| control.network)
 }

@@ -44,7 +44,7 @@ impl Exec {
         let read_back = busy_poll.is_some() || nodelay;
         let settings = Settings { busy_poll, nodelay, quickack, cpu, hold_idle, set_live };
         let ended = exec::run(&command, settings, &signals, &mut |news| match news {
-            // What is read back by nobody needs no look.
+            // A setting that nobody reads back needs no look.
             News::Unseen if !read_back && !set_live => {}
             news => tell(news, settings),
         })

@@ -96,7 +96,7 @@ impl Paths {
     }
 }
 
-/// What takes rights that this process lacks; each right is asked for by itself.
+/// The rows that take rights which this process lacks; each right is asked for by itself.
 fn root_adds() -> Vec<&'static str> {
     let lacks = |path: &&&Path| [LinkKind::Loopback, LinkKind::Veth].iter().any(|link| runner(path).lacks(*link).is_some());
     let hooks = [Capability::Bpf, Capability::Perfmon].into_iter().all(Capability::is_effective);

@@ -40,7 +40,7 @@ struct Input {
 enum Part {
     /// The library's own work per round trip over the in-memory pair
     Memory,
-    /// What coalescing costs at a low rate and gains at saturation, over a veth pair
+    /// The cost of coalescing at a low rate and its gain at saturation, over a veth pair
     Coalesce(coalesce::Options),
     /// Round trips over AF_XDP between two processes and on one core, over a veth pair
     AfXdp(af_xdp::Options),

@@ -144,7 +144,7 @@ fn warnings(load: &Load) -> Vec<Text> {
     kinds::lines_of(&rows, |row| &row.warnings, whose)
 }
 
-/// What can be done now: see what a request goes through on the path that bears least.
+/// The next command: explain the path that bears least.
 fn commands(load: &Load) -> Vec<String> {
     let kept = |curve: &&LoadCurve| curve.knee.as_ref().and_then(|knee| knee.keeps_up_per_s).unwrap_or(0.0);
     let least = load.results.iter().min_by(|a, b| kept(a).total_cmp(&kept(b)));
