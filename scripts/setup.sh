@@ -31,7 +31,7 @@ setup_as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 setup_update() {
     if [ -z "${setup_updated:-}" ]; then
         setup_updated=1
-        setup_as_root apt-get -qq update >&2 || setup_say "apt-get update failed; trying with the lists that are here"
+        setup_as_root apt-get -qq -o Acquire::Retries=3 update >&2 || setup_say "apt-get update failed; trying with the lists that are here"
     fi
 }
 
@@ -41,7 +41,7 @@ setup_apt() {
     setup_say "installing $*"
     setup_update
     setup_as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install -y --no-install-recommends --no-remove "$@" >&2
+        apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends --no-remove "$@" >&2
 }
 
 # setup_unpack COMMAND PACKAGE: brings a program without installing its package, which would start a service on this host. It is unpacked beside the
@@ -53,7 +53,7 @@ setup_unpack() {
     setup_has apt-get && setup_has dpkg-deb && mkdir -p "$setup_folder" || return 1
     setup_say "unpacking $2 into $setup_folder"
     # As the user that this is, whose folder it is.
-    setup_fetch() { (cd "$setup_folder" && apt-get -qq -o APT::Sandbox::User= download "$1" >&2); }
+    setup_fetch() { (cd "$setup_folder" && apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User= download "$1" >&2); }
     setup_fetch "$2" || { setup_may_install && setup_update && setup_fetch "$2"; } || return 1
     (cd "$setup_folder" && dpkg-deb -x "$2"_*.deb . && rm -f "$2"_*.deb)
     hash -r

@@ -31,6 +31,9 @@ const BOUNCE: Duration = Duration::from_millis(2);
 /// Time that the other CPU has to join.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// Others may have one of the CPUs for all of that time.
+const ATTEMPTS: u32 = 5;
+
 /// The reason for a cell without a figure.
 const ONE_CORE: &str = "a spinning side keeps the other off the CPU for the scheduler's time slices";
 
@@ -87,6 +90,10 @@ fn one_of_each(all: Vec<Placement>) -> Vec<Placement> {
 
 /// The median cache-line round trip between two CPUs in ns; `None` if one of them is too busy, or cannot be used.
 pub fn distance(client: u32, server: u32) -> Option<u64> {
+    (0..ATTEMPTS).find_map(|_| bounced(client, server))
+}
+
+fn bounced(client: u32, server: u32) -> Option<u64> {
     let shared = Shared::create().ok()?;
     std::thread::scope(|scope| {
         scope.spawn(|| {
