@@ -24,6 +24,9 @@ pub enum PathError {
     /// The kernel's facts about the route could not be read.
     #[error(transparent)]
     Netlink(#[from] hairpin_sys::netlink::NetlinkError),
+    /// io_uring, or a feature of it that was asked for, is not there.
+    #[error(transparent)]
+    Uring(#[from] hairpin_sys::uring::UringError),
     /// A size or a route that the path does not support; detected at open.
     #[error("{0}")]
     Way(String),
@@ -45,7 +48,7 @@ impl PathError {
     /// True if a capability or a device is missing, so that only another host or user helps.
     pub fn is_missing(&self) -> bool {
         match self {
-            PathError::Open(OpenError::Capability { .. }) | PathError::NotGranted(_) => true,
+            PathError::Open(OpenError::Capability { .. }) | PathError::NotGranted(_) | PathError::Uring(_) => true,
             PathError::Step { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
             }

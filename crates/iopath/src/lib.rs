@@ -26,3 +26,4 @@ mod ring;
 pub mod runner;
 mod stalls;
 mod stream;
+mod uring;

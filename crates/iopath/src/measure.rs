@@ -229,7 +229,8 @@ impl<'a> ClientRun<'a> {
         self.observer.ready(None).map_err(PathError::at("cannot tell that the client is ready"))
     }
 
-    fn on_threads<F: Carrier + Send>(
+    /// Runs the loop on each thread with its part of `flows`, and keeps the results.
+    pub(crate) fn on_threads<F: Send>(
         &mut self,
         flows: &mut [F],
         run: impl Fn(&mut [F], Work, &mut dyn BetweenBlocks) -> Result<LoopResult, PathError> + Sync,
@@ -303,16 +304,28 @@ impl<'a> ServerRun<'a> {
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
-        let (job, clock, stop, neighbour, stamps) = (self.job, self.clock, self.stop, self.neighbour, self.stamps);
+        let (job, clock) = (self.job, self.clock);
         let spec = &job.spec.server;
-        let (observer, spins) = (self.observer, spec.policy == Policy::Spin);
-        let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
-            let mut at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
+        self.on_threads(flows, |flows, at| {
             let copies = copies(flows)?;
             let wait = waiting(spec, clock, &copies)?;
             let delay = spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
             let mut endpoint = Flows::new(flows, wait, job.request as usize, job.reply as usize).delayed(delay);
-            Ok(echo(&mut endpoint, &clock, job.reply as usize, &mut at))
+            Ok(echo(&mut endpoint, &clock, job.reply as usize, at))
+        })
+    }
+
+    /// Answers on each thread over its part of `flows`, until told to stop.
+    pub(crate) fn on_threads<F: Send>(
+        &mut self,
+        flows: &mut [F],
+        run: impl Fn(&mut [F], &mut AtServer<'_>) -> Result<Echoed, PathError> + Sync,
+    ) -> Result<(), PathError> {
+        let (job, stop, neighbour, stamps, observer) = (self.job, self.stop, self.neighbour, self.stamps, self.observer);
+        let spins = job.spec.server.policy == Policy::Spin;
+        let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
+            let mut at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
+            run(flows, &mut at)
         })?;
         self.keep(results);
         Ok(())

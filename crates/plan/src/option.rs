@@ -168,6 +168,49 @@ pub const USECS: OptionDef = OptionDef {
     doc: "with busy-poll or adaptive only: how long to poll before sleeping, in microseconds",
 };
 
+/// Requests for messages in an io_uring.
+pub const RECV: OptionDef = OptionDef {
+    name: "recv",
+    values: Values::Words(&["single", "multishot"]),
+    default: "single",
+    doc: "multishot: one standing request receives all messages, into buffers that the kernel chooses; single: a request a message",
+};
+/// Submission of an io_uring's requests.
+pub const SUBMIT: OptionDef = OptionDef {
+    name: "submit",
+    values: Values::Words(&["call", "sqpoll"]),
+    default: "call",
+    doc: "sqpoll: a thread of the kernel polls for requests, on a core that it needs for itself; call: io_uring_enter(2)",
+};
+/// Place of an io_uring's completions.
+pub const RING: OptionDef = OptionDef {
+    name: "ring",
+    values: Values::Words(&["default", "defer-taskrun"]),
+    default: "default",
+    doc: "defer-taskrun: completions are made when the thread asks for them; default: in an interruption of it",
+};
+/// Busy polling by an io_uring.
+pub const NAPI: OptionDef = OptionDef {
+    name: "napi",
+    values: Values::Words(&["off", "dynamic", "static"]),
+    default: "off",
+    doc: "the thread polls the device while it waits in the kernel: dynamic: those that messages came from; static: those of the first ones",
+};
+/// Time of that polling.
+pub const NAPI_USECS: OptionDef = OptionDef {
+    name: "napi-usecs",
+    values: Values::Number(1, 1_000_000),
+    default: "50",
+    doc: "with napi=dynamic or static: how long to poll before sleeping, in microseconds",
+};
+/// Minimum timeout of an io_uring's wait.
+pub const WAIT: OptionDef = OptionDef {
+    name: "wait",
+    values: Values::Number(1, 1_000_000),
+    default: "0",
+    doc: "with block: how long to collect messages before one is enough to wake up, in microseconds",
+};
+
 /// Default of `usecs`.
 pub const DEFAULT_USECS: u32 = 50;
 

@@ -7,13 +7,14 @@ use hairpin_wire::ethernet;
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADER, UDP_MAX_PAYLOAD_V4, UDP_MAX_PAYLOAD_V6};
 
 use crate::option::{
-    CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NODELAY, PRIORITY, QUEUE, QUICKACK, RCVBUF, SEND_QUEUE, SNDBUF,
-    USECS, WRITES, ZERO_COPY,
+    CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY, PRIORITY, QUEUE, QUICKACK, RCVBUF,
+    RECV, RING, SEND_QUEUE, SNDBUF, SUBMIT, USECS, WAIT, WRITES, ZERO_COPY,
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
 
 /// All paths, in display order.
-pub static PATHS: &[&Path] = &[&TCP, &TCP_CRR, &UDP, &PACKET, &XDP, &UNIX, &UNIX_DGRAM, &PIPE, &EVENTFD, &MEMORY, &NIQ];
+pub static PATHS: &[&Path] =
+    &[&TCP, &TCP_CRR, &UDP, &URING_TCP, &URING_UDP, &PACKET, &XDP, &UNIX, &UNIX_DGRAM, &PIPE, &EVENTFD, &MEMORY, &NIQ];
 
 /// The path called `name`.
 pub fn by_name(name: &str) -> Option<&'static Path> {
@@ -41,6 +42,9 @@ const IPV6: u32 = (IPV6_HEADER + UDP_HEADER) as u32;
 pub const NIQ_LONGEST: u32 = 9_000;
 
 const LOCAL_POLICIES: [Policy; 5] = [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::Adaptive];
+
+/// A thread waits for any of its flows in one place, so there is no need of `poll` and `epoll`.
+const URING_POLICIES: [Policy; 2] = [Policy::Block, Policy::Spin];
 
 const fn up_to(most: u32) -> Payload {
     Payload { most: [most; 2], is_fixed: false, any_size: false, headers_in_mtu: None }
@@ -71,7 +75,7 @@ const SOCKETS: Path = Path {
 const CHANNEL: Path = Path { route: Route::Channel, policies: &LOCAL_POLICIES, options: &[&USECS], ..SOCKETS };
 
 /// Base of the rings of whole frames: one queue, and so one thread.
-const RING: Path =
+const RING_PATH: Path =
     Path { speaks: Speaks::Udp, payload: FRAMES, limits: Limits { threads: 1, ..Limits::NONE }, waits_on_all: true, ..SOCKETS };
 
 pub static TCP: Path = Path {
@@ -92,13 +96,52 @@ pub static TCP_CRR: Path = Path {
     ..SOCKETS
 };
 
+/// Base of the paths over UDP sockets.
+const UDP_SOCKETS: Path = Path {
+    speaks: Speaks::Udp,
+    payload: Payload { most: [UDP_MAX_PAYLOAD_V4 as u32, UDP_MAX_PAYLOAD_V6 as u32], any_size: true, ..up_to(0) },
+    ..SOCKETS
+};
+
 pub static UDP: Path = Path {
     name: "udp",
     summary: "one UDP datagram there, one back, over connected sockets",
-    speaks: Speaks::Udp,
     options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS],
-    payload: Payload { most: [UDP_MAX_PAYLOAD_V4 as u32, UDP_MAX_PAYLOAD_V6 as u32], any_size: true, ..up_to(0) },
+    ..UDP_SOCKETS
+};
+
+pub static URING_TCP: Path = Path {
+    name: "uring-tcp",
+    summary: "as tcp, the messages through io_uring instead of send and recv",
+    policies: &URING_POLICIES,
+    options: &[
+        &RECV,
+        &SUBMIT,
+        &RING,
+        &NAPI,
+        &NAPI_USECS,
+        &WAIT,
+        &NODELAY,
+        &CORK,
+        &CONGESTION,
+        &MSS,
+        &SNDBUF,
+        &RCVBUF,
+        &DSCP,
+        &PRIORITY,
+        &DELAY,
+    ],
+    waits_on_all: true,
     ..SOCKETS
+};
+
+pub static URING_UDP: Path = Path {
+    name: "uring-udp",
+    summary: "as udp, the datagrams through io_uring instead of send and recv",
+    policies: &URING_POLICIES,
+    options: &[&RECV, &SUBMIT, &RING, &NAPI, &NAPI_USECS, &WAIT, &SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY],
+    waits_on_all: true,
+    ..UDP_SOCKETS
 };
 
 pub static PACKET: Path = Path {
@@ -107,7 +150,7 @@ pub static PACKET: Path = Path {
     route: Route::PacketRing,
     policies: &[Policy::Block, Policy::Spin, Policy::Adaptive],
     options: &[&L3, &FAVOUR, &DSCP, &USECS],
-    ..RING
+    ..RING_PATH
 };
 
 pub static XDP: Path = Path {
@@ -116,7 +159,7 @@ pub static XDP: Path = Path {
     route: Route::XdpRing,
     policies: &[Policy::Block, Policy::Spin, Policy::BusyPoll, Policy::Adaptive],
     options: &[&L3, &QUEUE, &SEND_QUEUE, &MODE, &ZERO_COPY, &DSCP, &USECS],
-    ..RING
+    ..RING_PATH
 };
 
 pub static UNIX: Path = Path {
@@ -173,7 +216,7 @@ pub static NIQ: Path = Path {
     policies: &[Policy::Spin, Policy::Block],
     payload: Payload { headers_in_mtu: Some([IPV4; 2]), ..up_to(NIQ_LONGEST - ETHERNET_HEADER as u32 - IPV4) },
     emulates: true,
-    ..RING
+    ..RING_PATH
 };
 
 #[cfg(test)]

@@ -15,13 +15,17 @@ pub mod tcp_crr;
 pub mod udp;
 pub mod unix;
 pub mod unix_dgram;
+pub mod uring_tcp;
+pub mod uring_udp;
 pub mod xdp;
 
 /// Every path's facts with its runner.
-static RUNNERS: [(&Path, &dyn Runner); 11] = [
+static RUNNERS: [(&Path, &dyn Runner); 13] = [
     (&paths::TCP, &tcp::Tcp),
     (&paths::TCP_CRR, &tcp_crr::TcpCrr),
     (&paths::UDP, &udp::Udp),
+    (&paths::URING_TCP, &uring_tcp::UringTcp),
+    (&paths::URING_UDP, &uring_udp::UringUdp),
     (&paths::PACKET, &packet::Packet),
     (&paths::XDP, &xdp::Xdp),
     (&paths::UNIX, &unix::Unix),

@@ -1,0 +1,40 @@
+//! `uring-udp`: one datagram each way over connected sockets, through io_uring.
+
+use std::os::fd::OwnedFd;
+
+use hairpin_plan::job::Address;
+use hairpin_plan::path::LinkKind;
+use hairpin_record::run::Side;
+
+use crate::error::{PathError, needs_inet};
+use crate::inet;
+use crate::measure::{ClientRun, ServerRun};
+use crate::runner::{Runner, Support};
+use crate::uring;
+
+pub struct UringUdp;
+
+impl Runner for UringUdp {
+    fn probe(&self, _link: LinkKind) -> Support {
+        uring::probe()
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        let peer = needs_inet(&run.peer)?;
+        let mut sockets = Vec::new();
+        for index in 0..run.job.flows {
+            sockets.push(inet::connect_udp(run.job, peer, index, &mut run.found.side)?);
+        }
+        uring::ping::<false>(run, &mut sockets)?;
+        inet::note_queues(sockets.iter(), &run.job.spec.client, Side::Client, &mut run.found.side);
+        Ok(())
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        let socket = inet::listen_udp(run.job, &run.listen, &mut run.found.side)?;
+        let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
+        run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
+        let mut sockets: Vec<OwnedFd> = inet::accept_udp(run.job, socket, &run.listen, &mut run.found.side)?;
+        uring::answer::<false>(run, &mut sockets)
+    }
+}

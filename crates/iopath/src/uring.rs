@@ -1,0 +1,474 @@
+//! The endpoint of `uring-udp` and `uring-tcp`: the flows of a thread through one io_uring.
+//!
+//! ```text
+//!   spin    send: queue [receive], send ─▶ submit (a call, or the kernel's thread takes them)      recv: look at the completions, no call
+//!   block   send: queue [receive], send                                                           recv: submit and sleep, in one call
+//! ```
+//! The request for the next message is queued together with the next send, so a transaction takes one call a side.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use hairpin_plan::job::Job;
+use hairpin_plan::option::{self, DELAY};
+use hairpin_plan::spec::SideSpec;
+use hairpin_record::run::{Granted, Side};
+use hairpin_record::warning::Warning;
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
+use hairpin_sys::socket;
+use hairpin_sys::uring::{Completion, Config, Done, Napi, Uring, allowed};
+use hairpin_sys::wait::{PATIENCE, Policy};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use crate::delay::Delay;
+use crate::echo::echo;
+use crate::endpoint::{Endpoint, Reply};
+use crate::error::PathError;
+use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced};
+use crate::runner::Support;
+use crate::stream::{closed, push_rest};
+
+/// Default of `napi-usecs`.
+const NAPI_USECS: u32 = 50;
+/// Send buffers of a thread: one a request in flight, within these bounds, and in at most this memory.
+const LEAST_SENDS: u32 = 2;
+const MOST_SENDS: u32 = 256;
+const SEND_MEMORY: usize = 4 << 20;
+/// Provided buffers of a thread with recv=multishot, within these bounds.
+const LEAST_PROVIDED: u32 = 8;
+const MOST_PROVIDED: u32 = 4_096;
+
+/// Whether this process may make rings.
+pub(crate) fn probe() -> Support {
+    allowed().map_or_else(|error| Support::No(error.to_string()), |()| Support::Yes)
+}
+
+/// Runs the client over connected sockets.
+pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [OwnedFd]) -> Result<(), PathError> {
+    let (job, clock) = (run.job, run.clock);
+    let notes = Mutex::new(Vec::new());
+    let side = Part {
+        spec: &job.spec.client,
+        side: Side::Client,
+        expected: job.reply,
+        longest: job.request,
+        overstays: job.open.is_none(),
+    };
+    let outcome = run.on_threads(sockets, |sockets, work, between| {
+        let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
+        Ok(drive_paced(&mut flows, &clock, job, work, between))
+    });
+    finish(sockets, &side, notes, &mut run.found.side);
+    outcome
+}
+
+/// Answers over connected sockets.
+pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut [OwnedFd]) -> Result<(), PathError> {
+    let (job, clock) = (run.job, run.clock);
+    let notes = Mutex::new(Vec::new());
+    let side = Part { spec: &job.spec.server, side: Side::Server, expected: job.request, longest: job.reply, overstays: true };
+    let outcome = run.on_threads(sockets, |sockets, at| {
+        let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
+        flows.delay = side.spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
+        Ok(echo(&mut flows, &clock, job.reply as usize, at))
+    });
+    finish(sockets, &side, notes, &mut run.found.side);
+    outcome
+}
+
+/// A side's part of a job.
+struct Part<'a> {
+    spec: &'a SideSpec,
+    side: Side,
+    /// Bytes of a message that arrives, and of the longest that leaves.
+    expected: u32,
+    longest: u32,
+    /// A wait may last longer than the loop asks, as it looks at its deadlines only every so often.
+    overstays: bool,
+}
+
+/// Records the rings' refusals, and whether busy polling was in force.
+fn finish(sockets: &[OwnedFd], part: &Part<'_>, notes: Mutex<Vec<Granted>>, found: &mut SideFound) {
+    let mut notes = notes.into_inner().unwrap_or_default();
+    if let Some(asked) = part.spec.options.get(&option::NAPI) {
+        let polled = sockets.iter().all(|socket| napi_id(socket).is_some());
+        let (got, why) = match polled {
+            true => (asked, ""),
+            false => ("asked, not in force", "messages carry no NAPI id: the device polls nothing"),
+        };
+        notes.push(Granted { side: part.side, option: "napi".into(), asked: asked.into(), got: got.into(), why: why.into() });
+        if !polled {
+            found.warnings.push(Warning::BusyPollNotInForce { side: part.side });
+        }
+    }
+    notes.dedup();
+    found.granted.extend(notes);
+}
+
+fn napi_id(socket: &OwnedFd) -> Option<u32> {
+    socket::get(socket, socket::SO_INCOMING_NAPI_ID).ok().and_then(|id| u32::try_from(id).ok()).filter(|id| *id > 0)
+}
+
+/// A message, or a part of a stream, that has arrived.
+#[derive(Clone, Copy)]
+struct Arrived {
+    flow: u32,
+    buffer: u32,
+    /// The bytes that are left of it.
+    from: usize,
+    to: usize,
+}
+
+/// The message returned last.
+#[derive(Clone, Copy)]
+enum Held {
+    In(Arrived),
+    /// In `joined`, put together from parts.
+    Joined,
+}
+
+/// The flows of one thread.
+struct Flows<'a, const STREAM: bool> {
+    uring: Uring,
+    sockets: &'a [OwnedFd],
+    clock: AnyClock,
+    spins: bool,
+    multishot: bool,
+    overstays: bool,
+    least: Option<u32>,
+    delay: Option<Delay>,
+    expected: usize,
+    patience: Duration,
+    arrived: VecDeque<Arrived>,
+    /// The part of a stream that messages are being taken from.
+    current: Option<Arrived>,
+    held: Option<Held>,
+    /// Streams: bytes of the next message that are there, by flow, and with multishot the bytes themselves.
+    have: Vec<usize>,
+    parts: Vec<Box<[u8]>>,
+    joined: Vec<u8>,
+    /// Streams: a send that is not completed, by flow.
+    sending: Vec<Option<usize>>,
+}
+
+impl<'a, const STREAM: bool> Flows<'a, STREAM> {
+    fn open(
+        sockets: &'a [OwnedFd],
+        job: &Job,
+        part: &Part<'_>,
+        clock: AnyClock,
+        notes: &Mutex<Vec<Granted>>,
+    ) -> Result<Self, PathError> {
+        let options = &part.spec.options;
+        let is = |def, word| options.get(def) == Some(word);
+        let in_flight = (sockets.len() as u32).saturating_mul(job.outstanding);
+        let (expected, send_bytes) = (part.expected as usize, part.expected.max(part.longest) as usize);
+        // A byte more tells a longer datagram.
+        let receive_bytes = if STREAM { expected } else { expected + 1 };
+        let most = (SEND_MEMORY / send_bytes.max(1)).max(LEAST_SENDS as usize) as u32;
+        let multishot = is(&option::RECV, "multishot");
+        let napi = options.get(&option::NAPI).map(|how| Napi {
+            usecs: options.number(&option::NAPI_USECS).unwrap_or(NAPI_USECS),
+            ids: (how == "static").then(|| sockets.iter().filter_map(napi_id).collect()),
+        });
+        let config = Config {
+            receive_bytes,
+            send_bytes,
+            send_buffers: in_flight.clamp(LEAST_SENDS, MOST_SENDS.min(most)),
+            multishot: multishot.then(|| in_flight.saturating_mul(2).clamp(LEAST_PROVIDED, MOST_PROVIDED)),
+            sqpoll: is(&option::SUBMIT, "sqpoll"),
+            defer_taskrun: is(&option::RING, "defer-taskrun"),
+            napi,
+            datagrams: !STREAM,
+        };
+        let fds: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+        let uring = Uring::open(&fds, config)?;
+        let least = options.number(&option::WAIT);
+        if least.is_some() && !uring.has_min_timeout() {
+            return Err(PathError::Step {
+                what: "wait= takes io_uring's minimum timeout (Linux 6.12)".into(),
+                source: io::ErrorKind::Unsupported.into(),
+            });
+        }
+        if !uring.has_registered_buffers() {
+            let note = Granted {
+                side: part.side,
+                option: "registered-buffers".into(),
+                asked: "on".into(),
+                got: "off".into(),
+                why: "the limit of locked memory (ulimit -l) is too low".into(),
+            };
+            notes.lock().into_iter().for_each(|mut notes| notes.push(note.clone()));
+        }
+        let count = sockets.len();
+        let mut this = Flows {
+            uring,
+            sockets,
+            clock,
+            spins: part.spec.policy == Policy::Spin,
+            multishot,
+            overstays: part.overstays,
+            least,
+            delay: None,
+            expected,
+            patience: Duration::from(job.timeout),
+            arrived: VecDeque::with_capacity(count.max(MOST_PROVIDED as usize)),
+            current: None,
+            held: None,
+            have: vec![0; count],
+            parts: (0..if STREAM && multishot { count } else { 0 }).map(|_| vec![0; expected].into()).collect(),
+            joined: vec![0; expected],
+            sending: vec![None; count],
+        };
+        let asked = (0..count as u32).try_for_each(|flow| this.ask(flow)).and_then(|()| this.uring.submit());
+        asked.map_err(PathError::at("cannot start io_uring"))?;
+        Ok(this)
+    }
+
+    /// Asks for the flow's next message, or the rest of it.
+    #[inline(always)]
+    fn ask(&mut self, flow: u32) -> io::Result<()> {
+        let to = if STREAM { self.expected } else { self.expected + 1 };
+        let from = if self.multishot { 0 } else { self.have[flow as usize] };
+        self.uring.receive(flow, from, to)
+    }
+
+    /// The message returned last has been used.
+    #[inline(always)]
+    fn release(&mut self) -> io::Result<()> {
+        match self.held.take() {
+            Some(Held::In(one)) if !self.multishot => self.ask(one.flow),
+            Some(Held::In(one)) if self.current.is_none() => {
+                self.uring.give_back(one.buffer);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the completions.
+    #[inline(always)]
+    fn reap(&mut self) -> io::Result<()> {
+        while let Some(done) = self.uring.next() {
+            match (done.what, done.result) {
+                (Done::Received, bytes @ 0..) => self.take(done, bytes as usize)?,
+                (Done::Sent, 0..) if !STREAM => {}
+                _ => self.unusual(done)?,
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take(&mut self, done: Completion, bytes: usize) -> io::Result<()> {
+        let Some(buffer) = done.buffer else { return Ok(()) };
+        let flow = done.socket;
+        let (mut to, at) = (bytes, flow as usize);
+        if STREAM {
+            if bytes == 0 {
+                return Err(closed());
+            }
+            if !self.multishot {
+                self.have[at] += bytes;
+                if self.have[at] < self.expected {
+                    return self.ask(flow);
+                }
+                to = std::mem::take(&mut self.have[at]);
+            }
+        }
+        self.arrived.push_back(Arrived { flow, buffer, from: 0, to });
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn unusual(&mut self, done: Completion) -> io::Result<()> {
+        let flow = done.socket;
+        let error = -done.result;
+        match done.what {
+            Done::Sent => self.sent(flow, done),
+            // The standing request ended, for want of a provided buffer too.
+            Done::Ended if error <= 0 || passing(error) || is(error, &[Errno::NOBUFS]) => self.ask(flow),
+            Done::Received if passing(error) => self.ask(flow),
+            Done::Ended | Done::Received if is_too_long::<STREAM>(error) => self.ask(flow),
+            Done::Ended | Done::Received => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    fn sent(&mut self, flow: u32, done: Completion) -> io::Result<()> {
+        let error = -done.result;
+        if !STREAM {
+            // A datagram that found no room, or does not fit any more, is lost.
+            return if passing(error) || is_too_long::<STREAM>(error) {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(error))
+            };
+        }
+        let Some(len) = self.sending[flow as usize].take() else { return Ok(()) };
+        let sent = match done.result {
+            sent @ 0.. => sent as usize,
+            _ if passing(error) => 0,
+            _ => return Err(io::Error::from_raw_os_error(error)),
+        };
+        let (Some(buffer), socket) = (done.buffer, &self.sockets[flow as usize]) else { return Ok(()) };
+        if sent < len {
+            let rest = &self.uring.bytes(buffer)[sent..len];
+            push_rest(socket, rest, self.patience, |rest| send(socket, rest, SendFlags::NOSIGNAL))?;
+        }
+        Ok(())
+    }
+
+    /// A send buffer, once the flow may send.
+    #[inline(always)]
+    fn room(&mut self, flow: u32) -> io::Result<Option<u32>> {
+        if STREAM && self.sending[flow as usize].is_some() {
+            self.hand_over()?;
+            if self.sending[flow as usize].is_some() {
+                return Ok(None);
+            }
+        }
+        if let Some(buffer) = self.uring.free_buffer() {
+            return Ok(Some(buffer));
+        }
+        self.hand_over()?;
+        Ok(self.uring.free_buffer())
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
+        if self.uring.has_queued() {
+            self.uring.submit()?;
+        }
+        self.reap()
+    }
+
+    #[inline(always)]
+    fn launch(&mut self, flow: u32, buffer: u32, len: usize) -> io::Result<()> {
+        if STREAM {
+            self.sending[flow as usize] = Some(len);
+        }
+        self.uring.send(flow, buffer, len)?;
+        if self.spins || !self.overstays { self.uring.submit() } else { Ok(()) }
+    }
+
+    /// The next message that has arrived.
+    #[inline(always)]
+    fn arrived(&mut self) -> Option<(u32, Held)> {
+        if STREAM && self.multishot {
+            return self.cut();
+        }
+        self.arrived.pop_front().map(|one| (one.flow, Held::In(one)))
+    }
+
+    /// Cuts the next message of a stream out of the parts that have arrived.
+    fn cut(&mut self) -> Option<(u32, Held)> {
+        loop {
+            let Some(part) = self.current.take().or_else(|| self.arrived.pop_front()) else { return None };
+            let (flow, left) = (part.flow, part.to - part.from);
+            let have = &mut self.have[flow as usize];
+            if *have == 0 && left >= self.expected {
+                let to = part.from + self.expected;
+                self.current = (to < part.to).then_some(Arrived { from: to, ..part });
+                return Some((flow, Held::In(Arrived { to, ..part })));
+            }
+            let taken = left.min(self.expected - *have);
+            let bytes = &self.uring.bytes(part.buffer)[part.from..part.from + taken];
+            self.parts[flow as usize][*have..*have + taken].copy_from_slice(bytes);
+            *have += taken;
+            match part.from + taken < part.to {
+                true => self.current = Some(Arrived { from: part.from + taken, ..part }),
+                false => self.uring.give_back(part.buffer),
+            }
+            if *have == self.expected {
+                *have = 0;
+                self.joined.copy_from_slice(&self.parts[flow as usize]);
+                return Some((flow, Held::Joined));
+            }
+        }
+    }
+}
+
+fn is(error: i32, of: &[Errno]) -> bool {
+    of.iter().any(|one| one.raw_os_error() == error)
+}
+
+/// An error after which the same is asked again.
+fn passing(error: i32) -> bool {
+    is(error, &[Errno::AGAIN, Errno::INTR, Errno::CANCELED])
+}
+
+/// A router's report that a datagram did not fit: it counts as lost.
+fn is_too_long<const STREAM: bool>(error: i32) -> bool {
+    !STREAM && is(error, &[Errno::MSGSIZE])
+}
+
+impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
+    const LOSSY: bool = !STREAM;
+
+    #[inline(always)]
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+        self.release()?;
+        let Some(buffer) = self.room(flow)? else { return Ok(false) };
+        fill(&mut self.uring.bytes_mut(buffer)[..len]);
+        self.launch(flow, buffer, len).map(|()| true)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        self.release()?;
+        loop {
+            self.reap()?;
+            if let Some((flow, held)) = self.arrived() {
+                self.held = Some(held);
+                let bytes = match held {
+                    Held::In(one) => &self.uring.bytes(one.buffer)[one.from..one.to],
+                    Held::Joined => &self.joined,
+                };
+                return Ok(Some(Reply { flow, bytes }));
+            }
+            let now = self.clock.now();
+            if self.spins {
+                if self.uring.has_queued() {
+                    self.uring.submit()?
+                } else {
+                    self.uring.run_deferred()?
+                }
+                if now >= until {
+                    return Ok(None);
+                }
+            } else {
+                let left = Duration::from_nanos(self.clock.to_ns(until.since(now)));
+                self.uring.wait(if self.overstays { PATIENCE } else { left }, self.least)?;
+                self.reap()?;
+                if self.arrived.is_empty() && self.current.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn replying(&mut self, _flow: u32) -> io::Result<()> {
+        if let Some(delay) = &self.delay {
+            delay.take();
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
+        let Some(buffer) = self.room(flow)? else { return Ok(false) };
+        match self.held {
+            Some(Held::In(one)) => self.uring.copy(one.buffer, one.from..one.to.min(one.from + len), buffer),
+            _ => {
+                let len = len.min(self.expected);
+                self.uring.bytes_mut(buffer)[..len].copy_from_slice(&self.joined[..len]);
+            }
+        }
+        self.release()?;
+        self.launch(flow, buffer, len).map(|()| true)
+    }
+}

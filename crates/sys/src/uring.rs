@@ -1,0 +1,480 @@
+//! io_uring over the connected sockets of one thread (io_uring(7)): requests and completions, and the buffers that both share with the kernel.
+//!
+//! ```text
+//!   receive, send ─▶ submission queue ── submit, wait ──▶ kernel: registered sockets 0..n
+//!                                                           │ writes and reads the buffers
+//!   next ◀───────── completion queue ◀──────────────────────┘
+//!
+//!   buffers   one mapping: [receive 0 │ receive 1 │ … │ send 0 │ send 1 │ … ]
+//!             each is the program's, or lent to the kernel from its request to its completion
+//! ```
+//! A buffer's bytes can be reached only while no request has it. Dropping the ring cancels what is still asked; the memory outlives the ring where the
+//! kernel cannot confirm that.
+
+mod memory;
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+use io_uring::types::{CancelBuilder, Fixed, Napi as NapiArgument, NapiTracking, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use self::memory::{Memory, Provided};
+
+/// Most buffers of a provided ring (io_uring_register_buf_ring(3)).
+const MOST_PROVIDED: u32 = 32_768;
+/// Most entries of a submission queue (kernel: `IORING_MAX_ENTRIES`).
+const MOST_ENTRIES: u32 = 32_768;
+/// The only group of provided buffers.
+const GROUP: u16 = 0;
+/// The polling thread of `sqpoll` sleeps after this time without a request, in ms.
+const POLLER_IDLE_MS: u32 = 1_000;
+
+/// How a ring is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of a receive buffer.
+    pub receive_bytes: usize,
+    /// Bytes of a send buffer, and their number.
+    pub send_bytes: usize,
+    pub send_buffers: u32,
+    /// One standing request a socket receives all its messages, each into a buffer that the kernel chooses; their number. Linux 6.0.
+    pub multishot: Option<u32>,
+    /// A thread of the kernel takes the requests, so that submitting makes no system call (IORING_SETUP_SQPOLL).
+    pub sqpoll: bool,
+    /// Completions are made when the program asks for them, not in an interruption of it (IORING_SETUP_DEFER_TASKRUN, Linux 6.1).
+    pub defer_taskrun: bool,
+    /// Busy polling of the sockets' devices while the thread waits in the kernel. Linux 6.9.
+    pub napi: Option<Napi>,
+    /// A message is whole in one datagram: a send that succeeds completes unseen.
+    pub datagrams: bool,
+}
+
+/// Busy polling by the ring (io_uring_register_napi(3)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Napi {
+    /// Time of polling before the thread sleeps, in us.
+    pub usecs: u32,
+    /// Exactly these contexts instead of those that messages arrived from. Linux 6.13.
+    pub ids: Option<Vec<u32>>,
+}
+
+/// A step that the kernel refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{step}: {source}{}", why(.source))]
+pub struct UringError {
+    /// The step.
+    pub step: &'static str,
+    /// The kernel's error.
+    pub source: io::Error,
+}
+
+/// The file says whether io_uring is switched off (kernel: Documentation/admin-guide/sysctl/kernel.rst).
+const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
+
+fn why(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => {
+            "; this kernel has no io_uring, or a filter of system calls (a container's, seccomp(2)) hides it".into()
+        }
+        Some(libc::EPERM | libc::EACCES) => match std::fs::read_to_string(DISABLED).unwrap_or_default().trim() {
+            "2" => "; kernel.io_uring_disabled is 2: sysctl kernel.io_uring_disabled=0 allows it".into(),
+            "1" => "; kernel.io_uring_disabled is 1: run as root, or sysctl kernel.io_uring_disabled=0".into(),
+            _ => "; a filter of system calls (a container's, seccomp(2)) forbids it".into(),
+        },
+        Some(libc::ENOMEM) => "; the limit of locked memory may be too low (ulimit -l)".into(),
+        _ => String::new(),
+    }
+}
+
+fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> UringError {
+    move |source| UringError { step, source: source.into() }
+}
+
+/// Checks that this process may make rings.
+///
+/// # Errors
+/// The kernel's refusal, with its cause.
+pub fn allowed() -> Result<(), UringError> {
+    IoUring::new(1).map(drop).map_err(step("cannot set up io_uring"))
+}
+
+/// A completed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The socket's index.
+    pub socket: u32,
+    /// The buffer, which is the program's again; `None` for an error of a request without one.
+    pub buffer: Option<u32>,
+    pub what: Done,
+    /// Bytes, or the negative error.
+    pub result: i32,
+}
+
+/// The kind of a completed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    Sent,
+    Received,
+    /// The standing request of a socket has ended: its next message takes another [`Uring::receive`].
+    Ended,
+}
+
+/// A ring with its sockets and buffers.
+pub struct Uring {
+    ring: IoUring,
+    memory: Memory,
+    provided: Option<Provided>,
+    config: Config,
+    /// Receive buffers come first.
+    receives: u32,
+    /// True where the registered memory is in use.
+    fixed: bool,
+    /// Sends of datagrams since the last submission: over once it returns.
+    unseen: Vec<u32>,
+    /// Sends whose completion is still to be seen.
+    visible: u32,
+    /// Requests in the queue.
+    queued: bool,
+    /// A second completion of the entry before: its standing request has ended.
+    ended: Option<u32>,
+}
+
+impl Uring {
+    /// A ring over `sockets`, which are blocking ones.
+    ///
+    /// # Errors
+    /// The kernel refuses the ring, or a feature of `config`; the error names the step.
+    pub fn open(sockets: &[BorrowedFd<'_>], config: Config) -> Result<Uring, UringError> {
+        let count = sockets.len() as u32;
+        let receives = config.multishot.map_or(count, |buffers| buffers.next_power_of_two().min(MOST_PROVIDED));
+        let entries = (count + config.send_buffers).next_power_of_two().min(MOST_ENTRIES);
+        let mut builder = IoUring::builder();
+        // Twice the requests that can be open: no completion is ever held back.
+        builder.setup_clamp().setup_cqsize(2 * (receives + count + config.send_buffers).next_power_of_two());
+        match (config.sqpoll, config.defer_taskrun) {
+            (true, _) => {
+                builder.setup_sqpoll(POLLER_IDLE_MS);
+            }
+            (false, true) => {
+                builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+            }
+            (false, false) => {}
+        }
+        let what = match (config.sqpoll, config.defer_taskrun) {
+            (true, _) => "cannot set up io_uring with submit=sqpoll",
+            (_, true) => "cannot set up io_uring with ring=defer-taskrun (Linux 6.1)",
+            _ => "cannot set up io_uring",
+        };
+        let ring = builder.build(entries).map_err(step(what))?;
+        let fds: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
+        ring.submitter().register_files(&fds).map_err(step("cannot register the sockets with io_uring"))?;
+        let memory = Memory::new(receives, config.receive_bytes, config.send_buffers, config.send_bytes)
+            .map_err(step("cannot map the buffers of io_uring"))?;
+        let mut this = Uring {
+            ring,
+            memory,
+            provided: None,
+            receives,
+            fixed: false,
+            unseen: Vec::with_capacity(config.send_buffers as usize),
+            visible: 0,
+            queued: false,
+            ended: None,
+            config,
+        };
+        if this.config.multishot.is_some() {
+            let provided = Provided::new(receives).map_err(step("cannot map the ring of provided buffers"))?;
+            // SAFETY: the mapping holds `receives` entries and lives as long as this, or longer.
+            unsafe { this.ring.submitter().register_buf_ring_with_flags(provided.address(), receives as u16, GROUP, 0) }
+                .map_err(step("cannot register provided buffers for recv=multishot (Linux 6.0)"))?;
+            this.provided = Some(provided);
+            (0..receives).for_each(|buffer| this.provide(buffer));
+        }
+        // SAFETY: the mapping lives as long as this, or longer.
+        this.fixed = unsafe { this.ring.submitter().register_buffers(&[this.memory.all()]) }.is_ok();
+        if let Some(napi) = this.config.napi.clone() {
+            this.poll_devices(&napi)?;
+        }
+        Ok(this)
+    }
+
+    fn poll_devices(&self, napi: &Napi) -> Result<(), UringError> {
+        let submitter = self.ring.submitter();
+        let tracking = if napi.ids.is_some() { NapiTracking::Static } else { NapiTracking::Dynamic };
+        let mut ask = NapiArgument::new().set_busy_poll_timeout(napi.usecs).set_prefer_busy_poll(true).set_tracking(tracking);
+        submitter.register_napi(&mut ask).map_err(step(match tracking {
+            NapiTracking::Static => "cannot ask io_uring for napi=static (Linux 6.13)",
+            _ => "cannot ask io_uring for napi=dynamic (Linux 6.9)",
+        }))?;
+        for id in napi.ids.iter().flatten() {
+            submitter.register_napi_add_id(*id).map_err(step("cannot add a NAPI context to io_uring"))?;
+        }
+        Ok(())
+    }
+
+    /// True if the kernel has the buffers registered; false where the limit of locked memory (ulimit -l) is too low.
+    pub fn has_registered_buffers(&self) -> bool {
+        self.fixed
+    }
+
+    /// True if a wait can be told how long to collect completions before one is enough (Linux 6.12).
+    pub fn has_min_timeout(&self) -> bool {
+        self.ring.params().is_feature_min_timeout()
+    }
+
+    /// The bytes of a buffer that no request has.
+    ///
+    /// # Panics
+    /// A request has it.
+    #[inline(always)]
+    pub fn bytes(&self, buffer: u32) -> &[u8] {
+        self.memory.bytes(buffer)
+    }
+
+    /// The bytes of a buffer that no request has.
+    ///
+    /// # Panics
+    /// A request has it.
+    #[inline(always)]
+    pub fn bytes_mut(&mut self, buffer: u32) -> &mut [u8] {
+        self.memory.bytes_mut(buffer)
+    }
+
+    /// Copies bytes of a buffer to the begin of another one; no request has either.
+    ///
+    /// # Panics
+    /// A request has one of them, they are the same, or one is shorter.
+    #[inline(always)]
+    pub fn copy(&mut self, from: u32, range: Range<usize>, to: u32) {
+        self.memory.copy(from, range, to);
+    }
+
+    /// A send buffer that no request has.
+    #[inline(always)]
+    pub fn free_buffer(&mut self) -> Option<u32> {
+        self.memory.free_send()
+    }
+
+    /// Asks for the next message of a socket: into its receive buffer from byte `from` to byte `to`, or, with multishot, for all its messages.
+    ///
+    /// # Errors
+    /// The queue is full, and the kernel takes nothing from it.
+    ///
+    /// # Panics
+    /// A request has the buffer, or the range is not in it.
+    #[inline(always)]
+    pub fn receive(&mut self, socket: u32, from: usize, to: usize) -> io::Result<()> {
+        if self.provided.is_some() {
+            let entry = opcode::RecvMulti::new(Fixed(socket), GROUP).build().user_data(Tag::Receive.of(socket, 0));
+            // SAFETY: the kernel writes only into provided buffers, which are lent.
+            return unsafe { self.push(&entry) };
+        }
+        let (at, len) = self.memory.lend(socket, from, to);
+        let entry = match self.fixed {
+            true => opcode::ReadFixed::new(Fixed(socket), at, len, 0).build(),
+            false => opcode::Recv::new(Fixed(socket), at, len).build(),
+        };
+        // SAFETY: the range is lent to this request, and its memory outlives it.
+        unsafe { self.push(&entry.user_data(Tag::Receive.of(socket, socket))) }
+    }
+
+    /// Gives a received buffer back, after its last use.
+    #[inline(always)]
+    pub fn give_back(&mut self, buffer: u32) {
+        if self.provided.is_some() && buffer < self.receives {
+            self.provide(buffer);
+        }
+    }
+
+    fn provide(&mut self, buffer: u32) {
+        let (at, len) = self.memory.lend(buffer, 0, self.config.receive_bytes);
+        if let Some(provided) = &mut self.provided {
+            provided.add(at, len, buffer as u16);
+        }
+    }
+
+    /// Asks to send the first `len` bytes of a send buffer, without ever waiting for room: a full socket is an error of the completion.
+    ///
+    /// # Errors
+    /// The queue is full, and the kernel takes nothing from it.
+    ///
+    /// # Panics
+    /// A request has the buffer, or it is shorter.
+    #[inline(always)]
+    pub fn send(&mut self, socket: u32, buffer: u32, len: usize) -> io::Result<()> {
+        assert!(buffer >= self.receives, "not a send buffer");
+        let (at, bytes) = self.memory.lend(buffer, 0, len);
+        let mut entry = match self.fixed {
+            true => opcode::WriteFixed::new(Fixed(socket), at, bytes, 0).rw_flags(libc::RWF_NOWAIT).build(),
+            false => opcode::Send::new(Fixed(socket), at, bytes).flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).build(),
+        };
+        // What does not wait is over when the submitting call returns; an error is completed all the same.
+        match self.sends_unseen() {
+            true => {
+                entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
+                self.unseen.push(buffer);
+            }
+            false => self.visible += 1,
+        }
+        // SAFETY: the range is lent to this request, and its memory outlives it.
+        unsafe { self.push(&entry.user_data(Tag::Send.of(socket, buffer))) }
+    }
+
+    /// # Safety
+    /// The entry's buffer is lent to it, and stays mapped until it is completed.
+    #[inline(always)]
+    unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        self.queued = true;
+        // SAFETY: as this function's.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.submit()?;
+            if self.config.sqpoll {
+                self.ring.submitter().squeue_wait()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// True if requests wait for [`Uring::submit`] or [`Uring::wait`].
+    #[inline(always)]
+    pub fn has_queued(&self) -> bool {
+        self.queued
+    }
+
+    /// Hands the queued requests to the kernel.
+    ///
+    /// # Errors
+    /// Of io_uring_enter(2).
+    #[inline(always)]
+    pub fn submit(&mut self) -> io::Result<()> {
+        let done = self.ring.submitter().submit();
+        self.submitted(done)
+    }
+
+    /// Lets deferred completions be made, if the kernel has some for this thread.
+    ///
+    /// # Errors
+    /// Of io_uring_enter(2).
+    #[inline(always)]
+    pub fn run_deferred(&mut self) -> io::Result<()> {
+        if self.config.defer_taskrun && self.ring.submission().taskrun() { self.submit() } else { Ok(()) }
+    }
+
+    /// Hands the queued requests to the kernel and sleeps until a message has arrived or `limit` has passed; with `least`, in us, it collects
+    /// messages for so long before one is enough.
+    ///
+    /// # Errors
+    /// Of io_uring_enter(2); a time that has passed and a signal are none.
+    #[inline(always)]
+    pub fn wait(&mut self, limit: Duration, least: Option<u32>) -> io::Result<()> {
+        let limit = Timespec::from(limit);
+        let mut arguments = SubmitArgs::new().timespec(&limit);
+        if let Some(usecs) = least {
+            arguments = arguments.min_wait_usec(usecs);
+        }
+        // Sends that complete visibly do so within this call, and are no message.
+        let want = 1 + self.visible as usize;
+        let done = self.ring.submitter().submit_with_args(want, &arguments);
+        match self.submitted(done) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(()),
+            done => done,
+        }
+    }
+
+    #[inline(always)]
+    fn submitted(&mut self, done: io::Result<usize>) -> io::Result<()> {
+        let left = self.ring.submission().len();
+        if left == 0 {
+            // Without the polling thread, the kernel has carried out every send by now.
+            self.unseen.drain(..).for_each(|buffer| self.memory.back(buffer));
+            self.queued = false;
+        }
+        match done {
+            // The queue of completions is full: they are taken before more is asked.
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    #[inline(always)]
+    fn sends_unseen(&self) -> bool {
+        self.config.datagrams && !self.config.sqpoll
+    }
+
+    /// The next completed request.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<Completion> {
+        if let Some(socket) = self.ended.take() {
+            return Some(Completion { socket, buffer: None, what: Done::Ended, result: 0 });
+        }
+        let entry = self.ring.completion().next()?;
+        let (tag, socket, buffer) = Tag::split(entry.user_data());
+        let (flags, result) = (entry.flags(), entry.result());
+        let (what, buffer) = match (tag, self.provided.is_some()) {
+            (Tag::Send, _) => (Done::Sent, Some(buffer)),
+            (Tag::Receive, false) => (Done::Received, Some(buffer)),
+            (Tag::Receive, true) => {
+                let chosen = cqueue::buffer_select(flags).map(u32::from).filter(|buffer| *buffer < self.receives);
+                if !cqueue::more(flags) {
+                    match chosen {
+                        Some(_) => self.ended = Some(socket),
+                        None => return Some(Completion { socket, buffer: None, what: Done::Ended, result }),
+                    }
+                }
+                (Done::Received, chosen)
+            }
+        };
+        match buffer {
+            // An error of a send whose buffer was back when the submission returned.
+            Some(_) if what == Done::Sent && self.sends_unseen() => {}
+            Some(buffer) => {
+                self.visible -= u32::from(what == Done::Sent);
+                self.memory.back(buffer);
+            }
+            None => {}
+        }
+        Some(Completion { socket, buffer, what, result })
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // Requests that were never handed over hold nothing. After a cancellation of all others the kernel touches the memory no more (Linux 6.0).
+        let ended =
+            self.ring.submitter().register_sync_cancel(Some(Timespec::from(Duration::from_secs(1))), CancelBuilder::any());
+        let none_left = match ended {
+            Ok(()) => true,
+            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
+        };
+        if !none_left {
+            self.memory.leak();
+            self.provided.iter_mut().for_each(Provided::leak);
+        }
+    }
+}
+
+/// The kind of a request, in its 64 bits of user data: `kind, socket, buffer`, of 4, 30 and 30 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag {
+    Receive,
+    Send,
+}
+
+const FIELD: u64 = (1 << 30) - 1;
+
+impl Tag {
+    #[inline(always)]
+    fn of(self, socket: u32, buffer: u32) -> u64 {
+        let kind = u64::from(self == Tag::Send);
+        kind << 60 | u64::from(socket) << 30 | u64::from(buffer)
+    }
+
+    #[inline(always)]
+    fn split(data: u64) -> (Tag, u32, u32) {
+        let tag = if data >> 60 == 0 { Tag::Receive } else { Tag::Send };
+        (tag, (data >> 30 & FIELD) as u32, (data & FIELD) as u32)
+    }
+}
