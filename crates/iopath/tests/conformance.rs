@@ -85,7 +85,7 @@ fn every_path_measures_with_every_policy() {
                     assert!(row.rtt_ns.min.is_some_and(|least| least > 0), "{what}");
                     let counts = client.counts;
                     // On a busy host a reply may take longer than the loop waits before it gives one up, no more than that.
-                    let lossy = matches!(path.name, "udp" | "packet");
+                    let lossy = path.speaks == Speaks::Udp;
                     assert!(lossy || counts.lost == 0, "{what}: {counts:?}");
                     assert_eq!((counts.duplicates, counts.corrupt, counts.reordered), (0, 0, 0), "{what}");
                     assert!(!client.stopped, "{what}");
@@ -123,6 +123,14 @@ fn flows_threads_and_requests_in_flight() {
         ("tcp:epoll/poll", 5, 2, 8, 300),
         ("tcp:block", 1, 1, 8, 10_000),
         ("tcp:epoll,writes=3,quickack=on/spin,writes=2", 2, 2, 8, 300),
+        ("uring-udp:spin", 4, 2, 8, 100),
+        ("uring-udp:block,recv=multishot", 4, 1, 8, 100),
+        ("uring-udp:block,ring=defer-taskrun/udp:epoll", 5, 2, 8, 300),
+        ("uring-udp:block,submit=sqpoll", 2, 1, 4, 1400),
+        ("uring-tcp:block", 5, 2, 8, 300),
+        ("uring-tcp:spin,recv=multishot,ring=defer-taskrun", 1, 1, 8, 10_000),
+        ("uring-tcp:block,recv=multishot/block,submit=sqpoll", 3, 1, 8, 65_536),
+        ("tcp:poll/uring-tcp:block,wait=20", 2, 1, 8, 10_000),
         ("unix:poll", 3, 1, 5, 1000),
         ("unix:block", 1, 1, 8, 10_000),
         ("unix-dgram:block", 1, 1, 60, 10_000),

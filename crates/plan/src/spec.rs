@@ -12,7 +12,7 @@ use std::str::FromStr;
 use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
-use crate::option::{DEFAULT_USECS, L3, OptionDef, Options, USECS, ValueError, ZERO_COPY};
+use crate::option::{DEFAULT_USECS, L3, NAPI, NAPI_USECS, OptionDef, Options, RING, SUBMIT, USECS, ValueError, WAIT, ZERO_COPY};
 use crate::path::{Path, Speaks};
 use crate::paths::{PATHS, by_name};
 
@@ -104,6 +104,13 @@ pub enum SpecError {
     /// `usecs` with a policy that does not poll for a time.
     #[error("usecs belongs to busy-poll and adaptive, not to {0}")]
     Usecs(Policy),
+    /// An option without what it takes to have an effect.
+    #[error("{option} belongs to {to}")]
+    Belongs {
+        option: &'static str,
+        /// The policies or options that it goes with.
+        to: &'static str,
+    },
     /// Two policies for one side.
     #[error("\"{0}\" names two wait policies for one side")]
     TwoPolicies(String),
@@ -193,13 +200,13 @@ fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<Side
     Ok(SideSpec { path, policy: inherited, options })
 }
 
-/// The client's options, except those that the server's words name themselves; `usecs` is dropped together with its policy.
+/// The client's options, except those that the server's words name themselves; an option such as `usecs` is dropped together with its policy.
 fn inherit(path: &'static Path, from: &Options, words: &str) -> Result<Options, SpecError> {
     let named: Vec<&str> = words.split(',').filter_map(|word| word.split_once('=').map(|(name, _)| name)).collect();
     let policy = words.split(',').find_map(|word| word.parse::<Policy>().ok());
     let mut options = Options::default();
     for (name, value) in from.iter() {
-        let falls_away = name == USECS.name && policy.is_some_and(|policy| !policy.takes_usecs());
+        let falls_away = policy.is_some_and(|policy| belongs_to(name, policy, from).is_some());
         if !named.contains(&name) && !falls_away {
             options.add(find_option(path, name)?, value)?;
         }
@@ -231,7 +238,27 @@ fn read_words(
     if options.get(&USECS).is_some() && !policy.takes_usecs() {
         return Err(SpecError::Usecs(policy));
     }
-    Ok(SideSpec { path, policy, options })
+    match options.iter().find_map(|(option, _)| Some((option, belongs_to(option, policy, &options)?))) {
+        Some((option, to)) => Err(SpecError::Belongs { option, to }),
+        None => Ok(SideSpec { path, policy, options }),
+    }
+}
+
+/// The policies or options that an option takes to have an effect, unless they are there.
+fn belongs_to(option: &str, policy: Policy, options: &Options) -> Option<&'static str> {
+    let sqpoll = options.get(&SUBMIT) == Some("sqpoll");
+    let (is_missing, to) = match option {
+        name if name == USECS.name => (!policy.takes_usecs(), "busy-poll and adaptive"),
+        name if name == WAIT.name => (policy != Policy::Block, "block"),
+        name if name == RING.name => (sqpoll, "submit=call: with sqpoll the kernel's thread makes the completions"),
+        name if name == NAPI.name => (
+            policy == Policy::Spin && !sqpoll,
+            "block or submit=sqpoll: a thread that spins never waits in the kernel, which polls then",
+        ),
+        name if name == NAPI_USECS.name => (options.get(&NAPI).is_none(), "napi=dynamic and napi=static"),
+        _ => return None,
+    };
+    is_missing.then_some(to)
 }
 
 fn find_path(name: &str) -> Result<&'static Path, SpecError> {
