@@ -34,7 +34,7 @@ const GOT: [Moment; 3] = [Moment::Woken, Moment::Switched, Moment::Copied];
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The kernel does not accept the programs.
-    #[error("cannot {}: {}; hooks take CAP_BPF and CAP_PERFMON (root) and a kernel that describes its types (BTF) and is not locked down", .0.step, .0.source)]
+    #[error("cannot {}: {}; {}", .0.step, .0.source, remedy(.0))]
     Bpf(#[from] BpfError),
     /// The kernel tells no types.
     #[error("{0}, which hooks need: mount /sys, or boot a kernel with BTF; figures without hooks are whole")]
@@ -42,6 +42,14 @@ pub enum TracerError {
     /// Their variables cannot be mapped.
     #[error("cannot map the BPF programs' records: {0}")]
     Map(#[from] std::io::Error),
+}
+
+fn remedy(error: &BpfError) -> String {
+    match error.verdict() {
+        Some(verdict) => format!("this kernel's verifier rejects the program: {verdict}"),
+        None => "hooks take CAP_BPF and CAP_PERFMON (root) and a kernel that describes its types (BTF) and is not locked down"
+            .to_owned(),
+    }
 }
 
 /// The flow to trace.
