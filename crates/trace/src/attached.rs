@@ -30,9 +30,7 @@ use hairpin_sys::socket::cookie;
 use self::stages::Hooks;
 use self::totals::Totals;
 use self::transaction::{Transaction, WORDS};
-
-/// Compiled from `attached.bpf.c` by `scripts/bpf.sh`.
-static OBJECT: &[u8] = include_bytes!("../bpf/attached.bpf.o");
+use crate::packed;
 
 /// Word offsets in `struct shared`, which `attached.h` asserts.
 mod place {
@@ -211,7 +209,8 @@ impl Attached {
             _ => AttachError::Bpf(error),
         };
         let kernel_functions = missing_functions(&KERNEL_FUNCTIONS).is_empty();
-        let object = Object::load_tracing(OBJECT, &constants(watch, kernel_functions), &unused).map_err(refused)?;
+        let object = Object::load_tracing(&packed::unpack(packed::ATTACHED), &constants(watch, kernel_functions), &unused)
+            .map_err(refused)?;
         let variables = object.variables()?;
         if variables.len() != place::ALL {
             return Err(AttachError::Map(io::Error::other(format!(
