@@ -1,9 +1,19 @@
 //! The report as one HTML file: the page built from `web/` and checked in, with the view embedded.
 
+use std::io::Read;
+use std::sync::LazyLock;
+
+use flate2::read::ZlibDecoder;
+
 use crate::view::View;
 
-/// The page without a view.
-const PAGE: &str = include_str!("../web/dist/report.html");
+/// The page without a view, packed by `build.rs`.
+static PAGE: LazyLock<String> = LazyLock::new(|| {
+    let mut page = String::new();
+    let mut packed = ZlibDecoder::new(&include_bytes!(concat!(env!("OUT_DIR"), "/page"))[..]);
+    packed.read_to_string(&mut page).expect("build.rs packed it, as a test holds");
+    page
+});
 /// The placeholder that the view replaces.
 const PLACE: &str = "<script type=\"application/json\" id=\"view\">null</script>";
 
@@ -32,6 +42,7 @@ mod tests {
 
     #[test]
     fn the_page_has_one_place_for_the_view() {
+        assert!(*PAGE == include_str!("../web/dist/report.html"));
         assert_eq!(PAGE.matches(PLACE).count(), 1);
         assert_eq!(PAGE.matches("id=\"view\"").count(), 1);
     }

@@ -30,9 +30,7 @@ use hairpin_sys::socket::cookie;
 use self::stages::Hooks;
 use self::totals::Totals;
 use self::transaction::{Transaction, WORDS};
-
-/// Compiled from `attached.bpf.c` by `scripts/bpf.sh`.
-static OBJECT: &[u8] = include_bytes!("../bpf/attached.bpf.o");
+use crate::packed;
 
 /// Word offsets in `struct shared`, which `attached.h` asserts.
 mod place {
@@ -220,7 +218,8 @@ impl Attached {
         let replaced: Vec<&str> = replaced.map(|hook| hook.name).collect();
         let refused = |error: BpfError| AttachError::of(error, &replaced);
         let kernel_functions = missing_functions(&KERNEL_FUNCTIONS).is_empty();
-        let object = Object::load_tracing(OBJECT, &constants(watch, kernel_functions), &unused).map_err(refused)?;
+        let object = Object::load_tracing(&packed::unpack(packed::ATTACHED), &constants(watch, kernel_functions), &unused)
+            .map_err(refused)?;
         let variables = object.variables()?;
         if variables.len() != place::ALL {
             return Err(AttachError::Map(io::Error::other(format!(

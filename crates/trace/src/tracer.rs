@@ -12,9 +12,8 @@ use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions
 use hairpin_sys::shared::Announced;
 
 use crate::moment::{HOOKS, Hook, Moment, Route};
+use crate::packed;
 
-/// The compiled programs.
-static PROGRAMS: &[u8] = include_bytes!("../bpf/stages.bpf.o");
 /// `RECORDS` of stages.bpf.c.
 pub const RECORDS: usize = 8_192;
 const BEGUN: usize = 0;
@@ -130,7 +129,7 @@ impl Tracer {
     fn open(flow: &Flow, programs: &[(&Hook, &str)]) -> Result<Object, TracerError> {
         let names = HOOKS.iter().map(|hook| hook.name).chain(functions());
         let without: Vec<&str> = names.filter(|name| programs.iter().all(|(_, program)| program != name)).collect();
-        let object = Object::load_tracing(PROGRAMS, &constants(flow), &without)?;
+        let object = Object::load_tracing(&packed::unpack(packed::STAGES), &constants(flow), &without)?;
         for (_, program) in programs.iter().filter(|(hook, program)| hook.name != *program) {
             // Kernels refuse a function at the attaching too, and before 5.13 each time but the first; blocks with hooks and without alternate.
             for _ in 0..2 {
