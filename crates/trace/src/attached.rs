@@ -398,7 +398,7 @@ mod tests {
     fn spoiled() -> Vec<u8> {
         // w0 = 0; exit. And r0 = *(u64 *)(r0 + 0), of a register that holds no pointer.
         const RETURNS: [u8; 16] = [0xb4, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
-        let mut object = OBJECT.to_vec();
+        let mut object = packed::unpack(packed::ATTACHED).to_vec();
         for at in (0..object.len() - RETURNS.len()).step_by(8) {
             if object[at..].starts_with(&RETURNS) {
                 object[at] = 0x79;
@@ -412,7 +412,7 @@ mod tests {
         let watch = constants(&WatchTarget::Port(1), true);
         let names = HOOKS.iter().flat_map(|hook| [Some(hook.name), hook.instead]).flatten();
         let others: Vec<&str> = names.filter(|name| *name != "sched_switch").collect();
-        if let Err(error) = Object::load_tracing(OBJECT, &watch, &others) {
+        if let Err(error) = Object::load_tracing(&packed::unpack(packed::ATTACHED), &watch, &others) {
             // Without rights, or on another kernel, the right objects are refused too.
             assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{error}");
             let _ = writeln!(io::stderr(), "the_verifiers_no_is_no_missing_capability: SKIPPED: no program can be loaded here");
