@@ -1,7 +1,7 @@
 // Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
 // nothing about any host.
 
-/** @import { Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
+/** @import { Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Piece, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
 
 /** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
  * @param {number} seed */
@@ -172,6 +172,7 @@ function kinds(ns) {
 }
 
 const SIZES = [64, 256, 1024, 4096];
+const APART = "the two cores were at another distance";
 
 /** Five paths over four sizes, with all parts.
  * @returns {View} */
@@ -221,24 +222,15 @@ export function full() {
         }),
       );
     }
-    const line = {
-      from_bytes: 64,
-      to_bytes: 4096,
-      base_ns: { value: base, low: base * 0.97, high: base * 1.03 },
-      ns_per_byte: { value: perByte, low: perByte * 0.9, high: perByte * 1.1 },
-    };
+    /** @param {[number, number]} ends @param {number} more @returns {[number, number][]} */
+    const line = (ends, more) => ends.map((size) => [size, base + more + perByte * size]);
+    const step = label.startsWith("tcp");
     curves.push({
       record: 1,
       label,
       rows: SIZES.map((_, index) => first + index),
-      fit: label.startsWith("tcp")
-        ? {
-            line: { ...line, to_bytes: 1024 },
-            step: { after_bytes: 1024, by_bytes: 4096, jump_ns: { value: 420, low: 380, high: 460 } },
-            above: { ...line, from_bytes: 4096, base_ns: { value: base + 420, low: base + 300, high: base + 540 } },
-            residual: 0.006,
-          }
-        : { line, step: null, above: null, residual: 0.004 },
+      fit_said: [`${base / 1e3} us + ${perByte} ns/B.`, ...(step ? ["A new mechanism starts above 1024 bytes and is there at 4096 bytes."] : [])],
+      fit_lines: step ? [line([64, 1024], 0), line([2048, 4096], 420)] : [line([64, 4096], 0)],
       fit_note: null,
     });
   }
@@ -293,6 +285,7 @@ export function full() {
     hosts: ["client of 1", "server of 1"],
     cables: cables(),
     published: published(),
+    apart: APART,
   };
 }
 
@@ -370,6 +363,19 @@ function part(stage) {
   return { "turn-around": "program", observer: "hooks", residual: "no stage", outside: "outside", ring: "ring" }[stage] ?? "kernel";
 }
 
+/** Each stage once, by kind of work.
+ * @param {Stage[]} stages @returns {Piece[]} */
+export function measured(stages) {
+  /** @type {Piece[]} */
+  const pieces = [];
+  for (const { name, part, typical_ns: ns } of stages) {
+    const known = pieces.find((piece) => piece.name === name);
+    if (known) known.ns += ns;
+    else pieces.push({ name, part, ns, class: "measured", source: "" });
+  }
+  return pieces;
+}
+
 /** @param {Partial<Breakdown>} options @returns {Breakdown} */
 export function breakdown(options = {}) {
   /** @type {[string, string, string, number, number][]} */
@@ -415,6 +421,8 @@ export function breakdown(options = {}) {
     slow_count: 902,
     slow_ns: stages.reduce((sum, stage) => sum + stage.slow_ns, 0),
     stages,
+    measured: measured(stages),
+    headline: "RTT p50 50.100 us without any hook (90210 round trips), p50 51.800 us with hooks.",
     wire: "beside",
     wire_said: "Both sides are on this host, over veth: no NIC and no cable is in the measured time.",
     declared: false,
@@ -439,6 +447,7 @@ export function comparison({ arm, verdict, ratio }) {
     verdict,
     figure: "p50",
     sentence: `RTT p50 is ${ratio} times that of udp:spin; a difference of 2 % would matter.`,
+    meaning: "The verdict is about RTT p50. All intervals together hold with 95 %; a difference of less than 2 % does not matter.",
     ratios: [
       of("p50", 3820, ratio, 0.008),
       of("p99", 5100, ratio * 1.02, 0.03),
@@ -515,6 +524,7 @@ export function bare(options = {}) {
     hosts: [],
     cables: [],
     published: [],
+    apart: APART,
     ...options,
   };
 }
@@ -549,11 +559,11 @@ export function extremes() {
   const least = [{ from_ns: 0, to_ns: 0, count: 5000 }];
   const largest = [{ from_ns: 1.8e19, to_ns: 18_446_744_073_709_551_615, count: 5000 }];
   const rows = [least, largest].map((buckets, index) => row(index + 1, `row ${index + 1}`, { buckets, count: 5000, request_bytes: index, reply_bytes: index }));
-  const curves = [{ record: 1, label: "both", rows: [1, 2], fit: null, fit_note: null }];
+  const curves = [{ record: 1, label: "both", rows: [1, 2], fit_said: [], fit_lines: [], fit_note: null }];
   return bare({
     rows,
     curves,
-    breakdowns: [breakdown({ stages: [], causes: [], typical_count: 0, slow_count: 0, typical_ns: 0, slow_ns: 0, untraced_p50_ns: null })],
+    breakdowns: [breakdown({ stages: [], measured: [], causes: [], typical_count: 0, slow_count: 0, typical_ns: 0, slow_ns: 0, untraced_p50_ns: null })],
   });
 }
 
@@ -606,10 +616,12 @@ export function hostile() {
   view.rows.forEach((each, index) =>
     Object.assign(each, { label: `${at(index)} ${index}`, path: at(index + 1), warnings: [{ code: at(index + 2), message: at(index + 3) }] }),
   );
-  view.curves.forEach((each, index) => (each.label = at(index)));
+  view.curves.forEach((each, index) => Object.assign(each, { label: at(index), fit_said: [at(index + 1)] }));
   view.breakdowns.forEach((each) => {
     each.label = at(0);
     each.stages.forEach((stage, index) => Object.assign(stage, { name: at(index), side: at(index + 1), direction: at(index + 2) }));
+    each.measured = measured(each.stages);
+    each.headline = at(2);
     each.wire_said = at(1);
     each.designs.forEach((design, index) => {
       Object.assign(design, { name: at(index), about: at(index), link: at(index + 1), over: at(index + 2) });
@@ -618,7 +630,7 @@ export function hostile() {
     each.causes.forEach((cause, index) => Object.assign(cause, { cause: at(index), who: at(index + 1), advice: at(index + 2) }));
   });
   view.comparisons.forEach((each, index) =>
-    Object.assign(each, { arm: at(index), against: at(index + 1), sentence: at(index + 2), verdict: at(index + 8), figure: at(index) }),
+    Object.assign(each, { arm: at(index), against: at(index + 1), sentence: at(index + 2), meaning: at(index + 3), verdict: at(index + 8), figure: at(index) }),
   );
   view.facts.forEach((fact, index) => Object.assign(fact, { name: at(index), values: [at(index + 1), at(index + 2)] }));
   view.cables.forEach((each, index) => Object.assign(each, { name: at(index), source: at(index + 1) }));

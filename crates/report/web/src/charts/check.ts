@@ -33,7 +33,7 @@ function checkLane(checked: Checked, axis: Scale, grid: number[]): HTMLElement {
 function table(view: View): Table {
   return {
     columns: [
-      { head: "what", name: "what", text: true },
+      { head: "what", name: "test", text: true },
       { head: "asked ns", name: "asked_ns" },
       { head: "known ns", name: "known_ns", places: 1 },
       { head: "reported ns", name: "reported_ns", places: 1 },

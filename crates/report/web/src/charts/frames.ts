@@ -48,7 +48,7 @@ function table(view: View): Table {
       { head: "io", name: "io", text: true },
       { head: "direction", name: "direction", text: true },
       { head: "frame B", name: "frame_bytes" },
-      { head: "without loss 1/s", name: "lossless_per_s" },
+      { head: "without loss 1/s", name: "lossless_offered_per_s" },
       { head: "loses at 1/s", name: "loses_per_s" },
       { head: "offered 1/s", name: "offered_per_s" },
       { head: "arrived 1/s", name: "delivered_per_s" },

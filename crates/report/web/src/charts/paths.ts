@@ -3,8 +3,8 @@
 import { h, s } from "../dom.ts";
 import { about, figure, noRows, type Figure } from "../figure.ts";
 import { PUBLISHED, entry, shape, swatch, type Mark } from "../marks.ts";
-import { scale, type Scale } from "../scale.ts";
-import { APART, type Shown, type ShownRow } from "../shown.ts";
+import { times, type Scale } from "../scale.ts";
+import { apart, type Shown, type ShownRow } from "../shown.ts";
 import type { Cell, Column, Table } from "../table.ts";
 import { exact, tick, time } from "../units.ts";
 import { percentile, type PercentileName, type Published, type Summary, type View } from "../view.ts";
@@ -157,8 +157,8 @@ function fields(shown: Shown): Field[] {
     { head: "to", name: "floor_high_ns", of: ({ row }) => row.floor_ns?.[1] ?? null, optional: true },
     { head: "transactions/s", name: "transactions_per_s", of: ({ row }) => row.transactions_per_s },
     { head: "turn-around p50 ns", name: "turnaround_p50_ns", of: ({ row }) => row.turnaround?.p50.ns ?? null, optional: true },
-    { head: "CPU client ns", name: "cpu_client_ns", of: ({ row }) => row.cpu_client_ns, optional: true },
-    { head: "CPU server ns", name: "cpu_server_ns", of: ({ row }) => row.cpu_server_ns, optional: true },
+    { head: "CPU client ns", name: "cpu_client_per_transaction_ns", of: ({ row }) => row.cpu_client_ns, optional: true },
+    { head: "CPU server ns", name: "cpu_server_per_transaction_ns", of: ({ row }) => row.cpu_server_ns, optional: true },
     { head: "lost", name: "lost", of: ({ row }) => row.lost },
     { head: "flows", name: "flows", of: ({ row }) => row.flows },
     { head: "outstanding", name: "outstanding", of: ({ row }) => row.outstanding },
@@ -172,7 +172,7 @@ function fields(shown: Shown): Field[] {
       optional: true,
     },
     { head: "path", name: "path", text: true, of: ({ row }) => row.path },
-    { head: "not ranked, since", name: "apart", text: true, of: ({ row }) => row.apart, optional: true },
+    { head: "not comparable, since", name: "apart", text: true, of: ({ row }) => row.apart, optional: true },
   ];
   return all.filter((field) => !field.optional || shown.rows.some((row) => field.of(row) !== null));
 }
@@ -202,7 +202,7 @@ export function rttByPath(view: View): Figure | null {
         ...(shown.rows.some(({ row }) => row.floor_ns)
           ? [entry(sample(s("line", { x1: -6, x2: 6, y1: 0, y2: 0, class: "floor", "stroke-width": 10 })), "floor (derived)")]
           : []),
-        ...(shown.rows.some(({ row }) => row.apart !== null) ? [entry(swatch(ink, { line: false, hollow: true }), APART)] : []),
+        ...(shown.rows.some(({ row }) => row.apart !== null) ? [entry(swatch(ink, { line: false, hollow: true }), apart(shown))] : []),
         ...(publishedPoints(shown).length > 0 ? [entry(swatch(PUBLISHED, { line: false, hollow: true }), "published, not measured here")] : []),
       ];
     },
@@ -211,17 +211,13 @@ export function rttByPath(view: View): Figure | null {
     table,
     draw: (slot, shown) => {
       const points = publishedPoints(shown);
-      const axis = scale(
-        [
-          ...shown.rows.flatMap(({ row }) => [
-            ...values(row.rtt, shown.percentiles).flatMap(({ ns, low, high }) => [ns, low ?? ns, high ?? ns]),
-            ...(row.floor_ns ?? []),
-          ]),
-          ...points.map((point) => point.ns),
-        ],
-        true,
-        0.03,
-      );
+      const axis = times([
+        ...shown.rows.flatMap(({ row }) => [
+          ...values(row.rtt, shown.percentiles).flatMap(({ ns, low, high }) => [ns, low ?? ns, high ?? ns]),
+          ...(row.floor_ns ?? []),
+        ]),
+        ...points.map((point) => point.ns),
+      ]);
       const grid = laneTicks(axis);
       const first = shown.percentiles[0] ?? "";
       const line = (): HTMLElement => laneAxis(axis, grid, tick, "RTT, log scale", first);

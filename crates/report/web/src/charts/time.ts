@@ -5,7 +5,7 @@ import type uPlot from "uplot";
 import { h } from "../dom.ts";
 import { about, figure, noRows, span, type Figure } from "../figure.ts";
 import { colour, entry, paintShape, swatch, type Mark } from "../marks.ts";
-import { fixed, scale, type Scale } from "../scale.ts";
+import { fixed, times, type Scale } from "../scale.ts";
 import type { Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { plural, tick, time } from "../units.ts";
@@ -137,10 +137,10 @@ function scaleOf(series: Series, names: PercentileName[]): Scale {
     ...(names.includes("p50") ? [...known(series.p50_low_ns), ...known(series.p50_high_ns)] : []),
     ...(names.includes("p99") ? known(series.p99_ns) : []),
   ];
-  if (!names.includes("max")) return scale(levels, true);
-  if (levels.length === 0) return scale(series.max_ns, true);
+  if (!names.includes("max")) return times(levels);
+  if (levels.length === 0) return times(series.max_ns);
   const top = levels.reduce((a, b) => Math.max(a, b)) * HEADROOM;
-  return scale([...levels, ...series.max_ns.filter((ns) => ns <= top)], true);
+  return times([...levels, ...series.max_ns.filter((ns) => ns <= top)]);
 }
 
 /** The largest RTT of each interval as a small dot, or as a triangle at the upper edge. */
