@@ -270,7 +270,6 @@ export interface Checked {
   passed: boolean;
 }
 
-// The page has no section for these three; Markdown and the terminal have.
 export interface Application {
   record: number;
   said: string;

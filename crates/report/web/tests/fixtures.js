@@ -1,7 +1,7 @@
 // Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
 // nothing about any host.
 
-/** @import { Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Piece, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
+/** @import { Application, Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Piece, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
 
 /** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
  * @param {number} seed */
@@ -265,9 +265,19 @@ export function full() {
       streamed({ direction: "bounce", lossless_per_s: null, delivered_per_s: 91_000, lost: 107_000 }),
       streamed({ direction: "bounce", label: "xdp:spin, bouncer", frame_bytes: null, lossless_per_s: null, loses_per_s: null }),
     ],
-    applications: [],
-    reads: [],
-    steps: [],
+    applications: [watched()],
+    reads: [
+      {
+        record: 1,
+        label: "0000:01:00.0, BAR 0, offset 0x8",
+        count: 100_000,
+        times: { ...summary([], 0), min: 790, mean: 815.2, p50: { ...NONE, ns: 812 }, max: 4100 },
+      },
+    ],
+    steps: [
+      { record: 1, name: "build a descriptor", implementation: "volatile", alone_ns: 12.4, in_a_row_ns: 3.1 },
+      { record: 1, name: "fence", implementation: "mfence", alone_ns: 88, in_a_row_ns: null },
+    ],
     checks: [
       checked({}),
       checked({ asked_ns: 100_000, error_ns: -41.5, passed: false }),
@@ -496,6 +506,22 @@ export function streamed(options) {
   return { record: 1, label: "packet:spin/packet:spin", direction: "inject", frame_bytes: 64, ...rates, lost: 0, warnings: [], ...options };
 }
 
+/** A program whose transactions pass three stages.
+ * @returns {Application} */
+export function watched() {
+  const stage = { side: "server", count: 21_000, p50_ns: 12_000, p99_ns: 40_000 };
+  return {
+    record: 1,
+    said: "Client and server are on this host: the client's send -> its read of the reply",
+    sum: { ...stage, name: "sum", side: "", p50_ns: 42_000, p99_ns: 90_000, share: 1 },
+    stages: [
+      { ...stage, name: "request, on its way", side: "client", share: 0.3 },
+      { ...stage, name: "server program", share: 0.6 },
+      { ...stage, name: "reply, on its way", share: 0.1, p99_ns: null },
+    ],
+  };
+}
+
 /** @param {Partial<Checked>} options @returns {Checked} */
 export function checked(options) {
   const known = { what: "injected delay", asked_ns: 500, known_ns: 512.2, reported_ns: 514.1, error_ns: 1.9, bound_ns: 30 };
@@ -632,6 +658,12 @@ export function hostile() {
   view.comparisons.forEach((each, index) =>
     Object.assign(each, { arm: at(index), against: at(index + 1), sentence: at(index + 2), meaning: at(index + 3), verdict: at(index + 8), figure: at(index) }),
   );
+  view.applications.forEach((each) => {
+    each.said = at(0);
+    each.stages.forEach((stage, index) => Object.assign(stage, { name: at(index), side: at(index + 1) }));
+  });
+  view.reads.forEach((each, index) => (each.label = at(index)));
+  view.steps.forEach((each, index) => Object.assign(each, { name: at(index), implementation: at(index + 1) }));
   view.facts.forEach((fact, index) => Object.assign(fact, { name: at(index), values: [at(index + 1), at(index + 2)] }));
   view.cables.forEach((each, index) => Object.assign(each, { name: at(index), source: at(index + 1) }));
   view.published.forEach((each, index) => Object.assign(each, { name: at(index), what: at(index + 1), source: at(index + 2) }));

@@ -41,6 +41,28 @@ test("a report of 20 rows with histograms is below 600 kB", () => {
   assert.ok(size < 600_000, `${size} bytes`);
 });
 
+browser("an application's stages follow each other, and a device's reads and a driver's steps are drawn", async () => {
+  const { applications, reads, steps } = fixtures.full();
+  const { page, complaints, close } = await open(fixtures.bare({ applications, reads, steps }));
+  const lengths = await page
+    .locator("#application .lane:not(.axis) rect")
+    .evaluateAll((all) => all.map((each) => [each.getAttribute("x"), each.getAttribute("width")]));
+  assert.deepEqual(lengths, [
+    ["0.000%", "30.000%"],
+    ["30.000%", "60.000%"],
+    ["90.000%", "10.000%"],
+  ]);
+  assert.match(
+    (await page.locator("#application .breakdown").textContent()) ?? "",
+    /21,000 transactions.*Client and server.*The sum: p50 42\.0 us, p99 90\.0 us/,
+  );
+  assert.equal((await tableOf(page, "application")).rows.length, 4);
+  assert.deepEqual(await page.locator("#reads .lane:not(.axis) .lane-figure").allTextContents(), ["812 ns"]);
+  assert.deepEqual(await page.locator("#steps .lane:not(.axis) .lane-figure").allTextContents(), ["12.4 ns", "88 ns"]);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
 browser("load, frames and checks: tables as the data have them, and only the sections that there are", async () => {
   const view = fixtures.full();
   const { page, complaints, close } = await open(view);
@@ -59,7 +81,7 @@ browser("load, frames and checks: tables as the data have them, and only the sec
   );
   assert.deepEqual(complaints, []);
   await close();
-  for (const part of /** @type {const} */ (["loads", "frames", "checks"])) {
+  for (const part of /** @type {const} */ (["loads", "frames", "checks", "applications", "reads", "steps"])) {
     const alone = await open(fixtures.bare({ [part]: view[part] }));
     assert.equal(await alone.page.locator("main section figure").count(), 1, part);
     assert.deepEqual(alone.complaints, []);
@@ -81,9 +103,12 @@ browser("a full report: all sections in their order, nothing fetched, nothing co
     "load",
     "budget",
     "stages",
+    "application",
     "comparison",
     "frames",
     "check",
+    "reads",
+    "steps",
     "hosts",
     "reproduce",
     "method",
@@ -263,6 +288,8 @@ browser("the CSV names its columns as the other formats do", async () => {
     ["comparison", "compare", ["confidence"]],
     ["frames", "stream", []],
     ["check", "check", ["asked_ns"]],
+    ["application", "explain :PORT or PROGRAM", []],
+    ["steps", "floor pcie", []],
   ];
   const { page, close } = await open(fixtures.full(), { permissions: ["clipboard-read", "clipboard-write"] });
   for (const [id, kind, own] of sections) {
@@ -578,7 +605,7 @@ browser("paper: light, all charts, no filters", async () => {
   assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(12).fill("true"),
+    new Array(15).fill("true"),
   );
   await page.emulateMedia({ media: "print" });
   assert.ok(await page.locator("aside").isHidden());
@@ -591,7 +618,7 @@ browser("a picture of the whole page has every chart, though nobody scrolls", as
   const { page, close } = await open(fixtures.full(), { drawn: false });
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(12).fill("true"),
+    new Array(15).fill("true"),
   );
   await close();
 });

@@ -14,7 +14,7 @@ const HEIGHT = 22;
 const MIDDLE = "50%";
 
 /** The mark of a percentile: p50 has the path's shape; the others have one each. */
-function glyph(name: PercentileName, mark: Mark, hollow = false): SVGElement {
+export function glyph(name: PercentileName, mark: Mark, hollow = false): SVGElement {
   const colour = `var(${mark.colour})`;
   switch (name) {
     case "p50":
@@ -31,7 +31,12 @@ function glyph(name: PercentileName, mark: Mark, hollow = false): SVGElement {
   }
 }
 
-function values(summary: Summary, names: PercentileName[]): { name: PercentileName; ns: number; low: number | null; high: number | null }[] {
+/** A mark in a legend. */
+export function sample(mark: SVGElement): SVGElement {
+  return s("svg", { class: "swatch", width: 16, height: 14, viewBox: "-8 -7 16 14", "aria-hidden": "true" }, mark);
+}
+
+export function values(summary: Summary, names: PercentileName[]): { name: PercentileName; ns: number; low: number | null; high: number | null }[] {
   return names.flatMap((name) => {
     const { ns, low_ns, high_ns } = percentile(summary, name);
     return ns === null ? [] : [{ name, ns, low: low_ns, high: high_ns }];
@@ -194,8 +199,6 @@ export function rttByPath(view: View): Figure | null {
     caption: (shown) => `RTT, log scale; ${about(shown.rows.map((row) => row.row))}. The figure on the right is RTT ${shown.percentiles[0] ?? ""}.`,
     legend: (shown) => {
       const ink: Mark = { colour: "--ink", shape: "circle", dash: [], named: true };
-      const sample = (mark: SVGElement): SVGElement =>
-        s("svg", { class: "swatch", width: 16, height: 14, viewBox: "-8 -7 16 14", "aria-hidden": "true" }, mark);
       return [
         ...shown.percentiles.map((name) => entry(sample(glyph(name, ink)), name === "p50" ? "p50 (the path's own shape)" : name)),
         entry(sample(s("line", { x1: -8, x2: 8, y1: 0, y2: 0, stroke: "var(--ink)", "stroke-width": 8, "stroke-opacity": 0.35 })), "95 % interval"),

@@ -14,8 +14,15 @@ const HEIGHT = 18;
 /** Room beyond the last stage, as a ratio. */
 const ROOM = 1.02;
 
-function colour(side: string): string {
+export function colour(side: string): string {
   return side === "client" ? "var(--s1)" : side === "server" ? "var(--s2)" : "var(--grey)";
+}
+
+/** The sample of a side in a legend. */
+export function patch(side: string): HTMLElement {
+  const element = h("span", { class: "patch" });
+  element.style.background = colour(side);
+  return element;
 }
 
 /** Side and way: `client, request`. */
@@ -183,14 +190,7 @@ export function stages(view: View): Figure | null {
       "On the left the typical round trips (p40 to p60), on the right the slow ones (beyond p99): what grows is what the tail is made of.",
     caption: (shown) =>
       `Means over the typical and over the slow round trips, in traced blocks; ${[...new Set(shown.breakdowns.map((each) => each.origin))].join(" and ")}.`,
-    legend: () => {
-      const patch = (side: string): HTMLElement => {
-        const element = h("span", { class: "patch" });
-        element.style.background = colour(side);
-        return element;
-      };
-      return [entry(patch("client"), "client"), entry(patch("server"), "server"), entry(patch(""), "observer, residual, between the sides")];
-    },
+    legend: () => [entry(patch("client"), "client"), entry(patch("server"), "server"), entry(patch(""), "observer, residual, between the sides")],
     empty: (shown) => (shown.breakdowns.length === 0 ? "Nothing was explained at the selected sizes." : null),
     table,
     draw: (slot, shown) => {
