@@ -9,6 +9,7 @@ use crate::doc::{Column, Data, Doc, Show, Table};
 use crate::figure::{ratio, us_signed};
 use crate::label::short;
 use crate::options::Options;
+use crate::prose::capital;
 
 /// An assumed memory copy at 10 GB/s, in ns per byte, as a yardstick for the slope.
 const COPY_NS_PER_BYTE: f64 = 0.1;
@@ -139,7 +140,7 @@ fn meaning(line: &Line, several: bool, rate: Option<u64>) -> String {
             "{place}the time per byte cannot be told from zero (at most {:.3} ns): size hardly matters.",
             slope.high.max(0.0)
         );
-        return capital(text);
+        return capital(&text);
     }
     let each_way = slope.value / 2.0;
     let mut text = format!(
@@ -155,12 +156,7 @@ fn meaning(line: &Line, several: bool, rate: Option<u64>) -> String {
         }
         None => text.push_str("; declare a rate to hold it against that link's own serialization (--rate 10G)."),
     }
-    capital(text)
-}
-
-fn capital(text: String) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
+    capital(&text)
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ pub struct Row {
     /// The RTT over time.
     pub series: Series,
     pub warnings: Vec<Warning>,
-    /// Why the row must not be ranked with the others: its cores were in another state. `null` if it may.
+    /// Why the row is not comparable with the others: its cores were at another distance. `null` if it is.
     pub apart: Option<String>,
 }
 

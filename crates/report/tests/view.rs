@@ -234,14 +234,14 @@ fn sizes_make_a_curve_with_a_fit() {
 
 /// The record in which `udp:spin` ran with the cores far apart, the other paths with the cores near: one table of two machines.
 #[test]
-fn rows_of_two_core_states_are_not_ranked_together() {
+fn rows_of_two_core_states_are_not_compared() {
     let given = given(&kept("../../../record/tests/data/two-states.json"));
     let view = made(&given);
     let apart: Vec<bool> = view.rows.iter().map(|row| row.apart.is_some()).collect();
     assert_eq!(apart, [false, false, false, true, true, true, false, false, false]);
     let far = view.rows[4].apart.as_deref().unwrap();
     assert!(
-        far.starts_with("cores far apart: 394 to 454 ns a cache line; not ranked with the rows measured near (54 to "),
+        far.starts_with("cores far apart: 394 to 454 ns a cache line; not comparable with the rows measured near (54 to "),
         "{far}"
     );
     assert!(view.rows[3].apart.as_deref().unwrap().starts_with("cores near and far apart in turn: 54 to 443 ns"));
@@ -249,7 +249,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     assert_eq!(view.rows.iter().map(warned).collect::<Vec<_>>(), apart);
     // The first sentence leaves them out and says so.
     assert!(view.summary[0].contains("xdp:spin over veth is fastest"), "{}", view.summary[0]);
-    assert!(view.summary[0].contains("Not ranked, since the two cores were in another state then"), "{}", view.summary[0]);
+    assert!(view.summary[0].contains("Left out, since the two cores were at another distance then"), "{}", view.summary[0]);
     assert!(view.summary[0].ends_with("(core_rtt_ns): udp:spin over veth."), "{}", view.summary[0]);
     // No line through both states.
     let [xdp, udp, tcp] = &view.curves[..] else { panic!("three curves") };

@@ -68,7 +68,7 @@ pub(super) struct Point {
     pub(super) interval: Option<(f64, f64)>,
     /// True if the point gets a mark.
     pub(super) marked: bool,
-    /// True if the point must not be ranked with the others: its mark is hollow.
+    /// True if the point is not comparable with the others: its mark is hollow.
     pub(super) apart: bool,
     /// The point in words.
     pub(super) words: String,

@@ -138,7 +138,7 @@ function build(view: View, root: HTMLElement): void {
 const root = document.body;
 const view = embedded();
 if (view === null) {
-  root.append(h("main", {}, h("h1", {}, "No report"), h("p", {}, "This page holds no figures: it is what hairpin report puts a report into.")));
+  root.append(h("main", {}, h("h1", {}, "No report"), h("p", {}, "This page holds no figures: it is the template of hairpin report.")));
 } else {
   document.title = `Round-trip times: ${view.records.map((record) => record.name).join(", ") || "no record"}`.slice(0, 120);
   build(view, root);

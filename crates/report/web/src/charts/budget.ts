@@ -91,8 +91,8 @@ export function budget(view: View): Figure | null {
     id: "budget",
     title: "Latency budget",
     reading:
-      "One bar to scale: the parts of a typical round trip, measured, and hatched what a NIC and a cable take at least, which nothing measured here. " +
-      "Choose both by hand: the hatched part is the sum of the design's published parts and of length × ns per metre, there and back.",
+      "One bar to scale: the parts of a typical round trip, measured, and hatched the least time of a NIC and a cable, which was not measured here. " +
+      "Choose NIC and cable: the hatched part is the sum of the design's published parts and of length × ns per metre, there and back.",
     caption: () =>
       "Solid: means over the typical round trips, in traced blocks. Hatched: published, derived or assumed, as the table says with the source of each.",
     empty: (shown) => (shown.breakdowns.length === 0 ? "Nothing was explained at the selected sizes." : null),

@@ -158,7 +158,7 @@ export function comparison(view: View): Figure | null {
     title: "Comparison",
     reading:
       "Each figure of one arm over that of the first, from pairs of blocks. The dot is the ratio, the line its interval; within the shaded margin a difference does not matter. " +
-      "For times left of 1 is faster; for the rate right of 1 is. A verdict is given only where the whole interval says so.",
+      "A time left of 1 is faster, and so is a rate right of 1. There is a verdict only where the whole interval agrees.",
     caption: (shown) =>
       `Ratios of RTT percentiles, rate and CPU time, log scale; derived from measured pairs${shown.percentiles.length === 0 ? "; no percentile is selected" : ""}.`,
     legend: () => [

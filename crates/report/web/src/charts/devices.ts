@@ -106,6 +106,7 @@ export function steps(view: View): Figure | null {
       ],
       rows: shown.view.steps.map((step): Cell[] => [step.name, step.implementation, step.alone_ns, step.in_a_row_ns]),
     }),
+    open: view.steps.length <= 24,
     draw: (slot, shown) => {
       const most = Math.max(1, ...shown.view.steps.flatMap((step) => [step.alone_ns, step.in_a_row_ns ?? 0]));
       const axis = fixed(0, most * 1.04, false);

@@ -73,7 +73,7 @@ export function distribution(view: View): Figure | null {
     id: "distribution",
     title: "Distribution",
     reading:
-      "The share of round trips answered within a time. A steep line is a narrow distribution; a step with a shelf means two kinds of round trip. " +
+      "The share of round trips answered within a time. A steep line is a narrow distribution; a step with a shelf is two kinds of round trip. " +
       "Grey lines mark the selected percentiles; the tail beyond them is in the percentile plot.",
     caption: (shown) =>
       `Cumulative share against RTT, log scale, from histogram buckets of at most 1/64 of their value, 1/16 in the outermost thousandths; ${about(withBuckets(shown).map((row) => row.row))}.`,

@@ -88,7 +88,7 @@ export function load(view: View): Figure | null {
     id: "load",
     title: "Latency under load",
     reading:
-      "Requests are due at fixed times, whether or not the one before was answered. From due counts the wait for the send as well, as a user would; from sent does not. " +
+      "Requests are due at fixed times, whether or not the one before was answered. From due counts the wait for the send too, as a user does; from sent does not. " +
       "Where the two part, requests queue at the client. The line is the knee: the highest rate at which the path keeps up; at the end of the shaded room it no longer does.",
     caption: (shown) =>
       `RTT against the rate offered, log scales; ${[...new Set(shown.view.loads.map((curve) => curve.origin))].sort().join(" and ")}; a point is missing where too few requests were answered for its percentile.`,

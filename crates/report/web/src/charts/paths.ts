@@ -194,7 +194,7 @@ export function rttByPath(view: View): Figure | null {
     id: "rtt",
     title: "RTT by path",
     reading:
-      "From the client's send call to the reply in the caller's buffer, the fastest path first; rows whose cores were in another state stand below. A thick bar is the 95 % interval of its mark; a mark is left out where fewer than " +
+      "From the client's send call to the reply in the caller's buffer, the fastest path first; rows whose two cores were at another distance stand below. A thick bar is the 95 % interval of its mark; a mark is left out where fewer than " +
       "ten samples lie beyond it. A step of the scale is a factor, not a difference.",
     caption: (shown) => `RTT, log scale; ${about(shown.rows.map((row) => row.row))}. The figure on the right is RTT ${shown.percentiles[0] ?? ""}.`,
     legend: (shown) => {

@@ -56,7 +56,7 @@ export function percentiles(view: View): Figure | null {
     title: "Percentiles",
     reading:
       "The share of round trips that are no slower than a time; each step to the right is ten times rarer. A line ends where fewer than ten samples lie beyond. " +
-      "Flat is predictable; a knee is where another mechanism takes over.",
+      "A flat line is a predictable path; at a knee another mechanism takes over.",
     caption: (shown) => `RTT, log scale, against quantile, as 1/(1 - q); ${about(withPoints(shown).map((row) => row.row))}.`,
     legend: lines,
     empty: (shown) => noRows(shown) ?? (withPoints(shown).length === 0 ? "Too few samples for percentiles." : null),

@@ -178,7 +178,7 @@ export function sizes(view: View): Figure | null {
     id: "sizes",
     title: "RTT against size",
     reading:
-      "How much of a round trip is there whatever the size, and what each byte adds. Both scales are logarithmic, so a straight line of base + bytes bends upwards " +
+      "The part of a round trip that every size has, and what each byte adds. Both scales are logarithmic, so a straight line of base + bytes bends upwards " +
       "where the bytes begin to count. The broken line is the fit; the thick grey one the floor that the declared hardware allows.",
     caption: (shown) =>
       `RTT against payload, log scales${curves(shown).some((group) => group.rows.some((row) => row.row.request_bytes !== row.row.reply_bytes)) ? " (mean of request and reply)" : ""}; ${about(

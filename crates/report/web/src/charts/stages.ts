@@ -186,8 +186,8 @@ export function stages(view: View): Figure | null {
     id: "stages",
     title: "Stages",
     reading:
-      "Where a round trip goes, in the order in which it passes the hooks. The stages, what the hooks took (observer) and what no stage accounts for (residual) add up to the RTT. " +
-      "On the left the typical round trips (p40 to p60), on the right the slow ones (beyond p99): what grows is what the tail is made of.",
+      "The parts of a round trip, in the order in which it passes them. The stages, the time of the hooks (observer) and the time that no stage has (residual) add up to the RTT. " +
+      "On the left the typical round trips (p40 to p60), on the right the slow ones (beyond p99). The stages that grow make the tail.",
     caption: (shown) =>
       `Means over the typical and over the slow round trips, in traced blocks; ${[...new Set(shown.breakdowns.map((each) => each.origin))].join(" and ")}.`,
     legend: () => [entry(patch("client"), "client"), entry(patch("server"), "server"), entry(patch(""), "observer, residual, between the sides")],

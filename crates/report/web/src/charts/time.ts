@@ -234,7 +234,7 @@ export function overTime(view: View): Figure | null {
     id: "time",
     title: "Over time",
     reading:
-      "Whether a row stayed what it was. The band spans the medians of each interval, the broken line is the p99, dots are the largest RTT, triangles at the upper edge those beyond it. " +
+      "How a row changed while it was measured. The band spans the medians of each interval, the broken line is the p99, dots are the largest RTT, triangles at the upper edge those beyond it. " +
       "Shaded: the two cores were far apart, as when a hypervisor moves a virtual CPU. A mark at the top: two clocks disagreed.",
     caption: (shown) =>
       `RTT, log scale, a scale for each panel, against time; ${about(withSeries(shown).map((row) => row.row))}. Quantiles of intervals are ranges, never averages.`,
@@ -252,7 +252,7 @@ export function overTime(view: View): Figure | null {
     empty: (shown) =>
       noRows(shown) ??
       (drawable(shown).length === 0
-        ? "Over time there are p50, p99 and max: none of them is selected."
+        ? "Select p50, p99 or max: over time there are only these."
         : withSeries(shown).length === 0
           ? "No series in the selected rows."
           : null),
