@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use flate2::read::ZlibDecoder;
 
+use crate::drawn::told;
 use crate::view::View;
 
 /// The page without a view, packed by `build.rs`.
@@ -20,7 +21,7 @@ const PLACE: &str = "<script type=\"application/json\" id=\"view\">null</script>
 /// The page with this view. The view cannot close its script element or open another: `<`, `>` and `&` are escaped, and so are
 /// the two line separators that JSON allows in a string but older JavaScript does not.
 pub fn html(view: &View) -> String {
-    let json = serde_json::to_string(view).expect("a view has text keys only, and numbers that are none become null");
+    let json = told(view).to_string();
     let (before, after) = PAGE.split_once(PLACE).expect("the page has a place for the view, as a test holds");
     let mut page = String::with_capacity(PAGE.len() + json.len() + json.len() / 8);
     page.push_str(before);
