@@ -19,8 +19,8 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("cli/src/help/faces.rs", "(\"bulk\", ", "the grammar of --bulk"),
     ("packet/src/filter.rs", "", "the grammar of a filter"),
     ("cli/src/verbs/bounce.rs", "value_name = ", "the grammar of a filter"),
-    ("packet/src/memory.rs", "back_end: ", "packet devices, of which this crate knows no path"),
-    ("packet/src/niq.rs", "back_end: ", "packet devices, of which this crate knows no path"),
+    ("packet/src/memory.rs", "nothing(", "packet devices, of which this crate knows no path"),
+    ("packet/src/niq.rs", "nothing(", "packet devices, of which this crate knows no path"),
     // A test of each holds that there is such an option.
     ("trace/src/causes/kinds.rs", "Of(", "an option that an advice names"),
     ("trace/src/detectors/queue_overflow.rs", "Option(", "an option that an advice names"),

@@ -12,8 +12,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
+use hairpin_sys::armed::Armed;
 use hairpin_sys::umem::{Frame, MAX_CHUNK, MIN_CHUNK, Pool, Umem};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
@@ -64,7 +65,7 @@ struct Receiving {
 #[derive(Debug)]
 struct Bell {
     descriptor: OwnedFd,
-    /// True if the receiver wants to be woken: it sets it before it waits, and the sender clears it.
+    /// Armed while the receiver wants to be woken.
     wanted: AtomicBool,
 }
 
@@ -135,12 +136,9 @@ fn end(interface: &str, config: &Config, longest: usize, to: Sending, from: Rece
 
 impl Bell {
     /// Wakes the receiver if it waits. Call it after pushing frames.
-    ///
-    /// Both sides swap `wanted`, so one comes first: if it is this one, the receiver sees the frames when it looks; else this one sees
-    /// `wanted`. On x86 a swap is half the price of a load behind a fence.
     #[inline(always)]
     fn ring(&self) {
-        if self.wanted.swap(false, Ordering::AcqRel) {
+        if self.wanted.disarm() {
             self.wake();
         }
     }
@@ -152,13 +150,12 @@ impl Bell {
     }
 
     /// Prepares for a wait; `arrived` says whether a frame is there already.
-    fn want(&self, arrived: impl Fn() -> bool) {
-        if !self.wanted.load(Ordering::Relaxed) {
-            // Empties it; EAGAIN means that it was empty.
+    fn want(&self, arrived: impl FnOnce() -> bool) {
+        let empty = || {
+            // EAGAIN means that it was empty.
             let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
-        }
-        self.wanted.swap(true, Ordering::AcqRel);
-        if arrived() {
+        };
+        if self.wanted.fall_asleep(empty, arrived) {
             self.ring();
         }
     }
@@ -306,7 +303,7 @@ mod tests {
             other.rx_batch(&mut arrivals, 1);
             // It was there before anybody asked to be woken.
             assert!(!readable(&other));
-            other.from.bell.wanted.store(false, Ordering::Relaxed);
+            other.from.bell.wanted.disarm();
             put(&mut one, &mut frames, &[1; 60]);
             one.tx_batch(&mut frames);
             one.kick(Kick::Send).unwrap();

@@ -19,6 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use hairpin_sys::armed::Armed;
 use hairpin_sys::bar::{CoherentBar, LINE};
 use hairpin_sys::niq::{LONGEST, Lane, Layout, Memory, MemoryError, Side};
 use hairpin_sys::umem::{Frame, MIN_CHUNK, Pool, Umem, UmemError};
@@ -398,7 +399,7 @@ impl PacketIo for Port {
             Kick::Send if self.receives.is_closed() => return Err(Errno::NETDOWN.into()),
             Kick::Send => {
                 self.driver.doorbell();
-                if self.sends.disarm() {
+                if self.sends.armed().disarm() {
                     self.bell.ring();
                 }
                 if let Some(length) = self.large.take() {
@@ -416,11 +417,8 @@ impl PacketIo for Port {
     }
 
     fn waitable(&self) -> BorrowedFd<'_> {
-        if !self.receives.is_armed() {
-            self.bell.empty();
-        }
-        self.receives.arm();
-        self.bell.descriptor(self.has_arrived())
+        let arrived = self.receives.armed().fall_asleep(|| self.bell.empty(), || self.has_arrived());
+        self.bell.descriptor(arrived)
     }
 
     fn counters(&mut self) -> Counters {

@@ -7,7 +7,7 @@
 //! ```text
 //!   blocks of all rows  ▁▂▁▂▁▁▂▁▁▇█▇▇█▇▇█     two groups whose medians are 1.6 times apart or more are two states
 //!   row                 └─near─┘└both┘└far┘   a row is of one state if nearly all of its blocks are
-//!                       most rows are near: the others are not ranked with them
+//!                       most rows are near: the others are not comparable with them
 //! ```
 
 use std::ops::Range;
@@ -70,7 +70,7 @@ pub enum State {
     Several,
 }
 
-/// Why a row is not ranked with the others.
+/// Why a row is not comparable with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apart {
     /// The row's state.
@@ -84,28 +84,28 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// The reason in words: `cores far apart: 394 to 462 ns a cache line; not ranked with the rows measured near (54 to 71 ns)`.
+    /// The reason in words: `cores far apart: 394 to 462 ns a cache line; not comparable with the rows measured near (54 to 71 ns)`.
     pub fn words(&self) -> String {
         let (low, high) = self.found;
         let (least, largest) = self.others;
         let others = format!("{least} to {largest} ns");
         match self.state {
             State::One(state) if state > self.ranked => {
-                format!("cores far apart: {low} to {high} ns a cache line; not ranked with the rows measured near ({others})")
+                format!("cores far apart: {low} to {high} ns a cache line; not comparable with the rows measured near ({others})")
             }
             State::One(_) => {
                 format!(
-                    "cores near each other: {low} to {high} ns a cache line; not ranked with the rows measured far apart ({others})"
+                    "cores near each other: {low} to {high} ns a cache line; not comparable with the rows measured far apart ({others})"
                 )
             }
             _ => format!(
-                "cores near and far apart in turn: {low} to {high} ns a cache line; not ranked with the rows of one state ({others})"
+                "cores near and far apart in turn: {low} to {high} ns a cache line; not comparable with the rows of one state ({others})"
             ),
         }
     }
 }
 
-/// The core states of a set of rows, which decide the rows that may be ranked with each other.
+/// The core states of a set of rows, which decide the rows that are compared with each other.
 ///
 /// ```
 /// use hairpin_record::core_states::{CoreStates, State};
@@ -150,7 +150,7 @@ impl CoreStates {
         self.rows.get(row).map_or(State::Unknown, |(state, _)| *state)
     }
 
-    /// Why a row is not ranked; `None` if it is.
+    /// Why a row is not comparable with most; `None` if it is.
     pub fn apart(&self, row: usize) -> Option<Apart> {
         self.rows.get(row).and_then(|(_, apart)| *apart)
     }
@@ -237,7 +237,7 @@ mod tests {
         let found = CoreStates::of(all.iter().map(|row| ((), row)));
         assert_eq!(
             found.apart(1).unwrap().words(),
-            "cores far apart: 400 to 400 ns a cache line; not ranked with the rows measured near (60 to 60 ns)"
+            "cores far apart: 400 to 400 ns a cache line; not comparable with the rows measured near (60 to 60 ns)"
         );
         // If most rows were far apart, the near one is the exception.
         let (_, apart) = states(&[far.clone(), near.clone(), far.clone()]);

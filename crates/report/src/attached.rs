@@ -126,7 +126,12 @@ fn counts(record: &Attached) -> String {
     parts.join(", ")
 }
 
-pub(crate) fn heading(total: &Total, record: &Attached) -> String {
+fn heading(total: &Total, record: &Attached) -> String {
+    format!("{} {}", spanned(total, record), table::FIGURES)
+}
+
+/// The sides that were seen, and what the sum spans.
+pub(crate) fn spanned(total: &Total, record: &Attached) -> String {
     let (who, sum) = match total.view {
         View::Both => ("Client and server are on this host", "the client's send -> its read of the reply"),
         View::Server => {
@@ -141,7 +146,7 @@ pub(crate) fn heading(total: &Total, record: &Attached) -> String {
         }
         _ => String::new(),
     };
-    format!("{role}{who}. Times in us, measured in the kernel; sum: {sum}; share: of the time of all transactions.")
+    format!("{role}{who}. Measured in the kernel; sum: {sum}.")
 }
 
 fn stages(total: &Total) -> Table {

@@ -206,7 +206,7 @@ pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) 
     if let Some((first, found)) = apart.first().zip(range(apart.iter().map(|apart| apart.found))) {
         let (least, most) = first.others;
         let text =
-            format!("another core distance: {} to {} ns a cache line, else {least} to {most}: do not rank", found.0, found.1);
+            format!("another core distance: {} to {} ns a cache line, else {least} to {most}: not comparable", found.0, found.1);
         doc.toned("* ", text, Tone::Dim);
     }
     doc

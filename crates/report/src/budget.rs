@@ -6,12 +6,15 @@
 //!   to another host            |/// floor ///|## rest ##|### kernel ###|## calls ##|## waking ##|
 //!                               outside of both hosts, measured
 //! ```
-//! The page draws the same from the same fields, for any design and cable that its reader chooses: `web/src/charts/budget.ts`.
+//! The page has the same arithmetic for the design and cable that its reader chooses, `web/src/budget.ts`; tests of both sides read
+//! `tests/data/budget.json`.
+
+use serde::Serialize;
 
 use crate::cell::{Bar, Cell};
 use crate::chart::whole::Segment;
 use crate::doc::{Column, Doc, Place, Row, Table};
-use crate::figure::{us_short, us_signed};
+use crate::figure::{time, us_short};
 use crate::prose::clean;
 use crate::style::Tone;
 use crate::view::{Breakdown, Design, Wire};
@@ -24,6 +27,7 @@ const REST: &str = "rest, less the floor";
 const DRAWN: &str = "us, to scale: # measured, / derived from published and declared figures";
 
 /// A piece of the bar.
+#[derive(Clone, Serialize)]
 pub(crate) struct Piece {
     pub(crate) name: String,
     /// The kind of work; `floor` for a part of the floor.
@@ -41,47 +45,32 @@ impl Piece {
     }
 }
 
-/// The floor and the whole that it is a part of.
-pub(crate) struct Floor<'v> {
-    pub(crate) design: &'v Design,
-    /// Lower and upper end.
-    pub(crate) ns: [f64; 2],
-    /// The measured time that contains it; `None` if it stands beside the measured time.
-    pub(crate) within: Option<f64>,
+/// A budget: its bar and its arithmetic.
+pub(crate) struct Budget {
+    /// In the order of the bar. Those of a floor within a measured time are followed by the rest of that.
+    pub(crate) pieces: Vec<Piece>,
+    /// Measured figures, derived figures and their sum.
+    pub(crate) sum: String,
+    /// The measured time and its floor beside it, if one stands there.
+    with_floor: Option<f64>,
 }
 
-impl Floor<'_> {
-    /// True unless it is longer than that whole.
-    pub(crate) fn fits(&self) -> bool {
-        self.within.is_none_or(|within| self.ns[0] <= within)
-    }
-}
-
-/// The kind of work that contains NIC and cable.
-fn around(wire: Wire) -> Option<&'static str> {
+/// The kind of work that contains NIC and cable, and that place in words.
+fn around(wire: Wire) -> (Option<&'static str>, &'static str) {
     match wire {
-        Wire::Beside => None,
-        Wire::Outside => Some("outside"),
-        Wire::Ring => Some("ring"),
+        Wire::Beside => (None, "on this host"),
+        Wire::Outside => (Some("outside"), "outside of both hosts"),
+        Wire::Ring => (Some("ring"), "in the ring of an emulated device"),
     }
 }
 
-/// The declared floor of a path, unless nothing measured could hold it.
-pub(crate) fn floor(of: &Breakdown) -> Option<Floor<'_>> {
-    let design = of.designs.first().filter(|_| of.declared)?;
-    let within = match around(of.wire) {
-        None => None,
-        Some(part) => {
-            let mut inside = of.stages.iter().filter(|stage| stage.part == part).peekable();
-            inside.peek()?;
-            Some(inside.map(|stage| stage.typical_ns).sum())
-        }
-    };
-    Some(Floor { design, ns: design.ns(), within })
+/// The budget with the design that was declared, if one was.
+pub(crate) fn declared(of: &Breakdown) -> Budget {
+    budget(&measured(of), of.typical_ns, of.wire, of.designs.first().filter(|_| of.declared))
 }
 
-/// The pieces in the order of the bar. Those of a floor within a measured time are followed by the rest of that.
-pub(crate) fn pieces(of: &Breakdown) -> Vec<Piece> {
+/// The measured pieces: a stage with all its passes.
+pub(crate) fn measured(of: &Breakdown) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for part in ORDER {
         for stage in of.stages.iter().filter(|stage| stage.part == part) {
@@ -97,67 +86,73 @@ pub(crate) fn pieces(of: &Breakdown) -> Vec<Piece> {
             }
         }
     }
-    let Some(floor) = floor(of).filter(Floor::fits) else { return pieces };
-    let parts = floor.design.parts.iter().map(|part| Piece {
+    pieces
+}
+
+fn budget(pieces: &[Piece], typical_ns: f64, wire: Wire, design: Option<&Design>) -> Budget {
+    let pieces = pieces.to_vec();
+    let measured = format!("hooks included: {}", time(typical_ns));
+    let plain = |pieces, sum: String| Budget { pieces, sum: format!("Measured, {measured}. {sum}"), with_floor: None };
+    let Some(design) = design else {
+        return plain(pieces, "No NIC and no cable is drawn with it.".into());
+    };
+    let [low, high] = design.ns();
+    let told = told(design);
+    let parts = design.parts.iter().map(|part| Piece {
         name: part.name.clone(),
         part: "floor".into(),
         ns: part.ns[0],
         class: part.class.to_string(),
         source: part.source.clone(),
     });
-    match (floor.within, around(of.wire)) {
-        (Some(within), Some(part)) => {
-            pieces.retain(|piece| piece.part != part);
-            let source = format!("{} us measured {}, less the floor", us_signed(within), whereabouts(of.wire));
-            let rest = Piece { name: REST.into(), part: part.into(), ns: within - floor.ns[0], class: "derived".into(), source };
-            parts.chain([rest]).chain(pieces).collect()
-        }
-        _ => pieces.into_iter().chain(parts).collect(),
+    let (part, place) = around(wire);
+    let Some(part) = part else {
+        let whole = range(typical_ns + low, typical_ns + high);
+        return Budget {
+            pieces: pieces.into_iter().chain(parts).collect(),
+            sum: format!(
+                "Measured {place}, {measured}, no NIC and no cable in it. Theirs, derived: {told}. The sum, derived: {whole}."
+            ),
+            with_floor: Some(typical_ns + low),
+        };
+    };
+    let (inside, others): (Vec<Piece>, Vec<Piece>) = pieces.into_iter().partition(|piece| piece.part == part);
+    if inside.is_empty() {
+        return plain(others, format!("No stage {place} was seen, so the floor of {told} is not drawn."));
     }
+    let within: f64 = inside.iter().map(|piece| piece.ns).sum();
+    if low > within {
+        let sum = format!(
+            "The floor of {told} is above the {} {place}: this link is another one, and the floor is not drawn.",
+            time(within)
+        );
+        return plain(inside.into_iter().chain(others).collect(), sum);
+    }
+    let rest = Piece {
+        name: REST.into(),
+        part: part.into(),
+        ns: within - low,
+        class: "derived".into(),
+        source: format!("{} measured {place}, less the floor", time(within)),
+    };
+    let sum = format!(
+        "Of {} {place}, {told} are the floor, derived; the rest of it, {}, is a difference, so derived too.",
+        time(within),
+        time(within - low)
+    );
+    plain(parts.chain([rest]).chain(others).collect(), sum)
 }
 
-/// The time that contains the floor, in words.
-fn whereabouts(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Beside => "on this host",
-        Wire::Outside => "outside of both hosts",
-        Wire::Ring => "in the ring of an emulated device",
-    }
+fn range(low: f64, high: f64) -> String {
+    if high > low { format!("{} to {}", time(low), time(high)) } else { time(low) }
 }
 
 /// A floor's figure with its design and link.
-fn declared(floor: &Floor) -> String {
-    let [low, high] = floor.ns.map(us_signed);
-    let figure = if low == high { low } else { format!("{low} to {high}") };
-    let over = if floor.design.over.is_empty() { String::new() } else { format!(", {}", clean(&floor.design.over)) };
-    format!("{figure} us ({}, {}{over}, there and back)", clean(&floor.design.name), clean(&floor.design.link))
-}
-
-/// The arithmetic: measured figures, derived figures and their sum.
-pub(crate) fn sum(of: &Breakdown) -> String {
-    let measured = format!("hooks included: {} us", us_signed(of.typical_ns));
-    let Some(floor) = floor(of) else {
-        return format!("Measured, {measured}. No NIC and no cable was declared for it that could be drawn.");
-    };
-    let (told, place) = (declared(&floor), whereabouts(of.wire));
-    match floor.within {
-        None => {
-            let [low, high] = floor.ns.map(|ns| us_signed(of.typical_ns + ns));
-            let whole = if low == high { low } else { format!("{low} to {high}") };
-            format!(
-                "Measured {place}, {measured}, no NIC and no cable in it. Theirs, derived: {told}. The sum, derived: {whole} us."
-            )
-        }
-        Some(within) if floor.fits() => format!(
-            "Measured, {measured}. Of {} us {place}, {told} are the floor, derived; the rest of it, {} us, is a difference, so derived too.",
-            us_signed(within),
-            us_signed(within - floor.ns[0])
-        ),
-        Some(within) => format!(
-            "Measured, {measured}. The floor of {told} is above the {} us {place}: this link is not the declared one, and the floor is not drawn.",
-            us_signed(within)
-        ),
-    }
+fn told(design: &Design) -> String {
+    let [low, high] = design.ns();
+    let words = [&design.name, &design.link, &design.over].map(|word| clean(word));
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).chain(["there and back"]).collect();
+    format!("{} ({})", range(low, high), words.join(", "))
 }
 
 /// The length of the whole bar.
@@ -173,7 +168,7 @@ pub(crate) fn length(ns: f64) -> f64 {
 
 /// The bar with its arithmetic: five lines on a terminal, more only for a long name.
 pub(crate) fn bar(doc: &mut Doc, of: &Breakdown) {
-    let all = pieces(of);
+    let Budget { pieces: all, sum, .. } = declared(of);
     let whole = whole(&all);
     let mut at = 0.0;
     let segments = all.chunk_by(|a, b| a.part == b.part && (a.name == REST) == (b.name == REST)).map(|group| {
@@ -186,12 +181,12 @@ pub(crate) fn bar(doc: &mut Doc, of: &Breakdown) {
     let segments: Vec<Segment> = segments.collect();
     doc.text(DRAWN);
     doc.whole(segments);
-    doc.text(sum(of));
+    doc.text(sum);
 }
 
 /// Every piece with its class and source, each beginning where the one before ends.
 pub(crate) fn table(of: &Breakdown) -> Table {
-    let all = pieces(of);
+    let Budget { pieces: all, with_floor, .. } = declared(of);
     let whole = whole(&all);
     let mut at = 0.0;
     let mut rows: Vec<Row> = Vec::new();
@@ -210,9 +205,7 @@ pub(crate) fn table(of: &Breakdown) -> Table {
         Row { cells, tone: Tone::Heading }
     };
     rows.push(sum("measured", of.typical_ns, "measured"));
-    if let Some(floor) = floor(of).filter(|floor| floor.within.is_none()) {
-        rows.push(sum("with the floor", of.typical_ns + floor.ns[0], "derived"));
-    }
+    rows.extend(with_floor.map(|ns| sum("with the floor", ns, "derived")));
     let columns = vec![
         Column::words("part"),
         Column::words("stage, both ways"),
@@ -222,4 +215,72 @@ pub(crate) fn table(of: &Breakdown) -> Table {
         Column { place: Place::Page, ..Column::words("source") },
     ];
     Table { folds: true, ..Table::new(columns, 2, rows) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::view::{DesignPart, StageRow};
+    use hairpin_record::floor::Class;
+
+    fn design(low: f64, high: f64, over: &str) -> Design {
+        let part =
+            |name: &str, ns: [f64; 2]| DesignPart { name: name.into(), ns, class: Class::Published, source: "a table".into() };
+        Design {
+            name: "niq".into(),
+            about: String::new(),
+            link: "10Gbit/s, a frame of 60 bytes".into(),
+            over: over.into(),
+            parts: vec![part("mac", [low - 30.0, high - 30.0]), part("cable", [30.0, 30.0])],
+            cable: None,
+        }
+    }
+
+    fn breakdown(wire: Wire, outside: Option<f64>) -> Breakdown {
+        let stage = |name: &str, part: &str, typical_ns: f64| StageRow {
+            name: name.into(),
+            part: part.into(),
+            side: String::new(),
+            direction: String::new(),
+            typical_ns,
+            slow_ns: 0.0,
+            p50_ns: None,
+            p99_ns: None,
+        };
+        let part = if wire == Wire::Ring { "ring" } else { "outside" };
+        let mut stages = vec![
+            stage("send call", "calls", 620.0),
+            stage("stack", "kernel", 280.0),
+            stage("send call", "calls", 600.5),
+            stage("observer", "hooks", 1_298.0),
+            stage("residual", "no stage", -12.0),
+        ];
+        stages.extend(outside.map(|ns| stage(part, part, ns)));
+        Breakdown { typical_ns: stages.iter().map(|stage| stage.typical_ns).sum(), stages, wire, ..Breakdown::default() }
+    }
+
+    #[test]
+    fn the_page_has_the_same_arithmetic() {
+        let cases = [
+            (breakdown(Wire::Beside, None), None),
+            (breakdown(Wire::Beside, None), Some(design(3_978.0, 3_978.0, "twinax:3m"))),
+            (breakdown(Wire::Beside, None), Some(design(8_000.0, 10_142.5, ""))),
+            (breakdown(Wire::Outside, None), Some(design(3_978.0, 3_978.0, ""))),
+            (breakdown(Wire::Outside, Some(9_000.0)), Some(design(3_978.0, 3_978.0, "twinax:3m"))),
+            (breakdown(Wire::Outside, Some(3_000.0)), Some(design(3_978.0, 4_100.0, "optical:5000m"))),
+            (breakdown(Wire::Ring, Some(142_500.0)), Some(design(500.0, 500.0, ""))),
+            (breakdown(Wire::Ring, Some(142_500.0)), None),
+        ];
+        let case = |(of, design): &(Breakdown, Option<Design>)| -> Value {
+            let given = measured(of);
+            let found = budget(&given, of.typical_ns, of.wire, design.as_ref());
+            json!({
+                "typical_ns": of.typical_ns, "wire": of.wire, "measured": given, "design": design,
+                "pieces": found.pieces, "sum": found.sum,
+            })
+        };
+        crate::shared::held("budget", &cases.iter().map(case).collect::<Vec<_>>());
+    }
 }

@@ -211,17 +211,17 @@ fn table(record: &Compare, comparison: &Comparison) -> Table {
         Column::figures("pairs"),
     ];
     let row = |estimate: &Estimate| {
-        let rate = estimate.figure == Figure::Rate;
-        let of = |value: Option<f64>| value.into_cell(if rate { Cell::Rate } else { Cell::Ns });
+        let text = |x: f64| if estimate.figure == Figure::Rate { per_second(x) } else { time(x) };
+        let of = |value: Option<f64>| Cell::from(value.map(text));
         let [base, value] = values(estimate, against, arm);
-        let difference = |x: f64| if rate { format!("{}{x:.0}", if x > 0.0 { "+" } else { "" }).into() } else { Cell::Growth(x) };
+        let signed = |x: f64| format!("{}{}", if x < 0.0 { "-" } else { "+" }, text(x.abs()));
         vec![
-            title(estimate.figure).into(),
+            called(estimate.figure).into(),
             of(base),
             of(value),
             estimate.ratio.into_cell(Cell::Ratio),
             interval(estimate.low, estimate.high, " .. ").into(),
-            estimate.difference.into_cell(difference),
+            estimate.difference.map(signed).into(),
             estimate.pairs.into(),
         ]
     };
@@ -322,16 +322,6 @@ fn called(figure: Figure) -> &'static str {
         Figure::P999 => "RTT p99.9",
         Figure::Rate => "rate",
         Figure::Cpu => "CPU time",
-    }
-}
-
-fn title(figure: Figure) -> &'static str {
-    match figure {
-        Figure::P50 => "RTT p50 us",
-        Figure::P99 => "RTT p99 us",
-        Figure::P999 => "RTT p99.9 us",
-        Figure::Rate => "rate 1/s",
-        Figure::Cpu => "CPU us/trans",
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   View ──▶ words ──▶ report                     names, figures and sentences are the same in all
-//!     └────▶ plot ───▶ report, svg                a plot knows its lines and scales, not how it is drawn
+//!     ├────▶ plot ───▶ report, svg                a plot knows its lines and scales, not how it is drawn
+//!     └────▶ page                                 what the page is told
 //! ```
 
 mod data;
+mod page;
 mod plot;
 mod report;
 mod results;
@@ -14,6 +16,7 @@ mod strips;
 mod svg;
 mod words;
 
+pub(crate) use page::told;
 pub use plot::Chart;
 pub(crate) use strips::dot;
 pub use svg::{budget_svg, report_svg};

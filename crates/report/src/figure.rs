@@ -39,7 +39,8 @@ fn scaled<const N: usize>(ns: [f64; N], largest: f64) -> String {
         x if x.abs() < 99.95 => format!("{x:.1}"),
         x => format!("{x:.0}"),
     };
-    format!("{} {unit}", ns.map(three).join("-"))
+    let text = ns.map(three).join("-");
+    if text == "?" { text } else { format!("{text} {unit}") }
 }
 
 /// The times in a sentence, each with its name; the unit is repeated only where it changes.
@@ -163,6 +164,14 @@ pub(crate) fn fine_ratio(x: f64) -> String {
     }
 }
 
+/// A quantile's name: `p99.9`, with as many decimals as its nines need, and one more.
+pub(crate) fn quantile(q: f64) -> String {
+    let nines = (-(1.0 - q).max(1e-12).log10() - 1e-9).ceil();
+    let places = (nines - 2.0).max(0.0) as usize + 1;
+    let text = format!("{:.places$}", q * 100.0);
+    format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// The duration of an experiment.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
@@ -187,7 +196,7 @@ mod tests {
     fn times_and_rates_have_the_unit_of_their_size() {
         let shown: Vec<String> = [0.0, 52.0, 999.6, 3_351.0, 75_660.0, 999_600.0, 27_571_000.0, 5e9].map(time).into();
         assert_eq!(shown, ["0 ns", "52 ns", "1.00 us", "3.35 us", "75.7 us", "1.00 ms", "27.6 ms", "5.00 s"]);
-        assert_eq!([time(1e206), time(f64::NAN), beside(-1e300, 5.0)], ["1.0e197 s", "? s", "-1.0e300"]);
+        assert_eq!([time(1e206), time(f64::NAN), beside(-1e300, 5.0)], ["1.0e197 s", "?", "-1.0e300"]);
         assert_eq!([time_range(990.0, 1_010.0), time_range(61.0, 64.0)], ["0.99-1.01 us", "61-64 ns"]);
         assert_eq!([17.25, 28_540.0, 128_000.0, 2.5e6].map(per_second), ["17.2/s", "28.5 k/s", "128 k/s", "2.50 M/s"]);
     }
@@ -216,5 +225,23 @@ mod tests {
         assert_eq!([0.0, 0.0172, 9.98, 99.96, 199_660.2].map(rate), ["0", "0.017", "10.0", "100", "199660"]);
         assert_eq!([10.0, 1000.0, 0.5].map(pace), ["10/s", "1000/s", "0.5/s"]);
         assert_eq!([1.5, 12.345, 99.96].map(ratio), ["1.50", "12.3", "100"]);
+    }
+
+    #[test]
+    fn the_page_has_the_same_figures() {
+        let times =
+            [0.0, 0.25, 9.0, 67.2, 999.4, 999.7, 1_000.0, 4_951.0, 12_345.0, 142_500.0, 143_500.0, 999_960.0, 5_123_000.0, 5e9];
+        let more = [-52.0, -4_951.0, 17_250.0, 1.8e19, 1e206];
+        let ratios = [0.0, 0.1, 0.9995, 1.0845, 9.9996, 12.25, 99.96, 1234.5, 2e9];
+        let shares = [0.0, 1e-9, 0.00005, 0.0123, 0.5, 0.125, 0.0995, 1.0];
+        let quantiles = [0.0, 0.01, 0.5, 0.75, 0.9, 0.975, 0.985875, 0.99, 0.999, 0.9999, 0.99999, 0.9999999, 1.0];
+        let told = |values: &[f64], of: &dyn Fn(f64) -> String| values.iter().map(|x| (*x, of(*x))).collect::<Vec<_>>();
+        let cases = serde_json::json!({
+            "time": told(&[&times[..], &more].concat(), &time),
+            "ratio": told(&ratios, &fine_ratio),
+            "share": told(&shares, &|x| format!("{} %", percent(x))),
+            "quantile": told(&quantiles, &quantile),
+        });
+        crate::shared::held("figures", &cases);
     }
 }

@@ -1,16 +1,27 @@
 //! The report as one HTML file: the page built from `web/` and checked in, with the view embedded.
 
+use std::io::Read;
+use std::sync::LazyLock;
+
+use flate2::read::ZlibDecoder;
+
+use crate::drawn::told;
 use crate::view::View;
 
-/// The page without a view.
-const PAGE: &str = include_str!("../web/dist/report.html");
+/// The page without a view, packed by `build.rs`.
+static PAGE: LazyLock<String> = LazyLock::new(|| {
+    let mut page = String::new();
+    let mut packed = ZlibDecoder::new(&include_bytes!(concat!(env!("OUT_DIR"), "/page"))[..]);
+    packed.read_to_string(&mut page).expect("build.rs packed it, as a test holds");
+    page
+});
 /// The placeholder that the view replaces.
 const PLACE: &str = "<script type=\"application/json\" id=\"view\">null</script>";
 
 /// The page with this view. The view cannot close its script element or open another: `<`, `>` and `&` are escaped, and so are
 /// the two line separators that JSON allows in a string but older JavaScript does not.
 pub fn html(view: &View) -> String {
-    let json = serde_json::to_string(view).expect("a view has text keys only, and numbers that are none become null");
+    let json = told(view).to_string();
     let (before, after) = PAGE.split_once(PLACE).expect("the page has a place for the view, as a test holds");
     let mut page = String::with_capacity(PAGE.len() + json.len() + json.len() / 8);
     page.push_str(before);
@@ -32,6 +43,7 @@ mod tests {
 
     #[test]
     fn the_page_has_one_place_for_the_view() {
+        assert!(*PAGE == include_str!("../web/dist/report.html"));
         assert_eq!(PAGE.matches(PLACE).count(), 1);
         assert_eq!(PAGE.matches("id=\"view\"").count(), 1);
     }

@@ -57,6 +57,8 @@ mod rings;
 mod run;
 mod runs;
 mod sentences;
+#[cfg(test)]
+mod shared;
 mod stream;
 mod style;
 mod sweep;

@@ -24,6 +24,12 @@ pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
+/// The text with its first letter large.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
 /// Wraps a paragraph to at most `columns`: the first line starts with `first`, the others with as many spaces. A word longer than
 /// a line is broken.
 pub fn wrap(first: &str, text: &str, columns: usize) -> Vec<String> {

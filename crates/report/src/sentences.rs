@@ -17,7 +17,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) row: &'a Row,
     pub(crate) link: &'a str,
     pub(crate) client: &'a HostFacts,
-    /// Why it is not ranked with the others, if so.
+    /// Why it is not comparable with the others, if so.
     pub(crate) apart: Option<Apart>,
 }
 
@@ -78,17 +78,17 @@ pub(crate) fn sentences(entries: &[Entry<'_>]) -> [String; 3] {
     [fastest(entries), blocking(entries), low_rate(entries)]
 }
 
-/// The unpaced row with the lowest RTT p50, how the plain default compares, and the rows that are not ranked.
+/// The unpaced row with the lowest RTT p50, how the plain default compares, and the rows that are left out.
 pub(crate) fn fastest(entries: &[Entry<'_>]) -> String {
     let told = first_of(entries);
-    match not_ranked(entries) {
+    match left_out(entries) {
         Some(others) => format!("{told} {others}"),
         None => told,
     }
 }
 
 /// The rows measured in another state of the cores.
-pub(crate) fn not_ranked(entries: &[Entry<'_>]) -> Option<String> {
+pub(crate) fn left_out(entries: &[Entry<'_>]) -> Option<String> {
     let apart = entries.iter().filter(|e| e.flat_out() && e.row.origin == Origin::Measured && e.apart.is_some());
     let mut names: Vec<String> = Vec::new();
     for entry in apart {
@@ -98,7 +98,7 @@ pub(crate) fn not_ranked(entries: &[Entry<'_>]) -> Option<String> {
         }
     }
     (!names.is_empty())
-        .then(|| format!("Not ranked, since the two cores were in another state then (core_rtt_ns): {}.", names.join(", ")))
+        .then(|| format!("Left out, since the two cores were at another distance then (core_rtt_ns): {}.", names.join(", ")))
 }
 
 fn first_of(entries: &[Entry<'_>]) -> String {

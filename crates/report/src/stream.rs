@@ -59,7 +59,8 @@ fn short(stream: &Stream, options: &Options) -> Doc {
     let (said, word) = fastest(stream);
     end.verdict("", said, word, Tone::Heading);
     end.list(ended(&stream.head));
-    next::show(&mut end, &["(-v: all rows, losses by cause, rings)".to_owned()], options);
+    let rest = "(-v: all rows, losses by cause, rings)".to_owned();
+    next::show(&mut end, &commands(stream).into_iter().chain([rest]).collect::<Vec<_>>(), options);
     let some = |most: usize| {
         let mut doc = Doc::default();
         if !rows.is_empty() {
@@ -97,15 +98,28 @@ fn short_table(stream: &Stream, most: usize) -> Table {
     Table { titles: Tone::Dim, ..Table::new(columns, 3, stream.results.iter().take(most).map(cells)) }
 }
 
-/// The row with most frames per second; its decisive words.
-fn fastest(stream: &Stream) -> (String, &'static str) {
-    let searched = stream.resolution.is_some();
-    let rate = |row: &StreamRow| match searched {
-        true => row.lossless.as_ref().map(|best| best.offered_per_s),
-        false => row.offered.delivered_per_s.filter(|per_s| *per_s > 0.0),
+/// The row with most frames per second, and that rate.
+fn best(stream: &Stream) -> Option<(&StreamRow, f64)> {
+    let rate = |row: &StreamRow| match stream.resolution {
+        Some(_) => row.lossless.as_ref().map(|best| best.offered_per_s),
+        None => row.offered.delivered_per_s.filter(|per_s| *per_s > 0.0),
     };
     let all = stream.results.iter().filter_map(|row| Some((row, rate(row)?)));
-    let Some((row, per_s)) = all.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+    all.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The round trip by the same path, and its stages where they are known.
+fn commands(stream: &Stream) -> Vec<String> {
+    let Some((row, _)) = best(stream) else { return Vec::new() };
+    let (place, head) = (&stream.place, &stream.head);
+    let ping = next::to(place, head).and_then(|to| next::plain(format!("hairpin ping {to} -p {}", next::path(&row.io))));
+    ping.into_iter().chain(next::explain(&place.link, head, &row.io)).collect()
+}
+
+/// The words on the best row; the decisive ones.
+fn fastest(stream: &Stream) -> (String, &'static str) {
+    let searched = stream.resolution.is_some();
+    let Some((row, per_s)) = best(stream) else {
         let said = if searched { "no rate without loss was found" } else { "no frame arrived" };
         return (said.into(), "no");
     };

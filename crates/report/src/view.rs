@@ -31,7 +31,7 @@ pub struct Beside {
     pub designs: Option<fn(&Explain, &Explained) -> Vec<Design>>,
 }
 
-/// The whole report. `web/src/view.ts` has the same fields.
+/// The whole report. `web/src/view.ts` has the same fields, with what `drawn/page.rs` adds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct View {
     /// Name and version of the tool that made the report.
@@ -149,7 +149,7 @@ pub struct Row {
     /// The RTT over time.
     pub series: Series,
     pub warnings: Vec<Warning>,
-    /// Why the row must not be ranked with the others: its cores were in another state. `null` if it may.
+    /// Why the row is not comparable with the others: its cores were at another distance. `null` if it is.
     pub apart: Option<String>,
 }
 
@@ -235,7 +235,7 @@ pub struct Curve {
 }
 
 /// The stages of one path's round trips.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Breakdown {
     /// [`Record::number`] of its record.
     pub record: usize,
@@ -273,9 +273,10 @@ pub struct Breakdown {
 }
 
 /// Where a NIC and a cable stand in a measured round trip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wire {
+    #[default]
     /// Nowhere, since both sides are on one host: their floor stands beside the measured time.
     Beside,
     /// In the time outside of both hosts, as its floor.

@@ -203,7 +203,7 @@ fn the_bar_of_a_declared_link_is_on_the_first_screen() {
     let mut block = explained("udp/udp", BLOCK, 20_000);
     block.floor = Some(Box::new(waterfall::floor(find("niq").unwrap(), None, &Link::default()).unwrap()));
     let text = first_screen(&record(vec![block]));
-    assert!(text.contains("3.978 us (niq, 10Gbit/s, a frame of") && text.contains("57.95 us"), "{text}");
+    assert!(text.contains("3.98 us (niq, 10Gbit/s, a frame of") && text.contains("58.0 us"), "{text}");
     assert!(text.lines().any(|line| line.starts_with('|') && line.ends_with("//|")), "{text}");
     assert_snapshot!(text);
 }

@@ -2,6 +2,7 @@
 //!
 //! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test main view` and review the difference.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use hairpin_model::reference::references;
@@ -233,14 +234,14 @@ fn sizes_make_a_curve_with_a_fit() {
 
 /// The record in which `udp:spin` ran with the cores far apart, the other paths with the cores near: one table of two machines.
 #[test]
-fn rows_of_two_core_states_are_not_ranked_together() {
+fn rows_of_two_core_states_are_not_compared() {
     let given = given(&kept("../../../record/tests/data/two-states.json"));
     let view = made(&given);
     let apart: Vec<bool> = view.rows.iter().map(|row| row.apart.is_some()).collect();
     assert_eq!(apart, [false, false, false, true, true, true, false, false, false]);
     let far = view.rows[4].apart.as_deref().unwrap();
     assert!(
-        far.starts_with("cores far apart: 394 to 454 ns a cache line; not ranked with the rows measured near (54 to "),
+        far.starts_with("cores far apart: 394 to 454 ns a cache line; not comparable with the rows measured near (54 to "),
         "{far}"
     );
     assert!(view.rows[3].apart.as_deref().unwrap().starts_with("cores near and far apart in turn: 54 to 443 ns"));
@@ -248,7 +249,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     assert_eq!(view.rows.iter().map(warned).collect::<Vec<_>>(), apart);
     // The first sentence leaves them out and says so.
     assert!(view.summary[0].contains("xdp:spin over veth is fastest"), "{}", view.summary[0]);
-    assert!(view.summary[0].contains("Not ranked, since the two cores were in another state then"), "{}", view.summary[0]);
+    assert!(view.summary[0].contains("Left out, since the two cores were at another distance then"), "{}", view.summary[0]);
     assert!(view.summary[0].ends_with("(core_rtt_ns): udp:spin over veth."), "{}", view.summary[0]);
     // No line through both states.
     let [xdp, udp, tcp] = &view.curves[..] else { panic!("three curves") };
@@ -273,7 +274,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     assert!(text.contains("udp:spin *") && text.contains("cores-apart in 3 of 9 rows"), "{text}");
 
     let page = hairpin_report::markdown(&view, &options);
-    assert!(page.contains(r"udp:spin, 256 B \* |") && page.contains(r"\* the two cores were in another state"), "{page}");
+    assert!(page.contains(r"udp:spin, 256 B \* |") && page.contains(r"\* the two cores were at another distance"), "{page}");
     assert!(page.contains("| none: 1 of 3 rows"), "{page}");
     // A slope has its interval.
     let line = page.lines().find(|line| line.starts_with("| tcp:spin |") && line.contains("ns/B")).unwrap();
@@ -283,7 +284,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     assert!(plain.contains("udp:spin, 256 B *") && plain.contains("* the two cores were"), "{plain}");
     let svg = hairpin_report::report_svg(&view, hairpin_report::Chart::Sizes);
     assert_eq!(svg.matches(" apart\" d=").count(), 3);
-    assert!(svg.contains("hollow and coloured: the two cores were in another state"), "{svg}");
+    assert!(svg.contains("hollow and coloured: the two cores were at another distance"), "{svg}");
 }
 
 #[test]
@@ -621,6 +622,22 @@ fn every_kind_of_record_is_shown() {
     for Input { name, record } in &given {
         assert!(!hairpin_report::term(record, &hairpin_report::Options::default()).is_empty(), "{name}");
     }
+}
+
+/// The page names its columns itself; a test of the page reads this file.
+#[test]
+fn the_page_has_the_same_names_of_columns() {
+    let given = every_kind();
+    let names = |text: String| text.lines().next().map_or(Vec::new(), |line| line.split(',').map(str::to_owned).collect());
+    let of = |given: &Input| (given.name.clone(), names(hairpin_report::csv(&given.record, &hairpin_report::Options::default())));
+    let mut columns: BTreeMap<String, Vec<String>> = given.iter().map(of).collect();
+    columns.insert("report".into(), names(hairpin_report::csv(&made(&given), &hairpin_report::Options::default())));
+    let text = serde_json::to_string(&columns).unwrap().replace("],", "],\n") + "\n";
+    let file = format!("{}/tests/data/columns.json", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("HAIRPIN_BLESS").is_some() {
+        fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(kept("columns.json"), text, "HAIRPIN_BLESS=1 writes it");
 }
 
 #[test]

@@ -39,6 +39,21 @@ pub struct BpfError {
     pub log: String,
 }
 
+impl BpfError {
+    /// Why the kernel's verifier rejected a program, in the last line that it says about it; `None` if it rejected none. It is asked only once the capabilities
+    /// are there.
+    pub fn verdict(&self) -> Option<&str> {
+        let (_, log) = self.log.split_once(VERIFIER)?;
+        let lines = log.lines().map(str::trim).take_while(|line| !line.contains("-- END PROG LOAD LOG --"));
+        lines.filter(|line| !line.is_empty() && !AFTERWARDS.iter().any(|start| line.starts_with(start))).last()
+    }
+}
+
+/// libbpf puts the verifier's log behind this line.
+const VERIFIER: &str = "-- BEGIN PROG LOAD LOG --";
+/// What the verifier took, which it says at the end (`print_verification_stats`).
+const AFTERWARDS: [&str; 3] = ["verification time ", "stack depth ", "processed "];
+
 /// libbpf logs through one callback for the whole process.
 static LOG: Mutex<String> = Mutex::new(String::new());
 /// Serialises loaders, so that a log belongs to its error.
@@ -57,10 +72,13 @@ fn logged<T>(step: &str, work: impl FnOnce() -> Result<T, libbpf_rs::Error>) -> 
     done.map_err(|error| BpfError { step: step.to_owned(), source: errno(&error), log: std::mem::take(&mut *log()) })
 }
 
-/// libbpf-rs hides the kernel's errno but exposes its kind.
+/// libbpf-rs hides the kernel's errno but exposes its kind, which EPERM and EACCES share, and a text with the number.
 fn errno(error: &libbpf_rs::Error) -> io::Error {
     match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => io::Error::from_raw_os_error(libc::EPERM),
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            let is_eacces = format!("{error:#}").contains(&format!("(os error {})", libc::EACCES));
+            io::Error::from_raw_os_error(if is_eacces { libc::EACCES } else { libc::EPERM })
+        }
         libbpf_rs::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENOENT),
         _ => io::Error::other(format!("{error:#}")),
     }
@@ -89,8 +107,8 @@ impl Object {
     /// `sized.0`, and its programs as `xdp` says.
     ///
     /// # Errors
-    /// EPERM without CAP_BPF and CAP_NET_ADMIN; EINVAL if the kernel does not know a feature; the log holds the verifier's
-    /// reasons.
+    /// EPERM without CAP_BPF and CAP_NET_ADMIN; EINVAL if the kernel does not know a feature; EACCES and others if the verifier rejects a program, for the
+    /// reasons in the log.
     pub fn load(bytes: &[u8], constants: &[u8], sized: (&str, u32), xdp: Xdp) -> Result<Object, BpfError> {
         logged("load the BPF program", || {
             let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;
@@ -263,5 +281,33 @@ impl XdpState {
     /// True if the driver can write directly into an application's memory; `None` if the kernel does not report it.
     pub fn offers_zero_copy(&self) -> Option<bool> {
         (self.features != 0).then_some(self.features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_capability_and_a_rejected_program_are_told_apart() {
+        const REJECTED: &str = "libbpf: prog 'sched_switch': BPF program load failed: -EACCES
+libbpf: prog 'sched_switch': -- BEGIN PROG LOAD LOG --
+0: R1=ctx() R10=fp0
+0: (79) r0 = *(u64 *)(r0 +0)
+R0 !read_ok
+processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+-- END PROG LOAD LOG --
+libbpf: prog 'sched_switch': failed to load: -EACCES
+libbpf: failed to load object 'hairpin'
+";
+        for (errno, log, verdict) in [
+            (libc::EACCES, REJECTED, Some("R0 !read_ok")),
+            (libc::EPERM, "libbpf: Error in bpf_object__probe_loading(): -EPERM. Couldn't load trivial BPF program.", None),
+            (libc::EACCES, "", None),
+        ] {
+            let source = super::errno(&libbpf_rs::Error::from(io::Error::from_raw_os_error(errno)).context("load"));
+            let error = BpfError { step: "load".to_owned(), source, log: log.to_owned() };
+            assert_eq!((error.source.raw_os_error(), error.verdict()), (Some(errno), verdict));
+        }
     }
 }

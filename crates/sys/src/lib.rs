@@ -8,6 +8,7 @@
 //!               fdpass                  descriptors over a UNIX socket
 //!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
+//!               armed                   a receiver that falls asleep is woken
 //!               niq                     the memory shared by the two ports of an emulated NIC
 //!   devices     bar, pci                a device's lines: write, flush, read anew; PCI devices and their BARs
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
@@ -16,6 +17,7 @@
 //!               libraries               versions of the C libraries in this process
 //! ```
 
+pub mod armed;
 pub mod bar;
 pub mod bpf;
 pub mod capability;

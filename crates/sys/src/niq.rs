@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::armed::Armed;
 use crate::bar::{CoherentBar, LINE, Line, demote, own};
 
 /// Longest frame that a slot may hold, in bytes.
@@ -308,31 +309,14 @@ impl Lane {
         unsafe { self.begin.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    fn armed(&self) -> &AtomicU64 {
+    /// Armed by the receiver before it sleeps; disarmed by the sender after sending.
+    #[inline(always)]
+    pub fn armed(&self) -> &impl Armed {
         self.word((self.layout.lines() + APART) * LINE)
     }
 
     fn closed(&self) -> &AtomicU64 {
         self.word((self.layout.lines() + 2 * APART) * LINE)
-    }
-
-    /// Receiver, before it sleeps: asks the sender to wake it. A look after this call sees everything sent before it.
-    ///
-    /// Both sides swap, so one is first: if the receiver is first, the sender sees that it has to wake it; otherwise the receiver
-    /// sees the frame.
-    pub fn arm(&self) {
-        self.armed().swap(1, Ordering::AcqRel);
-    }
-
-    /// Receiver: true if the sender has not woken it since it armed.
-    pub fn is_armed(&self) -> bool {
-        self.armed().load(Ordering::Relaxed) != 0
-    }
-
-    /// Sender, after sending: true if the receiver wants to be woken. Once for each [`arm`](Lane::arm).
-    #[inline(always)]
-    pub fn disarm(&self) -> bool {
-        self.armed().swap(0, Ordering::AcqRel) != 0
     }
 
     /// Marks the sender as gone.
@@ -438,10 +422,11 @@ mod tests {
                     sends.set_deadline(index as u32, mark.into());
                     sends.write_slot(index as u32, &[mark; 1514]);
                 }
-                assert!(!sends.disarm());
+                assert!(!sends.armed().disarm());
                 let [_, receives] = to.lanes(to_side, queue);
-                receives.arm();
-                assert!(receives.is_armed() && sends.disarm() && !sends.disarm() && !receives.is_armed());
+                receives.armed().arm();
+                assert!(receives.armed().is_armed() && sends.armed().disarm());
+                assert!(!sends.armed().disarm() && !receives.armed().is_armed());
                 assert!(!receives.is_closed());
                 sends.close();
                 assert!(receives.is_closed());

@@ -30,9 +30,7 @@ use hairpin_sys::socket::cookie;
 use self::stages::Hooks;
 use self::totals::Totals;
 use self::transaction::{Transaction, WORDS};
-
-/// Compiled from `attached.bpf.c` by `scripts/bpf.sh`.
-static OBJECT: &[u8] = include_bytes!("../bpf/attached.bpf.o");
+use crate::packed;
 
 /// Word offsets in `struct shared`, which `attached.h` asserts.
 mod place {
@@ -132,6 +130,9 @@ pub enum AttachError {
     // libbpf's own message is about something else.
     #[error("watching an application needs CAP_BPF and CAP_PERFMON: run as root (cannot {}: {})", .0.step, .0.source)]
     NotAllowed(BpfError),
+    /// The verifier rejects a program.
+    #[error("this kernel's verifier rejects a program that watching an application needs, whatever the capabilities: {}", .0.verdict().unwrap_or("it does not say why"))]
+    Rejected(BpfError),
     /// Another error of the kernel.
     #[error(transparent)]
     Bpf(#[from] BpfError),
@@ -141,6 +142,16 @@ pub enum AttachError {
 }
 
 impl AttachError {
+    /// `replaced`: the tracepoints in whose place are programs on functions.
+    fn of(error: BpfError, replaced: &[&str]) -> AttachError {
+        match error.source.raw_os_error() {
+            Some(EPERM) => AttachError::NotAllowed(error),
+            Some(EACCES) if error.verdict().is_some() => AttachError::Rejected(error),
+            _ if !replaced.is_empty() => AttachError::NoHooks(replaced.join(", ")),
+            _ => AttachError::Bpf(error),
+        }
+    }
+
     /// True if a capability or a part of the kernel is missing.
     pub fn missing(&self) -> bool {
         matches!(self, AttachError::NoHooks(_) | AttachError::Untyped(_) | AttachError::NotAllowed(_))
@@ -205,13 +216,10 @@ impl Attached {
         // A kernel may refuse programs on functions, at the loading or at the attaching, and take those on tracepoints.
         let replaced = HOOKS.iter().filter(|hook| hook.instead.is_some_and(|function| programs.contains(&function)));
         let replaced: Vec<&str> = replaced.map(|hook| hook.name).collect();
-        let refused = |error: BpfError| match error.source.raw_os_error() {
-            Some(EPERM | EACCES) => AttachError::NotAllowed(error),
-            _ if !replaced.is_empty() => AttachError::NoHooks(replaced.join(", ")),
-            _ => AttachError::Bpf(error),
-        };
+        let refused = |error: BpfError| AttachError::of(error, &replaced);
         let kernel_functions = missing_functions(&KERNEL_FUNCTIONS).is_empty();
-        let object = Object::load_tracing(OBJECT, &constants(watch, kernel_functions), &unused).map_err(refused)?;
+        let object = Object::load_tracing(&packed::unpack(packed::ATTACHED), &constants(watch, kernel_functions), &unused)
+            .map_err(refused)?;
         let variables = object.variables()?;
         if variables.len() != place::ALL {
             return Err(AttachError::Map(io::Error::other(format!(
@@ -384,6 +392,38 @@ mod tests {
         assert_eq!(constants(&watch, true)[8..], [4, 3, 2, 1, 1, 0, 0, 0]);
         assert_eq!(constants(&watch, false)[12..], [0; 4]);
         assert_ne!(constants(&WatchTarget::Port(1), true)[..8], constants(&WatchTarget::Port(1), true)[..8]);
+    }
+
+    /// The object with programs that read where nothing is before they return 0.
+    fn spoiled() -> Vec<u8> {
+        // w0 = 0; exit. And r0 = *(u64 *)(r0 + 0), of a register that holds no pointer.
+        const RETURNS: [u8; 16] = [0xb4, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
+        let mut object = packed::unpack(packed::ATTACHED).to_vec();
+        for at in (0..object.len() - RETURNS.len()).step_by(8) {
+            if object[at..].starts_with(&RETURNS) {
+                object[at] = 0x79;
+            }
+        }
+        object
+    }
+
+    #[test]
+    fn the_verifiers_no_is_no_missing_capability() {
+        let watch = constants(&WatchTarget::Port(1), true);
+        let names = HOOKS.iter().flat_map(|hook| [Some(hook.name), hook.instead]).flatten();
+        let others: Vec<&str> = names.filter(|name| *name != "sched_switch").collect();
+        if let Err(error) = Object::load_tracing(&packed::unpack(packed::ATTACHED), &watch, &others) {
+            // Without rights, or on another kernel, the right objects are refused too.
+            assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{error}");
+            let _ = writeln!(io::stderr(), "the_verifiers_no_is_no_missing_capability: SKIPPED: no program can be loaded here");
+            return;
+        }
+        let error = AttachError::of(Object::load_tracing(&spoiled(), &watch, &others).unwrap_err(), &[]);
+        assert!(matches!(&error, AttachError::Rejected(_)) && !error.missing(), "{error:?}");
+        assert!(error.to_string().contains("capabilities: R0"), "{error}");
+        let missing = BpfError { step: "load".into(), source: io::Error::from_raw_os_error(EPERM), log: String::new() };
+        let error = AttachError::of(missing, &["sk_data_ready"]);
+        assert!(matches!(error, AttachError::NotAllowed(_)) && error.missing());
     }
 
     #[test]

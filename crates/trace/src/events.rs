@@ -12,10 +12,9 @@ use std::collections::HashMap;
 use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_tracepoints};
 use hairpin_sys::shared::Announced;
 
+use crate::packed;
 use crate::tracer::TracerError;
 
-/// The compiled programs.
-static PROGRAMS: &[u8] = include_bytes!("../bpf/events.bpf.o");
 /// `CPUS` of events.bpf.c.
 pub const CPUS: usize = 8;
 /// `EVENTS` of events.bpf.c.
@@ -188,7 +187,7 @@ impl Events {
         let (missing, hooks): (Vec<&EventHook>, Vec<&EventHook>) =
             EVENT_HOOKS.iter().filter(wanted).partition(|hook| absent.contains(&hook.name));
         let without: Vec<&str> = names.into_iter().filter(|name| hooks.iter().all(|hook| hook.name != *name)).collect();
-        let object = Object::load_tracing(PROGRAMS, &constants(watched), &without)?;
+        let object = Object::load_tracing(&packed::unpack(packed::EVENTS), &constants(watched), &without)?;
         let variables = object.variables()?;
         let cpus = watched.cpus.iter().copied().take(CPUS).collect();
         Ok(Events { object, variables, links: Vec::new(), cpus, hooks, missing, names: HashMap::new() })

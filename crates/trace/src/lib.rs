@@ -28,6 +28,7 @@ pub mod halves;
 pub mod join;
 pub mod moment;
 pub mod names;
+mod packed;
 pub mod packets;
 pub mod timeline;
 pub mod tracer;

@@ -12,9 +12,8 @@ use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions
 use hairpin_sys::shared::Announced;
 
 use crate::moment::{HOOKS, Hook, Moment, Route};
+use crate::packed;
 
-/// The compiled programs.
-static PROGRAMS: &[u8] = include_bytes!("../bpf/stages.bpf.o");
 /// `RECORDS` of stages.bpf.c.
 pub const RECORDS: usize = 8_192;
 const BEGUN: usize = 0;
@@ -34,7 +33,7 @@ const GOT: [Moment; 3] = [Moment::Woken, Moment::Switched, Moment::Copied];
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The kernel does not accept the programs.
-    #[error("cannot {}: {}; hooks take CAP_BPF and CAP_PERFMON (root) and a kernel that describes its types (BTF) and is not locked down", .0.step, .0.source)]
+    #[error("cannot {}: {}; {}", .0.step, .0.source, remedy(.0))]
     Bpf(#[from] BpfError),
     /// The kernel tells no types.
     #[error("{0}, which hooks need: mount /sys, or boot a kernel with BTF; figures without hooks are whole")]
@@ -42,6 +41,14 @@ pub enum TracerError {
     /// Their variables cannot be mapped.
     #[error("cannot map the BPF programs' records: {0}")]
     Map(#[from] std::io::Error),
+}
+
+fn remedy(error: &BpfError) -> String {
+    match error.verdict() {
+        Some(verdict) => format!("this kernel's verifier rejects the program: {verdict}"),
+        None => "hooks take CAP_BPF and CAP_PERFMON (root) and a kernel that describes its types (BTF) and is not locked down"
+            .to_owned(),
+    }
 }
 
 /// The flow to trace.
@@ -122,7 +129,7 @@ impl Tracer {
     fn open(flow: &Flow, programs: &[(&Hook, &str)]) -> Result<Object, TracerError> {
         let names = HOOKS.iter().map(|hook| hook.name).chain(functions());
         let without: Vec<&str> = names.filter(|name| programs.iter().all(|(_, program)| program != name)).collect();
-        let object = Object::load_tracing(PROGRAMS, &constants(flow), &without)?;
+        let object = Object::load_tracing(&packed::unpack(packed::STAGES), &constants(flow), &without)?;
         for (_, program) in programs.iter().filter(|(hook, program)| hook.name != *program) {
             // Kernels refuse a function at the attaching too, and before 5.13 each time but the first; blocks with hooks and without alternate.
             for _ in 0..2 {

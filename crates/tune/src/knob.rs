@@ -130,6 +130,8 @@ pub struct Control {
     pub needs: &'static str,
     /// Documentation of it.
     pub reference: &'static str,
+    /// True if it changes which interrupts there are: it is made first, and where others are to be written is looked for after it.
+    pub remakes_interrupts: bool,
     /// True if it takes effect and is reverted at once, and can neither cut the network nor stop a service.
     pub safe: bool,
     /// The value for lowest latency; `None` if there is none, or it depends.
@@ -163,6 +165,7 @@ impl Control {
         risk: "None to function.",
         needs: "",
         reference: "",
+        remakes_interrupts: false,
         safe: true,
         latency: None,
         power: None,

@@ -8,6 +8,7 @@ use hairpin_sys::host::Host;
 use crate::change::{Change, OTHER_SYSFS, Trouble};
 use crate::cpulist;
 use crate::knob::Spot;
+use crate::knobs::knob;
 use crate::place::{Place, interface_directory};
 use crate::setting::Setting;
 use crate::values::Values;
@@ -60,20 +61,35 @@ impl PlanError {
 }
 
 /// The changes that make all of `settings` hold on this host: each place with its present and its new value. A place
-/// that already has the value needs no change; a demand that lasts only while it is held is always a change.
+/// that already has the value needs no change; a demand that lasts only while it is held is always a change. What changes which interrupts
+/// there are comes first.
 ///
 /// # Errors
 /// This host has no such setting, or a value could not be read.
 pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<Plan, PlanError> {
     let mut seen = BTreeSet::new();
     let mut changes = Vec::new();
-    for setting in settings {
+    let (first, others): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.control.remakes_interrupts);
+    for setting in first.into_iter().chain(others) {
         if !seen.insert(setting.knob.name) {
             return Err(PlanError::Twice(setting.knob.name));
         }
         changes.extend(of_setting(host, place, setting)?);
     }
     Ok(changes)
+}
+
+/// Leaves in a plan only the changes of which interrupts there are, if it has some: where the other settings are to be written is known once these
+/// are made. True if so.
+pub fn keep_first(changes: &mut Plan) -> bool {
+    let remakes = |change: &Change| {
+        knob(&change.knob).and_then(|knob| knob.change.as_ref()).is_some_and(|control| control.remakes_interrupts)
+    };
+    let first = changes.iter().take_while(|change| remakes(change)).count();
+    if first > 0 {
+        changes.truncate(first);
+    }
+    first > 0
 }
 
 fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<Vec<Change>, PlanError> {

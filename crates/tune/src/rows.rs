@@ -8,6 +8,7 @@ use crate::change::{Change, Trouble};
 use crate::journal::{Entry, Journal, JournalError, StoredEntry};
 use crate::knob::Network;
 use crate::knobs::network_of;
+use crate::plan::{Plan, PlanError};
 use crate::revert::{Outcome, Reverted};
 use crate::tuning::Tuning;
 
@@ -28,21 +29,23 @@ pub struct Applied {
 }
 
 impl Tuning<'_> {
-    /// Makes every change. If a permission is missing, all of them are taken back: the rest would be a choice that
-    /// nobody made.
-    pub fn apply(&mut self) -> Applied {
+    /// Makes every change, and then those that `later` plans on the host as it is by then. If a permission is missing, all of them are taken back: the
+    /// rest would be a choice that nobody made.
+    pub fn apply(&mut self, later: impl FnOnce() -> Result<Plan, PlanError>) -> Applied {
         let mut rows = Vec::new();
-        let mut denied = false;
-        for index in 0..self.changes().len() {
-            let done = self.on(index);
-            denied |= matches!(done, Err(Trouble::Denied { .. }));
-            let outcome = if done.is_ok() { "applied" } else { "refused" };
-            rows.push(row(&self.changes()[index], outcome, done.err().map(|why| why.to_string())));
-            if denied {
-                break;
+        let mut notes = Vec::new();
+        let mut denied = self.make_rest(&mut rows);
+        let mut unmade = false;
+        if !denied {
+            let added = later().map_err(|why| why.to_string()).and_then(|more| self.add(more).map_err(|why| why.to_string()));
+            match added {
+                Ok(()) => denied = self.make_rest(&mut rows),
+                Err(why) => {
+                    notes.push(format!("the other settings are left as they were: {why}"));
+                    unmade = true;
+                }
             }
         }
-        let mut notes = Vec::new();
         if denied {
             let back: Vec<usize> = (0..self.changes().len()).filter(|index| self.is_on(*index)).collect();
             notes.push("a permission is missing, so nothing is changed: changes already applied have been put back".to_owned());
@@ -54,8 +57,22 @@ impl Tuning<'_> {
                 }
             }
         }
-        let refused = rows.iter().any(|row| row.outcome == "refused");
+        let refused = unmade || rows.iter().any(|row| row.outcome == "refused");
         Applied { changes: record("apply", rows, notes), refused, denied }
+    }
+
+    /// Makes the changes that have no row yet, up to one for which a permission is missing; true if there is one.
+    fn make_rest(&mut self, rows: &mut Vec<ChangeRow>) -> bool {
+        for index in rows.len()..self.changes().len() {
+            let done = self.on(index);
+            let denied = matches!(done, Err(Trouble::Denied { .. }));
+            let outcome = if done.is_ok() { "applied" } else { "refused" };
+            rows.push(row(&self.changes()[index], outcome, done.err().map(|why| why.to_string())));
+            if denied {
+                return true;
+            }
+        }
+        false
     }
 }
 

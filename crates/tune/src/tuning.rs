@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Journal::begin(changes) ──► Tuning ── on(i) ⇄ off(i), any number of times, a few microseconds each
-//!                                  │
+//!                                  │ add(changes), planned once the first are on
 //!                 keep ◄───────────┼───────────► restore, or Drop
 //!                 changes stay,    │             every value as before, the entry removed
 //!                 with the entry   └ SIGKILL: the entry stays, the next start reports it
@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 
 use hairpin_sys::host::{Held, Host};
 
@@ -80,6 +80,27 @@ impl Tuning<'_> {
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
+    }
+
+    /// Adds changes to the entry, behind those that it began with, of which one at least is not held.
+    ///
+    /// # Errors
+    /// The journal cannot be written; then none is added.
+    pub(crate) fn add(&mut self, changes: Vec<Change>) -> Result<(), Trouble> {
+        let written = changes.iter().filter(|change| !change.address.is_held());
+        let lines: String = written.map(|change| Line::Change(change.clone()).text()).collect();
+        if let Some((_, file)) = &mut self.entry {
+            let added = file.write_all(lines.as_bytes()).and_then(|()| file.sync_all());
+            self.journal.step("changes are added");
+            added.map_err(|why| self.unwritten(&why))?;
+        }
+        for change in changes {
+            if !change.address.is_held() {
+                self.numbers.insert(self.changes.len(), self.numbers.len());
+            }
+            self.changes.push(change);
+        }
+        Ok(())
     }
 
     /// True if this change is on.
@@ -224,7 +245,11 @@ impl Tuning<'_> {
         };
         let written = file.write_all(line.text().as_bytes());
         self.journal.step("a line is added");
-        written.map_err(|why| Trouble::Failed(format!("cannot write the journal in {}: {why}", self.journal.dir().display())))
+        written.map_err(|why| self.unwritten(&why))
+    }
+
+    fn unwritten(&self, why: &io::Error) -> Trouble {
+        Trouble::Failed(format!("cannot write the journal in {}: {why}", self.journal.dir().display()))
     }
 }
 

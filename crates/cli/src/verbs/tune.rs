@@ -12,7 +12,7 @@ use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use hairpin_tune::attend::attend;
 use hairpin_tune::journal::{About, JournalError, to_look_at};
-use hairpin_tune::plan::{Plan, PlanError};
+use hairpin_tune::plan::{Plan, PlanError, keep_first};
 use hairpin_tune::profile::{self, ProfileFile};
 use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
 
@@ -187,7 +187,9 @@ impl Tune {
 
 impl Apply {
     fn run(self) -> Result<ExitCode, Failure> {
-        let changes = self.plan()?;
+        let (settings, interface) = self.settings()?;
+        let place = Place { interface: interface.as_deref(), ..self.at.place() };
+        let mut changes = self.plan(&place, &settings)?;
         let planned = rows::planned(&changes);
         if self.dry_run || changes.is_empty() && !self.attended {
             self.output.print(&planned)?;
@@ -204,8 +206,10 @@ impl Apply {
         let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| Failure::failed(format_args!("cannot block signals: {error}")))?;
         let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
+        let again = keep_first(&mut changes);
         let mut tuning = journal()?.begin(&RealHost, changes, &about).map_err(journal_failure)?;
-        let applied = tuning.apply();
+        let others: Vec<Setting> = settings.into_iter().filter(|setting| again && !setting.control.remakes_interrupts).collect();
+        let applied = tuning.apply(|| self.plan_of(&place, &others).map(|(changes, _)| changes));
         if self.attended {
             say(self.output.text(&applied.changes, &options()).trim_end());
         } else {
@@ -229,19 +233,30 @@ impl Apply {
         Ok(ExitCode::from(if applied.refused { FAILED } else { 0 }))
     }
 
-    /// The changes to make. Only reads.
-    fn plan(&self) -> Result<Plan, Failure> {
-        let place = self.at.place();
+    /// The changes to make, and the settings that this host lacks. Only reads.
+    fn plan_of(&self, place: &Place<'_>, settings: &[Setting]) -> Result<(Plan, Vec<&'static str>), PlanError> {
+        match self.profile {
+            Some(_) => profile::plans_existing_settings(&RealHost, place, settings),
+            None => plan(&RealHost, place, settings).map(|changes| (changes, Vec::new())),
+        }
+    }
+
+    fn plan(&self, place: &Place<'_>, settings: &[Setting]) -> Result<Plan, Failure> {
+        let (changes, absent) = self.plan_of(place, settings).map_err(plan_failure)?;
+        if self.profile.is_some() && place.interface.is_none() {
+            say("hairpin: no interface is named (-i IF): the profile's settings of an interface are left out");
+        }
+        if !absent.is_empty() {
+            say(format_args!("hairpin: this host has no {}", absent.join(", ")));
+        }
+        Ok(changes)
+    }
+
+    /// The settings to make, and the interface.
+    fn settings(&self) -> Result<(Vec<Setting>, Option<String>), Failure> {
+        let named = self.at.place().interface.map(str::to_owned);
         if let Some(profile) = self.profile {
-            let settings = profile::settings(profile.into(), self.attended);
-            let (changes, absent) = profile::plans_existing_settings(&RealHost, &place, &settings).map_err(plan_failure)?;
-            if place.interface.is_none() {
-                say("hairpin: no interface is named (-i IF): the profile's settings of an interface are left out");
-            }
-            if !absent.is_empty() {
-                say(format_args!("hairpin: this host has no {}", absent.join(", ")));
-            }
-            return Ok(changes);
+            return Ok((profile::settings(profile.into(), self.attended), named));
         }
         let mut settings = Vec::new();
         let mut interface = None;
@@ -263,8 +278,7 @@ impl Apply {
                 "{held} lasts only as long as a process holds it: add --while -- COMMAND, or use idle_states"
             )));
         }
-        let interface = place.interface.or(interface.as_deref());
-        plan(&RealHost, &Place { interface, ..place }, &settings).map_err(plan_failure)
+        Ok((settings, named.or(interface)))
     }
 }
 

@@ -239,12 +239,22 @@ mod tests {
             let ticks: Vec<f64> = ticks.iter().map(|tick| format!("{:.11e}", tick.value).parse().unwrap()).collect();
             serde_json::json!({ "low": low, "high": high, "log": log, "most": most, "ticks": ticks })
         });
-        let text = serde_json::to_string_pretty(&ticks).unwrap() + "\n";
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ticks.json");
-        if std::env::var_os("HAIRPIN_BLESS").is_some() {
-            std::fs::write(file, &text).unwrap();
-        }
-        assert_eq!(std::fs::read_to_string(file).unwrap(), text, "HAIRPIN_BLESS=1 writes it");
+        crate::shared::held("ticks", &ticks);
+    }
+
+    #[test]
+    fn the_page_has_the_same_ends() {
+        let times: [&[f64]; 7] =
+            [&[], &[5_000.0], &[52.0, 143_312.0], &[4_883.0, 5_959.0], &[0.0, 700.0, f64::INFINITY], &[1e-9, 1e30], &[3.0, 3.1]];
+        let bytes: [&[f64]; 6] = [&[], &[64.0], &[64.0, 1400.0], &[0.0, 1.0, 64.0], &[0.0], &[18.0, 20.0]];
+        let ends = |kind: &str, axis: Axis, values: &[f64]| {
+            let found = [axis.low, axis.high].map(|end| format!("{end:.11e}").parse::<f64>().unwrap());
+            let zero = axis.scale == Scale::LogFromZero;
+            serde_json::json!({ "of": kind, "values": values, "ends": found, "zero": zero })
+        };
+        let times = times.iter().map(|values| ends("times", Axis::times(values.iter().copied()), values));
+        let bytes = bytes.iter().map(|values| ends("bytes", Axis::bytes(values), values));
+        crate::shared::held("ends", &times.chain(bytes).collect::<Vec<_>>());
     }
 
     #[test]

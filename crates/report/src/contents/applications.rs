@@ -5,7 +5,7 @@ use hairpin_record::attached::{Attached, Total};
 use hairpin_record::run::{Quantiles, Side};
 use hairpin_units::Quantile;
 
-use crate::attached::heading;
+use crate::attached::spanned;
 use crate::prose::clean;
 use crate::view::{Application, ApplicationStage, Input};
 
@@ -21,7 +21,7 @@ pub(super) fn applications(given: &[Input]) -> Vec<Application> {
 fn application(record: usize, attached: &Attached, total: &Total) -> Application {
     Application {
         record,
-        said: clean(&heading(total, attached)),
+        said: clean(&spanned(total, attached)),
         sum: stage("sum", None, &total.sum_ns, 1.0),
         stages: total.stages.iter().map(|of| stage(&of.name, of.side, &of.ns, of.share)).collect(),
     }

@@ -70,11 +70,19 @@ fn comparison(number: usize, record: &Compare, found: &compare::Comparison) -> C
         arm: called(&found.arm, arm),
         verdict: found.verdict.to_string(),
         figure: record.method.figure.name().into(),
-        sentence: clean(&format!("{}.", sentence(record, found, &found.arm, &found.against).0)),
+        sentence: clean(&begun(&sentence(record, found, &found.arm, &found.against).0)),
         ratios: found.figures.iter().map(|estimate| ratio(estimate, against, arm)).collect(),
         interleaved: record.design.is_some(),
         margin: record.method.margin,
         confidence: record.method.confidence,
+    }
+}
+
+/// With a capital and a full stop; the name of an arm stays as it is.
+fn begun(sentence: &str) -> String {
+    match sentence.strip_prefix("unclear") {
+        Some(rest) => format!("Unclear{rest}."),
+        None => format!("{sentence}."),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::gap::gap;
 use crate::label::short;
 use crate::load::knee;
 use crate::prose::clean;
-use crate::sentences::{Entry, blocking, fastest, not_ranked};
+use crate::sentences::{Entry, blocking, fastest, left_out};
 use crate::view::Input;
 
 /// Warnings about a cost in every round trip; the others concern only some.
@@ -186,7 +186,7 @@ fn alone(shown: &Shown<'_>, rows: &[Shown<'_>]) -> String {
         None => String::new(),
     };
     let entries: Vec<Entry<'_>> = rows.iter().filter(|other| payload(other.row) == payload(shown.row)).map(entry).collect();
-    let others = not_ranked(&entries).unwrap_or_else(|| "No other path was measured flat out to hold it against.".into());
+    let others = left_out(&entries).unwrap_or_else(|| "No other path was measured flat out to hold it against.".into());
     format!("{}: {figures}{grown}. {others}", shown.label)
 }
 

@@ -45,5 +45,11 @@ fn line(row: &Row) -> Fields {
     add("rtt_max_ns", row.rtt.max.into());
     add("floor_low_ns", row.floor_ns.map(|[low, _]| low).into());
     add("floor_high_ns", row.floor_ns.map(|[_, high]| high).into());
+    add("turnaround_p50_ns", row.turnaround.and_then(|times| times.p50.ns).into());
+    add("cpu_client_per_transaction_ns", row.cpu_client_ns.into());
+    add("cpu_server_per_transaction_ns", row.cpu_server_ns.into());
+    let codes: Vec<&str> = row.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    add("warnings", codes.join(" ").into());
+    add("apart", row.apart.as_ref().into());
     line
 }

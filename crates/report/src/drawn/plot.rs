@@ -1,11 +1,11 @@
 //! The contents of a plot: lines, points, floors and scales, computed from the view alone.
 
-use hairpin_record::fit;
 use hairpin_record::run::Origin;
 
 use super::words;
 use crate::chart::axis::Axis;
 use crate::figure::{us, us_signed};
+use crate::fit;
 use crate::prose::clean;
 use crate::view::{Curve, Percentile, Row, View};
 
@@ -18,8 +18,6 @@ pub(super) const COLOURS: usize = 7;
 pub(super) const MARKS: usize = 7;
 /// Rows of many sizes have as many floors; with more floors than this, only the lowest is drawn.
 const MOST_FLOORS: usize = 2;
-/// A fit is linear in bytes and therefore curved on two logarithmic scales: it is drawn in this many pieces.
-const PIECES: u32 = 24;
 /// Quantiles marked on the percentile plot.
 const MARKED: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
@@ -70,7 +68,7 @@ pub(super) struct Point {
     pub(super) interval: Option<(f64, f64)>,
     /// True if the point gets a mark.
     pub(super) marked: bool,
-    /// True if the point must not be ranked with the others: its mark is hollow.
+    /// True if the point is not comparable with the others: its mark is hollow.
     pub(super) apart: bool,
     /// The point in words.
     pub(super) words: String,
@@ -172,7 +170,7 @@ fn sizes(view: &View) -> Option<Plot> {
             look: by_number(i),
             samples: ends(rows.iter().map(|(row, _)| row.count)),
             points: rows.iter().map(|(row, p50)| size_point(row, *p50)).collect(),
-            fits: curve.fit.iter().flat_map(fit_pieces).map(|piece| within(piece, rows)).collect(),
+            fits: curve.fit.iter().flat_map(fit::points).map(|piece| within(piece, rows)).collect(),
             fit_words: told_fit(curve),
         })
         .collect();
@@ -329,46 +327,10 @@ fn percentile_point(row: &Row, point: &Percentile, last: bool) -> Point {
     }
 }
 
-/// The points of both fitted lines.
-fn fit_pieces(fit: &fit::Fit) -> Vec<Vec<(f64, f64)>> {
-    let pieces = |line: &fit::Line| {
-        // Equal steps of the logarithm, from the least size that has one.
-        let (from, to) = (line.from_bytes.max(1.0), line.to_bytes.max(1.0));
-        let at = |bytes: f64| (bytes, line.base_ns.value + line.ns_per_byte.value * bytes);
-        let first = (line.from_bytes < from).then(|| at(line.from_bytes));
-        let rest = (0..=PIECES).map(|i| at(from * (to / from).powf(f64::from(i) / f64::from(PIECES))));
-        first.into_iter().chain(rest).filter(|(_, ns)| *ns > 0.0).collect()
-    };
-    std::iter::once(&fit.line).chain(&fit.above).map(pieces).collect()
-}
-
 /// The fit with a note on rows left out for their core state, or the reason for its absence.
 fn told_fit(curve: &Curve) -> Option<String> {
-    let parts: Vec<String> = curve.fit.iter().map(fit_words).chain(curve.fit_note.as_deref().map(clean)).collect();
+    let parts: Vec<String> = curve.fit.iter().map(fit::words).chain(curve.fit_note.as_deref().map(clean)).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-/// The fit as a sum, each term with its 95 % interval: `4.700 us (4.650 to 4.750) + 0.814 ns/B (0.790 to 0.838)`.
-fn fit_words(fit: &fit::Fit) -> String {
-    let line = |line: &fit::Line| {
-        let (base, slope) = (line.base_ns, line.ns_per_byte);
-        let sign = if slope.value < 0.0 { '-' } else { '+' };
-        format!(
-            "{} us ({} to {}) {sign} {:.3} ns/B ({:.3} to {:.3})",
-            us_signed(base.value),
-            us_signed(base.low),
-            us_signed(base.high),
-            slope.value.abs(),
-            slope.low,
-            slope.high
-        )
-    };
-    match (&fit.above, &fit.step) {
-        (Some(above), Some(step)) => {
-            format!("{} up to {} B; {} from {} B", line(&fit.line), step.after_bytes, line(above), step.by_bytes)
-        }
-        _ => line(&fit.line),
-    }
 }
 
 /// The part of a line within the drawn sizes; rows without a p50 may be missing at either end.
@@ -413,26 +375,6 @@ mod tests {
         let looks: Vec<(usize, usize)> = (0..MOST_LINES).map(by_number).collect();
         for (i, look) in looks.iter().enumerate() {
             assert!(!looks[..i].contains(look), "{look:?}");
-        }
-    }
-
-    #[test]
-    fn both_lines_of_a_step_are_told_and_drawn() {
-        let sizes = [4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 1024.0, 1400.0];
-        let time = |bytes: f64| 4_000.0 + 1.6 * bytes + if bytes > 32.0 { 2_000.0 } else { 0.0 };
-        let fit = fit::fit(&sizes.map(|bytes| (bytes, time(bytes))), 1.0).unwrap();
-        let figures = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
-        let line = " us ( to ) +  ns/B ( to )";
-        assert_eq!(figures(&fit_words(&fit)), format!("{line} up to  B; {line} from  B"));
-        assert!(
-            fit_words(&fit).starts_with("4.000 us (3.") && fit_words(&fit).contains(" + 1.600 ns/B (1."),
-            "{}",
-            fit_words(&fit)
-        );
-        let pieces = fit_pieces(&fit);
-        assert_eq!(pieces.len(), 2);
-        for (bytes, ns) in pieces.concat() {
-            assert!((ns - time(bytes)).abs() < 1.0, "{bytes} {ns}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sections of a report for records without rows: loads, frame rates, checks, applications and PCI devices.
 
 use super::words;
-use crate::attached::table::stages;
+use crate::attached::table::{FIGURES, stages};
 use crate::cell::{Cell, IntoCell};
 use crate::chart::offered::{ROWS, picture};
 use crate::chart::picture::Picture;
@@ -61,7 +61,7 @@ fn applications(doc: &mut Doc, view: &View) {
     for application in &view.applications {
         doc.gap();
         doc.heading(format!("Where an application's time goes: {} transactions", application.sum.count));
-        doc.text(&application.said);
+        doc.text(format!("{} {FIGURES}", application.said));
         doc.gap();
         let name = |of: &ApplicationStage| cut(&of.name, LONGEST_NAME);
         let line = |of: &ApplicationStage| (name(of), of.side.clone(), of.count, [of.p50_ns, of.p99_ns], of.share);

@@ -22,7 +22,7 @@ use super::plot::{Chart, Line, Plot, title};
 use super::words;
 use crate::chart::axis::{Tick, thinned};
 use crate::columns::RTT;
-use crate::prose::{clean, wrap};
+use crate::prose::{capital, clean, wrap};
 use crate::view::View;
 
 const WIDTH: f64 = 1000.0;
@@ -291,9 +291,4 @@ fn empty(view: &View, chart: Chart, why: &str) -> String {
     page.text(LEFT, 62.0, "small", &why);
     page.text(LEFT, 90.0, "small", &made(view));
     page.end()
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }

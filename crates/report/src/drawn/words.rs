@@ -4,6 +4,7 @@ use hairpin_record::run::Origin;
 use hairpin_record::warning::Note;
 
 use crate::doc::List;
+pub(super) use crate::figure::quantile;
 use crate::figure::{fine_ratio, payloads, percent, rate, us_signed};
 use crate::label::{Name, labelled, short};
 use crate::notes::warnings;
@@ -14,9 +15,9 @@ use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Recor
 const LARGEST: f64 = 1e9;
 
 /// The meaning of the mark on a row.
-pub(super) const APART: &str = "the two cores were in another state than for most rows, so not to be ranked with them";
+pub(super) const APART: &str = "the two cores were at another distance than for most rows: not comparable with those";
 
-/// The mark after the name of a row that must not be ranked with the others.
+/// The mark after the name of a row that is not comparable with the others.
 pub(super) fn mark(row: &Row) -> &'static str {
     if row.apart.is_some() { " *" } else { "" }
 }
@@ -93,12 +94,6 @@ pub(super) fn samples((from, to): (u64, u64)) -> String {
     format!("{} {}", span(from, to), if to == 1 { "sample" } else { "samples" })
 }
 
-/// A quantile's name: `p99.9`.
-pub(super) fn quantile(q: f64) -> String {
-    let text = format!("{:.7}", q * 100.0);
-    format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
 /// A published figure and its source.
 pub(super) fn published(published: &Published) -> String {
     let origin = if published.derived { "derived from published figures" } else { "published" };
@@ -120,11 +115,15 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
 
 /// The meaning of a comparison's intervals.
 pub(super) fn meaning(comparison: &Comparison) -> String {
+    // A sweep has no margin.
+    let margin = match (comparison.margin * 1e4).round() / 100.0 {
+        0.0 => String::new(),
+        percent => format!("; a difference of less than {percent} % does not matter"),
+    };
     format!(
-        "The verdict is about {}. All intervals together hold with {:.0} %; a difference of less than {} % does not matter.",
+        "The verdict is about {}. All intervals together hold with {:.0} %{margin}.",
         figure(&comparison.figure),
-        comparison.confidence * 100.0,
-        (comparison.margin * 1e4).round() / 100.0
+        comparison.confidence * 100.0
     )
 }
 

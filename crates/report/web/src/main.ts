@@ -3,9 +3,11 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 
+import { application } from "./charts/application.ts";
 import { budget } from "./charts/budget.ts";
 import { check } from "./charts/check.ts";
 import { comparison } from "./charts/comparison.ts";
+import { reads, steps } from "./charts/devices.ts";
 import { distribution } from "./charts/distribution.ts";
 import { frames } from "./charts/frames.ts";
 import { heatMap } from "./charts/heat.ts";
@@ -34,7 +36,23 @@ function build(view: View, root: HTMLElement): void {
   const all = choices(view);
   let selection: Selection = parse(location.hash, all).selection;
   const show = shower(view);
-  const figures: Figure[] = [rttByPath, sizes, percentiles, distribution, overTime, heatMap, load, budget, stages, comparison, frames, check]
+  const figures: Figure[] = [
+    rttByPath,
+    sizes,
+    percentiles,
+    distribution,
+    overTime,
+    heatMap,
+    load,
+    budget,
+    stages,
+    application,
+    comparison,
+    frames,
+    check,
+    reads,
+    steps,
+  ]
     .map((make) => make(view))
     .filter((made) => made !== null);
 
@@ -120,7 +138,7 @@ function build(view: View, root: HTMLElement): void {
 const root = document.body;
 const view = embedded();
 if (view === null) {
-  root.append(h("main", {}, h("h1", {}, "No report"), h("p", {}, "This page holds no figures: it is what hairpin report puts a report into.")));
+  root.append(h("main", {}, h("h1", {}, "No report"), h("p", {}, "This page holds no figures: it is the template of hairpin report.")));
 } else {
   document.title = `Round-trip times: ${view.records.map((record) => record.name).join(", ") || "no record"}`.slice(0, 120);
   build(view, root);

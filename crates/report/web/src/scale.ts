@@ -8,26 +8,52 @@ export interface Scale {
   at(value: number): number;
 }
 
-/** A scale over some values with a little room at both ends; logarithmic ones leave out values that are not above zero. */
-export function scale(values: Iterable<number>, log: boolean, room = 0.04): Scale {
-  let min = Number.POSITIVE_INFINITY;
-  let max = Number.NEGATIVE_INFINITY;
-  for (const value of values) {
-    if (!Number.isFinite(value) || (log && value <= 0)) continue;
-    min = Math.min(min, value);
-    max = Math.max(max, value);
-  }
-  if (min > max) [min, max] = log ? [1, 10] : [0, 1];
-  if (log) {
-    // Less than a quarter of a decade would blow noise up to the width of the page.
-    const spare = Math.max(0, 0.25 - Math.log10(max / min)) / 2;
-    const margin = 10 ** (spare + room * Math.max(0.25, Math.log10(max / min)));
-    [min, max] = [min / margin, max * margin];
-  } else {
-    const margin = (max - min || Math.abs(max) || 1) * room;
-    [min, max] = [min >= 0 ? Math.max(0, min - margin) : min - margin, max + margin];
-  }
-  return fixed(min, max, log);
+// The same rules as crates/report/src/chart/axis.rs; tests of both sides read tests/data/ends.json and ticks.json.
+
+/** The least ratio between the ends of an axis, so that a single value stands in the middle. */
+const LEAST_RATIO = 2;
+/** Room beyond the first and the last value, as a ratio. */
+const MARGIN = 1.12;
+/** Times beyond these bounds are drawn at the ends. */
+const [LEAST_NS, MOST_NS] = [1e-3, 1e20];
+/** Share of an axis of bytes between 0, which has no logarithm, and the least size above it. */
+const ZERO = 0.08;
+
+/** Least and largest; `otherwise` if there is none. */
+function ends(values: number[], otherwise: [number, number]): [number, number] {
+  if (values.length === 0) return otherwise;
+  return [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+}
+
+function wide(low: number, high: number): [number, number] {
+  const wider = Math.sqrt(Math.max(1, LEAST_RATIO / (high / low)));
+  return [low / wider, high * wider];
+}
+
+/** A logarithmic axis for times. */
+export function times(values: number[]): Scale {
+  const sane = values.filter((ns) => ns > 0 && Number.isFinite(ns)).map((ns) => Math.min(MOST_NS, Math.max(LEAST_NS, ns)));
+  const [low, high] = ends(sane, [1e3, 1e4]);
+  return fixed(...wide(low / MARGIN, high * MARGIN), true);
+}
+
+/** A logarithmic axis for payloads or rates. */
+export interface Amounts extends Scale {
+  /** The place of 0 at the start, if 0 is among them. */
+  zero: number | null;
+  /** An amount, or the place of 0. */
+  place(amount: number): number;
+}
+
+export function amounts(values: number[]): Amounts {
+  const [low, high] = wide(
+    ...ends(
+      values.filter((amount) => amount > 0 && Number.isFinite(amount)),
+      [1, 1],
+    ),
+  );
+  const zero = values.includes(0) ? low / (high / low) ** (ZERO / (1 - ZERO)) : null;
+  return { ...fixed(zero ?? low, high, true), zero, place: (amount) => (amount > 0 ? amount : (zero ?? low)) };
 }
 
 /** A scale between two given ends. */
@@ -42,8 +68,6 @@ export function fixed(min: number, max: number, log: boolean): Scale {
 export function ticks(scale: Scale, most: number): number[] {
   return scale.log ? logTicks(scale.min, scale.max, most) : linearTicks(scale.min, scale.max, most);
 }
-
-// The same rules as crates/report/src/chart/axis.rs; tests of both sides read tests/data/ticks.json.
 
 function linearTicks(min: number, max: number, most: number): number[] {
   const least = (max - min) / Math.max(1, most);

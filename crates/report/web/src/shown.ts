@@ -36,13 +36,15 @@ export function speed(row: Row): number {
   return row.rtt.p50.ns ?? row.rtt.min ?? Number.POSITIVE_INFINITY;
 }
 
-/** Rows that are not to be ranked with the others come behind them, each with a mark of its own. */
+/** Rows that are not comparable with the others come behind them, each with a mark of its own. */
 export function rank(a: Row, b: Row): number {
   return Number(a.apart !== null) - Number(b.apart !== null) || ascending(speed(a), speed(b)) || a.number - b.number;
 }
 
 /** The meaning of that mark. */
-export const APART = "hollow, with *: the two cores were in another state than for most rows, so not to be ranked with them";
+export function apart(shown: Shown): string {
+  return `hollow, with *: ${shown.view.apart}`;
+}
 
 /** For sorting; two infinities are alike. */
 export function ascending(a: number, b: number): number {

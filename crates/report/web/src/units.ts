@@ -10,22 +10,27 @@ const SCALES: [number, string][] = [
   [1, "ns"],
 ];
 
-/** Three significant digits, whole from 100 on, without trailing zeros that say nothing about an axis. */
-function digits(x: number): string {
-  const size = Math.abs(x);
-  if (size >= 99_950) return x.toExponential(2);
-  if (size >= 99.95) return Math.round(x).toString();
-  return size >= 9.995 ? x.toFixed(1) : x.toFixed(2);
+// Times, ratios, shares and quantiles read as in crates/report/src/figure.rs; tests of both sides read tests/data/figures.json.
+
+/** Decimals as Rust writes them: half goes to the even digit. */
+function decimals(x: number, places: number): string {
+  const scaled = x * 10 ** places;
+  const half = Number.isInteger(x * 2 ** (places + 1)) && Math.abs(scaled % 1) === 0.5;
+  return half ? ((2 * Math.round(scaled / 2)) / 10 ** places).toFixed(places) : x.toFixed(places);
 }
 
-/** A time with its unit: `950 ns`, `4.95 us`, `12.3 ms`. */
+function power(x: number): string {
+  return x.toExponential(1).replace("+", "");
+}
+
+/** A time with its unit, three significant digits: `950 ns`, `4.95 us`, `12.3 ms`. */
 export function time(ns: number): string {
-  if (!Number.isFinite(ns)) return "?";
+  if (Number.isNaN(ns)) return "?";
   const size = Math.abs(ns);
-  if (size < 999.5) return `${Number.isInteger(ns) ? ns : digits(ns)} ns`;
-  // The scale in which rounding leaves less than 1000.
-  const [scale, unit] = SCALES.find(([scale]) => size >= scale * 0.9995) as [number, string];
-  return `${digits(ns / scale)} ${unit}`;
+  const [scale, unit] = SCALES.find(([scale]) => scale === 1 || size >= scale * 0.9995) as [number, string];
+  const x = ns / scale;
+  const shown = Math.abs(x) >= 1e6 ? power(x) : decimals(x, scale === 1 ? 0 : Math.abs(x) < 9.995 ? 2 : Math.abs(x) < 99.95 ? 1 : 0);
+  return `${shown} ${unit}`;
 }
 
 /** A time on an axis, where it is a round one: `500 ns`, `2 us`. */
@@ -47,19 +52,18 @@ export function exact(x: number | null, places = 1): string {
   return x.toLocaleString("en-US", { maximumFractionDigits: places });
 }
 
-/** A share in percent, never 0 for a share above 0. */
+/** A share in percent with three significant digits, never 0 for a share above 0. */
 export function share(x: number): string {
   const percent = x * 100;
   if (percent <= 0) return "0 %";
-  if (percent < 0.0001) return "<0.0001 %";
-  if (percent < 0.01) return `${percent.toPrecision(1)} %`;
-  return `${percent < 9.995 ? percent.toFixed(2) : percent.toFixed(1)} %`;
+  if (percent < 0.01) return "<0.01 %";
+  return `${decimals(percent, percent < 9.995 ? 2 : 1)} %`;
 }
 
 /** A ratio with three decimals, fewer where it is large. */
 export function ratio(x: number): string {
-  if (x < 9.9995) return x.toFixed(3);
-  return x < 99.95 ? x.toFixed(1) : whole(x);
+  if (Math.abs(x) >= 1e9) return power(x);
+  return decimals(x, x < 9.9995 ? 3 : x < 99.95 ? 1 : 0);
 }
 
 /** A quantile as people say it: 0.999 is p99.9; with as many decimals as its nines need, and one more. */

@@ -1,4 +1,4 @@
-// The content of the page: the fields of `View` in crates/report/src/view.rs, as serde writes them. Times are nanoseconds; a fact that a record lacks is null
+// The content of the page: the fields of `View` in crates/report/src/view.rs, with what drawn/page.rs adds. Times are nanoseconds; a fact that a record lacks is null
 // or an empty list, never a zero. Every text may come from another host, so it only ever becomes text, never markup.
 
 export interface View {
@@ -20,6 +20,8 @@ export interface View {
   hosts: string[];
   cables: CableType[];
   published: Published[];
+  /** The meaning of the mark on a row of another core state. */
+  apart: string;
 }
 
 export interface RecordGiven {
@@ -65,7 +67,7 @@ export interface Row {
   buckets: Bucket[];
   series: Series;
   warnings: Warning[];
-  /** Why it is not to be ranked with the other rows. */
+  /** Why it is not comparable with the other rows. */
   apart: string | null;
 }
 
@@ -110,34 +112,19 @@ export interface Curve {
   record: number;
   label: string;
   rows: number[];
-  fit: Fit | null;
+  /** The fit in sentences; none where there is no fit. */
+  fit_said: string[];
+  /** The fitted lines, as points of bytes and ns. */
+  fit_lines: [number, number][][];
   /** Rows that the fit leaves out because of the state of the cores. */
   fit_note: string | null;
-}
-
-export interface Estimate {
-  value: number;
-  low: number;
-  high: number;
-}
-
-export interface Line {
-  from_bytes: number;
-  to_bytes: number;
-  base_ns: Estimate;
-  ns_per_byte: Estimate;
-}
-
-export interface Fit {
-  line: Line;
-  step: { after_bytes: number; by_bytes: number; jump_ns: Estimate } | null;
-  above: Line | null;
-  residual: number;
 }
 
 export interface Breakdown {
   record: number;
   label: string;
+  /** The RTT with and without hooks, in words. */
+  headline: string;
   origin: Origin;
   request_bytes: number;
   untraced_count: number;
@@ -148,6 +135,8 @@ export interface Breakdown {
   slow_count: number;
   slow_ns: number;
   stages: Stage[];
+  /** The measured pieces of the budget's bar, in its order. */
+  measured: Piece[];
   /** Where NIC and cable stand: beside the measured time, or within a part of it. */
   wire: "beside" | "outside" | "ring";
   wire_said: string;
@@ -156,6 +145,17 @@ export interface Breakdown {
   designs: Design[];
   causes: Cause[];
   warnings: Warning[];
+}
+
+/** A piece of a budget's bar. */
+export interface Piece {
+  name: string;
+  /** The kind of work; `floor` for a part of the floor. */
+  part: string;
+  ns: number;
+  /** `measured`, or the class of a figure of the floor. */
+  class: string;
+  source: string;
 }
 
 /** The floor of a round trip, both ways together. */
@@ -208,6 +208,8 @@ export interface Comparison {
   verdict: string;
   figure: string;
   sentence: string;
+  /** What the verdict and the intervals say. */
+  meaning: string;
   ratios: Ratio[];
   interleaved: boolean;
   margin: number;
@@ -268,7 +270,6 @@ export interface Checked {
   passed: boolean;
 }
 
-// The page has no section for these three; Markdown and the terminal have.
 export interface Application {
   record: number;
   said: string;

@@ -1,7 +1,7 @@
 // Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
 // nothing about any host.
 
-/** @import { Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
+/** @import { Application, Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Piece, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
 
 /** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
  * @param {number} seed */
@@ -172,6 +172,7 @@ function kinds(ns) {
 }
 
 const SIZES = [64, 256, 1024, 4096];
+const APART = "the two cores were at another distance";
 
 /** Five paths over four sizes, with all parts.
  * @returns {View} */
@@ -221,24 +222,15 @@ export function full() {
         }),
       );
     }
-    const line = {
-      from_bytes: 64,
-      to_bytes: 4096,
-      base_ns: { value: base, low: base * 0.97, high: base * 1.03 },
-      ns_per_byte: { value: perByte, low: perByte * 0.9, high: perByte * 1.1 },
-    };
+    /** @param {[number, number]} ends @param {number} more @returns {[number, number][]} */
+    const line = (ends, more) => ends.map((size) => [size, base + more + perByte * size]);
+    const step = label.startsWith("tcp");
     curves.push({
       record: 1,
       label,
       rows: SIZES.map((_, index) => first + index),
-      fit: label.startsWith("tcp")
-        ? {
-            line: { ...line, to_bytes: 1024 },
-            step: { after_bytes: 1024, by_bytes: 4096, jump_ns: { value: 420, low: 380, high: 460 } },
-            above: { ...line, from_bytes: 4096, base_ns: { value: base + 420, low: base + 300, high: base + 540 } },
-            residual: 0.006,
-          }
-        : { line, step: null, above: null, residual: 0.004 },
+      fit_said: [`${base / 1e3} us + ${perByte} ns/B.`, ...(step ? ["A new mechanism starts above 1024 bytes and is there at 4096 bytes."] : [])],
+      fit_lines: step ? [line([64, 1024], 0), line([2048, 4096], 420)] : [line([64, 4096], 0)],
       fit_note: null,
     });
   }
@@ -273,9 +265,19 @@ export function full() {
       streamed({ direction: "bounce", lossless_per_s: null, delivered_per_s: 91_000, lost: 107_000 }),
       streamed({ direction: "bounce", label: "xdp:spin, bouncer", frame_bytes: null, lossless_per_s: null, loses_per_s: null }),
     ],
-    applications: [],
-    reads: [],
-    steps: [],
+    applications: [watched()],
+    reads: [
+      {
+        record: 1,
+        label: "0000:01:00.0, BAR 0, offset 0x8",
+        count: 100_000,
+        times: { ...summary([], 0), min: 790, mean: 815.2, p50: { ...NONE, ns: 812 }, max: 4100 },
+      },
+    ],
+    steps: [
+      { record: 1, name: "build a descriptor", implementation: "volatile", alone_ns: 12.4, in_a_row_ns: 3.1 },
+      { record: 1, name: "fence", implementation: "mfence", alone_ns: 88, in_a_row_ns: null },
+    ],
     checks: [
       checked({}),
       checked({ asked_ns: 100_000, error_ns: -41.5, passed: false }),
@@ -293,6 +295,7 @@ export function full() {
     hosts: ["client of 1", "server of 1"],
     cables: cables(),
     published: published(),
+    apart: APART,
   };
 }
 
@@ -370,6 +373,19 @@ function part(stage) {
   return { "turn-around": "program", observer: "hooks", residual: "no stage", outside: "outside", ring: "ring" }[stage] ?? "kernel";
 }
 
+/** Each stage once, by kind of work.
+ * @param {Stage[]} stages @returns {Piece[]} */
+export function measured(stages) {
+  /** @type {Piece[]} */
+  const pieces = [];
+  for (const { name, part, typical_ns: ns } of stages) {
+    const known = pieces.find((piece) => piece.name === name);
+    if (known) known.ns += ns;
+    else pieces.push({ name, part, ns, class: "measured", source: "" });
+  }
+  return pieces;
+}
+
 /** @param {Partial<Breakdown>} options @returns {Breakdown} */
 export function breakdown(options = {}) {
   /** @type {[string, string, string, number, number][]} */
@@ -415,6 +431,8 @@ export function breakdown(options = {}) {
     slow_count: 902,
     slow_ns: stages.reduce((sum, stage) => sum + stage.slow_ns, 0),
     stages,
+    measured: measured(stages),
+    headline: "RTT p50 50.100 us without any hook (90210 round trips), p50 51.800 us with hooks.",
     wire: "beside",
     wire_said: "Both sides are on this host, over veth: no NIC and no cable is in the measured time.",
     declared: false,
@@ -439,6 +457,7 @@ export function comparison({ arm, verdict, ratio }) {
     verdict,
     figure: "p50",
     sentence: `RTT p50 is ${ratio} times that of udp:spin; a difference of 2 % would matter.`,
+    meaning: "The verdict is about RTT p50. All intervals together hold with 95 %; a difference of less than 2 % does not matter.",
     ratios: [
       of("p50", 3820, ratio, 0.008),
       of("p99", 5100, ratio * 1.02, 0.03),
@@ -487,6 +506,22 @@ export function streamed(options) {
   return { record: 1, label: "packet:spin/packet:spin", direction: "inject", frame_bytes: 64, ...rates, lost: 0, warnings: [], ...options };
 }
 
+/** A program whose transactions pass three stages.
+ * @returns {Application} */
+export function watched() {
+  const stage = { side: "server", count: 21_000, p50_ns: 12_000, p99_ns: 40_000 };
+  return {
+    record: 1,
+    said: "Client and server are on this host: the client's send -> its read of the reply",
+    sum: { ...stage, name: "sum", side: "", p50_ns: 42_000, p99_ns: 90_000, share: 1 },
+    stages: [
+      { ...stage, name: "request, on its way", side: "client", share: 0.3 },
+      { ...stage, name: "server program", share: 0.6 },
+      { ...stage, name: "reply, on its way", share: 0.1, p99_ns: null },
+    ],
+  };
+}
+
 /** @param {Partial<Checked>} options @returns {Checked} */
 export function checked(options) {
   const known = { what: "injected delay", asked_ns: 500, known_ns: 512.2, reported_ns: 514.1, error_ns: 1.9, bound_ns: 30 };
@@ -515,6 +550,7 @@ export function bare(options = {}) {
     hosts: [],
     cables: [],
     published: [],
+    apart: APART,
     ...options,
   };
 }
@@ -549,11 +585,11 @@ export function extremes() {
   const least = [{ from_ns: 0, to_ns: 0, count: 5000 }];
   const largest = [{ from_ns: 1.8e19, to_ns: 18_446_744_073_709_551_615, count: 5000 }];
   const rows = [least, largest].map((buckets, index) => row(index + 1, `row ${index + 1}`, { buckets, count: 5000, request_bytes: index, reply_bytes: index }));
-  const curves = [{ record: 1, label: "both", rows: [1, 2], fit: null, fit_note: null }];
+  const curves = [{ record: 1, label: "both", rows: [1, 2], fit_said: [], fit_lines: [], fit_note: null }];
   return bare({
     rows,
     curves,
-    breakdowns: [breakdown({ stages: [], causes: [], typical_count: 0, slow_count: 0, typical_ns: 0, slow_ns: 0, untraced_p50_ns: null })],
+    breakdowns: [breakdown({ stages: [], measured: [], causes: [], typical_count: 0, slow_count: 0, typical_ns: 0, slow_ns: 0, untraced_p50_ns: null })],
   });
 }
 
@@ -606,10 +642,12 @@ export function hostile() {
   view.rows.forEach((each, index) =>
     Object.assign(each, { label: `${at(index)} ${index}`, path: at(index + 1), warnings: [{ code: at(index + 2), message: at(index + 3) }] }),
   );
-  view.curves.forEach((each, index) => (each.label = at(index)));
+  view.curves.forEach((each, index) => Object.assign(each, { label: at(index), fit_said: [at(index + 1)] }));
   view.breakdowns.forEach((each) => {
     each.label = at(0);
     each.stages.forEach((stage, index) => Object.assign(stage, { name: at(index), side: at(index + 1), direction: at(index + 2) }));
+    each.measured = measured(each.stages);
+    each.headline = at(2);
     each.wire_said = at(1);
     each.designs.forEach((design, index) => {
       Object.assign(design, { name: at(index), about: at(index), link: at(index + 1), over: at(index + 2) });
@@ -618,8 +656,14 @@ export function hostile() {
     each.causes.forEach((cause, index) => Object.assign(cause, { cause: at(index), who: at(index + 1), advice: at(index + 2) }));
   });
   view.comparisons.forEach((each, index) =>
-    Object.assign(each, { arm: at(index), against: at(index + 1), sentence: at(index + 2), verdict: at(index + 8), figure: at(index) }),
+    Object.assign(each, { arm: at(index), against: at(index + 1), sentence: at(index + 2), meaning: at(index + 3), verdict: at(index + 8), figure: at(index) }),
   );
+  view.applications.forEach((each) => {
+    each.said = at(0);
+    each.stages.forEach((stage, index) => Object.assign(stage, { name: at(index), side: at(index + 1) }));
+  });
+  view.reads.forEach((each, index) => (each.label = at(index)));
+  view.steps.forEach((each, index) => Object.assign(each, { name: at(index), implementation: at(index + 1) }));
   view.facts.forEach((fact, index) => Object.assign(fact, { name: at(index), values: [at(index + 1), at(index + 2)] }));
   view.cables.forEach((each, index) => Object.assign(each, { name: at(index), source: at(index + 1) }));
   view.published.forEach((each, index) => Object.assign(each, { name: at(index), what: at(index + 1), source: at(index + 2) }));

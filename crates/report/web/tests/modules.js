@@ -27,3 +27,5 @@ export const table = await load("table.ts");
 export const scale = await load("scale.ts");
 /** @type {typeof import("../src/shown.ts")} */
 export const shown = await load("shown.ts");
+/** @type {typeof import("../src/budget.ts")} */
+export const budget = await load("budget.ts");

@@ -41,6 +41,28 @@ test("a report of 20 rows with histograms is below 600 kB", () => {
   assert.ok(size < 600_000, `${size} bytes`);
 });
 
+browser("an application's stages follow each other, and a device's reads and a driver's steps are drawn", async () => {
+  const { applications, reads, steps } = fixtures.full();
+  const { page, complaints, close } = await open(fixtures.bare({ applications, reads, steps }));
+  const lengths = await page
+    .locator("#application .lane:not(.axis) rect")
+    .evaluateAll((all) => all.map((each) => [each.getAttribute("x"), each.getAttribute("width")]));
+  assert.deepEqual(lengths, [
+    ["0.000%", "30.000%"],
+    ["30.000%", "60.000%"],
+    ["90.000%", "10.000%"],
+  ]);
+  assert.match(
+    (await page.locator("#application .breakdown").textContent()) ?? "",
+    /21,000 transactions.*Client and server.*The sum: p50 42\.0 us, p99 90\.0 us/,
+  );
+  assert.equal((await tableOf(page, "application")).rows.length, 4);
+  assert.deepEqual(await page.locator("#reads .lane:not(.axis) .lane-figure").allTextContents(), ["812 ns"]);
+  assert.deepEqual(await page.locator("#steps .lane:not(.axis) .lane-figure").allTextContents(), ["12.4 ns", "88 ns"]);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
 browser("load, frames and checks: tables as the data have them, and only the sections that there are", async () => {
   const view = fixtures.full();
   const { page, complaints, close } = await open(view);
@@ -59,7 +81,7 @@ browser("load, frames and checks: tables as the data have them, and only the sec
   );
   assert.deepEqual(complaints, []);
   await close();
-  for (const part of /** @type {const} */ (["loads", "frames", "checks"])) {
+  for (const part of /** @type {const} */ (["loads", "frames", "checks", "applications", "reads", "steps"])) {
     const alone = await open(fixtures.bare({ [part]: view[part] }));
     assert.equal(await alone.page.locator("main section figure").count(), 1, part);
     assert.deepEqual(alone.complaints, []);
@@ -81,9 +103,12 @@ browser("a full report: all sections in their order, nothing fetched, nothing co
     "load",
     "budget",
     "stages",
+    "application",
     "comparison",
     "frames",
     "check",
+    "reads",
+    "steps",
     "hosts",
     "reproduce",
     "method",
@@ -204,7 +229,8 @@ browser("a latency budget: the reader chooses NIC and cable, and the sum is that
 browser("a latency budget over a real link: the floor is a part of what was measured outside of both hosts", async () => {
   const { stages } = fixtures.breakdown();
   const outside = { ...stages[0], name: "outside", part: "outside", side: "", direction: "", typical_ns: 9000 };
-  const real = fixtures.breakdown({ wire: "outside", declared: true, stages: /** @type {typeof stages} */ ([...stages, outside]) });
+  const all = /** @type {typeof stages} */ ([...stages, outside]);
+  const real = fixtures.breakdown({ wire: "outside", declared: true, stages: all, measured: fixtures.measured(all) });
   real.designs = [.../** @type {typeof real.designs} */ (real.designs.slice(0, 1)), ...real.designs];
   const { page, complaints, close } = await open(fixtures.bare({ cables: fixtures.cables(), breakdowns: [real] }));
   const { rows } = await tableOf(page, "budget");
@@ -219,7 +245,7 @@ browser("a latency budget over a real link: the floor is a part of what was meas
   );
   assert.match((await page.locator("#budget .arithmetic").textContent()) ?? "", /Of 9\.00 us outside of both hosts, 3\.98 us .* are the floor, derived/);
   await page.getByLabel("cable length in metres").fill("5000");
-  assert.match((await page.locator("#budget .arithmetic").textContent()) ?? "", /is above the 9\.00 us .*not the chosen one/);
+  assert.match((await page.locator("#budget .arithmetic").textContent()) ?? "", /is above the 9\.00 us .*this link is another one/);
   assert.equal(await page.locator("#budget .budget-bar .hatched").count(), 0);
   assert.deepEqual(complaints, []);
   await close();
@@ -247,6 +273,35 @@ browser("the copy button gives every figure as CSV", async () => {
   assert.equal((await csv("hosts")).length, 1 + view.facts.length);
   await page.locator("#reproduce .copy").first().click();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), view.records[0]?.command);
+  await close();
+});
+
+browser("the CSV names its columns as the other formats do", async () => {
+  /** @type {Record<string, string[]>} */
+  const columns = JSON.parse(readFileSync(new URL("../../tests/data/columns.json", import.meta.url), "utf8"));
+  /** A section, the record whose names it has, and names of the page alone.
+   * @type {[string, string, string[]][]} */
+  const sections = [
+    ["rtt", "report", []],
+    ["load", "load", []],
+    ["stages", "explain", []],
+    ["comparison", "compare", ["confidence"]],
+    ["frames", "stream", []],
+    ["check", "check", ["asked_ns"]],
+    ["application", "explain :PORT or PROGRAM", []],
+    ["steps", "floor pcie", []],
+  ];
+  const { page, close } = await open(fixtures.full(), { permissions: ["clipboard-read", "clipboard-write"] });
+  for (const [id, kind, own] of sections) {
+    await page.locator(`#${id} .copy`).first().click();
+    const [names = ""] = (await page.evaluate(() => navigator.clipboard.readText())).split("\n");
+    const known = [...(columns[kind] ?? []), ...own];
+    assert.deepEqual(
+      names.split(",").filter((name) => !known.includes(name)),
+      [],
+      id,
+    );
+  }
   await close();
 });
 
@@ -550,7 +605,7 @@ browser("paper: light, all charts, no filters", async () => {
   assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(12).fill("true"),
+    new Array(15).fill("true"),
   );
   await page.emulateMedia({ media: "print" });
   assert.ok(await page.locator("aside").isHidden());
@@ -563,7 +618,7 @@ browser("a picture of the whole page has every chart, though nobody scrolls", as
   const { page, close } = await open(fixtures.full(), { drawn: false });
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(12).fill("true"),
+    new Array(15).fill("true"),
   );
   await close();
 });
@@ -595,13 +650,14 @@ browser("no line ends within a flag or between a figure and its unit, and the te
 
 browser("a row of another core state is marked, stands below the others, and is in no fit", async () => {
   const view = fixtures.full();
-  const words = "cores far apart: 394 to 462 ns a cache line; not ranked with the rows measured near (54 to 71 ns)";
+  const words = "cores far apart: 394 to 462 ns a cache line; not comparable with the rows measured near (54 to 71 ns)";
   const fastest = [...view.rows].sort((a, b) => (a.rtt.p50.ns ?? Infinity) - (b.rtt.p50.ns ?? Infinity))[0];
   assert.ok(fastest);
   fastest.apart = words;
   const curve = view.curves.find((each) => each.rows.includes(fastest.number));
   assert.ok(curve);
-  curve.fit = null;
+  curve.fit_said = [];
+  curve.fit_lines = [];
   curve.fit_note = "none: 1 of 3 rows were measured with the cores in another state";
   const { page, close } = await open(view);
   const labels = await page.locator("#rtt .lane:not(.axis) .lane-label").allTextContents();
@@ -614,7 +670,7 @@ browser("a row of another core state is marked, stands below the others, and is 
         ?.endsWith(" *"),
     labels.join("; "),
   );
-  for (const id of ["rtt", "sizes"]) assert.match((await page.locator(`#${id} .legend`).textContent()) ?? "", /another state/);
+  for (const id of ["rtt", "sizes"]) assert.match((await page.locator(`#${id} .legend`).textContent()) ?? "", /another distance/);
   assert.match((await page.locator("#sizes .fits").textContent()) ?? "", /none: 1 of 3 rows/);
   assert.match((await page.locator("#rtt table").textContent()) ?? "", /cores far apart: 394 to 462 ns/);
   await close();

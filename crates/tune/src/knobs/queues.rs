@@ -118,12 +118,14 @@ pub(crate) static COMBINED_CHANNELS: Knob = Knob {
         network: Network::Own,
         scope: Scope::Interface,
         values: Values::Number(1, 65_535),
-        mechanism: "The number of queues of the device that both receive and send.",
+        mechanism: "The number of queues of the device that both receive and send. It is set before other settings, whose \
+                    queues and interrupts are looked for after it, and put back after them.",
         effect: "One queue per reading core; with more, flows and interrupts move between cores.",
         cost: "Fewer: less throughput for many flows at once.",
         risk: "Most drivers take the link down for a moment, and flows change their queue.",
         needs: "CAP_NET_ADMIN, and a device that can change it.",
         reference: "ethtool(8), Documentation/networking/ethtool-netlink.rst (channels)",
+        remakes_interrupts: true,
         safe: false,
         ..Control::PLAIN
     }),

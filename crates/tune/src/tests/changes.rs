@@ -13,7 +13,7 @@ use hairpin_sys::host::{FakeHost, Held, Host, Refusal};
 use super::{PLACE, whole};
 use crate::change::{Address, Change, Trouble};
 use crate::journal::{About, Journal, JournalError};
-use crate::plan::PlanError;
+use crate::plan::{PlanError, keep_first};
 use crate::revert::Outcome;
 use crate::{Knob, Place, Setting, all, plan};
 
@@ -482,6 +482,63 @@ fn refuses_a_value_that_the_device_rounds() {
     assert_eq!(scene.apply(&host, &[setting("rx_usecs=3")])[0].to_string(), "rx-usecs of eth0: wanted 3, but it is 8");
     assert!(scene.is_empty(), "nothing changed, so nothing is to be reverted");
     assert_eq!(tree(&scene.root), before);
+}
+
+/// Gives eth0 these interrupts instead of those that it has.
+fn interrupts(scene: &Scene, numbers: &[u32]) -> FakeHost {
+    let mut host = scene.host.clone();
+    for directory in ["sys/class/net/eth0/device/msi_irqs", "proc/irq"] {
+        fs::remove_dir_all(scene.root.join(directory)).unwrap();
+    }
+    let mut table = "     CPU0 CPU1\n".to_owned();
+    for number in numbers {
+        table += &format!(" {number}:  5  0  PCI-MSIX-0000:00:04.0   1-edge      eth0-0\n");
+        host = host
+            .with(&format!("/sys/class/net/eth0/device/msi_irqs/{number}"), "msix\n")
+            .with(&format!("/proc/irq/{number}/smp_affinity_list"), "0-1\n");
+    }
+    host.with("/proc/interrupts", table)
+}
+
+#[test]
+fn settings_of_interrupts_are_for_those_that_the_device_has_after_its_channels_are_set() {
+    for (channels, numbers) in [("1", vec![42]), ("8", vec![40, 41, 42])] {
+        let scene = scene();
+        let two = interrupts(&scene, &[40, 41]);
+        let settings = [setting("irq_affinity=1"), setting(&format!("combined_channels={channels}")), setting("rx_usecs=0")];
+        let mut changes = plan(&two, &PLACE, &settings).unwrap();
+        let knobs = |changes: &[Change]| changes.iter().map(|change| change.knob.clone()).collect::<Vec<_>>();
+        assert_eq!(knobs(&changes), ["combined_channels", "irq_affinity", "irq_affinity", "rx_usecs"]);
+        assert!(keep_first(&mut changes) && knobs(&changes) == ["combined_channels"]);
+        let mut tuning = scene.journal.begin(&two, changes, &About::default()).unwrap();
+        let applied = tuning.apply(|| {
+            let others = settings.iter().filter(|setting| !setting.control.remakes_interrupts).cloned().collect::<Vec<_>>();
+            plan(&interrupts(&scene, &numbers), &PLACE, &others)
+        });
+        assert!(!applied.refused, "{applied:?}");
+        // What a killed process leaves behind is the same as what is kept.
+        let killed = scene.journal.entries().unwrap().remove(0).entry.unwrap();
+        assert!(!killed.kept && killed.unsettled.is_empty() && killed.cut.is_none(), "{killed:?}");
+        tuning.keep().unwrap();
+        assert_eq!(scene.journal.entries().unwrap().remove(0).entry.unwrap().changes, killed.changes);
+        let affinity = |number: &u32| two.read(&format!("/proc/irq/{number}/smp_affinity_list")).unwrap();
+        assert!(numbers.iter().all(|number| affinity(number) == "1"));
+
+        let report = scene.revert();
+        let reverted: Vec<&str> = report.changes.iter().map(|(change, _)| change.knob.as_str()).collect();
+        assert_eq!((reverted[0], reverted.last()), ("rx_usecs", Some(&"combined_channels")));
+        assert!(report.changes.iter().all(|(_, outcome)| *outcome == Outcome::Reverted), "{report:?}");
+        assert!(numbers.iter().all(|number| affinity(number) == "0-1") && scene.is_empty());
+    }
+}
+
+#[test]
+fn a_plan_without_other_interrupts_is_kept_whole() {
+    let scene = scene();
+    let mut changes = plan(&scene.host, &PLACE, &[setting("irq_affinity=1"), setting("rx_usecs=0")]).unwrap();
+    let whole = changes.clone();
+    assert!(!keep_first(&mut changes));
+    assert_eq!(changes, whole);
 }
 
 /// A device that changes the first value it is given, and then accepts no more.

@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::{LEADING, LEFT, WIDTH, made};
-use crate::budget::{self, Piece};
+use crate::budget::{self, Budget, Piece};
 use crate::drawn::words;
 use crate::figure::us_signed;
 use crate::prose::wrap;
@@ -38,9 +38,9 @@ pub fn budget_svg(view: &View) -> String {
     notes.extend((view.breakdowns.len() > MOST).then(|| format!("{} more paths are left out.", view.breakdowns.len() - MOST)));
     notes.push(made(view));
     let texts: Vec<[Vec<String>; 2]> =
-        shown.iter().map(|of| [budget::sum(of), of.wire_said.clone()].map(|text| wrap("", &text, COLUMNS))).collect();
+        shown.iter().map(|of| [budget::declared(of).sum, of.wire_said.clone()].map(|text| wrap("", &text, COLUMNS))).collect();
     let height = |(of, texts): (&Breakdown, &[Vec<String>; 2])| {
-        let lines = texts.iter().map(Vec::len).sum::<usize>() + budget::pieces(of).len();
+        let lines = texts.iter().map(Vec::len).sum::<usize>() + budget::declared(of).pieces.len();
         lines as f64 * LEADING + BAR + 76.0
     };
     let all: f64 = shown.iter().zip(&texts).map(height).sum();
@@ -61,9 +61,9 @@ pub fn budget_svg(view: &View) -> String {
 
 /// A budget in words, for screen readers.
 fn described(of: &Breakdown) -> String {
-    let pieces = budget::pieces(of);
+    let Budget { pieces, sum, .. } = budget::declared(of);
     let pieces = pieces.iter().map(|piece| format!("{} {} us ({})", piece.name, us_signed(piece.ns), piece.class));
-    format!("{}: {}. {} {}", words::breakdown(of), pieces.collect::<Vec<_>>().join(", "), budget::sum(of), of.wire_said)
+    format!("{}: {}. {} {}", words::breakdown(of), pieces.collect::<Vec<_>>().join(", "), sum, of.wire_said)
 }
 
 /// As much of a source as fits its line.
@@ -87,7 +87,7 @@ fn colour(part: &str) -> usize {
 }
 
 fn drawn(page: &mut Page, of: &Breakdown, [sum, said]: &[Vec<String>; 2], top: f64) {
-    let pieces = budget::pieces(of);
+    let pieces = budget::declared(of).pieces;
     let whole = budget::whole(&pieces);
     page.text(LEFT, top + 14.0, "label", &words::breakdown(of));
     let bar = top + 40.0;

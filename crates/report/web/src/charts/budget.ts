@@ -1,6 +1,6 @@
 // Latency budget: one bar to scale for each explained path, measured parts solid, the floor of a NIC and a cable of the reader's choice hatched.
 
-import { budget as budgetOf, FLOOR, length, over, type Cable, type Piece } from "../budget.ts";
+import { budget as budgetOf, FLOOR, length, over, type Cable } from "../budget.ts";
 import { h } from "../dom.ts";
 import { figure, type Figure } from "../figure.ts";
 import { entry } from "../marks.ts";
@@ -8,7 +8,7 @@ import { fixed } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { time } from "../units.ts";
-import type { Breakdown, Design, View } from "../view.ts";
+import type { Breakdown, Design, Piece, View } from "../view.ts";
 import { laneTicks } from "./lane.ts";
 import { axisLine } from "./stages.ts";
 
@@ -37,7 +37,7 @@ function patch(part: string, kind = "patch"): HTMLElement {
 /** The whole with its parts' labels below it. */
 function bar(pieces: Piece[]): HTMLElement {
   const whole = pieces.reduce((sum, piece) => sum + length(piece.ns), 0) || 1;
-  const told = pieces.map((piece) => `${piece.name} ${time(Math.round(piece.ns))}, ${piece.kind}`);
+  const told = pieces.map((piece) => `${piece.name} ${time(piece.ns)}, ${piece.class}`);
   const drawn = pieces.map((piece, index) => {
     const element = patch(piece.part, "piece");
     element.style.width = `${(100 * length(piece.ns)) / whole}%`;
@@ -46,7 +46,7 @@ function bar(pieces: Piece[]): HTMLElement {
   });
   const parts = [...new Set(pieces.map((piece) => piece.part))].map((part) => {
     const ns = pieces.filter((piece) => piece.part === part).reduce((sum, piece) => sum + piece.ns, 0);
-    return entry(patch(part), `${part} ${time(Math.round(ns))}`);
+    return entry(patch(part), `${part} ${time(ns)}`);
   });
   const axis = fixed(0, whole, false);
   return h(
@@ -75,7 +75,7 @@ export function budget(view: View): Figure | null {
   };
   const table = (shown: Shown): Table => ({
     columns: [
-      { head: "path", name: "label", text: true },
+      { head: "path", name: "path", text: true },
       { head: "part", name: "part", text: true },
       { head: "stage, both ways", name: "stage", text: true },
       { head: "ns", name: "ns" },
@@ -83,7 +83,7 @@ export function budget(view: View): Figure | null {
       { head: "source", name: "source", text: true },
     ],
     rows: shown.breakdowns.flatMap((breakdown) =>
-      budgetOf(breakdown, chosen(breakdown)).pieces.map((piece): Cell[] => [breakdown.label, piece.part, piece.name, piece.ns, piece.kind, piece.source]),
+      budgetOf(breakdown, chosen(breakdown)).pieces.map((piece): Cell[] => [breakdown.label, piece.part, piece.name, piece.ns, piece.class, piece.source]),
     ),
   });
 
@@ -91,8 +91,8 @@ export function budget(view: View): Figure | null {
     id: "budget",
     title: "Latency budget",
     reading:
-      "One bar to scale: the parts of a typical round trip, measured, and hatched what a NIC and a cable take at least, which nothing measured here. " +
-      "Choose both by hand: the hatched part is the sum of the design's published parts and of length × ns per metre, there and back.",
+      "One bar to scale: the parts of a typical round trip, measured, and hatched the least time of a NIC and a cable, which was not measured here. " +
+      "Choose NIC and cable: the hatched part is the sum of the design's published parts and of length × ns per metre, there and back.",
     caption: () =>
       "Solid: means over the typical round trips, in traced blocks. Hatched: published, derived or assumed, as the table says with the source of each.",
     empty: (shown) => (shown.breakdowns.length === 0 ? "Nothing was explained at the selected sizes." : null),
@@ -108,7 +108,7 @@ export function budget(view: View): Figure | null {
               { class: "breakdown" },
               h("h3", {}, breakdown.label),
               bar(found.pieces),
-              h("p", { class: "arithmetic" }, found.arithmetic),
+              h("p", { class: "arithmetic" }, found.sum),
               h("p", { class: "quiet" }, breakdown.wire_said),
             );
           }),

@@ -33,7 +33,7 @@ function checkLane(checked: Checked, axis: Scale, grid: number[]): HTMLElement {
 function table(view: View): Table {
   return {
     columns: [
-      { head: "what", name: "what", text: true },
+      { head: "what", name: "test", text: true },
       { head: "asked ns", name: "asked_ns" },
       { head: "known ns", name: "known_ns", places: 1 },
       { head: "reported ns", name: "reported_ns", places: 1 },
@@ -60,8 +60,8 @@ export function check(view: View): Figure | null {
     id: "check",
     title: "The instrument, checked",
     reading:
-      "Known times that the instrument did not make: delays that a device injected by a clock of its own, and an emulated NIC's declared latencies. " +
-      "The dot is how far the reported time lay from the known one; within the shaded room the check passed.",
+      "Hairpin measured times that are known: delays that a device injected by a clock of its own, and the declared latencies of an emulated NIC. " +
+      "The dot is the error of the reported time; within the shaded room the check passed.",
     caption: () => "Reported less known, in ns; medians of short interleaved blocks; measured.",
     legend: () => [
       entry(

@@ -6,7 +6,7 @@ import { entry } from "../marks.ts";
 import { fixed, type Scale } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
-import { ratio, share, time, whole } from "../units.ts";
+import { ratio, time, whole } from "../units.ts";
 import type { Comparison, Ratio, View } from "../view.ts";
 import { at, drawing, extent, lane, laneAxis, put } from "./lane.ts";
 
@@ -50,7 +50,7 @@ function ticksOf(axis: Scale): number[] {
 
 function value(figure: string, of: number | null): string {
   if (of === null) return "?";
-  return figure === "rate" ? `${whole(of)}/s` : time(Math.round(of));
+  return figure === "rate" ? `${whole(of)}/s` : time(of);
 }
 
 function ratioLane(each: Ratio, comparison: Comparison, axis: Scale, grid: number[]): HTMLElement {
@@ -88,7 +88,7 @@ function ratioLane(each: Ratio, comparison: Comparison, axis: Scale, grid: numbe
 function block(comparison: Comparison, shown: Shown, axis: Scale, grid: number[]): HTMLElement {
   const word = comparison.verdict;
   const sign = SIGNS[word] ?? "";
-  const manner = comparison.interleaved ? "measured in turn" : "two runs that were stored before: what changed between them is not told from what differs";
+  const manner = comparison.interleaved ? "The arms were measured in turn." : "Two stored runs: what changed between them counts as a difference.";
   return h(
     "div",
     { class: "comparison" },
@@ -113,11 +113,7 @@ function block(comparison: Comparison, shown: Shown, axis: Scale, grid: number[]
       ),
       ...chosen(comparison, shown).map((each) => ratioLane(each, comparison, axis, grid)),
     ),
-    h(
-      "p",
-      { class: "quiet" },
-      `Verdict on ${comparison.figure}; ${manner}. ${comparison.margin > 0 ? `Less than ${share(comparison.margin)} does not matter; all` : "All"} intervals together hold with ${share(comparison.confidence)} confidence.`,
-    ),
+    h("p", { class: "quiet" }, `${comparison.meaning} ${manner}`),
   );
 }
 
@@ -129,8 +125,8 @@ function table(shown: Shown): Table {
       { head: "verdict", name: "verdict", text: true },
       { head: "figure", name: "figure", text: true },
       { head: "unit", name: "unit", text: true },
-      { head: "first arm", name: "against_value", places: 3 },
-      { head: "other arm", name: "arm_value", places: 3 },
+      { head: "first arm", name: "value_against", places: 3 },
+      { head: "other arm", name: "value", places: 3 },
       { head: "ratio", name: "ratio", places: 4 },
       { head: "from", name: "low", places: 4 },
       { head: "to", name: "high", places: 4 },
@@ -162,7 +158,7 @@ export function comparison(view: View): Figure | null {
     title: "Comparison",
     reading:
       "Each figure of one arm over that of the first, from pairs of blocks. The dot is the ratio, the line its interval; within the shaded margin a difference does not matter. " +
-      "For times left of 1 is faster; for the rate right of 1 is. A verdict is given only where the whole interval says so.",
+      "A time left of 1 is faster, and so is a rate right of 1. There is a verdict only where the whole interval agrees.",
     caption: (shown) =>
       `Ratios of RTT percentiles, rate and CPU time, log scale; derived from measured pairs${shown.percentiles.length === 0 ? "; no percentile is selected" : ""}.`,
     legend: () => [

@@ -3,7 +3,7 @@
 import { about, figure, noRows, type Figure } from "../figure.ts";
 import { lines } from "../legend.ts";
 import { colour } from "../marks.ts";
-import { fixed, scale } from "../scale.ts";
+import { fixed, times } from "../scale.ts";
 import type { Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { share, tick, time } from "../units.ts";
@@ -73,7 +73,7 @@ export function distribution(view: View): Figure | null {
     id: "distribution",
     title: "Distribution",
     reading:
-      "The share of round trips answered within a time. A steep line is a narrow distribution; a step with a shelf means two kinds of round trip. " +
+      "The share of round trips answered within a time. A steep line is a narrow distribution; a step with a shelf is two kinds of round trip. " +
       "Grey lines mark the selected percentiles; the tail beyond them is in the percentile plot.",
     caption: (shown) =>
       `Cumulative share against RTT, log scale, from histogram buckets of at most 1/64 of their value, 1/16 in the outermost thousandths; ${about(withBuckets(shown).map((row) => row.row))}.`,
@@ -88,7 +88,7 @@ export function distribution(view: View): Figure | null {
       const remove = plot(slot, {
         name: "Distribution",
         height: 320,
-        x: { scale: scale(seen, true), title: "RTT", text: tick },
+        x: { scale: times(seen), title: "RTT", text: tick },
         y: { scale: fixed(0, 1.02, false), title: "share of round trips", text: (y) => `${Math.round(y * 100)} %`, at: [0, 0.25, 0.5, 0.75, 1], space: 30 },
         lines: [...drawn]
           .reverse()

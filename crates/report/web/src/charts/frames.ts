@@ -48,7 +48,7 @@ function table(view: View): Table {
       { head: "io", name: "io", text: true },
       { head: "direction", name: "direction", text: true },
       { head: "frame B", name: "frame_bytes" },
-      { head: "without loss 1/s", name: "lossless_per_s" },
+      { head: "without loss 1/s", name: "lossless_offered_per_s" },
       { head: "loses at 1/s", name: "loses_per_s" },
       { head: "offered 1/s", name: "offered_per_s" },
       { head: "arrived 1/s", name: "delivered_per_s" },
@@ -74,7 +74,7 @@ export function frames(view: View): Figure | null {
     id: "frames",
     title: "Frames per second",
     reading:
-      "The bar is the highest rate at which no frame was lost. The hollow dot is what the sender offered at its fastest, or as it was paced, and the full dot what arrived of it: " +
+      "The bar is the highest rate at which no frame was lost. The hollow dot is what the sender offered at its fastest, or as it was paced, and the full dot what arrived: " +
       "frames were lost where the two lie apart.",
     caption: () =>
       "Frames per second, linear scale from 0; the figure at the right is the rate without loss, or what arrived where none was searched; measured.",

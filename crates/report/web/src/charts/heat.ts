@@ -3,7 +3,7 @@
 import { h } from "../dom.ts";
 import { about, figure, noRows, type Figure } from "../figure.ts";
 import { swatch } from "../marks.ts";
-import { scale, type Scale } from "../scale.ts";
+import { times, type Scale } from "../scale.ts";
 import type { Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { share, tick, time } from "../units.ts";
@@ -19,6 +19,13 @@ const LEAST = 1e-6;
 
 function withBuckets(shown: Shown): ShownRow[] {
   return shown.rows.filter((row) => row.row.buckets.some((bucket) => bucket.count > 0));
+}
+
+/** A share in percent; most cells hold less than a hundredth of one. */
+function told(part: number): string {
+  const percent = part * 100;
+  if (percent <= 0 || percent >= 0.01) return share(part);
+  return percent < 0.0001 ? "<0.0001 %" : `${percent.toPrecision(1)} %`;
 }
 
 function shade(part: number): number {
@@ -106,11 +113,7 @@ export function heatMap(view: View): Figure | null {
     table,
     draw: (slot, shown) => {
       const rows = withBuckets(shown);
-      const axis = scale(
-        rows.flatMap((row) => row.row.buckets.flatMap(ends)),
-        true,
-        0.01,
-      );
+      const axis = times(rows.flatMap((row) => row.row.buckets.flatMap(ends)));
       const grid = laneTicks(axis);
       const reading = h("p", { class: "quiet reading-line", "aria-hidden": "true" }, "Point at a cell to read it.");
       const line = (): HTMLElement => laneAxis(axis, grid, tick, "RTT, log scale");
@@ -127,7 +130,7 @@ export function heatMap(view: View): Figure | null {
         strip.addEventListener("pointermove", (event) => {
           const cell = Math.max(0, Math.min(CELLS - 1, Math.floor((CELLS * event.offsetX) / strip.clientWidth)));
           const end = (edge: number): string => time(axis.min * (axis.max / axis.min) ** (edge / CELLS));
-          reading.textContent = `${label}: ${share(parts[cell] as number)} of the round trips between ${end(cell)} and ${end(cell + 1)}`;
+          reading.textContent = `${label}: ${told(parts[cell] as number)} of the round trips between ${end(cell)} and ${end(cell + 1)}`;
         });
         lanes.append(h("div", { class: "lane" }, h("div", { class: "lane-label", title: label }, swatch(mark, { line: false }), h("span", {}, label)), strip));
       }

@@ -5,7 +5,7 @@ import type uPlot from "uplot";
 import { h } from "../dom.ts";
 import { figure, type Figure } from "../figure.ts";
 import { colour, entry, mark, swatch, type Mark } from "../marks.ts";
-import { scale } from "../scale.ts";
+import { amounts, times } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { tick, time, whole } from "../units.ts";
@@ -66,7 +66,7 @@ function table(shown: Shown): Table {
       { head: "achieved 1/s", name: "achieved_per_s", places: 1 },
       { head: "due", name: "due" },
       { head: "lost", name: "lost" },
-      ...columns.map(({ from, name }) => ({ head: `${name} ${from.name} ns`, name: `${name}_${from.name.replace(" ", "_")}_ns` })),
+      ...columns.map(({ from, name }) => ({ head: `${name} ${from.name} ns`, name: `rtt_${from.name.replace(" ", "_")}_${name}_ns` })),
     ],
     rows: shown.view.loads.flatMap((curve) =>
       curve.rates.map((rate): Cell[] => [
@@ -88,10 +88,10 @@ export function load(view: View): Figure | null {
     id: "load",
     title: "Latency under load",
     reading:
-      "Requests are due at fixed times, whether or not the one before was answered. From due counts the wait for the send as well, as a user would; from sent does not. " +
+      "Requests are due at fixed times, whether or not the one before was answered. From due counts the wait for the send too, as a user does; from sent does not. " +
       "Where the two part, requests queue at the client. The line is the knee: the highest rate at which the path keeps up; at the end of the shaded room it no longer does.",
     caption: (shown) =>
-      `RTT, log scale, against the rate offered; ${[...new Set(shown.view.loads.map((curve) => curve.origin))].sort().join(" and ")}; a point is missing where too few requests were answered for its percentile.`,
+      `RTT against the rate offered, log scales; ${[...new Set(shown.view.loads.map((curve) => curve.origin))].sort().join(" and ")}; a point is missing where too few requests were answered for its percentile.`,
     legend: (shown) =>
       shown.percentiles.flatMap((name, place) => FROM.map((from) => entry(swatch(markOf(place, from.dash), { hollow: from.hollow }), `${name} ${from.name}`))),
     empty: (shown) => (shown.percentiles.length === 0 ? "No percentile is selected." : null),
@@ -100,6 +100,7 @@ export function load(view: View): Figure | null {
       const removes: (() => void)[] = [];
       for (const curve of shown.view.loads) {
         const lines = linesOf(curve, shown.percentiles);
+        const rates = ratesOf(curve).map((rate) => rate.offered_per_s);
         const host = h("div");
         slot.append(h("h3", {}, curve.label), h("p", {}, curve.knee), host);
         removes.push(
@@ -107,19 +108,14 @@ export function load(view: View): Figure | null {
             name: `Latency under load, ${curve.label}`,
             height: 340,
             x: {
-              scale: scale(
-                curve.rates.map((rate) => rate.offered_per_s),
-                false,
-              ),
-              title: "requests due per second",
+              scale: amounts(rates),
+              title: "requests due per second, log scale",
               text: whole,
+              at: rates,
               space: 70,
             },
             y: {
-              scale: scale(
-                lines.flatMap((line) => line.y.filter((ns) => ns !== null)),
-                true,
-              ),
+              scale: times(lines.flatMap((line) => line.y.filter((ns) => ns !== null))),
               title: "RTT",
               text: tick,
             },

@@ -3,8 +3,8 @@
 import { h, s } from "../dom.ts";
 import { about, figure, noRows, type Figure } from "../figure.ts";
 import { PUBLISHED, entry, shape, swatch, type Mark } from "../marks.ts";
-import { scale, type Scale } from "../scale.ts";
-import { APART, type Shown, type ShownRow } from "../shown.ts";
+import { times, type Scale } from "../scale.ts";
+import { apart, type Shown, type ShownRow } from "../shown.ts";
 import type { Cell, Column, Table } from "../table.ts";
 import { exact, tick, time } from "../units.ts";
 import { percentile, type PercentileName, type Published, type Summary, type View } from "../view.ts";
@@ -14,7 +14,7 @@ const HEIGHT = 22;
 const MIDDLE = "50%";
 
 /** The mark of a percentile: p50 has the path's shape; the others have one each. */
-function glyph(name: PercentileName, mark: Mark, hollow = false): SVGElement {
+export function glyph(name: PercentileName, mark: Mark, hollow = false): SVGElement {
   const colour = `var(${mark.colour})`;
   switch (name) {
     case "p50":
@@ -31,7 +31,12 @@ function glyph(name: PercentileName, mark: Mark, hollow = false): SVGElement {
   }
 }
 
-function values(summary: Summary, names: PercentileName[]): { name: PercentileName; ns: number; low: number | null; high: number | null }[] {
+/** A mark in a legend. */
+export function sample(mark: SVGElement): SVGElement {
+  return s("svg", { class: "swatch", width: 16, height: 14, viewBox: "-8 -7 16 14", "aria-hidden": "true" }, mark);
+}
+
+export function values(summary: Summary, names: PercentileName[]): { name: PercentileName; ns: number; low: number | null; high: number | null }[] {
   return names.flatMap((name) => {
     const { ns, low_ns, high_ns } = percentile(summary, name);
     return ns === null ? [] : [{ name, ns, low: low_ns, high: high_ns }];
@@ -157,8 +162,8 @@ function fields(shown: Shown): Field[] {
     { head: "to", name: "floor_high_ns", of: ({ row }) => row.floor_ns?.[1] ?? null, optional: true },
     { head: "transactions/s", name: "transactions_per_s", of: ({ row }) => row.transactions_per_s },
     { head: "turn-around p50 ns", name: "turnaround_p50_ns", of: ({ row }) => row.turnaround?.p50.ns ?? null, optional: true },
-    { head: "CPU client ns", name: "cpu_client_ns", of: ({ row }) => row.cpu_client_ns, optional: true },
-    { head: "CPU server ns", name: "cpu_server_ns", of: ({ row }) => row.cpu_server_ns, optional: true },
+    { head: "CPU client ns", name: "cpu_client_per_transaction_ns", of: ({ row }) => row.cpu_client_ns, optional: true },
+    { head: "CPU server ns", name: "cpu_server_per_transaction_ns", of: ({ row }) => row.cpu_server_ns, optional: true },
     { head: "lost", name: "lost", of: ({ row }) => row.lost },
     { head: "flows", name: "flows", of: ({ row }) => row.flows },
     { head: "outstanding", name: "outstanding", of: ({ row }) => row.outstanding },
@@ -172,7 +177,7 @@ function fields(shown: Shown): Field[] {
       optional: true,
     },
     { head: "path", name: "path", text: true, of: ({ row }) => row.path },
-    { head: "not ranked, since", name: "apart", text: true, of: ({ row }) => row.apart, optional: true },
+    { head: "not comparable, since", name: "apart", text: true, of: ({ row }) => row.apart, optional: true },
   ];
   return all.filter((field) => !field.optional || shown.rows.some((row) => field.of(row) !== null));
 }
@@ -189,20 +194,18 @@ export function rttByPath(view: View): Figure | null {
     id: "rtt",
     title: "RTT by path",
     reading:
-      "From the client's send call to the reply in the caller's buffer, the fastest path first; rows whose cores were in another state stand below. A thick bar is the 95 % interval of its mark; a mark is left out where fewer than " +
+      "From the client's send call to the reply in the caller's buffer, the fastest path first; rows whose two cores were at another distance stand below. A thick bar is the 95 % interval of its mark; a mark is left out where fewer than " +
       "ten samples lie beyond it. A step of the scale is a factor, not a difference.",
     caption: (shown) => `RTT, log scale; ${about(shown.rows.map((row) => row.row))}. The figure on the right is RTT ${shown.percentiles[0] ?? ""}.`,
     legend: (shown) => {
       const ink: Mark = { colour: "--ink", shape: "circle", dash: [], named: true };
-      const sample = (mark: SVGElement): SVGElement =>
-        s("svg", { class: "swatch", width: 16, height: 14, viewBox: "-8 -7 16 14", "aria-hidden": "true" }, mark);
       return [
         ...shown.percentiles.map((name) => entry(sample(glyph(name, ink)), name === "p50" ? "p50 (the path's own shape)" : name)),
         entry(sample(s("line", { x1: -8, x2: 8, y1: 0, y2: 0, stroke: "var(--ink)", "stroke-width": 8, "stroke-opacity": 0.35 })), "95 % interval"),
         ...(shown.rows.some(({ row }) => row.floor_ns)
           ? [entry(sample(s("line", { x1: -6, x2: 6, y1: 0, y2: 0, class: "floor", "stroke-width": 10 })), "floor (derived)")]
           : []),
-        ...(shown.rows.some(({ row }) => row.apart !== null) ? [entry(swatch(ink, { line: false, hollow: true }), APART)] : []),
+        ...(shown.rows.some(({ row }) => row.apart !== null) ? [entry(swatch(ink, { line: false, hollow: true }), apart(shown))] : []),
         ...(publishedPoints(shown).length > 0 ? [entry(swatch(PUBLISHED, { line: false, hollow: true }), "published, not measured here")] : []),
       ];
     },
@@ -211,17 +214,13 @@ export function rttByPath(view: View): Figure | null {
     table,
     draw: (slot, shown) => {
       const points = publishedPoints(shown);
-      const axis = scale(
-        [
-          ...shown.rows.flatMap(({ row }) => [
-            ...values(row.rtt, shown.percentiles).flatMap(({ ns, low, high }) => [ns, low ?? ns, high ?? ns]),
-            ...(row.floor_ns ?? []),
-          ]),
-          ...points.map((point) => point.ns),
-        ],
-        true,
-        0.03,
-      );
+      const axis = times([
+        ...shown.rows.flatMap(({ row }) => [
+          ...values(row.rtt, shown.percentiles).flatMap(({ ns, low, high }) => [ns, low ?? ns, high ?? ns]),
+          ...(row.floor_ns ?? []),
+        ]),
+        ...points.map((point) => point.ns),
+      ]);
       const grid = laneTicks(axis);
       const first = shown.percentiles[0] ?? "";
       const line = (): HTMLElement => laneAxis(axis, grid, tick, "RTT, log scale", first);

@@ -3,7 +3,7 @@
 import { about, figure, noRows, type Figure } from "../figure.ts";
 import { lines } from "../legend.ts";
 import { colour } from "../marks.ts";
-import { fixed, scale } from "../scale.ts";
+import { fixed, times } from "../scale.ts";
 import type { Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { quantile, tick, time } from "../units.ts";
@@ -56,7 +56,7 @@ export function percentiles(view: View): Figure | null {
     title: "Percentiles",
     reading:
       "The share of round trips that are no slower than a time; each step to the right is ten times rarer. A line ends where fewer than ten samples lie beyond. " +
-      "Flat is predictable; a knee is where another mechanism takes over.",
+      "A flat line is a predictable path; at a knee another mechanism takes over.",
     caption: (shown) => `RTT, log scale, against quantile, as 1/(1 - q); ${about(withPoints(shown).map((row) => row.row))}.`,
     legend: lines,
     empty: (shown) => noRows(shown) ?? (withPoints(shown).length === 0 ? "Too few samples for percentiles." : null),
@@ -72,10 +72,7 @@ export function percentiles(view: View): Figure | null {
         height: 380,
         x: { scale: fixed(2, last * 1.15, true), title: "quantile of the row's round trips", text: (x) => quantile(1 - 1 / x), at: ends, space: 50 },
         y: {
-          scale: scale(
-            drawn.flatMap((line) => line.y),
-            true,
-          ),
+          scale: times(drawn.flatMap((line) => line.y)),
           title: "RTT",
           text: tick,
         },

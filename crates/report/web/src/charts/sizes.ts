@@ -4,22 +4,22 @@ import { h } from "../dom.ts";
 import { about, figure, type Figure } from "../figure.ts";
 import { paths } from "../legend.ts";
 import { PUBLISHED, entry, swatch, type Mark } from "../marks.ts";
-import { scale } from "../scale.ts";
-import { APART, type Group, type Shown, type ShownRow } from "../shown.ts";
+import { amounts, times, type Amounts } from "../scale.ts";
+import { apart, type Group, type Shown, type ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { tick, time } from "../units.ts";
-import { meanBytes, percentile, type Estimate, type Fit, type Line as Fitted, type PercentileName, type View } from "../view.ts";
+import { meanBytes, percentile, type PercentileName, type View } from "../view.ts";
 import { plot, type Line } from "./plot.ts";
 
 const FLOOR: Mark = { colour: "--floor", shape: "dot", dash: [], named: true };
 const HOLLOW: Mark = { colour: "--ink", shape: "circle", dash: [], named: true };
 const FITTED = [3, 4];
-/** Points of a fitted line, which is bent on log scales. */
-const STEPS = 48;
 
-/** A log axis has no place for no bytes; half a byte is left of every other size. */
-function across(bytes: number): number {
-  return Math.max(bytes, 0.5);
+/** The axis of all shown sizes, those of published points included. */
+function axisOf(shown: Shown): Amounts {
+  const measured = curves(shown).flatMap((group) => group.rows.map((row) => meanBytes(row.row)));
+  const published = shown.percentiles.includes("p50") ? shown.published.flatMap((each) => each.points.map(([bytes]) => bytes)) : [];
+  return amounts([...measured, ...published]);
 }
 
 function curves(shown: Shown): Group[] {
@@ -31,15 +31,13 @@ function whole(group: Group): boolean {
   return group.curve !== null && group.rows.length === group.curve.rows.length;
 }
 
-function fitLine(label: string, mark: Mark, line: Fitted): Line {
-  const [from, to] = [across(line.from_bytes), across(line.to_bytes)];
-  const x = Array.from({ length: STEPS + 1 }, (_, step) => from * (to / from) ** (step / STEPS));
-  const y = x.map((bytes) => line.base_ns.value + line.ns_per_byte.value * bytes);
-  return { label: `${label}, fit`, x, y: y.map((ns) => (ns > 0 ? ns : null)), mark: { ...mark, dash: FITTED }, width: 1.25, silent: true };
+function fitLine(label: string, mark: Mark, points: [number, number][], axis: Amounts): Line {
+  const [x, y] = [points.map(([bytes]) => axis.place(bytes)), points.map(([, ns]) => ns)];
+  return { label: `${label}, fit`, x, y, mark: { ...mark, dash: FITTED }, width: 1.25, silent: true };
 }
 
 /** Floors of the shown rows: the lower ends over size, then the upper; the same floor once, however many paths share it. */
-function floorLines(groups: Group[]): Line[] {
+function floorLines(groups: Group[], axis: Amounts): Line[] {
   const seen = new Set<string>();
   const found: Line[] = [];
   for (const group of groups) {
@@ -47,7 +45,7 @@ function floorLines(groups: Group[]): Line[] {
     const key = JSON.stringify(rows.map((row) => [meanBytes(row.row), row.row.floor_ns]));
     if (rows.length === 0 || seen.has(key)) continue;
     seen.add(key);
-    const x = rows.map((row) => across(meanBytes(row.row)));
+    const x = rows.map((row) => axis.place(meanBytes(row.row)));
     const end = (side: 0 | 1): number[] => rows.map((row) => (row.row.floor_ns as [number, number])[side]);
     found.push({ label: "floor (derived), upper end", x, y: end(1), mark: FLOOR, width: 2.5, band: true, shapes: () => true });
     found.push({ label: "floor (derived)", x, y: end(0), mark: FLOOR, width: 2.5, shapes: () => true });
@@ -55,12 +53,12 @@ function floorLines(groups: Group[]): Line[] {
   return found;
 }
 
-function publishedLines(shown: Shown): Line[] {
+function publishedLines(shown: Shown, axis: Amounts): Line[] {
   return shown.published.map((published) => {
     const points = [...published.points].sort((a, b) => a[0] - b[0]);
     return {
       label: `${published.name}: ${published.what} (${published.derived ? "derived from published" : "published"})`,
-      x: points.map(([bytes]) => across(bytes)),
+      x: points.map(([bytes]) => axis.place(bytes)),
       y: points.map(([, ns]) => ns),
       mark: PUBLISHED,
       width: 1,
@@ -70,12 +68,12 @@ function publishedLines(shown: Shown): Line[] {
   });
 }
 
-function curveLine(group: Group, name: PercentileName): Line {
+function curveLine(group: Group, name: PercentileName, axis: Amounts): Line {
   const rows = group.rows;
   const mark = { ...group.mark, dash: [] };
   // x must rise: of two rows with one size on the axis the second stands a hair to the right.
   const x: number[] = [];
-  for (const row of rows) x.push(Math.max(across(meanBytes(row.row)), (x.at(-1) ?? 0) * (1 + 1e-9)));
+  for (const row of rows) x.push(Math.max(axis.place(meanBytes(row.row)), (x.at(-1) ?? 0) * (1 + 1e-9)));
   return {
     label: group.label,
     x,
@@ -86,55 +84,29 @@ function curveLine(group: Group, name: PercentileName): Line {
   };
 }
 
-function linesOf(shown: Shown, name: PercentileName): Line[] {
+function linesOf(shown: Shown, name: PercentileName, axis: Amounts): Line[] {
   const groups = curves(shown);
-  const measured = groups.map((group) => curveLine(group, name)).reverse();
-  const fits = groups.flatMap((group) => {
-    const fit = group.curve?.fit;
-    if (name !== "p50" || !fit || !whole(group)) return [];
-    return [fit.line, ...(fit.above ? [fit.above] : [])].map((line) => fitLine(group.label, group.mark, line));
-  });
-  return [...floorLines(groups), ...(name === "p50" ? publishedLines(shown) : []), ...fits, ...measured];
-}
-
-function estimate(value: Estimate, text: (ns: number) => string): string {
-  return `${text(value.value)} (${text(value.low)} to ${text(value.high)})`;
-}
-
-function perByte(ns: number): string {
-  return `${Number(ns.toPrecision(3))} ns`;
-}
-
-/** Time that each byte adds, or takes away. */
-function slope(line: Fitted): string {
-  const { value, low, high } = line.ns_per_byte;
-  return `${value < 0 ? "-" : "+"} ${perByte(Math.abs(value))} per byte (${perByte(low)} to ${perByte(high)})`;
-}
-
-/** The fit of a path, in words. */
-function sentence(label: string, fit: Fit): string {
-  const line = (line: Fitted): string => `${line.from_bytes} to ${line.to_bytes} B: ${estimate(line.base_ns, time)} ${slope(line)}`;
-  const parts = [line(fit.line)];
-  if (fit.step && fit.above) {
-    parts.push(`a step of ${estimate(fit.step.jump_ns, time)} between ${fit.step.after_bytes} and ${fit.step.by_bytes} B`);
-    parts.push(line(fit.above));
-  }
-  return `${label}, ${parts.join("; ")}. Points lie within ${Number((100 * fit.residual).toPrecision(2))} % of it.`;
+  const measured = groups.map((group) => curveLine(group, name, axis)).reverse();
+  const fits = groups.flatMap((group) =>
+    name === "p50" && whole(group) ? (group.curve?.fit_lines ?? []).map((line) => fitLine(group.label, group.mark, line, axis)) : [],
+  );
+  return [...floorLines(groups, axis), ...(name === "p50" ? publishedLines(shown, axis) : []), ...fits, ...measured];
 }
 
 function fits(shown: Shown): HTMLElement | null {
-  const items = curves(shown).flatMap((group) => {
-    const { fit, fit_note: note } = group.curve ?? { fit: null, fit_note: null };
-    if (!whole(group)) return [];
-    return [...(fit ? [h("li", {}, sentence(group.label, fit))] : []), ...(note ? [h("li", {}, `${group.label}: ${note}.`)] : [])];
-  });
+  const items = curves(shown)
+    .filter(whole)
+    .flatMap(({ label, curve }) => {
+      const note = curve?.fit_note ? [`${curve.fit_note}.`] : [];
+      const said = [...(curve?.fit_said ?? []), ...note].join(" ");
+      return said === "" ? [] : [h("li", {}, `${label}: ${said}`)];
+    });
   if (items.length === 0 || !shown.percentiles.includes("p50")) return null;
   return h("div", { class: "fits" }, h("h3", {}, "Fit of RTT p50 (derived; intervals of 95 %)"), h("ul", {}, ...items));
 }
 
 function table(shown: Shown): Table {
   const rows = curves(shown).flatMap((group) => group.rows.map((row) => ({ group, row })));
-  const floored = rows.some(({ row }) => row.row.floor_ns);
   const published = shown.published.flatMap((published) => published.points.map((point) => ({ published, point })));
   const fields = (row: ShownRow): Cell[] => shown.percentiles.map((name) => percentile(row.row.rtt, name).ns);
   return {
@@ -145,7 +117,7 @@ function table(shown: Shown): Table {
       { head: "reply B", name: "reply_bytes" },
       { head: "samples", name: "count" },
       ...shown.percentiles.map((name) => ({ head: `RTT ${name} ns`, name: `rtt_${name}_ns` })),
-      ...(floored
+      ...(floored(shown)
         ? [
             { head: "floor ns, from", name: "floor_low_ns" },
             { head: "to (derived)", name: "floor_high_ns" },
@@ -167,7 +139,7 @@ function table(shown: Shown): Table {
         row.row.reply_bytes,
         row.row.count,
         ...fields(row),
-        ...(floored ? (row.row.floor_ns ?? [null, null]) : []),
+        ...(floored(shown) ? (row.row.floor_ns ?? [null, null]) : []),
         ...(published.length > 0 ? [null, null, null] : []),
       ]),
       ...published.map(({ published, point: [bytes, ns] }): Cell[] => [
@@ -177,7 +149,7 @@ function table(shown: Shown): Table {
         bytes,
         null,
         ...shown.percentiles.map(() => null),
-        ...(floored ? [null, null] : []),
+        ...(floored(shown) ? [null, null] : []),
         published.what,
         ns,
         published.source,
@@ -187,11 +159,15 @@ function table(shown: Shown): Table {
 }
 
 function fitted(shown: Shown): boolean {
-  return curves(shown).some((group) => group.curve?.fit && whole(group));
+  return curves(shown).some((group) => whole(group) && group.curve?.fit_lines.length);
+}
+
+function floored(shown: Shown): boolean {
+  return curves(shown).some((group) => group.rows.some((row) => row.row.floor_ns !== null));
 }
 
 function derived(shown: Shown): string {
-  const kinds = [...(fitted(shown) ? ["fit"] : []), ...(floorLines(curves(shown)).length > 0 ? ["floor"] : [])];
+  const kinds = [...(fitted(shown) ? ["fit"] : []), ...(floored(shown) ? ["floor"] : [])];
   return kinds.length > 0 ? `; ${kinds.join(" and ")} derived` : "";
 }
 
@@ -202,7 +178,7 @@ export function sizes(view: View): Figure | null {
     id: "sizes",
     title: "RTT against size",
     reading:
-      "How much of a round trip is there whatever the size, and what each byte adds. Both scales are logarithmic, so a straight line of base + bytes bends upwards " +
+      "The part of a round trip that every size has, and what each byte adds. Both scales are logarithmic, so a straight line of base + bytes bends upwards " +
       "where the bytes begin to count. The broken line is the fit; the thick grey one the floor that the declared hardware allows.",
     caption: (shown) =>
       `RTT against payload, log scales${curves(shown).some((group) => group.rows.some((row) => row.row.request_bytes !== row.row.reply_bytes)) ? " (mean of request and reply)" : ""}; ${about(
@@ -211,8 +187,10 @@ export function sizes(view: View): Figure | null {
     legend: (shown) => [
       ...paths({ ...shown, groups: curves(shown) }),
       ...(fitted(shown) ? [entry(swatch({ ...FLOOR, colour: "--ink", dash: FITTED }), "fit (derived)")] : []),
-      ...(floorLines(curves(shown)).length > 0 ? [entry(swatch(FLOOR), "floor (derived)")] : []),
-      ...(curves(shown).some((group) => group.rows.some(({ row }) => row.apart !== null)) ? [entry(swatch(HOLLOW, { line: false, hollow: true }), APART)] : []),
+      ...(floored(shown) ? [entry(swatch(FLOOR), "floor (derived)")] : []),
+      ...(curves(shown).some((group) => group.rows.some(({ row }) => row.apart !== null))
+        ? [entry(swatch(HOLLOW, { line: false, hollow: true }), apart(shown))]
+        : []),
       ...(shown.percentiles.includes("p50") ? shown.published : []).map((published) =>
         entry(
           swatch(PUBLISHED, { hollow: true }),
@@ -231,25 +209,23 @@ export function sizes(view: View): Figure | null {
       const panels = h("div", { class: "panels three" });
       slot.append(panels);
       const supported = shown.percentiles.filter((name) => curves(shown).some((group) => group.rows.some((row) => percentile(row.row.rtt, name).ns !== null)));
-      const all = new Map(supported.map((name) => [name, linesOf(shown, name)]));
+      const x = axisOf(shown);
+      const all = new Map(supported.map((name) => [name, linesOf(shown, name, x)]));
       const everything = [...all.values()].flat();
       const measured = [...new Set(everything.filter((line) => !line.silent).flatMap((line) => line.x))].sort((a, b) => a - b);
-      const x = scale(measured, true, 0.03);
+      const bytes = (place: number): number => (place === x.zero ? 0 : place);
       // The panel of the largest RTT would flatten the others: each has its own scale, and says so.
       const removes = [...all].map(([name, lines], index) => {
-        const y = scale(
-          lines.flatMap((line) => line.y.filter((ns) => ns !== null)),
-          true,
-        );
+        const y = times(lines.flatMap((line) => line.y.filter((ns) => ns !== null)));
         const panel = h("div", { class: index === 0 ? "panel wide" : "panel" }, h("h3", {}, `RTT ${name}`));
         panels.append(panel);
         return plot(panel, {
           name: `RTT ${name} against size`,
           height: index === 0 ? 380 : 260,
-          x: { scale: x, title: "payload, bytes", text: (bytes) => (bytes === 0.5 ? "0" : `${Math.round(bytes * 100) / 100}`), at: measured, space: 44 },
+          x: { scale: x, title: "payload, bytes", text: (place) => `${Math.round(bytes(place) * 100) / 100}`, at: measured, space: 44 },
           y: { scale: y, title: "", text: tick },
           lines,
-          where: (bytes) => `${bytes === 0.5 ? 0 : Math.round(bytes * 10) / 10} B`,
+          where: (place) => `${Math.round(bytes(place) * 10) / 10} B`,
           value: time,
         });
       });

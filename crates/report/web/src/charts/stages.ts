@@ -3,7 +3,7 @@
 import { h, s } from "../dom.ts";
 import { figure, type Figure } from "../figure.ts";
 import { entry } from "../marks.ts";
-import { scale, type Scale } from "../scale.ts";
+import { fixed, type Scale } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import { tableElement, type Cell, type Table } from "../table.ts";
 import { plural, tick, time } from "../units.ts";
@@ -11,9 +11,18 @@ import type { Breakdown, Cause, Stage, View } from "../view.ts";
 import { at, extent, laneTicks } from "./lane.ts";
 
 const HEIGHT = 18;
+/** Room beyond the last stage, as a ratio. */
+const ROOM = 1.02;
 
-function colour(side: string): string {
+export function colour(side: string): string {
   return side === "client" ? "var(--s1)" : side === "server" ? "var(--s2)" : "var(--grey)";
+}
+
+/** The sample of a side in a legend. */
+export function patch(side: string): HTMLElement {
+  const element = h("span", { class: "patch" });
+  element.style.background = colour(side);
+  return element;
 }
 
 /** Side and way: `client, request`. */
@@ -29,6 +38,12 @@ function steps(stages: Stage[], of: (stage: Stage) => number): [number, number][
     sum += of(stage);
     return [start, sum];
   });
+}
+
+/** From 0, or from a negative residual, to the end of the last. */
+function axisOf(steps: [number, number][], sum: number): Scale {
+  const ends = [0, sum, ...steps.flat()];
+  return fixed(Math.min(...ends), Math.max(...ends) * ROOM || 1, false);
 }
 
 function bar(axis: Scale, grid: number[], [start, end]: [number, number], stage: Stage, kind: "typical" | "slow"): SVGElement {
@@ -68,19 +83,19 @@ function waterfall(breakdown: Breakdown): HTMLElement {
   const slow = breakdown.slow_count > 0;
   const typicalSteps = steps(stages, (stage) => stage.typical_ns);
   const slowSteps = steps(stages, (stage) => stage.slow_ns);
-  const typicalAxis = scale([0, ...typicalSteps.flat(), breakdown.typical_ns], false, 0.02);
-  const slowAxis = scale([0, ...slowSteps.flat(), breakdown.slow_ns], false, 0.02);
+  const typicalAxis = axisOf(typicalSteps, breakdown.typical_ns);
+  const slowAxis = axisOf(slowSteps, breakdown.slow_ns);
   const [typicalGrid, slowGrid] = [laneTicks(typicalAxis, 4), laneTicks(slowAxis, 4)];
   const most = stages.reduce<Stage | null>((best, stage) => (best && best.slow_ns - best.typical_ns >= stage.slow_ns - stage.typical_ns ? best : stage), null);
   const text = (content: string, kind = ""): HTMLElement => h("div", { class: `lane-figure ${kind}` }, content);
   const rows = stages.flatMap((stage, index) => [
     h("div", { class: "lane-label", title: `${stage.name} ${place(stage)}` }, h("span", {}, stage.name), " ", h("span", { class: "quiet" }, place(stage))),
     bar(typicalAxis, typicalGrid, typicalSteps[index] as [number, number], stage, "typical"),
-    text(time(Math.round(stage.typical_ns))),
+    text(time(stage.typical_ns)),
     ...(slow
       ? [
           bar(slowAxis, slowGrid, slowSteps[index] as [number, number], stage, "slow"),
-          text(time(Math.round(stage.slow_ns))),
+          text(time(stage.slow_ns)),
           text(difference(stage), stage === most && stage.slow_ns > stage.typical_ns ? "most" : ""),
         ]
       : []),
@@ -100,17 +115,14 @@ function waterfall(breakdown: Breakdown): HTMLElement {
   const sum = [
     h("div", { class: "lane-label sum" }, "RTT, the sum"),
     h("div", { class: "sum" }),
-    text(time(Math.round(breakdown.typical_ns)), "sum"),
-    ...(slow ? [h("div", { class: "sum" }), text(time(Math.round(breakdown.slow_ns)), "sum"), text(difference(breakdown), "sum")] : []),
+    text(time(breakdown.typical_ns), "sum"),
+    ...(slow ? [h("div", { class: "sum" }), text(time(breakdown.slow_ns), "sum"), text(difference(breakdown), "sum")] : []),
   ];
   return h("div", { class: slow ? "waterfall" : "waterfall only" }, ...head, ...rows, ...sum);
 }
 
 function context(breakdown: Breakdown): string {
-  const headline =
-    breakdown.untraced_p50_ns === null ? "" : `RTT p50 ${time(breakdown.untraced_p50_ns)} without hooks (${plural(breakdown.untraced_count, "sample")}), `;
-  const traced = breakdown.traced_p50_ns === null ? "" : `${time(breakdown.traced_p50_ns)} with them`;
-  return `${headline}${traced}; payload ${breakdown.request_bytes} B; ${breakdown.origin}. Slow: beyond p99. The two scales differ.`;
+  return `${breakdown.headline} Payload ${breakdown.request_bytes} B; ${breakdown.origin}. Slow: beyond p99. The two scales differ.`;
 }
 
 /** Causes that are shown at once; the others fold out. */
@@ -143,12 +155,12 @@ function table(shown: Shown): Table {
   const [p50, p99] = [shown.percentiles.includes("p50"), shown.percentiles.includes("p99")];
   return {
     columns: [
-      { head: "path", name: "label", text: true },
+      { head: "path", name: "path", text: true },
       { head: "stage", name: "stage", text: true },
       { head: "side", name: "side", text: true },
       { head: "direction", name: "direction", text: true },
-      { head: "typical, mean ns", name: "typical_ns" },
-      { head: "slow, mean ns", name: "slow_ns" },
+      { head: "typical, mean ns", name: "typical_mean_ns" },
+      { head: "slow, mean ns", name: "slow_mean_ns" },
       ...(p50 ? [{ head: "p50 ns", name: "p50_ns" }] : []),
       ...(p99 ? [{ head: "p99 ns", name: "p99_ns" }] : []),
     ],
@@ -174,18 +186,11 @@ export function stages(view: View): Figure | null {
     id: "stages",
     title: "Stages",
     reading:
-      "Where a round trip goes, in the order in which it passes the hooks. The stages, what the hooks took (observer) and what no stage accounts for (residual) add up to the RTT. " +
-      "On the left the typical round trips (p40 to p60), on the right the slow ones (beyond p99): what grows is what the tail is made of.",
+      "The parts of a round trip, in the order in which it passes them. The stages, the time of the hooks (observer) and the time that no stage has (residual) add up to the RTT. " +
+      "On the left the typical round trips (p40 to p60), on the right the slow ones (beyond p99). The stages that grow make the tail.",
     caption: (shown) =>
       `Means over the typical and over the slow round trips, in traced blocks; ${[...new Set(shown.breakdowns.map((each) => each.origin))].join(" and ")}.`,
-    legend: () => {
-      const patch = (side: string): HTMLElement => {
-        const element = h("span", { class: "patch" });
-        element.style.background = colour(side);
-        return element;
-      };
-      return [entry(patch("client"), "client"), entry(patch("server"), "server"), entry(patch(""), "observer, residual, between the sides")];
-    },
+    legend: () => [entry(patch("client"), "client"), entry(patch("server"), "server"), entry(patch(""), "observer, residual, between the sides")],
     empty: (shown) => (shown.breakdowns.length === 0 ? "Nothing was explained at the selected sizes." : null),
     table,
     draw: (slot, shown) => {

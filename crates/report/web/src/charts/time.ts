@@ -5,7 +5,7 @@ import type uPlot from "uplot";
 import { h } from "../dom.ts";
 import { about, figure, noRows, span, type Figure } from "../figure.ts";
 import { colour, entry, paintShape, swatch, type Mark } from "../marks.ts";
-import { fixed, scale, type Scale } from "../scale.ts";
+import { fixed, times, type Scale } from "../scale.ts";
 import type { Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { plural, tick, time } from "../units.ts";
@@ -137,10 +137,10 @@ function scaleOf(series: Series, names: PercentileName[]): Scale {
     ...(names.includes("p50") ? [...known(series.p50_low_ns), ...known(series.p50_high_ns)] : []),
     ...(names.includes("p99") ? known(series.p99_ns) : []),
   ];
-  if (!names.includes("max")) return scale(levels, true);
-  if (levels.length === 0) return scale(series.max_ns, true);
+  if (!names.includes("max")) return times(levels);
+  if (levels.length === 0) return times(series.max_ns);
   const top = levels.reduce((a, b) => Math.max(a, b)) * HEADROOM;
-  return scale([...levels, ...series.max_ns.filter((ns) => ns <= top)], true);
+  return times([...levels, ...series.max_ns.filter((ns) => ns <= top)]);
 }
 
 /** The largest RTT of each interval as a small dot, or as a triangle at the upper edge. */
@@ -234,7 +234,7 @@ export function overTime(view: View): Figure | null {
     id: "time",
     title: "Over time",
     reading:
-      "Whether a row stayed what it was. The band spans the medians of each interval, the broken line is the p99, dots are the largest RTT, triangles at the upper edge those beyond it. " +
+      "How a row changed while it was measured. The band spans the medians of each interval, the broken line is the p99, dots are the largest RTT, triangles at the upper edge those beyond it. " +
       "Shaded: the two cores were far apart, as when a hypervisor moves a virtual CPU. A mark at the top: two clocks disagreed.",
     caption: (shown) =>
       `RTT, log scale, a scale for each panel, against time; ${about(withSeries(shown).map((row) => row.row))}. Quantiles of intervals are ranges, never averages.`,
@@ -252,7 +252,7 @@ export function overTime(view: View): Figure | null {
     empty: (shown) =>
       noRows(shown) ??
       (drawable(shown).length === 0
-        ? "Over time there are p50, p99 and max: none of them is selected."
+        ? "Select p50, p99 or max: over time there are only these."
         : withSeries(shown).length === 0
           ? "No series in the selected rows."
           : null),

@@ -13,7 +13,7 @@ export function head(view: View): HTMLElement {
 
 /** The summary; says so if there is none. */
 export function summary(view: View): HTMLElement {
-  const sentences = view.summary.length > 0 ? view.summary : ["Of these records nothing can be said in a sentence."];
+  const sentences = view.summary.length > 0 ? view.summary : ["These records have no summary."];
   return h(
     "section",
     { id: "summary", "aria-labelledby": "summary-title" },

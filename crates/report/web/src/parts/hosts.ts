@@ -24,7 +24,7 @@ export function hosts(view: View): HTMLElement | null {
     h(
       "p",
       { class: "reading" },
-      "What was found on each host before the first block. What differs may be why figures do; an empty field could not be read there, or the record does not have it.",
+      "What was found on each host before the first block. A fact that differs may be the reason for a difference between figures. An empty field could not be read there, or the record does not have it.",
     ),
   );
   if (view.hosts.length > 1) {

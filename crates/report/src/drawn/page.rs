@@ -1,0 +1,45 @@
+//! The view as the page reads it: with the words and lines that the other formats have, so that the page computes neither.
+//!
+//! ```text
+//!   apart                                      the meaning of the mark on a row of another core state
+//!   curves[].fit_said, fit_lines               the fit in sentences, and its points in bytes and ns
+//!   breakdowns[].headline, measured            the conditions, and the measured pieces of the budget's bar
+//!   comparisons[].meaning                      what the intervals say
+//! ```
+
+use serde_json::{Value, json};
+
+use super::words;
+use crate::view::{Breakdown, Comparison, Curve, View};
+use crate::{budget, fit};
+
+pub(crate) fn told(view: &View) -> Value {
+    let mut page = serde_json::to_value(view).expect("a view has text keys only, and numbers that are none become null");
+    page["apart"] = words::APART.into();
+    add(&mut page["curves"], &view.curves, curve);
+    add(&mut page["breakdowns"], &view.breakdowns, breakdown);
+    add(&mut page["comparisons"], &view.comparisons, comparison);
+    page
+}
+
+fn add<T, const N: usize>(values: &mut Value, all: &[T], fields: impl Fn(&T) -> [(&'static str, Value); N]) {
+    for (value, of) in values.as_array_mut().into_iter().flatten().zip(all) {
+        fields(of).into_iter().for_each(|(name, field)| value[name] = field);
+    }
+}
+
+fn curve(curve: &Curve) -> [(&'static str, Value); 2] {
+    let fit = curve.fit.as_ref();
+    [
+        ("fit_said", json!(fit.map(fit::sentences).unwrap_or_default())),
+        ("fit_lines", json!(fit.map(fit::points).unwrap_or_default())),
+    ]
+}
+
+fn breakdown(of: &Breakdown) -> [(&'static str, Value); 2] {
+    [("headline", words::headline(of).into()), ("measured", json!(budget::measured(of)))]
+}
+
+fn comparison(of: &Comparison) -> [(&'static str, Value); 1] {
+    [("meaning", words::meaning(of).into())]
+}
