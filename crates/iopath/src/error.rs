@@ -4,6 +4,7 @@ use std::io;
 
 use hairpin_packet::device::OpenError;
 use hairpin_packet::granted::NotGranted;
+use hairpin_sys::wait::WaitError;
 
 /// Reason for a path's side to end without a result.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +33,7 @@ pub enum PathError {
     Way(String),
     /// The policy cannot wait on these flows.
     #[error(transparent)]
-    Wait(#[from] hairpin_sys::wait::WaitError),
+    Wait(#[from] WaitError),
     /// The other side did not appear in time, or sent the wrong thing.
     #[error("{0}")]
     Peer(String),
@@ -48,7 +49,7 @@ impl PathError {
     /// True if a capability or a device is missing, so that only another host or user helps.
     pub fn is_missing(&self) -> bool {
         match self {
-            PathError::Open(OpenError::Capability { .. }) | PathError::NotGranted(_) | PathError::Uring(_) => true,
+            PathError::Open(OpenError::Capability { .. }) | PathError::NotGranted(_) | PathError::Uring(_) | PathError::Wait(WaitError::Polling { .. }) => true,
             PathError::Step { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
             }

@@ -427,11 +427,20 @@ fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mu
     let usecs = spec.usecs() as i32;
     socket::set(socket, socket::SO_BUSY_POLL, usecs)
         .map_err(PathError::at("cannot set SO_BUSY_POLL (raising it needs CAP_NET_ADMIN: run as root, or use :spin)"))?;
-    // These two are improvements only, and may be refused.
-    for (name, which, value) in
-        [("prefer-busy-poll", socket::SO_PREFER_BUSY_POLL, 1), ("busy-poll-budget", socket::SO_BUSY_POLL_BUDGET, 8)]
-    {
-        let outcome = socket::set(socket, which, value);
+    let prefer = i32::from(spec.options.get(&option::PREFER) != Some("off"));
+    let budget = spec.options.number(&option::BUDGET).map_or(i32::from(option::DEFAULT_BUDGET), |packets| packets as i32);
+    // Improvements only, unless they were asked for.
+    for (name, def, which, value) in [
+        ("prefer-busy-poll", &option::PREFER, socket::SO_PREFER_BUSY_POLL, prefer),
+        ("busy-poll-budget", &option::BUDGET, socket::SO_BUSY_POLL_BUDGET, budget),
+    ] {
+        let outcome = match (socket::set(socket, which, value), spec.options.get(def)) {
+            (Err(error), Some(asked)) => {
+                let what = format!("cannot set {}={asked} (raising it needs CAP_NET_ADMIN, and Linux 5.11)", def.name);
+                return Err(PathError::at(what)(error));
+            }
+            (outcome, _) => outcome,
+        };
         let got = if outcome.is_ok() { value.to_string() } else { "not set".into() };
         grant(found, side, name, &value.to_string(), got, outcome.err().map_or(String::new(), |error| error.to_string()));
     }
@@ -458,8 +467,8 @@ pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &S
         polled &= napi_id.is_some();
         found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
     }
-    if spec.policy == Policy::BusyPoll {
-        let asked = format!("{} us", spec.usecs());
+    if spec.polls_devices() {
+        let asked = format!("{} us", spec.options.number(&option::BUSY_USECS).unwrap_or(spec.usecs()));
         let (got, why) = match polled {
             true => (asked.clone(), String::new()),
             false => ("asked, not in force".into(), "replies carry no NAPI id: the device polls nothing".into()),

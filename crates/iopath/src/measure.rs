@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use hairpin_plan::job::{Address, Job, Listen};
-use hairpin_plan::option::DELAY;
+use hairpin_plan::option::{BUDGET, BUSY_USECS, DEFAULT_BUDGET, DELAY, PREFER};
 use hairpin_plan::schedule::Schedule;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::histogram::Times;
@@ -23,7 +23,7 @@ use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, Silence, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
-use hairpin_sys::wait::{PATIENCE, Policy, Waiting};
+use hairpin_sys::wait::{EpollPolling, PATIENCE, Policy, Waiting};
 
 use self::around::AtClient;
 pub(crate) use self::around::AtServer;
@@ -411,6 +411,13 @@ fn copies(flows: &[impl Carrier]) -> Result<Vec<OwnedFd>, PathError> {
 
 fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, fds: &'fd [OwnedFd]) -> Result<Waiting<'fd>, PathError> {
     let fds: Vec<_> = fds.iter().map(OwnedFd::as_fd).collect();
+    let options = &spec.options;
+    if let Some(usecs) = options.number(&BUSY_USECS) {
+        // Cannot be cut off: the option is at most that.
+        let budget = options.number(&BUDGET).map_or(DEFAULT_BUDGET, |packets| packets as u16);
+        let polling = EpollPolling { usecs, budget, prefer: options.get(&PREFER) == Some("on") };
+        return Ok(Waiting::on_polling_epoll(polling, clock, &fds)?);
+    }
     Ok(Waiting::on(spec.policy, spec.usecs(), clock, &fds)?)
 }
 

@@ -168,6 +168,27 @@ pub const USECS: OptionDef = OptionDef {
     doc: "with busy-poll or adaptive only: how long to poll before sleeping, in microseconds",
 };
 
+/// Time that `epoll` polls before it sleeps.
+pub const BUSY_USECS: OptionDef = OptionDef {
+    name: "busy-usecs",
+    values: Values::Number(1, 1_000_000),
+    default: "0",
+    doc: "with epoll: epoll_wait(2) polls the device for so long before it sleeps, in microseconds",
+};
+/// Packets of one poll.
+pub const BUDGET: OptionDef = OptionDef {
+    name: "budget",
+    values: Values::Number(1, 65_535),
+    default: "8",
+    doc: "with busy-poll, or epoll and busy-usecs: packets of one poll of the device; more than 64 needs CAP_NET_ADMIN",
+};
+/// Interrupts off while a thread polls.
+pub const PREFER: OptionDef = OptionDef {
+    name: "prefer",
+    values: ON_OFF,
+    default: "by policy",
+    doc: "with busy-poll (default on), or epoll and busy-usecs (default off): the device's interrupts stay off while the thread polls",
+};
 /// Requests for messages in an io_uring.
 pub const RECV: OptionDef = OptionDef {
     name: "recv",
@@ -211,6 +232,8 @@ pub const WAIT: OptionDef = OptionDef {
     doc: "with block: how long to collect messages before one is enough to wake up, in microseconds",
 };
 
+/// Default of `budget`.
+pub const DEFAULT_BUDGET: u16 = 8;
 /// Default of `usecs`.
 pub const DEFAULT_USECS: u32 = 50;
 

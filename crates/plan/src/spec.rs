@@ -12,7 +12,7 @@ use std::str::FromStr;
 use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
-use crate::option::{DEFAULT_USECS, L3, NAPI, NAPI_USECS, OptionDef, Options, RING, SUBMIT, USECS, ValueError, WAIT, ZERO_COPY};
+use crate::option::{DEFAULT_USECS, L3, NAPI, NAPI_USECS, OptionDef, Options, PREFER, RING, SUBMIT, USECS, ValueError, WAIT, ZERO_COPY};
 use crate::path::{Path, Speaks};
 use crate::paths::{PATHS, by_name};
 
@@ -58,6 +58,11 @@ impl SideSpec {
             let _ = self.options.add(&L3, "off");
         }
         self
+    }
+
+    /// True if the kernel is asked to poll the devices that the sockets' packets come from.
+    pub fn polls_devices(&self) -> bool {
+        self.policy == Policy::BusyPoll || self.options.get(&BUSY_USECS).is_some()
     }
 
     /// Polling time of `busy-poll` and `adaptive`, in microseconds.
@@ -249,6 +254,10 @@ fn belongs_to(option: &str, policy: Policy, options: &Options) -> Option<&'stati
     let sqpoll = options.get(&SUBMIT) == Some("sqpoll");
     let (is_missing, to) = match option {
         name if name == USECS.name => (!policy.takes_usecs(), "busy-poll and adaptive"),
+        name if name == BUSY_USECS.name => (policy != Policy::Epoll, "epoll"),
+        name if name == BUDGET.name || name == PREFER.name => {
+            (policy != Policy::BusyPoll && options.get(&BUSY_USECS).is_none(), "busy-poll, and to epoll with busy-usecs")
+        }
         name if name == WAIT.name => (policy != Policy::Block, "block"),
         name if name == RING.name => (sqpoll, "submit=call: with sqpoll the kernel's thread makes the completions"),
         name if name == NAPI.name => (

@@ -4,7 +4,7 @@
 //!   time        clock                   the CPU's counter and the kernel's clocks, related to each other
 //!   waiting     wait                    block, poll, epoll, spin, busy-poll, adaptive: once, over file descriptors
 //!   sockets     socket, timestamping    options, TCP_INFO, the kernel's stamps of packets
-//!               uring                    io_uring over connected sockets
+//!               uring                   io_uring over connected sockets
 //!               fdpass                  descriptors over a UNIX socket
 //!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
@@ -42,6 +42,7 @@ pub mod socket;
 pub mod thread;
 pub mod timestamping;
 pub mod umem;
+#[cfg(feature = "uring")]
 pub mod uring;
 pub mod wait;
 pub mod xsk;

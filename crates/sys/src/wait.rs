@@ -13,7 +13,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -75,6 +75,46 @@ impl Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// Busy polling in epoll_wait(2): the kernel polls the devices that the descriptors' last packets came from before it sleeps (kernel: `struct epoll_params` of
+/// include/uapi/linux/eventpoll.h, Linux 6.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpollPolling {
+    /// Time of polling before the thread sleeps, in us.
+    pub usecs: u32,
+    /// Packets of one poll; more than 64 take CAP_NET_ADMIN.
+    pub budget: u16,
+    /// The device's interrupts stay off as long as the thread comes back to poll.
+    pub prefer: bool,
+}
+
+/// `_IOW(0x8A, 1, struct epoll_params)`.
+const EPIOCSPARAMS: libc::Ioctl = 0x4008_8a01;
+
+/// `struct epoll_params`.
+#[repr(C)]
+struct EpollParams {
+    busy_poll_usecs: u32,
+    busy_poll_budget: u16,
+    prefer_busy_poll: u8,
+    pad: u8,
+}
+
+impl EpollPolling {
+    fn set_on(self, epoll: &OwnedFd) -> io::Result<()> {
+        let params = EpollParams {
+            busy_poll_usecs: self.usecs,
+            busy_poll_budget: self.budget,
+            prefer_busy_poll: self.prefer.into(),
+            pad: 0,
+        };
+        // SAFETY: the kernel reads eight bytes of a local.
+        match unsafe { libc::ioctl(epoll.as_raw_fd(), EPIOCSPARAMS, &raw const params) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
@@ -158,6 +198,24 @@ impl<'fd> Waiting<'fd> {
             Policy::Epoll => How::Apart(Apart::Epoll(Epoll::new(clock, fds).map_err(prepare)?)),
             Policy::Adaptive => How::adaptive(spin, usecs, Poll::new(clock, fds)),
         }))
+    }
+
+    /// `epoll` with busy polling.
+    ///
+    /// # Errors
+    /// The kernel has no such parameters (Linux 6.9), or refuses their values.
+    pub fn on_polling_epoll(
+        polling: EpollPolling,
+        clock: AnyClock,
+        fds: &[BorrowedFd<'fd>],
+    ) -> Result<Waiting<'fd>, WaitError> {
+        let prepare = |source: io::Error| WaitError::Prepare { policy: Policy::Epoll, source };
+        for fd in fds {
+            set_nonblocking(*fd, true).map_err(prepare)?;
+        }
+        let epoll = Epoll::new(clock, fds).map_err(prepare)?;
+        polling.set_on(&epoll.epoll).map_err(|source| WaitError::Polling { source })?;
+        Ok(Waiting(How::Apart(Apart::Epoll(epoll))))
     }
 
     /// The policy for a thread that receives from a ring with one wake-up descriptor, without system calls while the ring has
@@ -357,6 +415,12 @@ pub enum WaitError {
         /// Number of descriptors.
         count: usize,
     },
+    /// The kernel does not let epoll poll devices as asked.
+    #[error("cannot set busy polling of epoll: {source}{}", polling_needs(.source))]
+    Polling {
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// A descriptor could not be set to the required mode.
     #[error("cannot prepare a descriptor for {policy}: {source}")]
     Prepare {
@@ -364,6 +428,14 @@ pub enum WaitError {
         /// The kernel's error.
         source: io::Error,
     },
+}
+
+fn polling_needs(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOTTY | libc::EINVAL) => "; it takes Linux 6.9",
+        Some(libc::EPERM) => "; a budget above 64 packets takes CAP_NET_ADMIN: run as root",
+        _ => "",
+    }
 }
 
 fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
@@ -412,6 +484,19 @@ mod tests {
         let nothing = wait.wait(start.plus(3_000_000), |_| Ok(None::<()>)).unwrap();
         assert!(nothing.is_none());
         CLOCK.now().since(start)
+    }
+
+    #[test]
+    fn an_epoll_with_busy_polling_receives() {
+        let (one, other) = UnixDatagram::pair().unwrap();
+        let polling = EpollPolling { usecs: 40, budget: 16, prefer: true };
+        match Waiting::on_polling_epoll(polling, CLOCK, &[one.as_fd()]) {
+            Ok(wait) => {
+                other.send(&[9]).unwrap();
+                assert_eq!(receive_all(wait, &[one], 1), [(0, 9)]);
+            }
+            Err(error) => assert!(error.to_string().contains("6.9"), "{error}"),
+        }
     }
 
     #[test]
