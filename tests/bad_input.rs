@@ -18,7 +18,7 @@ fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
             &[
                 "no path \"tpc\"",
                 "did you mean tcp?",
-                "tcp, tcp-crr, udp, packet, xdp, unix, unix-dgram, pipe, eventfd, memory, niq",
+                "tcp, tcp-crr, udp, uring-tcp, uring-udp, packet, xdp, unix, unix-dgram, pipe, eventfd, memory, niq",
             ][..],
         ),
         (

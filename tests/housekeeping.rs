@@ -311,7 +311,21 @@ fn man_pages_are_made_for_each_verb() {
 #[test]
 fn each_path_is_listed() {
     let home = Home::new();
-    let names = ["tcp", "tcp-crr", "udp", "packet", "xdp", "unix", "unix-dgram", "pipe", "eventfd", "memory", "niq"];
+    let names = [
+        "tcp",
+        "tcp-crr",
+        "udp",
+        "uring-tcp",
+        "uring-udp",
+        "packet",
+        "xdp",
+        "unix",
+        "unix-dgram",
+        "pipe",
+        "eventfd",
+        "memory",
+        "niq",
+    ];
     let text = home.hairpin("paths");
     let json = home.hairpin("paths --json").json();
     for name in names {

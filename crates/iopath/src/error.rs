@@ -49,7 +49,10 @@ impl PathError {
     /// True if a capability or a device is missing, so that only another host or user helps.
     pub fn is_missing(&self) -> bool {
         match self {
-            PathError::Open(OpenError::Capability { .. }) | PathError::NotGranted(_) | PathError::Uring(_) | PathError::Wait(WaitError::Polling { .. }) => true,
+            PathError::Open(OpenError::Capability { .. })
+            | PathError::NotGranted(_)
+            | PathError::Uring(_)
+            | PathError::Wait(WaitError::Polling { .. }) => true,
             PathError::Step { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
             }

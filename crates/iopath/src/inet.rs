@@ -467,8 +467,8 @@ pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &S
         polled &= napi_id.is_some();
         found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
     }
-    if spec.polls_devices() {
-        let asked = format!("{} us", spec.options.number(&option::BUSY_USECS).unwrap_or(spec.usecs()));
+    if let Some(usecs) = spec.device_polling_usecs() {
+        let asked = format!("{usecs} us");
         let (got, why) = match polled {
             true => (asked.clone(), String::new()),
             false => ("asked, not in force".into(), "replies carry no NAPI id: the device polls nothing".into()),

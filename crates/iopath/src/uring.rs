@@ -13,10 +13,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use hairpin_plan::job::Job;
-use hairpin_plan::option::{self, DELAY};
+use hairpin_plan::option::{self, DEFAULT_USECS, DELAY};
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{Granted, Side};
-use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::socket;
 use hairpin_sys::uring::{Completion, Config, Done, Napi, Uring, allowed};
@@ -32,8 +31,6 @@ use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced};
 use crate::runner::Support;
 use crate::stream::{closed, push_rest};
 
-/// Default of `napi-usecs`.
-const NAPI_USECS: u32 = 50;
 /// Send buffers of a thread: one a request in flight, within these bounds, and in at most this memory.
 const LEAST_SENDS: u32 = 2;
 const MOST_SENDS: u32 = 256;
@@ -62,7 +59,7 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
         Ok(drive_paced(&mut flows, &clock, job, work, between))
     });
-    finish(sockets, &side, notes, &mut run.found.side);
+    finish(notes, &mut run.found.side);
     outcome
 }
 
@@ -76,7 +73,7 @@ pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut 
         flows.delay = side.spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
         Ok(echo(&mut flows, &clock, job.reply as usize, at))
     });
-    finish(sockets, &side, notes, &mut run.found.side);
+    finish(notes, &mut run.found.side);
     outcome
 }
 
@@ -91,20 +88,9 @@ struct Part<'a> {
     overstays: bool,
 }
 
-/// Records the rings' refusals, and whether busy polling was in force.
-fn finish(sockets: &[OwnedFd], part: &Part<'_>, notes: Mutex<Vec<Granted>>, found: &mut SideFound) {
+/// Records the rings' refusals, each once.
+fn finish(notes: Mutex<Vec<Granted>>, found: &mut SideFound) {
     let mut notes = notes.into_inner().unwrap_or_default();
-    if let Some(asked) = part.spec.options.get(&option::NAPI) {
-        let polled = sockets.iter().all(|socket| napi_id(socket).is_some());
-        let (got, why) = match polled {
-            true => (asked, ""),
-            false => ("asked, not in force", "messages carry no NAPI id: the device polls nothing"),
-        };
-        notes.push(Granted { side: part.side, option: "napi".into(), asked: asked.into(), got: got.into(), why: why.into() });
-        if !polled {
-            found.warnings.push(Warning::BusyPollNotInForce { side: part.side });
-        }
-    }
     notes.dedup();
     found.granted.extend(notes);
 }
@@ -172,7 +158,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let most = (SEND_MEMORY / send_bytes.max(1)).max(LEAST_SENDS as usize) as u32;
         let multishot = is(&option::RECV, "multishot");
         let napi = options.get(&option::NAPI).map(|how| Napi {
-            usecs: options.number(&option::NAPI_USECS).unwrap_or(NAPI_USECS),
+            usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             ids: (how == "static").then(|| sockets.iter().filter_map(napi_id).collect()),
         });
         let config = Config {
@@ -253,7 +239,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
     /// Takes the completions.
     #[inline(always)]
     fn reap(&mut self) -> io::Result<()> {
-        while let Some(done) = self.uring.next() {
+        while let Some(done) = self.uring.completed() {
             match (done.what, done.result) {
                 (Done::Received, bytes @ 0..) => self.take(done, bytes as usize)?,
                 (Done::Sent, 0..) if !STREAM => {}
@@ -366,7 +352,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
     /// Cuts the next message of a stream out of the parts that have arrived.
     fn cut(&mut self) -> Option<(u32, Held)> {
         loop {
-            let Some(part) = self.current.take().or_else(|| self.arrived.pop_front()) else { return None };
+            let part = self.current.take().or_else(|| self.arrived.pop_front())?;
             let (flow, left) = (part.flow, part.to - part.from);
             let have = &mut self.have[flow as usize];
             if *have == 0 && left >= self.expected {

@@ -7,8 +7,8 @@ use hairpin_wire::ethernet;
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADER, UDP_MAX_PAYLOAD_V4, UDP_MAX_PAYLOAD_V6};
 
 use crate::option::{
-    BUDGET, BUSY_USECS, CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY, PREFER, PRIORITY, QUEUE, QUICKACK, RCVBUF,
-    RECV, RING, SEND_QUEUE, SNDBUF, SUBMIT, USECS, WAIT, WRITES, ZERO_COPY,
+    BUDGET, BUSY_USECS, CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY, PREFER,
+    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND_QUEUE, SNDBUF, SUBMIT, USECS, WAIT, WRITES, ZERO_COPY,
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
 
@@ -81,7 +81,23 @@ const RING_PATH: Path =
 pub static TCP: Path = Path {
     name: "tcp",
     summary: "request and reply over one standing TCP connection per flow",
-    options: &[&NODELAY, &QUICKACK, &WRITES, &CORK, &CONGESTION, &MSS, &SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER],
+    options: &[
+        &NODELAY,
+        &QUICKACK,
+        &WRITES,
+        &CORK,
+        &CONGESTION,
+        &MSS,
+        &SNDBUF,
+        &RCVBUF,
+        &DSCP,
+        &PRIORITY,
+        &DELAY,
+        &USECS,
+        &BUSY_USECS,
+        &BUDGET,
+        &PREFER,
+    ],
     ..SOCKETS
 };
 

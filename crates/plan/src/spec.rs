@@ -12,7 +12,10 @@ use std::str::FromStr;
 use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
-use crate::option::{DEFAULT_USECS, L3, NAPI, NAPI_USECS, OptionDef, Options, PREFER, RING, SUBMIT, USECS, ValueError, WAIT, ZERO_COPY};
+use crate::option::{
+    BUDGET, BUSY_USECS, DEFAULT_USECS, L3, NAPI, NAPI_USECS, OptionDef, Options, PREFER, RING, SUBMIT, USECS, ValueError, WAIT,
+    ZERO_COPY,
+};
 use crate::path::{Path, Speaks};
 use crate::paths::{PATHS, by_name};
 
@@ -60,9 +63,11 @@ impl SideSpec {
         self
     }
 
-    /// True if the kernel is asked to poll the devices that the sockets' packets come from.
-    pub fn polls_devices(&self) -> bool {
-        self.policy == Policy::BusyPoll || self.options.get(&BUSY_USECS).is_some()
+    /// Time for which the kernel is asked to poll the devices that the sockets' packets come from, in microseconds.
+    pub fn device_polling_usecs(&self) -> Option<u32> {
+        let in_ring = || self.options.get(&NAPI).map(|_| self.options.number(&NAPI_USECS).unwrap_or(DEFAULT_USECS));
+        let busy_poll = (self.policy == Policy::BusyPoll).then(|| self.usecs());
+        busy_poll.or_else(|| self.options.number(&BUSY_USECS)).or_else(in_ring)
     }
 
     /// Polling time of `busy-poll` and `adaptive`, in microseconds.
@@ -243,7 +248,8 @@ fn read_words(
     if options.get(&USECS).is_some() && !policy.takes_usecs() {
         return Err(SpecError::Usecs(policy));
     }
-    match options.iter().find_map(|(option, _)| Some((option, belongs_to(option, policy, &options)?))) {
+    let out_of_place = options.iter().find_map(|(option, _)| Some((option, belongs_to(option, policy, &options)?)));
+    match out_of_place {
         Some((option, to)) => Err(SpecError::Belongs { option, to }),
         None => Ok(SideSpec { path, policy, options }),
     }

@@ -1,6 +1,7 @@
 //! Joins both sides' reports into one row, with every warning that the record itself justifies.
 
 use hairpin_plan::job::{Job, Schedule};
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
 use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::wait::Policy;
@@ -89,25 +90,25 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
         warnings.push(Warning::TooFewSamples { quantile, count });
     }
     let sides = [
-        (Side::Client, Some(&row.cpu.client), Some(&around.hosts.client), job.spec.client.policy),
-        (Side::Server, row.cpu.server.as_ref(), around.hosts.server.as_ref(), job.spec.server.policy),
+        (Side::Client, Some(&row.cpu.client), Some(&around.hosts.client), &job.spec.client),
+        (Side::Server, row.cpu.server.as_ref(), around.hosts.server.as_ref(), &job.spec.server),
     ];
     // CPU time is metered from `Go` on, warm-up included.
     let metered = Nanos(row.duration_ns + row.gap_ns + job.warmup.0);
     // If nothing was measured, the CPU time is that of the warm-up alone.
     let warm_up_alone = count == 0 && row.duration_ns + row.gap_ns < job.warmup.0;
-    for (side, cpu, facts, policy) in sides {
+    for (side, cpu, facts, spec) in sides {
         if let Some(cpu) = cpu.filter(|_| !warm_up_alone) {
             busy_core(side, cpu, metered, &mut warnings);
         }
         if let Some(facts) = facts {
-            idle_core(side, facts, policy, &mut warnings);
+            idle_core(side, facts, spec, &mut warnings);
         }
     }
     if let (Some(server), true) = (&row.cpu.server, around.one_host)
         && let Some(cpu) = row.cpu.client.cpus.iter().find(|cpu| server.cpus.contains(cpu))
     {
-        let spins = sides.iter().any(|(.., policy)| !sleeps(*policy));
+        let spins = sides.iter().any(|(.., spec)| !sleeps(spec));
         warnings.push(Warning::SharedCore { cpu: *cpu, spins });
     }
     let near = row.blocks.iter().filter_map(|block| block.core_rtt_ns).min();
@@ -144,12 +145,12 @@ pub fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<War
 }
 
 /// True for a policy with which a side gives up its core to wait.
-fn sleeps(policy: Policy) -> bool {
-    !matches!(policy, Policy::Spin | Policy::BusyPoll | Policy::Adaptive)
+fn sleeps(spec: &SideSpec) -> bool {
+    !matches!(spec.policy, Policy::Spin | Policy::BusyPoll | Policy::Adaptive) && spec.device_polling_usecs().is_none()
 }
 
-fn idle_core(side: Side, facts: &HostFacts, policy: Policy, warnings: &mut Vec<Warning>) {
-    if sleeps(policy)
+fn idle_core(side: Side, facts: &HostFacts, spec: &SideSpec, warnings: &mut Vec<Warning>) {
+    if sleeps(spec)
         && let Some((state, exit)) = deepest_idle(facts)
     {
         warnings.push(Warning::DeepIdle { side, state, exit });

@@ -3,7 +3,7 @@
 //! ```text
 //!   receive, send ─▶ submission queue ── submit, wait ──▶ kernel: registered sockets 0..n
 //!                                                           │ writes and reads the buffers
-//!   next ◀───────── completion queue ◀──────────────────────┘
+//!   completed ◀──── completion queue ◀──────────────────────┘
 //!
 //!   buffers   one mapping: [receive 0 │ receive 1 │ … │ send 0 │ send 1 │ … ]
 //!             each is the program's, or lent to the kernel from its request to its completion
@@ -406,7 +406,7 @@ impl Uring {
 
     /// The next completed request.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<Completion> {
+    pub fn completed(&mut self) -> Option<Completion> {
         if let Some(socket) = self.ended.take() {
             return Some(Completion { socket, buffer: None, what: Done::Ended, result: 0 });
         }
@@ -515,7 +515,7 @@ mod tests {
 
     fn received(uring: &mut Uring) -> Completion {
         loop {
-            match uring.next() {
+            match uring.completed() {
                 Some(done) if done.what == Done::Received => return done,
                 Some(_) => {}
                 None => uring.wait(Duration::from_secs(5), None).unwrap(),
@@ -572,12 +572,12 @@ mod tests {
         let Some((mut uring, _own, peers)) = open(config()) else { return };
         uring.receive(0, 0, BYTES).unwrap();
         uring.wait(Duration::from_millis(5), None).unwrap();
-        assert_eq!(uring.next(), None);
+        assert_eq!(uring.completed(), None);
         drop(peers);
         let buffer = uring.free_buffer().unwrap();
         uring.send(1, buffer, 1).unwrap();
         uring.submit().unwrap();
-        let done = std::iter::from_fn(|| uring.next()).find(|done| done.what == Done::Sent).expect("a failed send is seen");
+        let done = std::iter::from_fn(|| uring.completed()).find(|done| done.what == Done::Sent).expect("a failed send is seen");
         assert_eq!(done.result, -libc::ECONNREFUSED);
         assert!(uring.free_buffer().is_some() && uring.free_buffer().is_some() && uring.free_buffer().is_none());
     }

@@ -204,11 +204,7 @@ impl<'fd> Waiting<'fd> {
     ///
     /// # Errors
     /// The kernel has no such parameters (Linux 6.9), or refuses their values.
-    pub fn on_polling_epoll(
-        polling: EpollPolling,
-        clock: AnyClock,
-        fds: &[BorrowedFd<'fd>],
-    ) -> Result<Waiting<'fd>, WaitError> {
+    pub fn on_polling_epoll(polling: EpollPolling, clock: AnyClock, fds: &[BorrowedFd<'fd>]) -> Result<Waiting<'fd>, WaitError> {
         let prepare = |source: io::Error| WaitError::Prepare { policy: Policy::Epoll, source };
         for fd in fds {
             set_nonblocking(*fd, true).map_err(prepare)?;
@@ -489,11 +485,12 @@ mod tests {
     #[test]
     fn an_epoll_with_busy_polling_receives() {
         let (one, other) = UnixDatagram::pair().unwrap();
+        let sockets = [one];
         let polling = EpollPolling { usecs: 40, budget: 16, prefer: true };
-        match Waiting::on_polling_epoll(polling, CLOCK, &[one.as_fd()]) {
+        match Waiting::on_polling_epoll(polling, CLOCK, &[sockets[0].as_fd()]) {
             Ok(wait) => {
                 other.send(&[9]).unwrap();
-                assert_eq!(receive_all(wait, &[one], 1), [(0, 9)]);
+                assert_eq!(receive_all(wait, &sockets, 1), [(0, 9)]);
             }
             Err(error) => assert!(error.to_string().contains("6.9"), "{error}"),
         }

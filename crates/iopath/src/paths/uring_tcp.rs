@@ -41,6 +41,9 @@ impl Runner for UringTcp {
         let before = inet::tcp_totals(sockets.iter());
         uring::answer::<true>(run, &mut sockets)?;
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets.iter())));
+        inet::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
+        // Only the client records the queues: those that its replies arrive on.
+        run.found.side.flow_facts.clear();
         Ok(())
     }
 }

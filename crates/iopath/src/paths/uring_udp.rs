@@ -35,6 +35,10 @@ impl Runner for UringUdp {
         let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let mut sockets: Vec<OwnedFd> = inet::accept_udp(run.job, socket, &run.listen, &mut run.found.side)?;
-        uring::answer::<false>(run, &mut sockets)
+        uring::answer::<false>(run, &mut sockets)?;
+        inet::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
+        // Only the client records the queues: those that its replies arrive on.
+        run.found.side.flow_facts.clear();
+        Ok(())
     }
 }
