@@ -24,7 +24,7 @@ pub fn scripts(name: &str) -> bool {
 /// All that a command of hairpin writes to a terminal.
 pub fn on_terminal(home: &Home, args: &str) -> Done {
     let mut command = home.command("script");
-    command.args(["-qec", &format!("{HAIRPIN} {args}"), "/dev/null"]);
+    command.args(["-qec", &format!("{HAIRPIN} {args}"), "/dev/null"]).env("TERM", "xterm-256color");
     home.spawn(command).done()
 }
 
