@@ -130,7 +130,7 @@ pub struct Uring {
     config: Config,
     /// Receive buffers come first.
     receives: u32,
-    /// True where the registered memory is in use.
+    /// True where registered memory is received into.
     fixed: bool,
     /// Sends of datagrams since the last submission: over once it returns.
     unseen: Vec<u32>,
@@ -193,7 +193,7 @@ impl Uring {
             this.provided = Some(provided);
             (0..receives).for_each(|buffer| this.provide(buffer));
         }
-        // SAFETY: the mapping lives as long as this, or longer.
+        // Of the receive buffers. SAFETY: the mapping lives as long as this, or longer.
         this.fixed = unsafe { this.ring.submitter().register_buffers(&[this.memory.all()]) }.is_ok();
         if let Some(napi) = this.config.napi.clone() {
             this.poll_devices(&napi)?;
@@ -215,7 +215,7 @@ impl Uring {
         Ok(())
     }
 
-    /// True if the kernel has the buffers registered; false where the limit of locked memory (ulimit -l) is too low.
+    /// True if the kernel has the receive buffers registered; false where the limit of locked memory (ulimit -l) is too low.
     pub fn has_registered_buffers(&self) -> bool {
         self.fixed
     }
@@ -307,10 +307,9 @@ impl Uring {
     pub fn send(&mut self, socket: u32, buffer: u32, len: usize) -> io::Result<()> {
         assert!(buffer >= self.receives, "not a send buffer");
         let (at, bytes) = self.memory.lend(buffer, 0, len);
-        let mut entry = match self.fixed {
-            true => opcode::WriteFixed::new(Fixed(socket), at, bytes, 0).rw_flags(libc::RWF_NOWAIT).build(),
-            false => opcode::Send::new(Fixed(socket), at, bytes).flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).build(),
-        };
+        // Sockets take RWF_NOWAIT, which a send of registered memory would need, only since Linux 6.4.
+        let send = opcode::Send::new(Fixed(socket), at, bytes).flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        let mut entry = send.build();
         // What does not wait is over when the submitting call returns; an error is completed all the same.
         match self.sends_unseen() {
             true => {
