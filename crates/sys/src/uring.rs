@@ -93,12 +93,16 @@ fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> UringError 
     move |source| UringError { step, source: source.into() }
 }
 
-/// Checks that this process may make rings.
+/// Checks that this process may make rings, and that the kernel has what every ring here takes (Linux 5.17).
 ///
 /// # Errors
 /// The kernel's refusal, with its cause.
 pub fn allowed() -> Result<(), UringError> {
-    IoUring::new(1).map(drop).map_err(step("cannot set up io_uring"))
+    let ring = IoUring::new(1).map_err(step("cannot set up io_uring"))?;
+    match ring.params().is_feature_skip_cqe_on_success() && ring.params().is_feature_ext_arg() {
+        true => Ok(()),
+        false => Err(step("the paths through io_uring take Linux 5.17")(io::ErrorKind::Unsupported)),
+    }
 }
 
 /// A completed request.
