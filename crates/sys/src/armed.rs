@@ -113,7 +113,7 @@ mod tests {
     const FRAMES: u64 = 2;
     const LOOKS: u32 = 2;
 
-    /// What is shared beside the word is relaxed: the word alone has to order it.
+    /// Frames and bell are relaxed, so that only the word can order them.
     struct Model<A> {
         armed: A,
         frames: AtomicU64,

@@ -51,7 +51,7 @@ impl BpfError {
 
 /// libbpf puts the verifier's log behind this line.
 const VERIFIER: &str = "-- BEGIN PROG LOAD LOG --";
-/// What the verifier took, which it says at the end (`print_verification_stats`).
+/// The verifier ends its log with its own cost (`print_verification_stats`), in lines that begin so.
 const AFTERWARDS: [&str; 3] = ["verification time ", "stack depth ", "processed "];
 
 /// libbpf logs through one callback for the whole process.

@@ -30,8 +30,7 @@ const FEW: usize = 3;
 const BOUNCE: Duration = Duration::from_millis(2);
 /// Time that the other CPU has to join.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Others may have one of the CPUs for all of that time.
+/// Others may have one of the CPUs for all of that time, so it is tried again.
 const ATTEMPTS: u32 = 5;
 
 /// The reason for a cell without a figure.

@@ -3,7 +3,7 @@
 use crate::cell::{Bar, Cell};
 use crate::doc::{Column, Table};
 
-/// What the figures of the table are.
+/// The unit and kind of the figures in the table.
 pub(crate) const FIGURES: &str = "Times in us; share: of the time of all transactions.";
 
 /// A stage: its name and side, the number of transactions that passed it, p50 and p99, and its part of the sum.

@@ -516,7 +516,7 @@ fn settings_of_interrupts_are_for_those_that_the_device_has_after_its_channels_a
             plan(&interrupts(&scene, &numbers), &PLACE, &others)
         });
         assert!(!applied.refused, "{applied:?}");
-        // What a killed process leaves behind is the same as what is kept.
+        // A killed process leaves the same entry behind as one that ends.
         let killed = scene.journal.entries().unwrap().remove(0).entry.unwrap();
         assert!(!killed.kept && killed.unsettled.is_empty() && killed.cut.is_none(), "{killed:?}");
         tuning.keep().unwrap();
