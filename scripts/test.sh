@@ -115,6 +115,13 @@ sums() {
     /^tests ended with status/ { if ($NF != 0) status = $NF }
     END { if (status != 0 && f == 0) f = 1; print p + 0, f + 0, s + 0 }' "$1"
 }
+# why FILE…: each test that failed, after the last panic before it.
+why() {
+    cat "$@" 2>/dev/null | awk '
+    message > 0 { panic = panic "\n    " substr($0, 1, 400); message-- }
+    / panicked at / { panic = "    " $0; message = 3 }
+    /^test .* FAILED$|: FAILED|^error(\[E[0-9]+\])?:|^lint: / { if (panic != "") print panic; print; panic = "" }' | head -80
+}
 # again FILE: the tests to run once more; none where a program ended without its result, or where something else failed too.
 again() {
     awk '
@@ -149,7 +156,7 @@ fi
 echo
 grep ': SKIPPED: ' "$log"
 # Where only the end of a log is kept, it names what failed.
-[ "$failed" = 0 ] || grep -hE '^test .* FAILED$|: FAILED|^error(\[E[0-9]+\])?:|^lint: ' "$log" "$scratch/again" 2>/dev/null | sort -u | head -40
+[ "$failed" = 0 ] || why "$log" "$scratch/again"
 [ -z "$second" ] || echo "$second"
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 [ "$failed" = 0 ]

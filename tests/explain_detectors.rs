@@ -145,6 +145,11 @@ impl Noise {
         Noise::start("taskset", &["-c", &cpu.to_string(), &program(), "play", LOOP, "1000000", "0"])
     }
 
+    /// A busy loop on one CPU, behind all ordinary processes.
+    fn keeps_awake(cpu: u32) -> Noise {
+        Noise::start("chrt", &["-i", "0", "taskset", "-c", &cpu.to_string(), &program(), "play", LOOP, "1000000", "0"])
+    }
+
     /// A process that is busy for 3 ms and sleeps for 5, ahead of `--sched fifo:50` and of all other processes of this host.
     fn ahead_on(cpu: u32) -> Noise {
         Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), "play", LOOP, "3000", "5000"])
