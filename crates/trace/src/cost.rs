@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hairpin_sys::shared::Announced;
 use hairpin_sys::socket;
@@ -16,8 +16,13 @@ use crate::tracer::{Flow, Tracer, TracerError};
 
 /// Blocks with hooks, each between two blocks without.
 const ROUNDS: usize = 9;
-/// Datagrams per block.
-const BLOCK: usize = 1_000;
+/// Datagrams per block: as many as go in `BLOCK_TIME`, within these bounds.
+const FEWEST: usize = 101;
+const MOST: usize = 1_000;
+/// Where filters or a busy core make loopback slow, a block of `MOST` would take longer than the run.
+const BLOCK_TIME: Duration = Duration::from_millis(15);
+/// A datagram that has not come by then was dropped by a filter.
+const LOST: Duration = Duration::from_secs(1);
 
 /// Why the cost could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -38,20 +43,23 @@ pub fn hit_ns(hooks: Vec<&'static Hook>) -> Result<Option<f64>, CostError> {
     let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     from.connect(to.local_addr()?)?;
     to.connect(from.local_addr()?)?;
+    to.set_read_timeout(Some(LOST))?;
     let told = |receives_on, sends_on| Announced { receives_on, sends_on, ..Announced::default() };
     let (client, server) = (told(0, socket::cookie(&from)?), told(socket::cookie(&to)?, 0));
     let mut tracer = Tracer::load(&Flow { route: Route::Sockets, client, server, hooks, comes: None })?;
-    let mut times = vec![0; BLOCK];
+    let mut times = Vec::with_capacity(MOST);
     let mut block = || -> io::Result<f64> {
         let mut bytes = [0; 64];
-        for time in &mut times {
+        let begun = Instant::now();
+        times.clear();
+        while times.len() < FEWEST || (times.len() < MOST && begun.elapsed() < BLOCK_TIME) {
             let start = Instant::now();
             from.send(&bytes)?;
             to.recv(&mut bytes)?;
-            *time = start.elapsed().as_nanos();
+            times.push(start.elapsed().as_nanos());
         }
         times.sort_unstable();
-        Ok(times[BLOCK / 2] as f64)
+        Ok(times[times.len() / 2] as f64)
     };
     let (mut more, mut hits) = (Vec::new(), 0);
     block()?;
