@@ -68,9 +68,10 @@ fn sound(curve: &Value) {
 fn every_path() {
     let home = Home::new();
     let loopback = "--path tcp:spin --path udp:block --path udp:epoll --path unix:poll --path unix-dgram --path pipe:spin --path eventfd:spin --path memory \
-                    --path niq:spin --path niq:block --path packet:spin";
-    let mut all = vec![("loopback", loopback, 11)];
-    if can("load: every path over veth", namespaces(), "AF_XDP needs root") {
+                    --path niq:spin --path niq:block";
+    let mut all = vec![("loopback", loopback, 10)];
+    if can("load: the paths of packet rings", namespaces(), "AF_PACKET and AF_XDP need root") {
+        all.push(("loopback", "--path packet:spin", 1));
         all.push(("veth", "--path xdp:spin --path xdp:block --path packet:block --path tcp:busy-poll", 4));
     }
     for (link, paths, count) in all {
