@@ -118,6 +118,7 @@ sums() {
 # why FILE…: each test that failed, after the last panic before it.
 why() {
     cat "$@" 2>/dev/null | awk '
+    /^stack backtrace:/ { message = 0 }
     message > 0 { panic = panic "\n    " substr($0, 1, 400); message-- }
     / panicked at / { panic = "    " $0; message = 3 }
     /^test .* FAILED$|: FAILED|^error(\[E[0-9]+\])?:|^lint: / { if (panic != "") print panic; print; panic = "" }' | head -80

@@ -371,7 +371,7 @@ fn number(value: &Value) -> f64 {
 
 fn the_table_names_it() {
     let run = |args: &str, noise: &Noise, first: bool| {
-        let args = format!("--link veth --duration 700ms --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
+        let args = format!("--link veth --duration 1s --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
         // All slow round trips and all of their time: other names count like none.
         let names = |named: &Named| {
             let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;
@@ -392,6 +392,7 @@ fn the_table_names_it() {
     };
     let ahead = Noise::ahead_on(1);
     run("udp:block --sched fifo:50", &ahead, true);
+    run("tcp:block --sched fifo:50", &ahead, true);
     drop(ahead);
     let beside = Noise::loops_on(1);
     run("udp:spin", &beside, false);

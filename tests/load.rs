@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Part, Plain};
-use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, rows, workers_of};
+use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root, rows, workers_of};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("load", || alone::plain(TESTS));
@@ -70,8 +70,10 @@ fn every_path() {
     let loopback = "--path tcp:spin --path udp:block --path udp:epoll --path unix:poll --path unix-dgram --path pipe:spin --path eventfd:spin --path memory \
                     --path niq:spin --path niq:block";
     let mut all = vec![("loopback", loopback, 10)];
-    if can("load: the paths of packet rings", namespaces(), "AF_PACKET and AF_XDP need root") {
+    if can("load: packet rings over loopback", root(), "AF_PACKET needs root") {
         all.push(("loopback", "--path packet:spin", 1));
+    }
+    if can("load: every path over veth", namespaces(), "AF_XDP needs root") {
         all.push(("veth", "--path xdp:spin --path xdp:block --path packet:block --path tcp:busy-poll", 4));
     }
     for (link, paths, count) in all {

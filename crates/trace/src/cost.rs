@@ -16,12 +16,12 @@ use crate::tracer::{Flow, Tracer, TracerError};
 
 /// Blocks with hooks, each between two blocks without.
 const ROUNDS: usize = 9;
-/// Datagrams per block: as many as go in `BLOCK_TIME`, within these bounds.
+/// Datagrams per block: as many as pass in `BLOCK_TIME`, within these bounds.
 const FEWEST: usize = 101;
 const MOST: usize = 1_000;
 /// Where filters or a busy core make loopback slow, a block of `MOST` would take longer than the run.
 const BLOCK_TIME: Duration = Duration::from_millis(15);
-/// A datagram that has not come by then was dropped by a filter.
+/// Loopback loses a datagram only to a filter, and no receiver would ever return.
 const LOST: Duration = Duration::from_secs(1);
 
 /// Why the cost could not be measured.
@@ -30,7 +30,7 @@ pub enum CostError {
     /// The hooks.
     #[error(transparent)]
     Tracer(#[from] TracerError),
-    /// The sockets.
+    /// The sockets; `WouldBlock` where a datagram was lost.
     #[error("cannot send a datagram over loopback: {0}")]
     Socket(#[from] io::Error),
 }
@@ -38,7 +38,7 @@ pub enum CostError {
 /// The cost of one hit in ns, the median over the rounds. `None` if no hook was hit.
 ///
 /// # Errors
-/// The hooks or the loopback sockets are not available.
+/// The hooks or the loopback sockets are not available, or a datagram is lost on loopback.
 pub fn hit_ns(hooks: Vec<&'static Hook>) -> Result<Option<f64>, CostError> {
     let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     from.connect(to.local_addr()?)?;
