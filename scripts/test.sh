@@ -86,7 +86,7 @@ setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
 lint=$!
 
 # Tests of settings and causes that show only on cores which rest.
-idle='explain_detectors:: newcomer:: tune_try::'
+idle='explain_detectors:: newcomer:: idle_states::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
 # Two emulated machines, beside tests that do not measure; make test-rig runs the other cases.

@@ -33,6 +33,7 @@ const PARTS: &[Part] = &[
     exec::PART,
     explain::PART,
     explain_detectors::PART,
+    explain_detectors::OF_LOADS,
     load::PART,
     newcomer::PART,
     niq::PART,
@@ -40,6 +41,7 @@ const PARTS: &[Part] = &[
     sun_fire::PART,
     tune::PART,
     tune_try::PART,
+    tune_try::OF_IDLE_STATES,
     // Side by side, the longest first.
     old_lines::PART,
     howto::PART,

@@ -15,6 +15,7 @@ pub const PART: Part = Part::new("explain", || alone::listed(TESTS));
 
 const TESTS: &[Listed] = &[
     ("kernel_sockets_pass_seven_stages_each_way", kernel_sockets_pass_seven_stages_each_way),
+    ("io_uring_adds_submission_task_work_and_completion", io_uring_adds_submission_task_work_and_completion),
     ("a_receiver_that_sleeps_is_woken_in_stages", a_receiver_that_sleeps_is_woken_in_stages),
     ("rings_have_the_stages_that_they_pass", rings_have_the_stages_that_they_pass),
     ("emulated_way_takes_the_declared_time", emulated_way_takes_the_declared_time),
@@ -108,6 +109,31 @@ fn kernel_sockets_pass_seven_stages_each_way(name: &str) -> bool {
             let (residual, rtt) = (number(&result["residual_ns"]["p50"]), number(&result["rtt_ns"]["p50"]));
             assert!(residual <= rtt / 20.0, "{link} {}: residual {residual} of {rtt}", result["path"]);
         }
+    }
+    true
+}
+
+fn io_uring_adds_submission_task_work_and_completion(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let paths = "--path uring-udp:spin,ring=defer-taskrun --path uring-tcp:block --path uring-udp:spin/udp:spin";
+    let record = explained(&Home::new(), &format!("--link veth {paths}"));
+    let begin = [&["submission"][..], &TO_QUEUE].concat();
+    let end = ["task work", "completion", "return"];
+    for (at, way) in [
+        [&begin[..], &end].concat(),
+        [&begin[..], &["notify", "wake-up", "run queue"], &end].concat(),
+        // One side alone: its own steps are in the stages beside them.
+        [&TO_QUEUE[..], &["receive", "return"]].concat(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let result = &record["results"][at];
+        // A receiver that spins may have the message before it is told, and then two stages are one.
+        assert_eq!(usual(result, "request").join(" + "), way.join(" + "), "{}", result["path"]);
+        assert_eq!(usual(result, "reply")[1..].join(" + "), way.join(" + "), "{}", result["path"]);
     }
     true
 }

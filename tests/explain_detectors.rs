@@ -21,6 +21,8 @@ use hairpin_trace::detectors::DETECTORS;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("explain_detectors", || tests(TESTS)).playing(play);
+/// Effects of a load that goes before what else runs on its core.
+pub const OF_LOADS: Part = Part::new("load_detectors", || tests(TESTS_OF_LOADS));
 /// Settings of a path or socket, which show on busy cores too.
 pub const OF_SETTINGS: Part =
     Part::new("setting_detectors", || tests(TESTS_OF_SETTINGS).into_iter().chain(alone::plain(ANYWHERE)).collect())
@@ -36,9 +38,13 @@ const TESTS: &[Plain] = &[
     ("low-rate-penalty", low_rate),
     ("shared-core", shared_core),
     ("competing-process", competing_process),
+    ("the cause table names a process beside the server", the_table_names_one_beside_it),
+];
+
+const TESTS_OF_LOADS: &[Plain] = &[
     ("receive-queue-overflow", queue_overflow),
     ("deferred-softirq", deferred_softirq),
-    ("the cause table names a process on the server's core", the_table_names_it),
+    ("the cause table names a process ahead of the server", the_table_names_one_ahead_of_it),
     ("a timeline tells who came and who left", timelines),
 ];
 
@@ -369,34 +375,38 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-fn the_table_names_it() {
-    let run = |args: &str, noise: &Noise, first: bool| {
-        let args = format!("--link veth --duration 1s --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
-        // All slow round trips and all of their time: other names count like none.
-        let names = |named: &Named| {
-            let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;
-            slow && named.its >= 0.8 * named.all
-        };
-        let mut tried = Vec::new();
-        let judged = rate::wrong_less_than_half_of_the_time(|| {
-            // Other processes of this host share the core with an ordinary process, but not with one ahead of them.
-            // The process itself has one core.
-            let quiet = first || idles(0.33);
-            let named = Named::of(&explained(&args), noise);
-            println!("explain_detectors: {args}: nobody else: {quiet}: {named}");
-            let missed = !names(&named) && quiet;
-            tried.push(named.to_string());
-            missed
-        });
-        assert!(judged.passed, "{args}: not named in {judged}: {}", tried.join("; "));
-    };
+/// Other processes of this host share the core with an ordinary process, but not with one ahead of them.
+fn the_table_names_one_ahead_of_it() {
     let ahead = Noise::ahead_on(1);
-    run("udp:block --sched fifo:50", &ahead, true);
-    run("tcp:block --sched fifo:50", &ahead, true);
-    drop(ahead);
+    the_table_names(&ahead, "udp:block --sched fifo:50", || true);
+    the_table_names(&ahead, "tcp:block --sched fifo:50", || true);
+}
+
+fn the_table_names_one_beside_it() {
     let beside = Noise::loops_on(1);
-    run("udp:spin", &beside, false);
-    run("udp:block", &beside, false);
+    // The process itself has one core.
+    the_table_names(&beside, "udp:spin", || idles(0.33));
+    the_table_names(&beside, "udp:block", || idles(0.33));
+}
+
+#[track_caller]
+fn the_table_names(noise: &Noise, args: &str, nobody_else: impl Fn() -> bool) {
+    let args = format!("--link veth --duration 1s --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
+    // All slow round trips and all of their time: other names count like none.
+    let names = |named: &Named| {
+        let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;
+        slow && named.its >= 0.8 * named.all
+    };
+    let mut tried = Vec::new();
+    let judged = rate::wrong_less_than_half_of_the_time(|| {
+        let quiet = nobody_else();
+        let named = Named::of(&explained(&args), noise);
+        println!("explain_detectors: {args}: nobody else: {quiet}: {named}");
+        let missed = !names(&named) && quiet;
+        tried.push(named.to_string());
+        missed
+    });
+    assert!(judged.passed, "{args}: not named in {judged}: {}", tried.join("; "));
 }
 
 /// A process in the cause table.

@@ -10,12 +10,16 @@ use crate::support::{Done, Home, can, home_of_nobody, namespaces};
 use hairpin_sys::netns;
 use serde_json::Value;
 
-pub const PART: Part = Part::new("tune_try", tests);
+pub const PART: Part = Part::new("tune_try", || tests(TESTS));
+/// What shows on cores that rest.
+pub const OF_IDLE_STATES: Part = Part::new("idle_states", || tests(TESTS_OF_IDLE_STATES));
 
 type Listed = (&'static str, fn(&str) -> Ended);
-const TESTS: &[Listed] = &[
-    ("idle_states_are_found_by_experiment", |_| idle_states_are_found_by_experiment()),
+const TESTS_OF_IDLE_STATES: &[Listed] = &[
+    ("they_are_found_by_experiment", |_| idle_states_are_found_by_experiment()),
     ("the_profile_is_one_that_apply_takes", |_| the_profile_is_one_that_apply_takes()),
+];
+const TESTS: &[Listed] = &[
     ("all_that_is_safe_is_tried_and_put_back", |name| all_that_is_safe_is_tried_and_put_back(name).into()),
     ("killed_it_is_put_back_by_revert", |name| killed_it_is_put_back_by_revert(name).into()),
     ("interrupted_it_puts_everything_back", |name| interrupted_it_puts_everything_back(name).into()),
@@ -25,7 +29,7 @@ const TESTS: &[Listed] = &[
 /// The sysctl that is tried: of this network namespace.
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
 
-fn tests() -> Vec<Test> {
+fn tests(list: &[Listed]) -> Vec<Test> {
     let test = |(name, run): &Listed| {
         let run = *run;
         Test::new(*name, move |full| {
@@ -39,7 +43,7 @@ fn tests() -> Vec<Test> {
             ran
         })
     };
-    TESTS.iter().map(test).collect()
+    list.iter().map(test).collect()
 }
 
 /// The values of all settings.

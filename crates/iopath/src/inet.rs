@@ -514,6 +514,14 @@ fn send_all(socket: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
 
 /// Receives one whole message of the proof; `None`: something else arrived.
 fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Proof>> {
+    read_proof(deadline, |left, rest| {
+        socket::set_receive_timeout(socket, left.max(Duration::from_millis(1)))?;
+        Ok(rustix::net::recv(socket, rest, rustix::net::RecvFlags::empty()).map(|(len, _)| len)?)
+    })
+}
+
+/// Reads a message by `read`, which is called with the time that is left.
+fn read_proof(deadline: Instant, mut read: impl FnMut(Duration, &mut [u8]) -> io::Result<usize>) -> io::Result<Option<Proof>> {
     let mut bytes = [0; PROOF_LEN];
     let mut have = 0;
     while have < PROOF_LEN {
@@ -521,12 +529,12 @@ fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Pro
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        socket::set_receive_timeout(socket, left.max(Duration::from_millis(1)))?;
-        match rustix::net::recv(socket, &mut bytes[have..], rustix::net::RecvFlags::empty()) {
-            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok((len, _)) => have += len,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        match read(left, &mut bytes[have..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => have += len,
+            // A signal, or the work that a ring of the row before has left to this thread (io_uring(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
         }
         // A datagram arrives whole; a stream may deliver the rest later.
         if have < PROOF_LEN && !bytes.starts_with(b"HRPN") {
@@ -545,6 +553,20 @@ pub(crate) fn again(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_interruption_ends_no_proof() {
+        let proof = Proof { step: Step::Done, cookie: 7, nonce: 0 };
+        let bytes = proof.encode();
+        let steps = [Err(io::ErrorKind::Interrupted), Ok(0..4), Err(io::ErrorKind::Interrupted), Ok(4..PROOF_LEN)];
+        let mut steps = steps.into_iter();
+        let read = read_proof(Instant::now() + Duration::from_secs(60), |_, rest| {
+            let part = &bytes[steps.next().expect("a read")?];
+            rest[..part.len()].copy_from_slice(part);
+            Ok(part.len())
+        });
+        assert_eq!(read.unwrap(), Some(proof));
+    }
 
     #[test]
     fn no_answer_is_longer_than_its_question() {

@@ -1,10 +1,11 @@
 //! The endpoint of `uring-udp` and `uring-tcp`: the flows of a thread through one io_uring.
 //!
 //! ```text
-//!   spin    send: queue [receive], send ─▶ submit (a call, or the kernel's thread takes them)      recv: look at the completions, no call
-//!   block   send: queue [receive], send                                                           recv: submit and sleep, in one call
+//!   spin    send: queue send, [receive] ─▶ submit (a call, or the kernel's thread takes them)      recv: look at the completions, no call
+//!   block   send: queue send, [receive]                                                           recv: submit and sleep, in one call
 //! ```
-//! The request for the next message is queued together with the next send, so a transaction takes one call a side.
+//! The request for the next message is queued together with the next send, so a transaction takes one call a side; and behind it, so that the message is on
+//! its way while the kernel looks for another one in vain.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +19,7 @@ use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{Granted, Side};
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::socket;
-use hairpin_sys::uring::{Completion, Config, Done, Napi, Uring, allowed};
+use hairpin_sys::uring::{Completion, Config, Done, LentSends, Napi, Uring, lacking};
 use hairpin_sys::wait::{PATIENCE, Policy};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -27,7 +28,7 @@ use crate::delay::Delay;
 use crate::echo::echo;
 use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
-use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced};
+use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
 use crate::runner::Support;
 use crate::stream::{closed, push_rest};
 
@@ -41,12 +42,18 @@ const MOST_PROVIDED: u32 = 4_096;
 
 /// Whether this process may make rings.
 pub(crate) fn probe() -> Support {
-    allowed().map_or_else(|error| Support::No(error.to_string()), |()| Support::Yes)
+    match lacking() {
+        Err(error) => Support::No(error.to_string()),
+        Ok(lacking) if lacking.is_empty() => Support::Yes,
+        Ok(lacking) => Support::Degraded(format!("this kernel lacks {}", lacking.join(", "))),
+    }
 }
 
 /// Runs the client over connected sockets.
 pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [OwnedFd]) -> Result<(), PathError> {
     let (job, clock) = (run.job, run.clock);
+    let first = sockets.first().map(AsFd::as_fd);
+    tell(run.stamps, first, first);
     let notes = Mutex::new(Vec::new());
     let side = Part {
         spec: &job.spec.client,
@@ -57,7 +64,9 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
     };
     let outcome = run.on_threads(sockets, |sockets, work, between| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
-        Ok(drive_paced(&mut flows, &clock, job, work, between))
+        let found = drive_paced(&mut flows, &clock, job, work, between);
+        flows.note_copies(side.side, &notes);
+        Ok(found)
     });
     finish(notes, &mut run.found.side);
     outcome
@@ -66,12 +75,16 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
 /// Answers over connected sockets.
 pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut [OwnedFd]) -> Result<(), PathError> {
     let (job, clock) = (run.job, run.clock);
+    let first = sockets.first().map(AsFd::as_fd);
+    tell(run.stamps, first, first);
     let notes = Mutex::new(Vec::new());
     let side = Part { spec: &job.spec.server, side: Side::Server, expected: job.request, longest: job.reply, overstays: true };
     let outcome = run.on_threads(sockets, |sockets, at| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
         flows.delay = side.spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
-        Ok(echo(&mut flows, &clock, job.reply as usize, at))
+        let found = echo(&mut flows, &clock, job.reply as usize, at);
+        flows.note_copies(side.side, &notes);
+        Ok(found)
     });
     finish(notes, &mut run.found.side);
     outcome
@@ -93,6 +106,12 @@ fn finish(notes: Mutex<Vec<Granted>>, found: &mut SideFound) {
     let mut notes = notes.into_inner().unwrap_or_default();
     notes.dedup();
     found.granted.extend(notes);
+}
+
+fn push(notes: &Mutex<Vec<Granted>>, note: Granted) {
+    if let Ok(mut notes) = notes.lock() {
+        notes.push(note);
+    }
 }
 
 fn napi_id(socket: &OwnedFd) -> Option<u32> {
@@ -157,6 +176,9 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let receive_bytes = if STREAM { expected } else { expected + 1 };
         let most = (SEND_MEMORY / send_bytes.max(1)).max(LEAST_SENDS as usize) as u32;
         let multishot = is(&option::RECV, "multishot");
+        let zero_copy = is(&option::SEND, "zero-copy");
+        // Their buffers come back when the network is done with them.
+        let in_flight = if zero_copy { in_flight.saturating_mul(2) } else { in_flight };
         let napi = options.get(&option::NAPI).map(|how| Napi {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             ids: (how == "static").then(|| sockets.iter().filter_map(napi_id).collect()),
@@ -169,6 +191,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             sqpoll: is(&option::SUBMIT, "sqpoll"),
             defer_taskrun: is(&option::RING, "defer-taskrun"),
             napi,
+            zero_copy,
             datagrams: !STREAM,
         };
         let fds: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
@@ -188,7 +211,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
                 got: "off".into(),
                 why: "the limit of locked memory (ulimit -l) is too low".into(),
             };
-            notes.lock().into_iter().for_each(|mut notes| notes.push(note.clone()));
+            push(notes, note);
         }
         let count = sockets.len();
         let mut this = Flows {
@@ -213,6 +236,16 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let asked = (0..count as u32).try_for_each(|flow| this.ask(flow)).and_then(|()| this.uring.submit());
         asked.map_err(PathError::at("cannot start io_uring"))?;
         Ok(this)
+    }
+
+    /// Records that the kernel copied sends that were not to be copied.
+    fn note_copies(&self, side: Side, notes: &Mutex<Vec<Granted>>) {
+        let LentSends { done, copied } = self.uring.lent_sends();
+        if copied > 0 {
+            let got = if copied == done { "copied".into() } else { format!("{copied} of {done} copied") };
+            let why = "the kernel copies what a device cannot take page by page, or what it hands to another socket of this host";
+            push(notes, Granted { side, option: option::SEND.name.into(), asked: "zero-copy".into(), got, why: why.into() });
+        }
     }
 
     /// Asks for the flow's next message, or the rest of it.
@@ -302,7 +335,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         };
         let (Some(buffer), socket) = (done.buffer, &self.sockets[flow as usize]) else { return Ok(()) };
         if sent < len {
-            let rest = &self.uring.bytes(buffer)[sent..len];
+            let rest = &self.uring.sent_bytes(buffer)[sent..len];
             push_rest(socket, rest, self.patience, |rest| send(socket, rest, SendFlags::NOSIGNAL))?;
         }
         Ok(())
@@ -331,12 +364,14 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         self.reap()
     }
 
+    /// Sends, and asks for the message after the one returned last.
     #[inline(always)]
     fn launch(&mut self, flow: u32, buffer: u32, len: usize) -> io::Result<()> {
         if STREAM {
             self.sending[flow as usize] = Some(len);
         }
         self.uring.send(flow, buffer, len)?;
+        self.release()?;
         if self.spins || !self.overstays { self.uring.submit() } else { Ok(()) }
     }
 
@@ -396,7 +431,6 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-        self.release()?;
         let Some(buffer) = self.room(flow)? else { return Ok(false) };
         fill(&mut self.uring.bytes_mut(buffer)[..len]);
         self.launch(flow, buffer, len).map(|()| true)
@@ -429,7 +463,7 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
                 let left = Duration::from_nanos(self.clock.to_ns(until.since(now)));
                 self.uring.wait(if self.overstays { PATIENCE } else { left }, self.least)?;
                 self.reap()?;
-                if self.arrived.is_empty() && self.current.is_none() {
+                if self.arrived.is_empty() && self.current.is_none() && !self.uring.has_got_back() {
                     return Ok(None);
                 }
             }
@@ -454,7 +488,6 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
                 self.uring.bytes_mut(buffer)[..len].copy_from_slice(&self.joined[..len]);
             }
         }
-        self.release()?;
         self.launch(flow, buffer, len).map(|()| true)
     }
 }

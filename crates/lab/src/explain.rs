@@ -159,20 +159,26 @@ fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
         );
     }
     let of = |path: &Path| match path.route {
-        path::Route::Sockets if path.speaks != Speaks::TcpPerTransaction => {
+        path::Route::Uring if !remote => Ok(Route::Uring),
+        path::Route::Sockets | path::Route::Uring if path.speaks != Speaks::TcpPerTransaction => {
             Ok(if remote { Route::Remote } else { Route::Sockets })
         }
         _ if remote => Err("to another host explain follows tcp and udp; its stages of other paths are those of veth".into()),
         path::Route::PacketRing => Ok(Route::Packet),
         path::Route::XdpRing => Ok(Route::Xdp),
         path::Route::Memory { .. } => Ok(Route::Memory),
-        path::Route::Sockets | path::Route::Channel => {
+        path::Route::Sockets | path::Route::Uring | path::Route::Channel => {
             let name = path.name;
-            Err(format!("explain knows no stages of {name}; it knows those of tcp, udp, packet, xdp, niq and memory"))
+            Err(format!("explain knows no stages of {name}; `hairpin paths` says of which paths it does"))
         }
     };
     let (client, server) = (of(job.spec.client.path)?, of(job.spec.server.path)?);
-    if client == server { Ok(client) } else { Err("explain takes the same path on both sides".into()) }
+    match (client, server) {
+        _ if client == server => Ok(client),
+        // What io_uring adds is then part of the stages beside it.
+        (Route::Uring, Route::Sockets) | (Route::Sockets, Route::Uring) => Ok(Route::Sockets),
+        _ => Err("explain takes the same path on both sides".into()),
+    }
 }
 
 /// The kind of a phase.

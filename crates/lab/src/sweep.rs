@@ -31,9 +31,15 @@ use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
 use crate::experiment::stands::Stands;
 use crate::experiment::states::States;
 use crate::experiment::{Arm, BlockWatcher, Switch};
-use hairpin_session::error::RunError;
-use hairpin_session::plan::Target;
+use hairpin_session::error::{Blame, RunError};
+use hairpin_session::plan::{Plan, Target};
+use hairpin_session::testbed::{RowEnd, Testbed};
 use hairpin_session::time::rfc3339;
+use hairpin_session::watch::NoWatcher;
+use hairpin_units::Nanos;
+
+/// How long a level is tried that the host may lack.
+const TRIAL: Nanos = Nanos::from_millis(20);
 
 #[derive(Debug)]
 pub struct Ask {
@@ -83,12 +89,12 @@ pub fn run(
     switch: &mut dyn Switch,
     watcher: &mut dyn SweepWatcher,
 ) -> Result<(Sweep, Finish), SweepError> {
-    let plan = &ask.plan;
-    let cells = plan.cells()?;
     let target = match &ask.target {
         Some(target) => target.clone(),
-        None => Target::Link(plan.link()?),
+        None => Target::Link(ask.plan.link()?),
     };
+    let plan = &ask.plan.clone().without_lacking(|plan, cell| lacks(&plan.arm(cell, &target, &ask.template)?, &ask, signals))?;
+    let cells = plan.cells()?;
     let arms = cells.iter().map(|cell| plan.arm(cell, &target, &ask.template)).collect::<Result<Vec<Arm>, _>>()?;
     let duration = match ask.duration {
         Some(duration) => duration,
@@ -196,6 +202,25 @@ pub fn run(
     // An interrupted sweep can be resumed.
     let finish = Finish((laid.ended.is_none() && !record.head.interrupted).then_some(kept));
     Ok((record, finish))
+}
+
+/// Measures an arm for a moment; the reason if this host or the other one lacks something that it takes.
+fn lacks(arm: &Arm, ask: &Ask, signals: &Signals) -> Result<Option<String>, SweepError> {
+    let job = Job { duration: Some(TRIAL), count: None, warmup: Nanos(0), ..arm.job.clone() };
+    let (target, ipv6, command) = (arm.target.clone(), arm.ipv6, ask.command.clone());
+    let plan = Plan { target, ipv6, rows: vec![job.clone()], raw: None, shown: Vec::new(), floor: None, command };
+    let tried = hairpin_session::plan::check(&plan).and_then(|()| {
+        let mut testbed = Testbed::set_up(&plan, None)?;
+        match testbed.row(&job, 0, signals, &mut NoWatcher) {
+            Err(RowEnd::Interrupted) => Err(RunError::Interrupted),
+            Err(RowEnd::Failed(error)) => Err(error),
+            Ok(_) => Ok(()),
+        }
+    });
+    match tried {
+        Err(error) if error.blame() == Blame::Missing => Ok(Some(error.to_string())),
+        tried => Ok(tried.map(|()| None)?),
+    }
 }
 
 /// The kept rounds; removed once the record is out.

@@ -203,6 +203,13 @@ pub const SUBMIT: OptionDef = OptionDef {
     default: "call",
     doc: "sqpoll: a thread of the kernel polls for requests, on a core that it needs for itself; call: io_uring_enter(2)",
 };
+/// Pages of an io_uring's sends.
+pub const SEND: OptionDef = OptionDef {
+    name: "send",
+    values: Values::Words(&["copy", "zero-copy"]),
+    default: "copy",
+    doc: "zero-copy: the network reads the program's own pages, and says later that it is done; copy: as send(2)",
+};
 /// Place of an io_uring's completions.
 pub const RING: OptionDef = OptionDef {
     name: "ring",

@@ -90,7 +90,7 @@ impl Path {
         match self.route {
             Route::Sockets => self.speaks != Speaks::TcpPerTransaction,
             Route::Channel => false,
-            Route::PacketRing | Route::XdpRing | Route::Memory { .. } => true,
+            Route::Uring | Route::PacketRing | Route::XdpRing | Route::Memory { .. } => true,
         }
     }
 
@@ -144,6 +144,8 @@ impl fmt::Display for Speaks {
 pub enum Route {
     /// The kernel's stack, from socket to socket.
     Sockets,
+    /// The same, handed over in io_uring.
+    Uring,
     /// AF_PACKET rings, beside the kernel's stack.
     PacketRing,
     /// AF_XDP rings, past the kernel's stack.
@@ -160,7 +162,7 @@ pub enum Route {
 impl Route {
     /// True if the messages go neither through sockets nor through another channel of the kernel's.
     pub fn bypasses(self) -> bool {
-        !matches!(self, Route::Sockets | Route::Channel)
+        !matches!(self, Route::Sockets | Route::Uring | Route::Channel)
     }
 
     /// True if the messages pass a ring of an interface, which `bounce` and `stream` take too.

@@ -8,7 +8,7 @@ use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADE
 
 use crate::option::{
     BUDGET, BUSY_USECS, CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY, PREFER,
-    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND_QUEUE, SNDBUF, SUBMIT, USECS, WAIT, WRITES, ZERO_COPY,
+    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND, SEND_QUEUE, SNDBUF, SUBMIT, USECS, WAIT, WRITES, ZERO_COPY,
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
 
@@ -129,9 +129,11 @@ pub static UDP: Path = Path {
 pub static URING_TCP: Path = Path {
     name: "uring-tcp",
     summary: "as tcp, the messages through io_uring instead of send and recv",
+    route: Route::Uring,
     policies: &URING_POLICIES,
     options: &[
         &RECV,
+        &SEND,
         &SUBMIT,
         &RING,
         &NAPI,
@@ -154,8 +156,9 @@ pub static URING_TCP: Path = Path {
 pub static URING_UDP: Path = Path {
     name: "uring-udp",
     summary: "as udp, the datagrams through io_uring instead of send and recv",
+    route: Route::Uring,
     policies: &URING_POLICIES,
-    options: &[&RECV, &SUBMIT, &RING, &NAPI, &NAPI_USECS, &WAIT, &SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY],
+    options: &[&RECV, &SEND, &SUBMIT, &RING, &NAPI, &NAPI_USECS, &WAIT, &SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY],
     waits_on_all: true,
     ..UDP_SOCKETS
 };

@@ -19,7 +19,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use io_uring::types::{CancelBuilder, Fixed, Napi as NapiArgument, NapiTracking, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use self::memory::{Memory, Provided};
 
@@ -27,6 +27,11 @@ use self::memory::{Memory, Provided};
 const MOST_PROVIDED: u32 = 32_768;
 /// Most entries of a submission queue (kernel: `IORING_MAX_ENTRIES`).
 const MOST_ENTRIES: u32 = 32_768;
+/// An operation of Linux 6.7. Its presence tells that sends can be lent (6.0) with a report of copies (6.2), which nothing of 6.2 tells.
+const LENT_AND_TOLD: u8 = opcode::FutexWait::CODE;
+/// IORING_SEND_ZC_REPORT_USAGE and IORING_NOTIF_USAGE_ZC_COPIED (include/uapi/linux/io_uring.h).
+const REPORT_USAGE: u16 = 8;
+const COPIED: u32 = 1 << 31;
 /// The only group of provided buffers.
 const GROUP: u16 = 0;
 /// The polling thread of `sqpoll` sleeps after this time without a request, in ms.
@@ -48,6 +53,8 @@ pub struct Config {
     pub defer_taskrun: bool,
     /// Busy polling of the sockets' devices while the thread waits in the kernel. Linux 6.9.
     pub napi: Option<Napi>,
+    /// Sends lend their pages to the network instead of being copied (IORING_OP_SEND_ZC). Linux 6.7.
+    pub zero_copy: bool,
     /// A message is whole in one datagram: a send that succeeds completes unseen.
     pub datagrams: bool,
 }
@@ -105,6 +112,29 @@ pub fn allowed() -> Result<(), UringError> {
     }
 }
 
+/// What this kernel lacks of what the paths through io_uring can use, each with the version that has it.
+///
+/// # Errors
+/// Those of [`allowed`].
+pub fn lacking() -> Result<Vec<&'static str>, UringError> {
+    allowed()?;
+    let ring = IoUring::new(1).map_err(step("cannot set up io_uring"))?;
+    let mut probe = Probe::new();
+    let probed = ring.submitter().register_probe(&mut probe).is_ok();
+    let has = |code: u8| probed && probe.is_supported(code);
+    let polls = |tracking| ring.submitter().register_napi(&mut NapiArgument::new().set_tracking(tracking)).is_ok();
+    let deferred: io::Result<IoUring> = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(1);
+    let all = [
+        (deferred.is_ok(), "ring=defer-taskrun (Linux 6.1)"),
+        (has(opcode::SendZc::CODE) && has(LENT_AND_TOLD), "send=zero-copy (6.7)"),
+        (polls(NapiTracking::Dynamic), "napi=dynamic (6.9)"),
+        (ring.params().is_feature_min_timeout(), "wait (6.12)"),
+        (polls(NapiTracking::Static), "napi=static (6.13)"),
+        (has(opcode::RecvZc::CODE), "zero-copy receive (6.15)"),
+    ];
+    Ok(all.into_iter().filter(|(there, _)| !there).map(|(_, what)| what).collect())
+}
+
 /// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -144,6 +174,18 @@ pub struct Uring {
     queued: bool,
     /// A second completion of the entry before: its standing request has ended.
     ended: Option<u32>,
+    lent_sends: LentSends,
+    /// A buffer of a lent send has come back since the last wait.
+    came_back: bool,
+}
+
+/// Sends whose pages were lent to the network, by what it did with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LentSends {
+    /// Sends that the network is done with.
+    pub done: u64,
+    /// Those of them that the kernel copied all the same.
+    pub copied: u64,
 }
 
 impl Uring {
@@ -187,8 +229,13 @@ impl Uring {
             visible: 0,
             queued: false,
             ended: None,
+            lent_sends: LentSends::default(),
+            came_back: false,
             config,
         };
+        if this.config.zero_copy && !this.reports_copies() {
+            return Err(step("send=zero-copy takes Linux 6.7")(io::ErrorKind::Unsupported));
+        }
         if this.config.multishot.is_some() {
             let provided = Provided::new(receives).map_err(step("cannot map the ring of provided buffers"))?;
             // SAFETY: the mapping holds `receives` entries and lives as long as this, or longer.
@@ -219,6 +266,24 @@ impl Uring {
         Ok(())
     }
 
+    /// True if the kernel can lend pages and say whether it copied them.
+    fn reports_copies(&self) -> bool {
+        let mut probe = Probe::new();
+        let probed = self.ring.submitter().register_probe(&mut probe);
+        probed.is_ok() && probe.is_supported(opcode::SendZc::CODE) && probe.is_supported(LENT_AND_TOLD)
+    }
+
+    /// What became of the sends of `zero_copy`.
+    pub fn lent_sends(&self) -> LentSends {
+        self.lent_sends
+    }
+
+    /// True if a buffer of a lent send has come back since the last wait: such a wait may have ended without a message.
+    #[inline(always)]
+    pub fn has_got_back(&self) -> bool {
+        self.came_back
+    }
+
     /// True if the kernel has the receive buffers registered; false where the limit of locked memory (ulimit -l) is too low.
     pub fn has_registered_buffers(&self) -> bool {
         self.fixed
@@ -236,6 +301,14 @@ impl Uring {
     #[inline(always)]
     pub fn bytes(&self, buffer: u32) -> &[u8] {
         self.memory.bytes(buffer)
+    }
+
+    /// The bytes of a send buffer, which the kernel only reads.
+    ///
+    /// # Panics
+    /// It is a receive buffer.
+    pub fn sent_bytes(&self, buffer: u32) -> &[u8] {
+        self.memory.sent(buffer)
     }
 
     /// The bytes of a buffer that no request has.
@@ -311,9 +384,15 @@ impl Uring {
     pub fn send(&mut self, socket: u32, buffer: u32, len: usize) -> io::Result<()> {
         assert!(buffer >= self.receives, "not a send buffer");
         let (at, bytes) = self.memory.lend(buffer, 0, len);
-        // Sockets take RWF_NOWAIT, which a send of registered memory would need, only since Linux 6.4.
-        let send = opcode::Send::new(Fixed(socket), at, bytes).flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-        let mut entry = send.build();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let mut entry = match self.config.zero_copy {
+            true => {
+                let send = opcode::SendZc::new(Fixed(socket), at, bytes).flags(flags).zc_flags(REPORT_USAGE);
+                send.buf_index(self.fixed.then_some(0)).build()
+            }
+            // Sockets take RWF_NOWAIT, which a send of registered memory would need, only since Linux 6.4.
+            false => opcode::Send::new(Fixed(socket), at, bytes).flags(flags).build(),
+        };
         // What does not wait is over when the submitting call returns; an error is completed all the same.
         match self.sends_unseen() {
             true => {
@@ -373,6 +452,7 @@ impl Uring {
     /// Of io_uring_enter(2); a time that has passed and a signal are none.
     #[inline(always)]
     pub fn wait(&mut self, limit: Duration, least: Option<u32>) -> io::Result<()> {
+        self.came_back = false;
         let limit = Timespec::from(limit);
         let mut arguments = SubmitArgs::new().timespec(&limit);
         if let Some(usecs) = least {
@@ -404,7 +484,7 @@ impl Uring {
 
     #[inline(always)]
     fn sends_unseen(&self) -> bool {
-        self.config.datagrams && !self.config.sqpoll
+        self.config.datagrams && !self.config.sqpoll && !self.config.zero_copy
     }
 
     /// The next completed request.
@@ -413,9 +493,14 @@ impl Uring {
         if let Some(socket) = self.ended.take() {
             return Some(Completion { socket, buffer: None, what: Done::Ended, result: 0 });
         }
-        let entry = self.ring.completion().next()?;
-        let (tag, socket, buffer) = Tag::split(entry.user_data());
-        let (flags, result) = (entry.flags(), entry.result());
+        let (tag, socket, buffer, flags, result) = loop {
+            let entry = self.ring.completion().next()?;
+            let (tag, socket, buffer) = Tag::split(entry.user_data());
+            if !cqueue::notif(entry.flags()) {
+                break (tag, socket, buffer, entry.flags(), entry.result());
+            }
+            self.network_is_done(buffer, entry.result());
+        };
         let (what, buffer) = match (tag, self.provided.is_some()) {
             (Tag::Send, _) => (Done::Sent, Some(buffer)),
             (Tag::Receive, false) => (Done::Received, Some(buffer)),
@@ -433,6 +518,8 @@ impl Uring {
         match buffer {
             // An error of a send whose buffer was back when the submission returned.
             Some(_) if what == Done::Sent && self.sends_unseen() => {}
+            // The network has the pages yet, and a second completion follows.
+            Some(_) if what == Done::Sent && cqueue::more(flags) => self.visible -= 1,
             Some(buffer) => {
                 self.visible -= u32::from(what == Done::Sent);
                 self.memory.back(buffer);
@@ -440,6 +527,15 @@ impl Uring {
             None => {}
         }
         Some(Completion { socket, buffer, what, result })
+    }
+
+    /// The second completion of a lent send.
+    #[inline(never)]
+    fn network_is_done(&mut self, buffer: u32, usage: i32) {
+        self.lent_sends.done += 1;
+        self.lent_sends.copied += u64::from(usage.cast_unsigned() & COPIED != 0);
+        self.came_back = true;
+        self.memory.back(buffer);
     }
 }
 
@@ -500,6 +596,7 @@ mod tests {
             sqpoll: false,
             defer_taskrun: false,
             napi: None,
+            zero_copy: false,
             datagrams: true,
         }
     }
@@ -534,6 +631,7 @@ mod tests {
             Config { defer_taskrun: true, ..config() },
             Config { sqpoll: true, ..config() },
             Config { datagrams: false, ..config() },
+            Config { zero_copy: true, ..config() },
         ];
         for kind in kinds {
             let Some((mut uring, _own, peers)) = open(kind.clone()) else { return };

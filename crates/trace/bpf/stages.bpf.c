@@ -3,12 +3,14 @@
  * Stamps of one flow's round trips at the kernel's tracepoints, joined into one record per request.
  *
  *    way 0, the request                                     way 1, the reply
+ *    io_uring_submit_req of the client's thread             io_uring_submit_req of the server's thread
  *    client's socket sends a packet: a new record           server's socket sends a packet: the same record
  *      net_dev_queue ─ net_dev_start_xmit ─ netif_rx ─ netif_receive_skb      joined by the packet (skb)
  *      └─ xdp_redirect (AF_XDP)                                               joined by the CPU
  *      sk_data_ready of the receiver's socket                                 joined by the socket
  *      sched_waking ─ sched_wakeup ─ sched_switch to the receiver's thread    joined by the thread
  *      sock_recv_length of the receiver's socket                              joined by the socket
+ *      io_uring_complete of the receiver's thread                             joined by the thread
  *
  * A record has four lines of the cache, so that each is written from one CPU as a rule. A request of several
  * packets makes a record for each; the last one is the one that the reply goes into. The reader takes the
@@ -40,12 +42,12 @@ _Static_assert(sizeof(asked) == 48, "the loader's layout");
 
 /* A line of stamps from the sender's call to the receiver's wake-up, in ns of CLOCK_MONOTONIC; 0: not passed. */
 struct sent {
-	u64 queued, started, passed, received, redirected, ready, waking, unused;
+	u64 submitted, queued, started, passed, received, redirected, ready, waking;
 };
 
 /* A line of the receiver's. */
 struct got {
-	u64 woken, switched, copied, unused[5];
+	u64 woken, switched, copied, completed, unused[4];
 };
 
 struct record {
@@ -56,6 +58,8 @@ struct record {
 /* The packet that is on a way; 0: none, 1: a frame that has no packet. */
 struct way {
 	u64 skb;
+	/* When the last request of a ring was submitted that may become the next packet. */
+	u64 submitted;
 } __attribute__((aligned(LINE)));
 
 /* The same by CPU: a packet rarely leaves the CPU that it was sent on, and reading a line that the other
@@ -113,6 +117,8 @@ INLINE struct here *here(void)
 /* A packet of the flow leaves its socket: the record that it belongs to. */
 INLINE struct record *begin(int way, const struct sk_buff *skb)
 {
+	struct record *record;
+
 	/* An acknowledgement of TCP without data (skb_is_tcp_pure_ack of the kernel). */
 	if (skb && skb->truesize == 2)
 		return 0;
@@ -126,7 +132,12 @@ INLINE struct record *begin(int way, const struct sk_buff *skb)
 	shared.ways[way].skb = skb ? (u64)skb : 1;
 	here()->skb = shared.ways[way].skb;
 	here()->way = way;
-	return open_record();
+	record = open_record();
+	if (record && shared.ways[way].submitted) {
+		record->sent[way].submitted = shared.ways[way].submitted;
+		shared.ways[way].submitted = 0;
+	}
+	return record;
 }
 
 /* The way of a packet that is on it; -1: of none. */
@@ -137,6 +148,27 @@ INLINE int way_of(const struct sk_buff *skb)
 	if (LIKELY(local->skb == (u64)skb))
 		return local->way & 1;
 	return (u64)skb == shared.ways[0].skb ? 0 : (u64)skb == shared.ways[1].skb ? 1 : -1;
+}
+
+/* The index of the thread that runs now, or whose ring a thread of the kernel's works on, which belongs to its process; -1: of another. */
+INLINE int ring_of(void)
+{
+	u64 now = bpf_get_current_pid_tgid();
+	s32 thread = now, process = now >> 32;
+
+	return thread == asked.threads[0] || process == asked.threads[0] ? 0 : thread == asked.threads[1] || process == asked.threads[1] ? 1 : -1;
+}
+
+/* The kernel takes a request out of a submission queue. */
+SEC("tp_btf/io_uring_submit_req")
+int io_uring_submit_req(void *ctx)
+{
+	int receiver = ring_of();
+
+	(void)ctx;
+	if (receiver >= 0)
+		shared.ways[!receiver].submitted = bpf_ktime_get_ns();
+	return 0;
 }
 
 /* A packet is handed to the stack of its device. */
@@ -381,6 +413,19 @@ SEC("fexit/sock_recvmsg")
 int sock_recvmsg(u64 *ctx)
 {
 	return is_copied(((const struct socket *)ctx[0])->sk, ctx[3]);
+}
+
+/* The completion of the request that received the message is in its queue. */
+SEC("tp_btf/io_uring_complete")
+int io_uring_complete(void *ctx)
+{
+	int way = ring_of();
+	struct record *record = way < 0 ? 0 : open_record();
+
+	(void)ctx;
+	if (record && record->got[way].copied && !record->got[way].completed)
+		record->got[way].completed = bpf_ktime_get_ns();
+	return 0;
 }
 
 const char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -4,6 +4,7 @@
 //!   Send ─ Queued ─ Started ─ Passed ─ Received ───────────────── Ready ┬──────────────────────────── Copied ─ Returned
 //!      │                 │         └─ Redirected (AF_XDP, native) ──┘    └─ Waking ─ Woken ─ Switched ─┤
 //!      └ Kicked (rings) ─┘                                                  where the receiver slept   └ Seen (rings) ─ Returned
+//!   Send ─ Submitted (io_uring) ─ Queued …                                                       … Copied ─ Completed (io_uring) ─ Returned
 //! ```
 //! A stage is named by its two ends. If a host lacks a hook, the two stages on either side of it become one, with both
 //! names.
@@ -15,6 +16,8 @@ pub enum Moment {
     Send,
     /// The ring library's stamp before it notifies the consumer of the TX ring.
     Kicked,
+    /// `io_uring_submit_req`: the kernel has taken the request to send out of the ring.
+    Submitted,
     /// `net_dev_queue`: the packet enters its device's queue.
     Queued,
     /// `net_dev_start_xmit`: the driver is called.
@@ -35,6 +38,8 @@ pub enum Moment {
     Switched,
     /// `sock_recv_length`: the receive call has the message.
     Copied,
+    /// `io_uring_complete`: the completion of the receiving request is in its ring.
+    Completed,
     /// The ring library's stamp after it has found the frame's descriptor in the RX ring.
     Seen,
     /// The program's stamp after its receive call.
@@ -71,12 +76,23 @@ pub enum Passes {
     Local,
     /// `xdp`.
     Xdp,
+    /// `uring-udp` and `uring-tcp`.
+    Uring,
     /// All paths with a sleeping receiver.
     Sleepers,
 }
 
 /// Every hook, in the order in which a way passes them.
 pub const HOOKS: &[Hook] = &[
+    Hook {
+        name: "io_uring_submit_req",
+        instead: None,
+        moment: Moment::Submitted,
+        place: "io_uring/io_uring.c, io_submit_sqe",
+        adds: "parts the submission from the send itself",
+        passes: Passes::Uring,
+        light: false,
+    },
     Hook {
         name: "net_dev_queue",
         instead: None,
@@ -167,6 +183,15 @@ pub const HOOKS: &[Hook] = &[
         passes: Passes::Sockets,
         light: false,
     },
+    Hook {
+        name: "io_uring_complete",
+        instead: None,
+        moment: Moment::Completed,
+        place: "io_uring/io_uring.h, io_fill_cqe_req",
+        adds: "says when the completion is in its ring",
+        passes: Passes::Uring,
+        light: false,
+    },
 ];
 
 /// The route of a path's messages, which decides the moments of its ways.
@@ -174,6 +199,8 @@ pub const HOOKS: &[Hook] = &[
 pub enum Route {
     /// Over kernel sockets.
     Sockets,
+    /// Over kernel sockets, handed over in io_uring.
+    Uring,
     /// Over AF_PACKET rings.
     Packet,
     /// Over AF_XDP rings.
@@ -189,20 +216,24 @@ impl Route {
     pub fn passes(self, hook: &Hook) -> bool {
         match hook.passes {
             Passes::All | Passes::Sleepers => self != Route::Memory,
-            Passes::Sockets => matches!(self, Route::Sockets | Route::Remote),
-            Passes::Local => matches!(self, Route::Sockets | Route::Packet | Route::Xdp),
+            Passes::Sockets => matches!(self, Route::Sockets | Route::Uring | Route::Remote),
+            Passes::Local => matches!(self, Route::Sockets | Route::Uring | Route::Packet | Route::Xdp),
             Passes::Xdp => self == Route::Xdp,
+            Passes::Uring => self == Route::Uring,
         }
     }
 }
 
 use Moment::{
-    Copied, Kicked, Passed, Queued, Ready, Received, Redirected, Returned, Seen, Send, Started, Switched, Waking, Woken,
+    Completed, Copied, Kicked, Passed, Queued, Ready, Received, Redirected, Returned, Seen, Send, Started, Submitted, Switched,
+    Waking, Woken,
 };
 
 /// The stages between neighbouring moments.
 const STAGES: &[(Moment, Moment, &str)] = &[
     (Send, Queued, "send call"),
+    (Send, Submitted, "submission"),
+    (Submitted, Queued, "send call"),
     (Queued, Started, "qdisc"),
     (Started, Passed, "driver"),
     (Passed, Received, "softirq"),
@@ -214,6 +245,8 @@ const STAGES: &[(Moment, Moment, &str)] = &[
     (Switched, Copied, "receive"),
     (Ready, Copied, "receive"),
     (Copied, Returned, "return"),
+    (Copied, Completed, "completion"),
+    (Completed, Returned, "return"),
 ];
 
 /// The same where a path has no queueing discipline, no receive call, or no packets at all.
@@ -228,6 +261,11 @@ const SHORTER: &[(Route, Moment, Moment, &str)] = &[
     // A spinning receiver may have the message before the hook fires.
     (Route::Sockets, Received, Copied, "stack + receive"),
     (Route::Remote, Received, Copied, "stack + receive"),
+    (Route::Uring, Send, Queued, "submission + send call"),
+    (Route::Uring, Received, Copied, "stack + task work"),
+    (Route::Uring, Ready, Copied, "task work"),
+    (Route::Uring, Switched, Copied, "task work"),
+    (Route::Uring, Copied, Returned, "completion + return"),
     (Route::Remote, Started, Received, OUTSIDE),
     (Route::Packet, Received, Seen, "stack + ring"),
     (Route::Xdp, Received, Seen, "xdp program + ring"),
@@ -242,6 +280,7 @@ const SHORTER: &[(Route, Moment, Moment, &str)] = &[
     (Route::Memory, Seen, Returned, "receive"),
     // A device with its own NAPI uses no backlog.
     (Route::Sockets, Started, Received, "driver + softirq"),
+    (Route::Uring, Started, Received, "driver + softirq"),
     (Route::Memory, Send, Returned, "ring"),
 ];
 
@@ -281,6 +320,9 @@ pub fn way(route: Route, slept: bool) -> Vec<Moment> {
     let sleep: &[Moment] = if slept { &[Waking, Woken, Switched] } else { &[] };
     match route {
         Route::Sockets => [&[Send, Queued, Started, Passed, Received, Ready][..], sleep, &[Copied, Returned]].concat(),
+        Route::Uring => {
+            [&[Send, Submitted, Queued, Started, Passed, Received, Ready][..], sleep, &[Copied, Completed, Returned]].concat()
+        }
         Route::Packet | Route::Xdp => [&[Send, Kicked, Passed, Received, Ready][..], sleep, &[Seen, Returned]].concat(),
         Route::Remote => [&[Send, Queued, Started, Received, Ready][..], sleep, &[Copied, Returned]].concat(),
         Route::Memory => vec![Send, Kicked, Seen, Returned],
@@ -289,8 +331,10 @@ pub fn way(route: Route, slept: bool) -> Vec<Moment> {
 
 impl Moment {
     /// All of them, in order.
-    pub const ALL: [Moment; 14] =
-        [Send, Kicked, Queued, Started, Passed, Received, Redirected, Ready, Waking, Woken, Switched, Copied, Seen, Returned];
+    pub const ALL: [Moment; 16] = [
+        Send, Kicked, Submitted, Queued, Started, Passed, Received, Redirected, Ready, Waking, Woken, Switched, Copied,
+        Completed, Seen, Returned,
+    ];
 
     /// True if a hook stamps it, false if the program does.
     pub fn is_hook(self) -> bool {
@@ -322,6 +366,8 @@ mod tests {
         for (route, slept, count) in [
             (Route::Sockets, false, 7),
             (Route::Sockets, true, 10),
+            (Route::Uring, false, 9),
+            (Route::Uring, true, 12),
             (Route::Packet, false, 6),
             (Route::Xdp, false, 6),
             (Route::Xdp, true, 9),

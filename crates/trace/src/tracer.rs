@@ -25,9 +25,17 @@ const RECORD: usize = 32;
 /// The offsets of a way's stamps in a record: of `sent`, of `got`.
 const PARTS: [[usize; 2]; 2] = [[0, 16], [8, 24]];
 /// The moments in `sent` and in `got`.
-const SENT: [Moment; 7] =
-    [Moment::Queued, Moment::Started, Moment::Passed, Moment::Received, Moment::Redirected, Moment::Ready, Moment::Waking];
-const GOT: [Moment; 3] = [Moment::Woken, Moment::Switched, Moment::Copied];
+const SENT: [Moment; 8] = [
+    Moment::Submitted,
+    Moment::Queued,
+    Moment::Started,
+    Moment::Passed,
+    Moment::Received,
+    Moment::Redirected,
+    Moment::Ready,
+    Moment::Waking,
+];
+const GOT: [Moment; 4] = [Moment::Woken, Moment::Switched, Moment::Copied, Moment::Completed];
 
 /// Why tracing is not possible.
 #[derive(Debug, thiserror::Error)]
@@ -261,10 +269,10 @@ mod tests {
     #[test]
     fn reads_the_moments_of_a_record() {
         let mut words = [0; RECORD];
-        (words[0], words[5], words[8], words[16], words[18], words[24]) = (10, 20, 30, 40, 50, 60);
+        (words[0], words[6], words[9], words[16], words[18], words[24]) = (10, 20, 30, 40, 50, 60);
         assert_eq!(
             stamps(&words, PARTS[0]),
-            [(Moment::Queued, 10), (Moment::Ready, 20), (Moment::Woken, 40), (Moment::Copied, 50)]
+            [(Moment::Submitted, 10), (Moment::Ready, 20), (Moment::Woken, 40), (Moment::Copied, 50)]
         );
         assert_eq!(stamps(&words, PARTS[1]), [(Moment::Queued, 30), (Moment::Woken, 60)]);
     }

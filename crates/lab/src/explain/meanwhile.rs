@@ -43,7 +43,7 @@ impl Meanwhile {
         };
         let client = &job.spec.client;
         let protocol = match client.speaks() {
-            _ if client.path.route != Route::Sockets => None,
+            _ if !matches!(client.path.route, Route::Sockets | Route::Uring) => None,
             Speaks::Tcp => Some(Protocol::Tcp),
             Speaks::Udp => Some(Protocol::Udp),
             _ => None,

@@ -34,6 +34,7 @@ pub const PLANS: &[(&str, &str)] = &[
     ("busy-poll", include_str!("../../plans/busy-poll.toml")),
     ("sniffer10g", include_str!("../../plans/sniffer10g.toml")),
     ("idle-states", include_str!("../../plans/idle-states.toml")),
+    ("fast-paths", include_str!("../../plans/fast-paths.toml")),
 ];
 
 /// The level at which a setting stays unchanged.
@@ -125,7 +126,8 @@ pub struct Factor {
     pub name: String,
     /// The levels; the others are compared with the first.
     pub levels: Vec<Level>,
-    /// If the host lacks such a setting, the first level is measured, and the record says why.
+    /// If the host lacks such a setting, the first level is measured, and the record says why. In a path, levels that the host lacks are left out, with the
+    /// reason.
     #[serde(default)]
     pub optional: bool,
 }
@@ -320,6 +322,31 @@ impl SweepPlan {
         self
     }
 
+    /// The plan without the levels of optional factors of the path that this host lacks: `lacks` tries a combination, and returns the reason. It is called for
+    /// each level but the first, with the first level of every other factor.
+    ///
+    /// # Errors
+    /// The error of `lacks`.
+    pub(crate) fn without_lacking<E>(
+        mut self,
+        mut lacks: impl FnMut(&SweepPlan, &[usize]) -> Result<Option<String>, E>,
+    ) -> Result<SweepPlan, E> {
+        for at in 0..self.factors.len() {
+            if !self.factors[at].optional || !self.path.contains(&format!("{{{}}}", self.factors[at].name)) {
+                continue;
+            }
+            for level in (1..self.factors[at].levels.len()).rev() {
+                let mut cell = vec![0; self.factors.len()];
+                cell[at] = level;
+                if let Some(why) = lacks(&self, &cell)? {
+                    let level = self.factors[at].levels.remove(level);
+                    self.left_out.push(format!("{} {}: {why}", self.factors[at].name, level.name()));
+                }
+            }
+        }
+        Ok(self)
+    }
+
     /// The settings of the host for a combination.
     ///
     /// # Errors
@@ -429,6 +456,21 @@ levels = ["off", "on", "kernel"]
         assert_eq!(without.all_settings().unwrap(), vec![vec![]; 24]);
         let wrong = text.replace("tcp:2", "udp:2");
         assert!(SweepPlan::parse("t.toml", &wrong).unwrap_err().to_string().contains("write tcp:N"));
+    }
+
+    #[test]
+    fn levels_of_an_optional_path_that_the_host_lacks_are_left_out() {
+        let text = "name = \"t\"\npath = \"{way}\"\n[[factor]]\nname = \"way\"\nlevels = [\"udp:block\", \"udp:spin\", \"tcp:spin\"]\noptional = true\n";
+        let plan = SweepPlan::parse("t.toml", text).unwrap();
+        let lacks = |plan: &SweepPlan, cell: &[usize]| {
+            let spec = plan.work(cell).unwrap().spec.to_string();
+            if spec.starts_with("tcp:block") { Err(spec) } else { Ok(spec.starts_with("udp:spin").then(|| "too old".to_owned())) }
+        };
+        let left = plan.clone().without_lacking(lacks).unwrap();
+        assert_eq!(left.cells().unwrap().iter().map(|cell| left.names(cell)).collect::<Vec<_>>(), [["udp:block"], ["tcp:spin"]]);
+        assert_eq!(left.left_out, ["way udp:spin: too old"]);
+        let plain = SweepPlan { factors: vec![Factor::new("way", plan.factors[0].levels.clone())], ..plan };
+        assert_eq!(plain.clone().without_lacking(lacks), Ok(plain), "it is not optional");
     }
 
     #[test]

@@ -14,8 +14,9 @@ use crate::prose::clean;
 use crate::sentences::idle;
 
 /// Every stage, described in the words of its page.
-const STAGES: [(&str, &str); 17] = [
+const STAGES: [(&str, &str); 20] = [
     ("send call", "the system call, the socket and the protocols on the way down to the device"),
+    ("submission", "the entry of the submission queue, until the kernel takes it"),
     ("fill", "building the frame and writing its descriptor"),
     ("kick", "the call that makes the kernel send"),
     ("qdisc", "the queueing discipline"),
@@ -28,6 +29,11 @@ const STAGES: [(&str, &str); 17] = [
     ("wake-up", "calling the core of a sleeping thread, out of its idle state if it has gone idle"),
     ("run queue", "a woken thread waiting until its core runs it"),
     ("receive", "finding the message and copying it, and before it whatever the thread does until it looks"),
+    (
+        "task work",
+        "the work of the thread that asked: receiving for the request, and before it whatever the thread does until then",
+    ),
+    ("completion", "the received message, until its entry is in the completion queue"),
     ("return", "the way out of the receive call"),
     ("turn-around", "the server's program from receive to send"),
     ("ring", "until the receiver's library has found the descriptor; of an emulated device all of it"),

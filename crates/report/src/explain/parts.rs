@@ -41,7 +41,7 @@ impl Part {
         match stage.split(" + ").next().unwrap_or_default() {
             "application" | "turn-around" => Program,
             "queue" => Waiting,
-            "send call" | "fill" | "kick" | "receive" | "return" => Calls,
+            "send call" | "submission" | "fill" | "kick" | "receive" | "task work" | "completion" | "return" => Calls,
             "ring" => Ring,
             "request rest" | "reply rest" => Pieces,
             "stack out" | "qdisc" | "driver" | "softirq" | "stack" | "notify" | "xdp program" | "ring flush" => Kernel,

@@ -88,6 +88,14 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.mapping.begin.as_ptr().add(at), len) }
     }
 
+    /// The bytes of a send buffer: requests only read it.
+    pub(super) fn sent(&self, buffer: u32) -> &[u8] {
+        assert!(buffer >= self.receives && (buffer as usize) < self.lent.len(), "not a send buffer");
+        let (at, len) = self.place(buffer);
+        // SAFETY: it lies in the mapping, neither the kernel nor, while this value is borrowed, the program writes to it.
+        unsafe { std::slice::from_raw_parts(self.mapping.begin.as_ptr().add(at), len) }
+    }
+
     #[inline(always)]
     pub(super) fn bytes_mut(&mut self, buffer: u32) -> &mut [u8] {
         assert!(!self.lent[buffer as usize], "a request has this buffer");

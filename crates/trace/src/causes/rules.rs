@@ -113,7 +113,7 @@ impl Interval {
 
     /// A packet waits to be sent.
     fn is_sending(&self) -> bool {
-        self.from.0 <= Moment::Kicked && self.to.0 <= Moment::Passed
+        self.from.0 <= Moment::Submitted && self.to.0 <= Moment::Passed
     }
 
     /// A packet is on its way through the kernel.
