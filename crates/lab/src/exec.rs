@@ -11,11 +11,12 @@
 mod library;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -158,6 +159,12 @@ impl ExecError {
     }
 }
 
+/// False if the program is a plain name that no folder of `path` shows: execvp(3) ends with EACCES where it may not search one of them.
+fn is_on(program: &OsStr, path: Option<&OsStr>) -> bool {
+    let mut folders = path.into_iter().flat_map(std::env::split_paths);
+    program.as_bytes().contains(&b'/') || folders.any(|folder| folder.join(program).exists())
+}
+
 /// An event while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
@@ -261,7 +268,11 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
     };
     // Before the program starts, which nobody could wait for.
     handle(getpid())?;
-    let failed = |source| ExecError::Start { program: program.to_string_lossy().into_owned(), source };
+    let failed = |source: io::Error| {
+        let nowhere = source.kind() == io::ErrorKind::PermissionDenied && !is_on(program, std::env::var_os("PATH").as_deref());
+        let source = if nowhere { io::Error::from_raw_os_error(Errno::NOENT.raw_os_error()) } else { source };
+        ExecError::Start { program: program.to_string_lossy().into_owned(), source }
+    };
     set_child_subreaper(Some(getpid())).map_err(|error| ExecError::Wait(error.into()))?;
     let child = program::start(command, settings.cpu, SIGNALS).map_err(failed)?;
     let pid = Pid::from_child(&child);
@@ -478,6 +489,16 @@ mod tests {
         assert_eq!(parent_in("12 (evil) R 99 (x) S 7 4 5"), Some(7));
         assert_eq!(parent_in("garbage"), None);
         assert!(family(std::process::id()).contains(&std::process::id()));
+    }
+
+    #[test]
+    fn a_plain_name_is_looked_for_in_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("there"), "").unwrap();
+        let path = std::env::join_paths([std::path::Path::new("/nonexistent"), folder.path()]).unwrap();
+        let on = |program: &str| is_on(OsStr::new(program), Some(&path));
+        assert_eq!((on("there"), on("elsewhere"), on("./elsewhere")), (true, false, true));
+        assert!(!is_on(OsStr::new("there"), None));
     }
 
     #[test]
