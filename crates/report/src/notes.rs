@@ -3,10 +3,11 @@
 use hairpin_record::core_states::{Apart, CoreStates};
 use hairpin_record::floor::Floor;
 use hairpin_record::head::Head;
-use hairpin_record::run::{Granted, Origin, Row, Run};
+use hairpin_record::run::{Granted, Origin, Row, Run, Side};
+use hairpin_record::stack::{Stack, Stacks};
 use hairpin_record::warning::Note;
 
-use crate::doc::List;
+use crate::doc::{Doc, List};
 use crate::gap::gap;
 use crate::kinds;
 use crate::label::{Name, join};
@@ -28,8 +29,9 @@ pub(crate) fn of_table(names: &[Name], rows: &[&Row]) -> [List; 2] {
 }
 
 /// All other lists of a run's rows.
-pub(crate) fn lists(names: &[Name], rows: &[&Row]) -> [List; 4] {
+pub(crate) fn lists(names: &[Name], rows: &[&Row]) -> [List; 5] {
     [
+        stacks(names, rows, |row| row.stack.as_deref()),
         List::plain("Floor", merged(names, rows, against_floor)),
         List::plain("Lost and stray replies", merged(names, rows, strays)),
         not_granted(names, rows, |row| &row.granted),
@@ -60,6 +62,34 @@ fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
         }
     }
     found.into_iter().map(|(apart, of)| format!("{}: {}", join(names, &of), apart.words())).collect()
+}
+
+/// Libraries in the place of the kernel's sockets, and how much passed the kernel all the same.
+pub(crate) fn stacks<R>(names: &[Name], rows: &[&R], of: impl Fn(&R) -> Option<&Stacks>) -> List {
+    let words = |row: &R| {
+        let one = |(side, stack): (Side, &Stack)| {
+            let set: Vec<String> = stack.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let with = if set.is_empty() { String::new() } else { format!(", {}", set.join(" ")) };
+            format!("{side}, {}{with}: {}", stack.title(), stack.passed())
+        };
+        of(row).into_iter().flat_map(Stacks::sides).map(one).collect()
+    };
+    List::plain("In the place of the kernel's sockets", merged(names, rows, words))
+}
+
+/// The same in short: how much passed the kernel.
+pub(crate) fn stacks_in_short<R>(names: &[Name], rows: &[&R], of: impl Fn(&R) -> Option<&Stacks>) -> Doc {
+    let words = |row: &R| {
+        let one = |(side, stack): (Side, &Stack)| format!("{side}, {}: {}", stack.name, stack.passed());
+        of(row).into_iter().flat_map(Stacks::sides).map(one).collect()
+    };
+    let mut doc = Doc::default();
+    let lines = merged(names, rows, words);
+    if !lines.is_empty() {
+        doc.gap();
+    }
+    lines.into_iter().for_each(|line| doc.lead("stack: ", line));
+    doc
 }
 
 /// Why a run ended early, if it did.
