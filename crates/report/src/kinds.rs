@@ -165,7 +165,11 @@ mod tests {
             Warning::PathMtu { side, mtu: Some(1500), fits: Some(1472), times: 9 },
             Warning::SleepingGovernor { side, governor: "powersave".into() },
             Warning::BusyPollNotInForce { side },
-            Warning::NotAccelerated { side, stack: "onload".into(), passed: "1180034 of 1180034 datagrams passed the kernel".into() },
+            Warning::NotAccelerated {
+                side,
+                stack: "onload".into(),
+                passed: "1180034 of 1180034 datagrams passed the kernel".into(),
+            },
             Warning::Stopped { gap: ms },
             Warning::TuplesUsedUp { connections: 28_231 },
             Warning::RealtimeThrottling { runtime_us: 950_000, period_us: 1_000_000 },

@@ -156,7 +156,10 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
 fn no_stack(path: &Path) -> String {
     let known: Vec<&str> = PATHS.iter().filter(|path| path.takes_stack).map(|path| path.name).collect();
     let name = path.name;
-    format!("--stack has no effect on {name}, whose messages go past the C library's socket calls: use one of {}", known.join(", "))
+    format!(
+        "--stack has no effect on {name}, whose messages go past the C library's socket calls: use one of {}",
+        known.join(", ")
+    )
 }
 
 /// The job, with the latency of the declared link if the path emulates one.

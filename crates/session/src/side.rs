@@ -83,11 +83,7 @@ impl SideError {
 impl WorkerSide {
     /// Starts a worker; it shares `neighbour` with the other side's worker, writes the stamps of each transaction to `stamps`, and
     /// has `stack` in the place of the kernel's sockets.
-    pub fn start(
-        neighbour: Option<&Shared>,
-        stamps: Option<&Stamps>,
-        stack: Option<&Library>,
-    ) -> Result<WorkerSide, SideError> {
+    pub fn start(neighbour: Option<&Shared>, stamps: Option<&Stamps>, stack: Option<&Library>) -> Result<WorkerSide, SideError> {
         let (ours, theirs) = UnixStream::pair()?;
         let stop = Shared::create()?;
         let mut inherit = vec![(theirs.as_fd(), CONTROL_FD), (stop.as_fd(), STOP_FD)];
@@ -131,9 +127,10 @@ impl WorkerSide {
                 format!("{name} is loaded and replaces no socket call (it exports no recv): give the stack's own library"),
                 false,
             ),
-            StackFound { .. } => {
-                because(format!("the loader did not load {name}: its reason stands above; check the file and what it depends on"), false)
-            }
+            StackFound { .. } => because(
+                format!("the loader did not load {name}: its reason stands above; check the file and what it depends on"),
+                false,
+            ),
         }
     }
 

@@ -101,7 +101,6 @@ impl Library {
     pub fn path(&self) -> &Path {
         &self.0
     }
-
 }
 
 /// The loader's list with this library before those that this process names.
@@ -222,7 +221,9 @@ impl InPlace {
     pub fn prefix(&self) -> String {
         match self.name().as_str() {
             ONLOAD => "EF_".into(),
-            name => name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).chain(['_']).collect(),
+            name => {
+                name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).chain(['_']).collect()
+            }
         }
     }
 }
@@ -331,7 +332,10 @@ mod tests {
         }
         assert!(refused("lib x.so", b"").contains("spaces and colons"));
         let missing = Library::at("/nonexistent/libx.so".as_ref()).unwrap_err();
-        assert!(missing.to_string().starts_with("cannot read the stack's library /nonexistent/libx.so: No such file"), "{missing}");
+        assert!(
+            missing.to_string().starts_with("cannot read the stack's library /nonexistent/libx.so: No such file"),
+            "{missing}"
+        );
         assert!(!missing.is_missing() && LibraryError::Static.is_missing());
     }
 

@@ -154,7 +154,8 @@ impl Compare {
         let (target, template) = side.job_and_target()?;
         let rows = compare::jobs(baseline, &template).map_err(Failure::usage)?;
         let shown = hairpin_report::PERCENTILES.into();
-        let plan = hairpin_session::plan::Plan { target, ipv6, stack, rows, raw: None, shown, floor: None, command: line::typed() };
+        let plan =
+            hairpin_session::plan::Plan { target, ipv6, stack, rows, raw: None, shown, floor: None, command: line::typed() };
         let anew = self.how.anew.unwrap_or(ANEW);
         let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
         let mut progress = PingProgress::new(false, &plan.target);

@@ -74,7 +74,8 @@ impl<'a> Stands<'a> {
         let mut placed = Vec::new();
         for arm in arms {
             let job = hairpin_session::plan::emulating(&arm.job, arm.floor.as_ref())?;
-            let testbed = plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6 && plan.stack == arm.stack);
+            let testbed =
+                plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6 && plan.stack == arm.stack);
             let testbed = testbed.unwrap_or_else(|| {
                 plans.push(Plan {
                     target: arm.target,

@@ -24,9 +24,9 @@ use hairpin_sys::wait::Policy;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
+use super::stack::Watch;
 use crate::channel::Channel;
 use crate::message::{Answer, Order};
-use super::stack::Watch;
 use crate::raw::RawWriter;
 
 /// Interval of progress messages.

@@ -95,7 +95,9 @@ fn of_table(text: &str, protocol: &str, name: &str) -> Option<u64> {
 
 /// A value of /proc/net/snmp6: a line each.
 fn of_list(text: &str, name: &str) -> Option<u64> {
-    text.lines().map(str::split_whitespace).find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok())?)
+    text.lines()
+        .map(str::split_whitespace)
+        .find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok())?)
 }
 
 #[cfg(test)]
@@ -112,7 +114,8 @@ mod tests {
         let host = FakeHost::at(dir.path()).with("/proc/thread-self/net/snmp", SNMP);
         assert_eq!(read(&host, Counter::TcpInSegs).unwrap(), 4711);
         assert_eq!(read(&host, Counter::UdpInDatagrams).unwrap(), 1000, "without IPv6");
-        let host = host.with("/proc/thread-self/net/snmp6", "Ip6InReceives   \t5\nUdp6InDatagrams \t30\nUdpLite6InDatagrams \t8\n");
+        let host =
+            host.with("/proc/thread-self/net/snmp6", "Ip6InReceives   \t5\nUdp6InDatagrams \t30\nUdpLite6InDatagrams \t8\n");
         assert_eq!(read(&host, Counter::UdpInDatagrams).unwrap(), 1030);
         let host = host.with("/proc/thread-self/net/snmp", "Udp: NoPorts\nUdp: 7\n");
         assert!(read(&host, Counter::UdpInDatagrams).unwrap_err().to_string().contains("Udp InDatagrams"));
