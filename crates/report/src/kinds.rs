@@ -21,7 +21,7 @@ const KINDS: [(&str, &str); 23] = [
     ("stopped", "stopped for {0}, as a paused virtual machine"),
     ("realtime-throttling", "the kernel stops a SCHED_FIFO spinner after {0} in every {1}"),
     ("core-states", "the cores moved: a cache line took {0} at best, {1} at worst"),
-    ("not-accelerated", "the kernel carried what the stack should{side}: {0} for {1} messages"),
+    ("not-accelerated", "not the stack but the kernel carried{side}: {0} for {1} messages"),
     ("busy-poll-not-in-force", "busy polling is not in force{side}: the device polls nothing"),
     ("path-mtu", "the way takes smaller packets{side}: larger ones go in fragments"),
     ("shared-core", "both sides on CPU {0}: quick if they block, milliseconds if they spin"),

@@ -272,6 +272,31 @@ mod tests {
     }
 
     #[test]
+    fn each_side_whose_library_was_passed_by_is_named() {
+        use hairpin_record::stack::{Counter, Passed, Stack};
+        let stack = |count| Stack {
+            name: "onload".into(),
+            received: 100,
+            kernel: Some(Passed { counter: Counter::UdpInDatagrams, count, shared: false }),
+            ..Stack::default()
+        };
+        let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let around = RowContext { hosts: &hosts, one_host: true, shown: &[] };
+        let mut row = Row { stack: Some(Box::new(Stacks { client: Some(stack(0)), server: None })), ..Row::default() };
+        let server = |count| ServerReport { stack: Some(stack(count)), ..ServerReport::default() };
+        take_server(&mut row, server(0), true);
+        assert_eq!(derive(&job, &row, around), [], "both are accelerated");
+        take_server(&mut row, server(40), true);
+        let [warning] = &derive(&job, &row, around)[..] else { panic!("not one warning") };
+        assert_eq!(warning.code(), "not-accelerated");
+        assert!(warning.message().starts_with("40 of 100 datagrams passed the kernel although onload is loaded on the server"));
+        row.stack = None;
+        take_server(&mut row, server(40), true);
+        assert_eq!(row.stack.as_ref().map(|stacks| (&stacks.client, stacks.server.is_some())), Some((&None, true)));
+    }
+
+    #[test]
     fn totals_become_figures_per_transaction() {
         let mut side = TcpSide {
             segments_out_per_transaction: Some(2001.0),
