@@ -11,7 +11,7 @@ use hairpin_record::warning::Note;
 
 use crate::compare::pairs;
 use crate::link::link_words;
-use crate::notes::{ended, refused};
+use crate::notes::{ended, of_stacks, refused};
 use crate::prose::clean;
 use crate::view::{Input, Record, Warning};
 
