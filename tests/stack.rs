@@ -197,6 +197,20 @@ fn a_library_that_came_otherwise_is_noticed(name: &str) -> bool {
     let [udp, unix] = rows(&run) else { panic!("{run}") };
     assert_eq!(udp["stack"]["client"]["name"], "hairpin_standin");
     assert!(unix["stack"].is_null(), "nothing of a path that no stack carries: {unix}");
+    fs::create_dir(stand.home.file("lib")).unwrap();
+    std::os::unix::fs::symlink(stand.library(), stand.home.file("lib/libother.so")).unwrap();
+    let mut command = stand.home.command(HAIRPIN);
+    command.args(format!("ping loopback {QUICK} -p udp --json --stack libother.so").split_whitespace());
+    let done = stand
+        .home
+        .spawn({
+            command.env("LD_LIBRARY_PATH", stand.home.file("lib"));
+            command
+        })
+        .done();
+    assert_eq!(done.code, Some(0), "a name for the loader to find: {done:?}");
+    let found = &done.json()["results"][0]["stack"]["client"];
+    assert_eq!((&found["name"], &found["version"]), (&"hairpin_standin".into(), &"1.0".into()), "the real file tells: {found}");
     let plain = stand.home.json(&format!("ping loopback {QUICK} -p udp"));
     assert!(rows(&plain)[0]["stack"].is_null(), "nothing without a library: {plain}");
     true

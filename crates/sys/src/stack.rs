@@ -207,6 +207,8 @@ impl Header {
 pub struct InPlace {
     /// Its file, links resolved.
     pub file: PathBuf,
+    /// The same as the loader found it.
+    pub found_as: PathBuf,
     /// Its version, if its file's name or a public symbol tells.
     pub version: Option<String>,
 }
@@ -239,14 +241,14 @@ pub fn in_place() -> Option<&'static InPlace> {
         .get_or_init(|| {
             // A call that no stack replaces tells the C library.
             let (libc, _) = provider(c"getauxval")?;
-            let (recv, file) = provider(c"recv")?;
+            let (recv, found_as) = provider(c"recv")?;
             if recv == libc {
                 return None;
             }
-            let file = fs::canonicalize(&file).unwrap_or(file);
+            let file = fs::canonicalize(&found_as).unwrap_or_else(|_| found_as.clone());
             let (name, suffix) = name_and_suffix(&file);
             let version = suffix.or_else(|| (name == ONLOAD).then(onload_version).flatten());
-            Some(InPlace { file, version })
+            Some(InPlace { file, found_as, version })
         })
         .as_ref()
 }
@@ -257,12 +259,13 @@ pub fn is_secure() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// True if a file with this name is mapped into this process.
+/// True if a file whose name begins so is mapped into this process: the real file of `libvma.so` is `libvma.so.9.8.51`.
 pub fn is_mapped(name: &OsStr) -> bool {
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
     maps.split(|byte| *byte == b'\n').any(|line| {
         let path = line.iter().position(|byte| *byte == b'/').map(|at| &line[at..]);
-        path.is_some_and(|path| Path::new(OsStr::from_bytes(path)).file_name() == Some(name))
+        let file = path.and_then(|path| Path::new(OsStr::from_bytes(path)).file_name());
+        file.is_some_and(|file| file.as_bytes().starts_with(name.as_bytes()))
     })
 }
 
@@ -365,7 +368,7 @@ mod tests {
             ("/usr/lib64/libvma.so.9.8.51", "vma", Some("9.8.51"), "VMA_"),
             ("/opt/other-stack.so", "other-stack", None, "OTHER_STACK_"),
         ] {
-            let found = InPlace { file: file.into(), version: name_and_suffix(file.as_ref()).1 };
+            let found = InPlace { file: file.into(), found_as: file.into(), version: name_and_suffix(file.as_ref()).1 };
             assert_eq!((found.name().as_str(), found.version.as_deref(), found.prefix().as_str()), (name, version, prefix));
         }
     }

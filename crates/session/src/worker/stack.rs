@@ -5,6 +5,7 @@
 //! ```
 
 use std::io;
+use std::path::Path;
 
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::SideSpec;
@@ -16,14 +17,14 @@ use crate::message::StackFound;
 
 /// Whether the library `wanted` is in force in this process.
 pub(super) fn found(wanted: &str) -> StackFound {
-    let name = std::path::Path::new(wanted).file_name().unwrap_or_default();
+    let name = Path::new(wanted).file_name().unwrap_or_default();
     let real = std::fs::canonicalize(wanted).ok();
-    let provider = stack::in_place().map(|found| found.file.clone());
-    let is_wanted = provider.as_ref().is_some_and(|file| file.file_name() == Some(name) || Some(file) == real.as_ref());
+    let provider = stack::in_place();
+    let is_wanted = |found: &&InPlace| found.found_as.file_name() == Some(name) || Some(&found.file) == real.as_ref();
     StackFound {
-        in_place: is_wanted,
-        provider: provider.map(|file| file.display().to_string()),
-        mapped: stack::is_mapped(name) || real.and_then(|real| real.file_name().map(stack::is_mapped)) == Some(true),
+        in_place: provider.as_ref().is_some_and(is_wanted),
+        provider: provider.map(|found| found.file.display().to_string()),
+        mapped: stack::is_mapped(real.as_ref().and_then(|real| real.file_name()).unwrap_or(name)),
         secure: stack::is_secure(),
     }
 }
