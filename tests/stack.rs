@@ -2,7 +2,7 @@
 //! all messages, a part of them, or none.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -63,13 +63,7 @@ impl Stand {
         }
         let stand = Stand { home };
         fs::create_dir(stand.rings()).unwrap();
-        let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(stand.library()).args([
-            SOURCE,
-            "-ldl",
-            "-lpthread",
-        ]);
-        assert!(cc.status().unwrap().success(), "{cc:?}");
+        compile(SOURCE.as_ref(), &stand.library());
         Some(stand)
     }
 
@@ -102,6 +96,12 @@ impl Stand {
         assert_eq!(done.code, Some(0), "{args}: {done:?}");
         done.json()
     }
+}
+
+fn compile(source: &Path, library: &Path) {
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).args([library, source]).args(["-ldl", "-lpthread"]);
+    assert!(cc.status().unwrap().success(), "{cc:?}");
 }
 
 /// Received by a side, and what the kernel counted of it.
@@ -319,6 +319,12 @@ fn a_wrong_library_is_refused(name: &str) -> bool {
         done.fails(2, &[part]);
         assert_eq!(done.err.lines().filter(|line| line.starts_with("hairpin: ")).count(), 1, "{done:?}");
     }
+    let dies = stand.home.file("libdies.so");
+    let source = stand.home.file("dies.c");
+    fs::write(&source, "void _exit(int);\n__attribute__((constructor)) static void dies(void) { _exit(1); }\n").unwrap();
+    compile(&source, &dies);
+    let done = stand.hairpin(&format!("ping loopback {QUICK} -p udp --stack {}", dies.display()));
+    done.fails(4, &["the worker process ended while ", "libdies.so was loaded"]);
     stand
         .hairpin("compare --for 1s -- udp:spin -- udp:spin --stack /nonexistent.so")
         .fails(2, &["/nonexistent.so: No such file"]);
