@@ -16,6 +16,7 @@ mod newcomer;
 mod niq;
 mod old_lines;
 mod shell;
+mod stack;
 mod sun_fire;
 mod support;
 mod tune;
@@ -48,6 +49,7 @@ const PARTS: &[Part] = &[
     compare::PART,
     live::PART,
     explain_detectors::OF_SETTINGS,
+    stack::PART,
     metrics::PART,
     watch::PART,
 ];

@@ -8,7 +8,10 @@ const CRATES: [&str; 4] = ["packet", "wire", "units", "record"];
 /// Enums that stay as they are. A loop has to tell all outcomes of the rings; a checksum is there, right or wrong; the words of a schema are fixed by it.
 const CLOSED: &[(&str, &[&str])] = &[
     ("packet", &["Injected", "Kicked", "Received"]),
-    ("record", &["Class", "Counts", "Direction", "Figure", "Matched", "Origin", "Part", "Side", "State", "Verdict", "View"]),
+    (
+        "record",
+        &["Class", "Counter", "Counts", "Direction", "Figure", "Matched", "Origin", "Part", "Side", "State", "Verdict", "View"],
+    ),
     ("units", &[]),
     ("wire", &["Check"]),
 ];

@@ -9,6 +9,7 @@ use hairpin_plan::path::{LinkKind, Path, Speaks};
 use hairpin_plan::paths::{DEFAULT, TOWARDS_REFLECTOR};
 use hairpin_plan::spec::Spec;
 use hairpin_sys::netlink::Netlink;
+use hairpin_sys::stack::{Library, LibraryError};
 use hairpin_units::{Nanos, Quantile, list, parse_decimal, parse_duration, parse_number};
 
 use crate::exit::Failure;
@@ -164,6 +165,12 @@ pub fn interface_exists(name: &str) -> Result<(), Failure> {
     }
     let known: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     Err(Failure::usage(format_args!("there is no interface \"{name}\"; there are: {}", known.join(", "))))
+}
+
+/// The library of `--stack`, which a worker process can load.
+pub fn stack(given: Option<&std::path::Path>) -> Result<Option<Library>, Failure> {
+    let failure = |error: LibraryError| if error.is_missing() { Failure::missing(error) } else { Failure::usage(error) };
+    given.map(Library::at).transpose().map_err(failure)
 }
 
 /// A random number that proves that a message belongs to a session.

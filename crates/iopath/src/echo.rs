@@ -15,6 +15,8 @@ pub const TURN_NS: u64 = 10_000_000;
 pub trait ServerCallbacks {
     /// True if the run is over. Checked after every reply: one load from a cached line.
     fn stopped(&self) -> bool;
+    /// The loop has its memory and begins.
+    fn starts(&self) {}
     /// Longest wait before the stop flag is checked again, in ns.
     fn turn_ns(&self) -> u64 {
         TURN_NS
@@ -47,6 +49,7 @@ pub struct Echoed {
 /// Answers every request with `reply` bytes until `callbacks` says stop or the client closes its end.
 pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, callbacks: &mut impl ServerCallbacks) -> Echoed {
     let mut echoed = Echoed { turnaround: Times::new(), answered: 0, waits_in_vain: 0, error: None };
+    callbacks.starts();
     let end = turns(endpoint, clock, reply, callbacks, &mut echoed);
     echoed.error = end.err().filter(|error| !client_has_ended(error));
     echoed

@@ -51,7 +51,7 @@ pub trait Observer: Sync {
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts);
     /// All samples of a block, if the job keeps them.
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
-    /// The first thread's loop has its memory and begins: CPU time counts from here.
+    /// The first thread's loop has its memory and begins: CPU time and the kernel's counters count from here.
     fn starts(&self) {}
     /// CPU time that the calling thread spent on meeting the other side's core; not part of the path's work.
     fn met(&self, _cpu_ns: u64) {}
@@ -324,7 +324,8 @@ impl<'a> ServerRun<'a> {
         let (job, stop, neighbour, stamps, observer) = (self.job, self.stop, self.neighbour, self.stamps, self.observer);
         let spins = job.spec.server.policy == Policy::Spin;
         let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
-            let mut at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
+            let neighbour = neighbour.filter(|_| thread == 0);
+            let mut at = AtServer { stop, neighbour, thread, stamps, observer, spins, seen: 0 };
             run(flows, &mut at)
         })?;
         self.keep(results);
@@ -339,6 +340,7 @@ impl<'a> ServerRun<'a> {
         let mut at = AtServer {
             stop: self.stop,
             neighbour: self.neighbour,
+            thread: 0,
             stamps: self.stamps,
             observer: self.observer,
             spins: self.job.spec.server.policy == Policy::Spin,

@@ -113,7 +113,7 @@ pub fn run(plan: &BouncePlan, signals: &Signals, watcher: &mut dyn BounceWatcher
     }
     let cpus: Vec<u32> = plan.cpu.or(default_cpu(&allowed)).into_iter().collect();
     let head = rows::begin::<BounceBody>(&plan.command);
-    let mut worker = WorkerSide::start(None, None)?;
+    let mut worker = WorkerSide::start(None, None, None)?;
     let (host, _) = worker.facts(Some(&plan.interface), cpus.first().copied(), cpus.len() as u32, false)?;
     let ask = AskRings {
         io: plan.io.clone(),

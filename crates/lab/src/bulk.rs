@@ -49,7 +49,7 @@ impl Bulk {
     /// The other side is another host, or a worker does not start.
     pub(crate) fn beside(testbed: &Testbed, target: &Target, ipv6: bool) -> Result<Bulk, RunError> {
         let Target::Link(link) = target else { return Err(RunError::BulkElsewhere) };
-        let (mut source, mut sink) = (WorkerSide::start(None, None)?, WorkerSide::start(None, None)?);
+        let (mut source, mut sink) = (WorkerSide::start(None, None, None)?, WorkerSide::start(None, None, None)?);
         if let (LinkKind::Veth, Some(server)) = (link.kind(), testbed.server.pid()) {
             source.order(&Order::Enter(Namespace::JoinNetwork(testbed.client.pid())))?;
             sink.order(&Order::Enter(Namespace::JoinNetwork(server)))?;

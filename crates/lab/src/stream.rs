@@ -110,10 +110,10 @@ struct StreamTestbed<'a> {
 
 impl<'a> StreamTestbed<'a> {
     fn set_up(plan: &StreamPlan, signals: &'a Signals, cpus: Cpus) -> Result<StreamTestbed<'a>, StreamError> {
-        let mut client = WorkerSide::start(None, None)?;
+        let mut client = WorkerSide::start(None, None, None)?;
         let (server, interface, destination) = match &plan.target {
             Target::Veth(veth) => {
-                let mut server = WorkerSide::start(None, None)?;
+                let mut server = WorkerSide::start(None, None, None)?;
                 veth.set_up_quiet(&mut client, &mut server)?;
                 let facts = server.interface_facts(SERVER_END)?;
                 let mac = facts.mac.ok_or_else(|| StreamError::NoAddress(SERVER_END.into()))?;

@@ -248,6 +248,7 @@ impl SweepPlan {
             given: self.names(cell).join(", "),
             target: target.clone(),
             ipv6: false,
+            stack: None,
             job: Job { spec, request, reply, flows, outstanding, ..template.clone() },
             floor: None,
             bulk,

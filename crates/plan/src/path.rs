@@ -26,6 +26,8 @@ pub struct Path {
     pub waits_on_all: bool,
     /// A request occupies the thread until it is answered, so it cannot follow a schedule.
     pub one_at_a_time: bool,
+    /// Its messages go through the C library's socket calls, where a library loaded before it can carry them (`--stack`).
+    pub takes_stack: bool,
     /// `--nic`, `--link-rate` and `--cable` declare the latency to emulate.
     pub emulates: bool,
 }

@@ -68,6 +68,7 @@ const SOCKETS: Path = Path {
     limits: Limits::NONE,
     waits_on_all: false,
     one_at_a_time: false,
+    takes_stack: false,
     emulates: false,
 };
 
@@ -98,6 +99,7 @@ pub static TCP: Path = Path {
         &BUDGET,
         &PREFER,
     ],
+    takes_stack: true,
     ..SOCKETS
 };
 
@@ -109,6 +111,7 @@ pub static TCP_CRR: Path = Path {
     options: &[&CLOSES, &NODELAY, &CORK, &CONGESTION, &MSS, &SNDBUF, &RCVBUF, &DSCP, &PRIORITY],
     limits: Limits::ONE,
     one_at_a_time: true,
+    takes_stack: true,
     ..SOCKETS
 };
 
@@ -123,6 +126,7 @@ pub static UDP: Path = Path {
     name: "udp",
     summary: "one UDP datagram there, one back, over connected sockets",
     options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER],
+    takes_stack: true,
     ..UDP_SOCKETS
 };
 

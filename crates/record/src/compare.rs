@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{ArmBlock, Estimate, Figure, State, Verdict};
 use crate::head::{Body, Record};
 use crate::run::{Granted, HostFacts, Link};
+use crate::stack::Stacks;
 use crate::warning::Note;
 
 /// The record `hairpin.compare/1`: a head and a [`CompareBody`].
@@ -157,6 +158,9 @@ pub struct Arm {
     /// Options requested of the kernel and not granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<Granted>,
+    /// Libraries in the place of the kernel's sockets, with the counts of all its blocks; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Box<Stacks>>,
     /// TCP segments sent per transaction by the client's side, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments_out_per_transaction: Option<f64>,

@@ -49,6 +49,7 @@ pub mod published;
 pub mod recorder;
 pub mod run;
 pub mod side;
+pub mod stack;
 pub mod statistics;
 pub mod stream;
 pub mod sweep;

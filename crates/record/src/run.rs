@@ -14,6 +14,7 @@ use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
 pub use crate::place::{ClockFacts, HostFacts, Hosts, Link};
 pub use crate::side::{Origin, Side, Silence};
+use crate::stack::Stacks;
 use crate::warning::Note;
 
 /// The record `hairpin.run/1`: a head and a [`RunBody`].
@@ -110,6 +111,9 @@ pub struct Row {
     pub flow_facts: Vec<FlowFacts>,
     /// Options requested of the kernel, and their values in force.
     pub granted: Vec<Granted>,
+    /// Libraries in the place of the kernel's sockets, and what passed the kernel all the same; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Box<Stacks>>,
     /// The declared physical floor; `null` where none was declared.
     pub floor: Option<Box<Floor>>,
     /// The path `niq` only: the emulated design, and the work of its driver.

@@ -173,6 +173,15 @@ pub enum Warning {
         /// Number of frames.
         lost: u64,
     },
+    /// A library is in the place of the kernel's sockets, and messages passed the kernel all the same.
+    NotAccelerated {
+        /// The side whose process it is in.
+        side: Side,
+        /// The library's name.
+        stack: String,
+        /// How much passed the kernel.
+        passed: String,
+    },
     /// The server's own worker ended before it sent its figures.
     ServerUnknown {
         /// The reason.
@@ -205,6 +214,7 @@ impl Warning {
             Warning::AlwaysLoss { .. } => "always-loss",
             Warning::StrayFrames { .. } => "stray-frames",
             Warning::RingLoss { .. } => "ring-loss",
+            Warning::NotAccelerated { .. } => "not-accelerated",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -299,6 +309,9 @@ impl Warning {
             ),
             Warning::RingLoss { side, lost } => format!(
                 "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --rate"
+            ),
+            Warning::NotAccelerated { side, stack, passed } => format!(
+                "{passed} although {stack} is loaded on the {side}: it does not carry this route or gave the socket back to the kernel; see its own log, and docs/stacks.md"
             ),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")

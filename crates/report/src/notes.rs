@@ -3,10 +3,11 @@
 use hairpin_record::core_states::{Apart, CoreStates};
 use hairpin_record::floor::Floor;
 use hairpin_record::head::Head;
-use hairpin_record::run::{Granted, Origin, Row, Run};
+use hairpin_record::run::{Granted, Origin, Row, Run, Side};
+use hairpin_record::stack::{Stack, Stacks};
 use hairpin_record::warning::Note;
 
-use crate::doc::List;
+use crate::doc::{Doc, List};
 use crate::gap::gap;
 use crate::kinds;
 use crate::label::{Name, join};
@@ -28,8 +29,9 @@ pub(crate) fn of_table(names: &[Name], rows: &[&Row]) -> [List; 2] {
 }
 
 /// All other lists of a run's rows.
-pub(crate) fn lists(names: &[Name], rows: &[&Row]) -> [List; 4] {
+pub(crate) fn lists(names: &[Name], rows: &[&Row]) -> [List; 5] {
     [
+        stacks(names, rows, |row| row.stack.as_deref()),
         List::plain("Floor", merged(names, rows, against_floor)),
         List::plain("Lost and stray replies", merged(names, rows, strays)),
         not_granted(names, rows, |row| &row.granted),
@@ -60,6 +62,36 @@ fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
         }
     }
     found.into_iter().map(|(apart, of)| format!("{}: {}", join(names, &of), apart.words())).collect()
+}
+
+/// Libraries in the place of the kernel's sockets, and how much passed the kernel all the same.
+pub(crate) fn stacks<R>(names: &[Name], rows: &[&R], of: impl Fn(&R) -> Option<&Stacks>) -> List {
+    List::plain("In the place of the kernel's sockets", merged(names, rows, |row| of_stacks(of(row))))
+}
+
+/// The library of each side, with its settings.
+pub(crate) fn of_stacks(stacks: Option<&Stacks>) -> Vec<String> {
+    let one = |(side, stack): (Side, &Stack)| {
+        let set: Vec<String> = stack.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let with = if set.is_empty() { String::new() } else { format!(", {}", set.join(" ")) };
+        format!("{side}, {}{with}: {}", stack.title(), stack.passed())
+    };
+    stacks.into_iter().flat_map(Stacks::sides).map(one).collect()
+}
+
+/// The same in short: how much passed the kernel.
+pub(crate) fn stacks_in_short<R>(names: &[Name], rows: &[&R], of: impl Fn(&R) -> Option<&Stacks>) -> Doc {
+    let words = |row: &R| {
+        let one = |(side, stack): (Side, &Stack)| format!("{side}, {}: {}", stack.name, stack.passed());
+        of(row).into_iter().flat_map(Stacks::sides).map(one).collect()
+    };
+    let mut doc = Doc::default();
+    let lines = merged(names, rows, words);
+    if !lines.is_empty() {
+        doc.gap();
+    }
+    lines.into_iter().for_each(|line| doc.lead("stack: ", line));
+    doc
 }
 
 /// Why a run ended early, if it did.
@@ -162,4 +194,36 @@ pub(crate) fn warnings<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[N
         }
     }
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::stack::{Counter, Passed};
+
+    use super::*;
+    use crate::doc::Block;
+
+    #[test]
+    fn a_stack_is_named_with_its_settings_and_with_what_passed_the_kernel() {
+        let stack = Stack {
+            name: "onload".into(),
+            library: "/usr/lib64/libonload.so".into(),
+            version: Some("9.0.2".into()),
+            variables: [("EF_POLL_USEC".into(), "100000".into())].into(),
+            received: 1_000,
+            kernel: Some(Passed { counter: Counter::UdpInDatagrams, count: 0, shared: true }),
+        };
+        let stacks = Stacks { client: Some(stack), server: None };
+        let (plain, with) = (Row::default(), Row { stack: Some(Box::new(stacks)), ..Row::default() });
+        let names = ["tcp", "udp"].map(|base| Name { base: base.into(), size: String::new() });
+        let rows = [&plain, &with];
+        let long = super::stacks(&names, &rows, |row| row.stack.as_deref());
+        let said =
+            "udp: client, onload 9.0.2 (/usr/lib64/libonload.so), EF_POLL_USEC=100000: 0 of 1000 datagrams passed the kernel";
+        assert_eq!(long.items, [said]);
+        let short = stacks_in_short(&names, &rows, |row| row.stack.as_deref());
+        let Some(Block::Text(line)) = short.blocks.last() else { panic!("no line") };
+        assert_eq!(line.text, "udp: client, onload: 0 of 1000 datagrams passed the kernel");
+        assert!(stacks_in_short(&names[..1], &[&plain], |row| row.stack.as_deref()).blocks.is_empty());
+    }
 }

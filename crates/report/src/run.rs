@@ -12,7 +12,7 @@ use crate::figure::{payload, time, time_range};
 use crate::label::{self, Name};
 use crate::link::between;
 use crate::median::median;
-use crate::notes::{ended, lists, mark, merged, of_table, strayed};
+use crate::notes::{ended, lists, mark, merged, of_table, stacks_in_short, strayed};
 use crate::options::{Options, PERCENTILES};
 
 impl Show for Run {
@@ -43,7 +43,11 @@ impl Show for Run {
         full.lists(of_table(&names, &rows));
         full.part(Shown::Screen, intervals(&names, &rows));
         doc.part(Shown::Full, full);
-        let [floor, strays, granted, warned] = lists(&names, &rows);
+        let [stack, floor, strays, granted, warned] = lists(&names, &rows);
+        doc.part(Shown::Brief, stacks_in_short(&names, &rows, |row| row.stack.as_deref()));
+        let mut full = Doc::default();
+        full.list(stack);
+        doc.part(Shown::Full, full);
         doc.list(floor);
         doc.part(Shown::Brief, astray(&names, &rows));
         let mut full = Doc::default();

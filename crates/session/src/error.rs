@@ -97,6 +97,7 @@ impl RunError {
             RunError::BulkElsewhere | RunError::Replay(_) => Blame::Usage,
             RunError::Lacking { .. } => Blame::Missing,
             RunError::Side(side) if side.missing() => Blame::Missing,
+            RunError::Side(side) if side.wrong_library() => Blame::Usage,
             _ => Blame::Failed,
         }
     }

@@ -18,6 +18,7 @@ use hairpin_record::frames::Rings;
 use hairpin_record::load::OpenFound;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{ClockFacts, CpuSide, FlowFacts, Granted, HostFacts, Pcie, Quantiles, Row, TcpSide};
+use hairpin_record::stack::Stack;
 use hairpin_record::warning::Note;
 use hairpin_units::{BitRate, Nanos};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,8 @@ pub use traced::Half;
 pub enum Order {
     /// Use these CPUs and no others.
     StayOn(Vec<u32>),
+    /// Say whether this library, loaded before the C library, provides the sockets of this process.
+    Stack(String),
     /// Enter new namespaces, before anything else.
     Enter(Namespace),
     /// Create the veth pair, with the other end in the namespace of process `peer_pid`.
@@ -176,6 +179,8 @@ pub enum Answer {
     },
     /// The server's side gives its address; the client's side has opened its flows.
     Ready(Option<Address>),
+    /// What provides the sockets of the worker.
+    Stack(StackFound),
     /// Progress of a row, about once a second.
     Progress(Box<Progress>),
     /// A traced block is over; the next one begins on request.
@@ -215,6 +220,19 @@ pub enum Answer {
     Interface(InterfaceFacts),
     /// The order failed; nothing was measured.
     Failed(Failure),
+}
+
+/// Whether a library provides the sockets of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackFound {
+    /// It does.
+    pub in_place: bool,
+    /// The library that does, if not the C library.
+    pub provider: Option<String>,
+    /// The library is in the worker's memory.
+    pub mapped: bool,
+    /// The loader heeds no variables there.
+    pub secure: bool,
 }
 
 /// Why a side did nothing.
@@ -266,5 +284,8 @@ pub struct ServerReport {
     /// Driver steps of an emulated NIC.
     #[serde(default)]
     pub pcie: Option<Pcie>,
+    /// The library in the place of the kernel's sockets.
+    #[serde(default)]
+    pub stack: Option<Stack>,
     pub warnings: Vec<Note>,
 }

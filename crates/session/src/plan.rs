@@ -6,9 +6,11 @@ use hairpin_iopath::measure::cpu_of;
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
 use hairpin_plan::job::{Job, Reflector};
-use hairpin_plan::path::LinkKind;
+use hairpin_plan::path::{LinkKind, Path};
+use hairpin_plan::paths::PATHS;
 use hairpin_record::run::Side;
 use hairpin_sys::netlink::Netlink;
+use hairpin_sys::stack::Library;
 use hairpin_sys::thread;
 use hairpin_units::Quantile;
 
@@ -25,6 +27,8 @@ pub struct Plan {
     pub target: Target,
     /// Use IPv6 on a link on this host.
     pub ipv6: bool,
+    /// The library that takes the place of the kernel's sockets: in the client's process, and in a local server's.
+    pub stack: Option<Library>,
     /// One job per row.
     pub rows: Vec<Job>,
     /// Write every sample to this file.
@@ -128,8 +132,12 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
         let kind = plan.target.kind();
         job.check_peer(kind).map_err(bad)?;
-        // A remote server checks its own capabilities.
+        // A remote server checks its own capabilities, and has its own stack.
         let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
+        let local = [&job.spec.client].into_iter().chain(server);
+        if let Some(side) = local.filter(|_| plan.stack.is_some()).find(|side| !side.path.takes_stack) {
+            return Err(RunError::Unsupported { path: path(), why: no_stack(side.path) });
+        }
         for side in [&job.spec.client].into_iter().chain(server) {
             if let Support::No(why) = runner(side.path).probe(kind) {
                 let lacking = runner(side.path).lacks(kind) == Some(&why);
@@ -142,6 +150,16 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         }
     }
     Ok(())
+}
+
+/// Why a library in the place of the kernel's sockets carries nothing of this path.
+fn no_stack(path: &Path) -> String {
+    let known: Vec<&str> = PATHS.iter().filter(|path| path.takes_stack).map(|path| path.name).collect();
+    let name = path.name;
+    format!(
+        "--stack has no effect on {name}, whose messages go past the C library's socket calls: use one of {}",
+        known.join(", ")
+    )
 }
 
 /// The job, with the latency of the declared link if the path emulates one.

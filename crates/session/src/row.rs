@@ -3,6 +3,7 @@
 use hairpin_plan::job::{Job, Schedule};
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
+use hairpin_record::stack::Stacks;
 use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::wait::Policy;
 use hairpin_units::{Nanos, Quantile};
@@ -62,6 +63,9 @@ fn take_server(row: &mut Row, server: ServerReport, one_host: bool) {
     if let Some(niq) = &mut row.niq {
         niq.server = server.pcie;
     }
+    if let Some(stack) = server.stack {
+        row.stack.get_or_insert_default().server = Some(stack);
+    }
     row.granted.extend(server.granted);
     // One host has one time of day, and the client has told of it.
     let own = |note: &Note| !one_host || note.code != CLOCK_SET;
@@ -111,6 +115,7 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
         let spins = sides.iter().any(|(.., spec)| !sleeps(spec));
         warnings.push(Warning::SharedCore { cpu: *cpu, spins });
     }
+    warnings.extend(row.stack.as_deref().map(not_accelerated).unwrap_or_default());
     let near = row.blocks.iter().filter_map(|block| block.core_rtt_ns).min();
     let far = row.blocks.iter().filter_map(|block| block.core_rtt_ns).max();
     if let (Some(near), Some(far)) = (near, far)
@@ -128,6 +133,12 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+/// Warns of each side whose messages passed the kernel although a library should have carried them.
+pub fn not_accelerated(stacks: &Stacks) -> Vec<Warning> {
+    let slow = stacks.sides().filter(|(_, stack)| stack.is_accelerated() == Some(false));
+    slow.map(|(side, stack)| Warning::NotAccelerated { side, stack: stack.name.clone(), passed: stack.passed() }).collect()
 }
 
 /// Warns of a core that others used; `whole` is the time over which CPU time was metered.
@@ -258,6 +269,31 @@ mod tests {
             let [warning] = &derive(&job, &row, around)[..] else { panic!("{path}: not one warning") };
             assert_eq!((warning.code(), warning.message().contains("a core of its own")), ("shared-core", advised), "{path}");
         }
+    }
+
+    #[test]
+    fn each_side_whose_library_was_passed_by_is_named() {
+        use hairpin_record::stack::{Counter, Passed, Stack};
+        let stack = |count| Stack {
+            name: "onload".into(),
+            received: 100,
+            kernel: Some(Passed { counter: Counter::UdpInDatagrams, count, shared: false }),
+            ..Stack::default()
+        };
+        let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let around = RowContext { hosts: &hosts, one_host: true, shown: &[] };
+        let mut row = Row { stack: Some(Box::new(Stacks { client: Some(stack(0)), server: None })), ..Row::default() };
+        let server = |count| ServerReport { stack: Some(stack(count)), ..ServerReport::default() };
+        take_server(&mut row, server(0), true);
+        assert_eq!(derive(&job, &row, around), [], "both are accelerated");
+        take_server(&mut row, server(40), true);
+        let [warning] = &derive(&job, &row, around)[..] else { panic!("not one warning") };
+        assert_eq!(warning.code(), "not-accelerated");
+        assert!(warning.message().starts_with("40 of 100 datagrams passed the kernel although onload is loaded on the server"));
+        row.stack = None;
+        take_server(&mut row, server(40), true);
+        assert_eq!(row.stack.as_ref().map(|stacks| (&stacks.client, stacks.server.is_some())), Some((&None, true)));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use hairpin_plan::job::{Job, Listen, scope_of};
 use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
+use hairpin_sys::stack::Library;
 
 use self::door::{Door, Next};
 pub use self::grants::Grants;
@@ -59,6 +60,8 @@ pub struct Service {
     pub ports: Option<(u16, u16)>,
     /// Resources of this host that a client may use.
     pub grants: Grants,
+    /// The library that takes the place of the kernel's sockets in the workers; no client chooses one.
+    pub stack: Option<Library>,
 }
 
 /// A connection that has not completed the handshake.
@@ -282,7 +285,7 @@ struct RowState {
 impl<'a> Session<'a> {
     fn new(channel: Channel, listen: Listen, service: &'a Service, busy: &'a Busy) -> Result<Session<'a>, SessionError> {
         let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
-        let mut worker = WorkerSide::start(None, Some(host.stamps()))?;
+        let mut worker = WorkerSide::start(None, Some(host.stamps()), service.stack.as_ref())?;
         worker.order(&Order::StayOn(service.grants.cpus.clone()))?;
         Ok(Session { channel, worker, listen, grants: &service.grants, busy, heard: Instant::now(), row: None, rows: 0, host })
     }

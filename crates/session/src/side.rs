@@ -9,11 +9,12 @@ use std::time::Duration;
 use hairpin_record::run::{ClockFacts, HostFacts};
 use hairpin_sys::process::{self, SpawnError};
 use hairpin_sys::shared::{Shared, Stamps};
+use hairpin_sys::stack::Library;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel::{Channel, RecvError, SendError};
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD, VERB, program};
-use crate::message::{Answer, Failure, InterfaceFacts, Order};
+use crate::message::{Answer, Failure, InterfaceFacts, Order, StackFound};
 
 /// Time limit of an order that measures nothing.
 const ORDER_WITHIN: Duration = Duration::from_secs(20);
@@ -35,6 +36,14 @@ pub enum SideError {
     /// A resource that the worker needs could not be created.
     #[error("cannot prepare a worker process: {0}")]
     Prepare(#[from] io::Error),
+    /// The library is not in the place of the worker's sockets.
+    #[error("{why}")]
+    Stack {
+        /// The cause, and a remedy.
+        why: String,
+        /// True if this program or host lacks something, false if the library is the wrong one.
+        missing: bool,
+    },
     /// The worker reported a failure.
     #[error("{}", .0.message)]
     Failed(Failure),
@@ -58,14 +67,23 @@ pub enum SideError {
 impl SideError {
     /// True if a capability or a device is missing.
     pub fn missing(&self) -> bool {
-        matches!(self, SideError::Failed(failure) if failure.missing)
+        match self {
+            SideError::Failed(failure) => failure.missing,
+            SideError::Stack { missing, .. } => *missing,
+            _ => false,
+        }
+    }
+
+    /// True if the library given by the user is the wrong one.
+    pub fn wrong_library(&self) -> bool {
+        matches!(self, SideError::Stack { missing: false, .. })
     }
 }
 
 impl WorkerSide {
-    /// Starts a worker; it shares `neighbour` with the other side's worker, and writes the stamps of each transaction to
-    /// `stamps`.
-    pub fn start(neighbour: Option<&Shared>, stamps: Option<&Stamps>) -> Result<WorkerSide, SideError> {
+    /// Starts a worker; it shares `neighbour` with the other side's worker, writes the stamps of each transaction to `stamps`, and
+    /// has `stack` in the place of the kernel's sockets.
+    pub fn start(neighbour: Option<&Shared>, stamps: Option<&Stamps>, stack: Option<&Library>) -> Result<WorkerSide, SideError> {
         let (ours, theirs) = UnixStream::pair()?;
         let stop = Shared::create()?;
         let mut inherit = vec![(theirs.as_fd(), CONTROL_FD), (stop.as_fd(), STOP_FD)];
@@ -74,8 +92,46 @@ impl WorkerSide {
         inherit.extend(stamps.map(|stamps| (stamps.as_fd(), STAMPS_FD)));
         args.extend(neighbour.map(|_| OsString::from("neighbour")));
         args.extend(stamps.map(|_| OsString::from("stamps")));
-        let process = process::Worker::spawn(program(), &args, &inherit)?;
-        Ok(WorkerSide { process, channel: Channel::plain(ours), stop })
+        let process = process::Worker::spawn(program(), &args, &inherit, stack)?;
+        drop(theirs);
+        let mut worker = WorkerSide { process, channel: Channel::plain(ours), stop };
+        stack.map_or(Ok(()), |library| worker.has_in_place(library))?;
+        Ok(worker)
+    }
+
+    /// Checks that the library has replaced the worker's sockets.
+    fn has_in_place(&mut self, library: &Library) -> Result<(), SideError> {
+        let name = library.path().display().to_string();
+        let because = |why: String, missing: bool| Err(SideError::Stack { why, missing });
+        let found = match self.order(&Order::Stack(name.clone())) {
+            Ok(Answer::Stack(found)) => found,
+            Ok(other) => return Err(SideError::OutOfTurn(format!("{other:?}"))),
+            Err(SideError::Receive(RecvError::Closed) | SideError::Send(_)) => {
+                return because(format!("the worker process ended while {name} was loaded: see what it printed above"), true);
+            }
+            Err(error) => return Err(error),
+        };
+        match found {
+            StackFound { in_place: true, .. } => Ok(()),
+            StackFound { secure: true, .. } => because(
+                format!(
+                    "the loader did not load {name}: this hairpin has file capabilities or a set-user-id bit, for which it ignores LD_PRELOAD (secure mode, ld.so(8)); run a copy without them as root"
+                ),
+                true,
+            ),
+            StackFound { provider: Some(other), .. } => because(
+                format!("{other} provides the sockets, not {name}: take it out of LD_PRELOAD or /etc/ld.so.preload"),
+                false,
+            ),
+            StackFound { mapped: true, .. } => because(
+                format!("{name} is loaded and replaces no socket call (it exports no recv): give the stack's own library"),
+                false,
+            ),
+            StackFound { .. } => because(
+                format!("the loader did not load {name}: its reason stands above; check the file and what it depends on"),
+                false,
+            ),
+        }
     }
 
     pub fn pid(&self) -> u32 {

@@ -55,11 +55,12 @@ impl<E: Into<RunError>> From<E> for RowEnd {
 impl Testbed {
     /// Starts the workers; each writes the stamps of its transactions to its area of `stamps`, if there is one.
     pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Testbed, RunError> {
+        let stack = plan.stack.as_ref();
         let mut testbed = match &plan.target {
             Target::Link(link) => {
                 let meeting = Shared::create().map_err(SideError::from)?;
-                let mut client = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.client))?;
-                let mut server = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.server))?;
+                let mut client = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.client), stack)?;
+                let mut server = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.server), stack)?;
                 link.set_up(&mut client, &mut server)?;
                 let (client_at, server_at) = link.addresses(plan.ipv6);
                 let listen = Listen { address: server_at, ports: None, client: client_at, scope: 0 };
@@ -74,7 +75,7 @@ impl Testbed {
                 let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
                 let server = Server::Remote { channel: Box::new(channel), at: peer };
                 Testbed {
-                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
+                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server,
                     interface: interface_at(local.ip(), scope_of(local)),
                 }
@@ -85,7 +86,7 @@ impl Testbed {
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
                 let interface = local_address_towards(address).and_then(|local| interface_at(local, scope_of(address)));
                 Testbed {
-                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
+                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server: Server::Silent(Address::Inet(address)),
                     interface,
                 }
@@ -93,7 +94,7 @@ impl Testbed {
             Target::Reflector(reflector) => {
                 let server = Server::Silent(Address::Reflector(reflector.clone()));
                 Testbed {
-                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
+                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server,
                     interface: Some(reflector.interface.clone()),
                 }

@@ -5,6 +5,7 @@
 mod bulk;
 mod reporter;
 mod rings;
+mod stack;
 mod time_of_day;
 
 use std::io;
@@ -20,6 +21,7 @@ use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side, Silence};
+use hairpin_record::stack::Stacks;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Quality};
 use hairpin_sys::ethtool::Ethtool;
@@ -40,7 +42,7 @@ use crate::message::{
 };
 use crate::raw::{RawRow, RawWriter};
 
-use self::reporter::{Meter, Reporter, Reports};
+use self::reporter::{Meter, Own, Reporter, Reports};
 use self::rings::{Open, Opened};
 use self::time_of_day::TimeOfDay;
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
@@ -74,6 +76,8 @@ struct Worker {
     clock: AnyClock,
     no_tsc: Option<Warning>,
     sysfs: Option<String>,
+    /// Others use this process's network namespace too.
+    shares_network: bool,
     raw: Option<RawWriter>,
     rings: Option<Box<dyn Opened>>,
 }
@@ -98,6 +102,7 @@ impl Worker {
             clock,
             no_tsc,
             sysfs: None,
+            shares_network: true,
             raw: None,
             rings: None,
         })
@@ -118,6 +123,7 @@ impl Worker {
     fn obey(&mut self, order: Order) -> Result<Answer, Failure> {
         match order {
             Order::StayOn(cpus) => self.stay_on(&cpus),
+            Order::Stack(library) => Ok(Answer::Stack(stack::found(&library))),
             Order::Enter(namespace) => self.enter(namespace),
             Order::MakePair { mtu, queues, tx_queues, peer_pid } => {
                 let config =
@@ -164,6 +170,7 @@ impl Worker {
             }
         };
         let entered = entered.map_err(|error| Failure { message: error.to_string(), missing: true })?;
+        self.shares_network = matches!(namespace, Namespace::JoinNetwork(_));
         // A change of credentials clears the parent-death signal.
         die_with(self.parent).map_err(failed)?;
         self.sysfs = match entered.sysfs {
@@ -230,7 +237,8 @@ impl Worker {
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
         self.untell();
         let began = TimeOfDay::now();
-        let reporter = Reporter::new(&mut self.channel, job, Side::Server, &self.allowed, None, Reports::default());
+        let own = Own { allowed: &self.allowed, shares_network: self.shares_network };
+        let reporter = Reporter::new(&mut self.channel, job, Side::Server, own, None, Reports::default());
         let mut run = ServerRun {
             job,
             listen,
@@ -246,6 +254,7 @@ impl Worker {
         let outcome = runner(job.spec.server.path).echo(&mut run);
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Server));
+        let stack = reporter.stack(found.answered);
         let cpu = reporter.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
         outcome.map_err(path_failure)?;
         Ok(Answer::Server(Box::new(ServerReport {
@@ -258,6 +267,7 @@ impl Worker {
             flow_facts: found.side.flow_facts,
             extra_calls: found.side.extra_calls,
             pcie: found.side.pcie,
+            stack,
             warnings: found.side.warnings.iter().map(Warning::note).collect(),
         })))
     }
@@ -274,7 +284,8 @@ impl Worker {
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
         let began = TimeOfDay::now();
-        let reporter = Reporter::new(&mut self.channel, job, Side::Client, &self.allowed, raw, Reports { snapshots, drawn });
+        let own = Own { allowed: &self.allowed, shares_network: self.shares_network };
+        let reporter = Reporter::new(&mut self.channel, job, Side::Client, own, raw, Reports { snapshots, drawn });
         let mut run = ClientRun {
             job,
             peer,
@@ -289,13 +300,16 @@ impl Worker {
         let outcome = runner(job.spec.client.path).ping(&mut run);
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Client));
+        let stack = reporter.stack(found.exchanges);
         let cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
         // A run that failed after it began still has results.
         if found.recorder.is_none() {
             outcome.map_err(path_failure)?;
             return Err(failed("nothing was measured"));
         }
-        Ok(Answer::Client(Box::new(self.client_report(job, found, cpu, outcome.err()))))
+        let mut report = self.client_report(job, found, cpu, outcome.err());
+        report.row.stack = stack.map(|client| Box::new(Stacks { client: Some(client), server: None }));
+        Ok(Answer::Client(Box::new(report)))
     }
 
     fn client_report(&self, job: &Job, found: ClientFound, cpu: CpuSide, error: Option<PathError>) -> ClientReport {

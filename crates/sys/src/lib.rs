@@ -6,6 +6,7 @@
 //!   sockets     socket, timestamping    options, TCP_INFO, the kernel's stamps of packets
 //!               uring                   io_uring over connected sockets
 //!               fdpass                  descriptors over a UNIX socket
+//!               stack                   libraries that replace the kernel's sockets in a process
 //!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
 //!               armed                   a receiver that falls asleep is woken
@@ -39,6 +40,7 @@ pub mod ring;
 pub mod shared;
 pub mod signal;
 pub mod socket;
+pub mod stack;
 pub mod thread;
 pub mod timestamping;
 pub mod umem;

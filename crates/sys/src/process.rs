@@ -31,6 +31,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_
 
 pub use self::attended::Attended;
 pub use self::inherited::Inherited;
+use crate::stack::{self, Library};
 
 /// Reason why a worker was not started.
 #[derive(Debug, thiserror::Error)]
@@ -66,15 +67,22 @@ impl Worker {
     /// Starts `program` with `args`; each descriptor of `inherit` appears in it under the paired number, for [`Inherited`] to
     /// take.
     ///
+    /// `stack`, if there is one, is loaded into it before the C library.
+    ///
     /// The worker is cut off from this process's standard input and output (both are `/dev/null`); it shares standard error, the
-    /// environment and the signal mask (so signals blocked by [`Signals`](crate::signal::Signals) stay blocked in it). `SIGUSR1`
+    /// rest of the environment and the signal mask (so signals blocked by [`Signals`](crate::signal::Signals) stay blocked in it). `SIGUSR1`
     /// is ignored until it calls [`install_nudge_handler`], so an early [`nudge`](Worker::nudge) is lost but not deadly. exec
     /// closes every descriptor except the inherited ones, including those that other code opened without close-on-exec
     /// (close_range(2), Linux 5.11; older kernels close only close-on-exec descriptors, which covers everything Rust opens).
     ///
     /// # Errors
     /// [`SpawnError`]; no process is left running.
-    pub fn spawn(program: &Path, args: &[OsString], inherit: &[(BorrowedFd<'_>, RawFd)]) -> Result<Worker, SpawnError> {
+    pub fn spawn(
+        program: &Path,
+        args: &[OsString],
+        inherit: &[(BorrowedFd<'_>, RawFd)],
+        stack: Option<&Library>,
+    ) -> Result<Worker, SpawnError> {
         let passed = Passed::stage(inherit)?;
         let moves: Vec<(RawFd, RawFd)> = passed.moves.iter().map(|(fd, number)| (fd.as_raw_fd(), *number)).collect();
         let parent = getpid();
@@ -83,6 +91,7 @@ impl Worker {
             inherited::named(passed.moves.iter().map(|(fd, number)| (fd.as_fd(), *number))).map_err(failed)?;
         let mut command = Command::new(program);
         command.args(args).env(variable, named).stdin(Stdio::null()).stdout(Stdio::null());
+        command.envs(stack.map(|library| (stack::PRELOAD, stack::before_others(library.path()))));
         let in_child = move || {
             // Parent-death comes first: from here on, a parent that dies takes the child along.
             die_with_parent(parent)?;
@@ -284,7 +293,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(5);
 
     fn sh(script: &str, inherit: &[(BorrowedFd<'_>, RawFd)]) -> Worker {
-        Worker::spawn(Path::new("/bin/sh"), &["-c".into(), script.into()], inherit).unwrap()
+        Worker::spawn(Path::new("/bin/sh"), &["-c".into(), script.into()], inherit, None).unwrap()
     }
 
     fn pipe() -> (File, OwnedFd) {
@@ -336,7 +345,7 @@ mod tests {
     fn numbers_of_the_standard_streams_and_repeated_numbers_are_refused() {
         let (_reader, writer) = pipe();
         for inherit in [&[(writer.as_fd(), 2)][..], &[(writer.as_fd(), 7), (writer.as_fd(), 7)]] {
-            assert!(matches!(Worker::spawn(Path::new("/bin/true"), &[], inherit), Err(SpawnError::Number(2 | 7))));
+            assert!(matches!(Worker::spawn(Path::new("/bin/true"), &[], inherit, None), Err(SpawnError::Number(2 | 7))));
         }
     }
 
@@ -345,7 +354,7 @@ mod tests {
         // The requested number is the next free one, where std would put its own pipe.
         let (_reader, writer) = pipe();
         let next = rustix::io::dup(&writer).unwrap().as_raw_fd();
-        let error = Worker::spawn(Path::new("/no/such/program"), &[], &[(writer.as_fd(), next)]).unwrap_err();
+        let error = Worker::spawn(Path::new("/no/such/program"), &[], &[(writer.as_fd(), next)], None).unwrap_err();
         assert_eq!(error.to_string(), "cannot start the worker /no/such/program: No such file or directory (os error 2)");
     }
 
@@ -383,7 +392,7 @@ mod tests {
     fn role(test: &str, inherit: &[(BorrowedFd<'_>, RawFd)]) -> Worker {
         let binary = std::env::current_exe().unwrap();
         let args = ["HAIRPIN_TEST_ROLE=1".into(), binary.into(), "--exact".into(), test.into(), "--nocapture".into()];
-        Worker::spawn(Path::new("/usr/bin/env"), &args, inherit).unwrap()
+        Worker::spawn(Path::new("/usr/bin/env"), &args, inherit, None).unwrap()
     }
 
     fn in_role() -> bool {

@@ -15,22 +15,16 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::signal::change_mask;
+use crate::stack::{PRELOAD, before_others};
 
 /// The compiled library: an ELF shared object.
 pub static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 /// Environment variable with the library's settings.
 const SETTINGS: &str = "HAIRPIN_EXEC";
-/// Environment variable with the libraries to preload (ld.so(8)).
-const PRELOAD: &str = "LD_PRELOAD";
 
 /// Makes `command` and its children preload the library at `path` before other preloaded ones; preload.c reads `settings`.
 pub fn preload(command: &mut Command, path: &Path, settings: &str) {
-    let mut list = path.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
-    }
-    command.env(PRELOAD, list).env(SETTINGS, settings);
+    command.env(PRELOAD, before_others(path)).env(SETTINGS, settings);
 }
 
 /// Starts `command`, pinned to `cpu` if given. `signals`, which this process has blocked, are unblocked in it. It gets SIGTERM

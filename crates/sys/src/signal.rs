@@ -117,7 +117,7 @@ mod tests {
         let _signals = Signals::block(&[SIGINT, SIGTERM]).unwrap();
         let (mut reader, writer) = std::io::pipe().unwrap();
         let args = ["-c".into(), "kill -INT $$; kill -TERM $$; echo alive >&9".into()];
-        let mut worker = crate::process::Worker::spawn("/bin/sh".as_ref(), &args, &[(writer.as_fd(), 9)]).unwrap();
+        let mut worker = crate::process::Worker::spawn("/bin/sh".as_ref(), &args, &[(writer.as_fd(), 9)], None).unwrap();
         drop(writer);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();

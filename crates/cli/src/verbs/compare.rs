@@ -25,7 +25,7 @@ use hairpin_units::Nanos;
 pub use self::side::whole_first;
 use self::side::{Side, WARMUP, arm, before_the_sides, split};
 use crate::exit::{self, Failure, say};
-use crate::flags::{cookie, whole, whole_in};
+use crate::flags::{cookie, stack, whole, whole_in};
 use crate::line;
 use crate::output::{Keep, Output, open_store};
 use crate::place::Place;
@@ -147,14 +147,15 @@ impl Compare {
         if side.words.is_empty() && side.link.is_none() && side.echo.is_none() && !side.reflector {
             side.link = Some(link_of(baseline)?);
         }
-        let ipv6 = side.ipv6;
+        let (ipv6, stack) = (side.ipv6, stack(side.stack.as_deref())?);
         // The paths come from the baseline; the flags fill in the fields that its record lacks.
         side.work.paths =
             baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
         let (target, template) = side.job_and_target()?;
         let rows = compare::jobs(baseline, &template).map_err(Failure::usage)?;
         let shown = hairpin_report::PERCENTILES.into();
-        let plan = hairpin_session::plan::Plan { target, ipv6, rows, raw: None, shown, floor: None, command: line::typed() };
+        let plan =
+            hairpin_session::plan::Plan { target, ipv6, stack, rows, raw: None, shown, floor: None, command: line::typed() };
         let anew = self.how.anew.unwrap_or(ANEW);
         let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
         let mut progress = PingProgress::new(false, &plan.target);

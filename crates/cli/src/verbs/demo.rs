@@ -45,8 +45,16 @@ impl Demo {
         for part in demo.parts {
             let command = line::typed();
             let shown = percentiles.clone();
-            let plan =
-                Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, floor: None, command };
+            let plan = Plan {
+                target: Target::Link(part.link),
+                ipv6: false,
+                stack: None,
+                rows: part.rows,
+                raw: None,
+                shown,
+                floor: None,
+                command,
+            };
             let mut watcher = PingProgress::new(false, &plan.target);
             let run = ping::run(&plan, &signals, &mut watcher)?;
             watcher.clear();

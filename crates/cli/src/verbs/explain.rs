@@ -102,6 +102,7 @@ impl Explain {
         let plan = Plan {
             target,
             ipv6: self.ipv6,
+            stack: None,
             rows,
             raw: None,
             shown: hairpin_report::PERCENTILES.into(),

@@ -123,6 +123,7 @@ impl Load {
         let plan = Plan {
             target,
             ipv6: self.ipv6,
+            stack: None,
             rows,
             raw: None,
             shown: hairpin_report::PERCENTILES.into(),

@@ -15,7 +15,7 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_sys::wait::Policy;
 
 use crate::exit::Failure;
-use crate::flags::{Whole, WorkFlags, plain};
+use crate::flags::{Whole, WorkFlags, plain, stack};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where, ipv6_has_effect};
@@ -40,6 +40,9 @@ pub struct Ping {
     /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     ipv6: bool,
+    /// A library that takes the place of the kernel's sockets, loaded into the worker processes of this host (LD_PRELOAD): Onload, libxlio, libvma
+    #[arg(long, value_name = "LIBRARY")]
+    stack: Option<PathBuf>,
     #[command(flatten)]
     work: WorkFlags,
     #[command(flatten)]
@@ -82,6 +85,7 @@ impl Ping {
         self.declared.check(&target)?;
         self.whole.share(&mut rows);
         let shown = self.output.shown();
+        let stack = stack(self.stack.as_deref())?;
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
             .transpose()?;
@@ -92,7 +96,7 @@ impl Ping {
         if self.watch {
             watcher.draw();
         }
-        let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: line::typed() };
+        let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run(&plan, &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();

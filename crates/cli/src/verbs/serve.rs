@@ -10,15 +10,17 @@ use std::time::SystemTime;
 
 use clap::Args;
 use hairpin_plan::job::Schedule;
+use hairpin_session::error::RunError;
 use hairpin_session::key::Key;
 use hairpin_session::serve::{Grants, Service, serve};
+use hairpin_session::side::WorkerSide;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::thread::allowed_cpus;
 
 use crate::exit::{Failure, say};
-use crate::flags::schedule;
+use crate::flags::{schedule, stack};
 use crate::output::print;
 use crate::place::{HostPort, PORT, load_key, scoped};
 use crate::verbs::ping::signals;
@@ -44,6 +46,9 @@ pub struct Serve {
     /// The CPUs that clients' work may run on, such as 2,3 or 4-7; all that this process may use if not given
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<Cpus>,
+    /// A library that takes the place of the kernel's sockets, loaded into the processes that answer (LD_PRELOAD): Onload, libxlio, libvma
+    #[arg(long, value_name = "LIBRARY")]
+    stack: Option<PathBuf>,
 }
 
 impl Serve {
@@ -55,6 +60,11 @@ impl Serve {
         let address = address(&listen, by)?;
         let grants = Grants { fifo: self.allow_sched, cpus: granted_cpus(self.cpus.map(|Cpus(cpus)| cpus))? };
         let given = self.key_file.as_deref().map(load_key).transpose()?;
+        let stack = stack(self.stack.as_deref())?;
+        if stack.is_some() {
+            // A library that cannot take its place is known before any client comes.
+            WorkerSide::start(None, None, stack.as_ref()).map_err(RunError::from)?;
+        }
         let listener =
             TcpListener::bind(address).map_err(|error| Failure::failed(cannot_listen(&shown(address, &listen), &error)))?;
         let bound = listener.local_addr().map_err(|error| Failure::failed(format_args!("cannot read the address: {error}")))?;
@@ -71,7 +81,7 @@ impl Serve {
         let log = |line: String| say(format_args!("{} {line}", rfc3339(SystemTime::now())));
         // The key is valid only in this process, so its file is removed too.
         let ends = || made.iter().for_each(|file| drop(fs::remove_file(file)));
-        serve(&listener, Service { key, ports: self.data_ports, grants }, &signals, &log, &ends)
+        serve(&listener, Service { key, ports: self.data_ports, grants, stack }, &signals, &log, &ends)
             .map_err(|error| Failure::failed(format_args!("cannot serve on {shown}: {error}")))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -114,7 +114,15 @@ impl Try {
         }
         let (ipv6, interface) = (self.ipv6, self.interface.clone().or_else(|| interface_towards(&target)));
         let arm = |path: usize| -> Result<Arm, RunError> {
-            Ok(Arm { given: String::new(), target: target.clone(), ipv6, job: jobs[path].clone(), floor: None, bulk: 0 })
+            Ok(Arm {
+                given: String::new(),
+                target: target.clone(),
+                ipv6,
+                stack: None,
+                job: jobs[path].clone(),
+                floor: None,
+                bulk: 0,
+            })
         };
         let mut plan = TrialPlan {
             settings,

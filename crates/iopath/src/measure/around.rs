@@ -16,6 +16,7 @@ use crate::echo::{ServerCallbacks, TURN_NS};
 pub(crate) struct AtServer<'a> {
     pub(super) stop: &'a Shared,
     pub(super) neighbour: Option<&'a Shared>,
+    pub(super) thread: u32,
     pub(super) stamps: Option<&'a Stamps>,
     pub(super) observer: &'a dyn Observer,
     /// The thread never sleeps, so a look at the flag costs nothing.
@@ -28,6 +29,12 @@ pub(crate) struct AtServer<'a> {
 const SPIN_TURN_NS: u64 = 500_000;
 
 impl ServerCallbacks for AtServer<'_> {
+    fn starts(&self) {
+        if self.thread == 0 {
+            self.observer.starts();
+        }
+    }
+
     fn turn_ns(&self) -> u64 {
         if self.spins { SPIN_TURN_NS } else { TURN_NS }
     }

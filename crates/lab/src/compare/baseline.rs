@@ -181,6 +181,7 @@ mod tests {
         hairpin_session::plan::Plan {
             target: hairpin_session::plan::Target::Link(hairpin_session::link::LinkSpec::Loopback),
             ipv6: false,
+            stack: None,
             rows: Vec::new(),
             raw: None,
             shown: Vec::new(),

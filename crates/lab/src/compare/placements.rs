@@ -154,8 +154,8 @@ impl Placements {
                 job.cpus = Sides { client: Some(row.client), server: Some(row.server) };
                 job.spec = spec.clone();
                 let given = format!("{spec} --cpu {},{}", row.client, row.server);
-                let (target, floor) = (template.target.clone(), template.floor.clone());
-                all.arms.push(Arm { given, target, ipv6: template.ipv6, job, floor, bulk: template.bulk });
+                let (target, floor, stack) = (template.target.clone(), template.floor.clone(), template.stack.clone());
+                all.arms.push(Arm { given, target, ipv6: template.ipv6, stack, job, floor, bulk: template.bulk });
             }
             cells.into_iter().for_each(|(at, cell)| all.rows[at].cells.push(cell));
         }
@@ -282,7 +282,7 @@ mod tests {
         let rows = pairs(&FakeHost::at(directory.path()), cpus, &mut |_, _| Some(70));
         let target = Target::Link(LinkSpec::Loopback);
         let job = Job::new(spec.parse().unwrap());
-        Placements::new(&Arm { given: String::new(), target, ipv6: false, job, floor: None, bulk: 0 }, rows)
+        Placements::new(&Arm { given: String::new(), target, ipv6: false, stack: None, job, floor: None, bulk: 0 }, rows)
     }
 
     #[test]

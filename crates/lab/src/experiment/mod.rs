@@ -25,6 +25,7 @@ use hairpin_record::experiment::ArmBlock;
 
 use hairpin_session::floor::Declared;
 use hairpin_session::plan::Target;
+use hairpin_sys::stack::Library;
 
 /// Receives the progress of an experiment, between its blocks.
 pub trait BlockWatcher {
@@ -47,6 +48,8 @@ pub struct Arm {
     pub target: Target,
     /// Use IPv6 on a link on this host.
     pub ipv6: bool,
+    /// The library that takes the place of the kernel's sockets, as in [`hairpin_session::plan::Plan`].
+    pub stack: Option<Library>,
     /// The job; the experiment sets duration and warm-up to those of a block.
     pub job: Job,
     /// The declared latency that the path `niq` emulates.

@@ -13,7 +13,8 @@ use hairpin_record::head::Place;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::BulkFacts;
 use hairpin_record::run::{Granted, HostFacts, Row, Side};
-use hairpin_record::warning::Note;
+use hairpin_record::stack::Stacks;
+use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
 
@@ -55,6 +56,7 @@ struct Placed {
     given: String,
     granted: Vec<Granted>,
     warnings: Vec<Note>,
+    stack: Option<Box<Stacks>>,
     cpus: Option<Cpus>,
     /// True once the modes that a path chooses by trial are fixed.
     settled: bool,
@@ -72,11 +74,13 @@ impl<'a> Stands<'a> {
         let mut placed = Vec::new();
         for arm in arms {
             let job = hairpin_session::plan::emulating(&arm.job, arm.floor.as_ref())?;
-            let testbed = plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6);
+            let testbed =
+                plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6 && plan.stack == arm.stack);
             let testbed = testbed.unwrap_or_else(|| {
                 plans.push(Plan {
                     target: arm.target,
                     ipv6: arm.ipv6,
+                    stack: arm.stack,
                     rows: Vec::new(),
                     raw: None,
                     shown: Vec::new(),
@@ -93,6 +97,7 @@ impl<'a> Stands<'a> {
                 given: arm.given,
                 granted: Vec::new(),
                 warnings: Vec::new(),
+                stack: None,
                 cpus: None,
                 settled: false,
             });
@@ -135,7 +140,9 @@ impl<'a> Stands<'a> {
             bulk_streams: arm.bulk,
             link: Some(self.testbeds[arm.testbed].place.link.clone()),
             granted: arm.granted.clone(),
-            warnings: arm.warnings.clone(),
+            // Of all its blocks, where a block's own warning knows of one.
+            warnings: arm.warnings.iter().cloned().chain(arm.stack.iter().flat_map(|stack| slow(stack))).collect(),
+            stack: arm.stack.clone(),
             cpus: arm.cpus.clone(),
             ..Described::default()
         };
@@ -192,10 +199,13 @@ impl Placed {
         for note in &row.warnings {
             // A short block triggers some of these for reasons of its own: states are judged over all blocks, and its seconds are
             // tenths.
-            let of_blocks = ["core-states", "involuntary-switches", "foreign-time", "too-few-samples"];
+            let of_blocks = ["core-states", "involuntary-switches", "foreign-time", "too-few-samples", "not-accelerated"];
             if !of_blocks.contains(&note.code.as_str()) && !self.warnings.iter().any(|known| known.code == note.code) {
                 self.warnings.push(note.clone());
             }
+        }
+        if let Some(stack) = &row.stack {
+            self.stack.get_or_insert_default().add(stack);
         }
         self.cpus = cpus(row);
         if !self.settled {
@@ -212,6 +222,11 @@ impl Placed {
             }
         }
     }
+}
+
+/// The warnings of sides whose library did not carry their messages.
+fn slow(stacks: &Stacks) -> Vec<Note> {
+    row::not_accelerated(stacks).iter().map(Warning::note).collect()
 }
 
 /// The CPUs of both sides of a row; `None` if unknown.

@@ -11,7 +11,7 @@ use hairpin_record::warning::Note;
 
 use crate::compare::pairs;
 use crate::link::link_words;
-use crate::notes::{ended, refused};
+use crate::notes::{ended, of_stacks, refused};
 use crate::prose::clean;
 use crate::view::{Input, Record, Warning};
 
@@ -105,6 +105,7 @@ fn of_arms(compare: &Compare) -> Vec<Warning> {
     let mut found: Vec<Warning> = compare.warnings.iter().map(warning).collect();
     for arm in &compare.arms {
         found.extend(arm.warnings.iter().map(|note| told(&note.code, &format!("{}: {}", arm.name, note.message))));
+        found.extend(of_stacks(arm.stack.as_deref()).iter().map(|text| told("stack", &format!("{}: {text}", arm.name))));
         found.extend(refused(&arm.granted).iter().map(|text| told("not-granted", &format!("{}: {text}", arm.name))));
     }
     for comparison in &compare.comparisons {

@@ -9,7 +9,7 @@ use super::labels::Labels;
 use super::records::{told, warning};
 use super::runs;
 use super::series::series;
-use crate::notes::{APART, refused, strays};
+use crate::notes::{APART, of_stacks, refused, strays};
 use crate::prose::clean;
 use crate::view::{Input, Row, Warning};
 
@@ -23,6 +23,7 @@ fn row(number: usize, record: usize, row: &run::Row, label: String, apart: Optio
     let histogram = Decoded::decode(&row.histogram);
     let mut warnings: Vec<Warning> = row.warnings.iter().map(warning).collect();
     warnings.extend(refused(&row.granted).iter().map(|text| told("not-granted", text)));
+    warnings.extend(of_stacks(row.stack.as_deref()).iter().map(|text| told("stack", text)));
     if row.late > 0 || row.duplicates > 0 || row.reordered > 0 || row.corrupt > 0 {
         warnings.extend(strays(row).iter().map(|text| told("stray-replies", text)));
     }

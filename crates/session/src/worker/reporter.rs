@@ -17,12 +17,14 @@ use hairpin_record::histogram::Times;
 use hairpin_record::progress::{CpuSoFar, Interval, Progress};
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{CpuSide, Side};
+use hairpin_record::stack::Stack;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
+use super::stack::Watch;
 use crate::channel::Channel;
 use crate::message::{Answer, Order};
 use crate::raw::RawWriter;
@@ -45,6 +47,15 @@ pub(super) struct Reports {
     pub(super) drawn: bool,
 }
 
+/// What this process has.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'a> {
+    /// The CPUs allowed to it.
+    pub(super) allowed: &'a [u32],
+    /// Others use its network namespace too.
+    pub(super) shares_network: bool,
+}
+
 /// Reports a side's progress to the parent.
 pub(super) struct Reporter<'a> {
     channel: Mutex<&'a mut Channel>,
@@ -57,6 +68,9 @@ pub(super) struct Reporter<'a> {
     /// One per measuring thread.
     last: Vec<Mutex<LastReport>>,
     meter: Mutex<Option<Meter>>,
+    shares_network: bool,
+    /// The library in the place of the kernel's sockets, if there is one, since the loop's start.
+    stack: Mutex<Option<Watch>>,
     /// CPU time spent on meeting the other side's core, in ns.
     met: AtomicU64,
     /// CPU time of blocks in ns, and their transactions.
@@ -68,7 +82,7 @@ impl<'a> Reporter<'a> {
         channel: &'a mut Channel,
         job: &'a Job,
         side: Side,
-        allowed: &[u32],
+        own: Own<'_>,
         raw: Option<(&'a mut RawWriter, u32)>,
         reports: Reports,
     ) -> Reporter<'a> {
@@ -80,9 +94,11 @@ impl<'a> Reporter<'a> {
             job,
             side,
             drawn: reports.drawn,
-            cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
+            cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, own.allowed)).collect(),
             last: (0..job.threads).map(|_| Mutex::new(last())).collect(),
             meter: Mutex::new(None),
+            shares_network: own.shares_network,
+            stack: Mutex::new(None),
             met: AtomicU64::new(0),
             worked: [AtomicU64::new(0), AtomicU64::new(0)],
         }
@@ -92,6 +108,11 @@ impl<'a> Reporter<'a> {
         let meter = self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus));
         let [cpu_ns, transactions] = [0, 1].map(|at| self.worked[at].load(Ordering::Relaxed));
         Meter { met: self.met.load(Ordering::Relaxed), worked: (transactions > 0).then_some((cpu_ns, transactions)), ..meter }
+    }
+
+    /// The library in the place of the kernel's sockets; `received` messages came since the loop's start.
+    pub(super) fn stack(&self, received: u64) -> Option<Stack> {
+        Some(self.stack.lock().ok()?.take()?.end(&RealHost, received))
     }
 
     fn send(&self, answer: &Answer) -> io::Result<()> {
@@ -111,17 +132,17 @@ impl<'a> Reporter<'a> {
 impl Observer for Reporter<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
-        if self.side == Side::Client {
-            // The thread's meter starts with its loop.
-            return self.await_go(GO_WITHIN);
-        }
-        if let Ok(mut meter) = self.meter.lock() {
-            *meter = Some(Meter::start(&self.cpus));
-        }
-        Ok(())
+        if self.side == Side::Client { self.await_go(GO_WITHIN) } else { Ok(()) }
     }
 
     fn starts(&self) {
+        if let Ok(mut stack) = self.stack.lock() {
+            let spec = match self.side {
+                Side::Client => &self.job.spec.client,
+                Side::Server => &self.job.spec.server,
+            };
+            *stack = Watch::begin(&RealHost, spec, self.shares_network);
+        }
         if let Ok(mut meter) = self.meter.lock() {
             *meter = Some(Meter::start(&self.cpus));
         }

@@ -15,11 +15,14 @@ use std::thread::{Scope, ScopedJoinHandle};
 use rustix::io::fcntl_getfd;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+use crate::stack;
+
 /// Lists the calling thread's descriptors.
 const OPEN: &str = "/proc/thread-self/fd";
 
 /// Runs `work` on a new thread with its own file table, a copy of everything open now. `work` gets the result of creating the
-/// table; if that failed, it runs with the process's table.
+/// table; if that failed, it runs with the process's table. So it does where a library has taken the place of the kernel's sockets
+/// ([`crate::stack`]), which keeps one table of its own for the numbers of the whole process.
 ///
 /// `work` must close the files it opens: the process aborts if a descriptor opened there is still open when `work` returns,
 /// because its number would mean another file elsewhere. Files that other threads open meanwhile are not open in this thread, so
@@ -32,6 +35,9 @@ pub fn spawn_with_own_files<'scope, T: Send + 'scope>(
     work: impl FnOnce(io::Result<()>) -> T + Send + 'scope,
 ) -> ScopedJoinHandle<'scope, T> {
     scope.spawn(move || {
+        if stack::in_place().is_some() {
+            return work(Ok(()));
+        }
         // If the table could not be checked at the end, do not create one.
         let parted = open_numbers().and_then(|_| {
             // SAFETY: the thread was made for `work` and ends with it, so no descriptor of another owner's is used on it but those that `work` has. Those that

@@ -14,7 +14,7 @@ use hairpin_tune::Setting;
 
 use super::How;
 use crate::exit::Failure;
-use crate::flags::WorkFlags;
+use crate::flags::{WorkFlags, stack};
 use crate::line;
 use crate::place::{HostPort, Mirror, Place, Where, ipv6_has_effect};
 use crate::wire::Declared;
@@ -47,6 +47,9 @@ pub(super) struct Side {
     /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     pub(super) ipv6: bool,
+    /// A library that takes the place of the kernel's sockets in this side's worker processes on this host (LD_PRELOAD): Onload, libxlio, libvma
+    #[arg(long, value_name = "LIBRARY")]
+    pub(super) stack: Option<PathBuf>,
     /// A setting of this host while this side is measured; repeatable (see `hairpin tune list`)
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     pub(super) knobs: Vec<Setting>,
@@ -131,10 +134,11 @@ impl Side {
         });
         let floor = declared.transpose()?;
         let declared = std::mem::take(&mut self.declared);
+        let stack = stack(self.stack.as_deref())?;
         let (target, job) = self.job_and_target()?;
         declared.check(&target)?;
         ipv6_has_effect(ipv6, std::slice::from_ref(&job))?;
-        Ok(Arm { given, target, ipv6, job, floor, bulk: 0 })
+        Ok(Arm { given, target, ipv6, stack, job, floor, bulk: 0 })
     }
 
     /// The side's target and job.
