@@ -208,7 +208,7 @@ pub fn run(
 fn lacks(arm: &Arm, ask: &Ask, signals: &Signals) -> Result<Option<String>, SweepError> {
     let job = Job { duration: Some(TRIAL), count: None, warmup: Nanos(0), ..arm.job.clone() };
     let (target, ipv6, command) = (arm.target.clone(), arm.ipv6, ask.command.clone());
-    let plan = Plan { target, ipv6, rows: vec![job.clone()], raw: None, shown: Vec::new(), floor: None, command };
+    let plan = Plan { target, ipv6, stack: None, rows: vec![job.clone()], raw: None, shown: Vec::new(), floor: None, command };
     let tried = hairpin_session::plan::check(&plan).and_then(|()| {
         let mut testbed = Testbed::set_up(&plan, None)?;
         match testbed.row(&job, 0, signals, &mut NoWatcher) {
