@@ -1,27 +1,29 @@
-//! `hairpin exec` from the command line, with programs of the test's own: one that calls the C library, and one that makes raw system calls.
+//! `hairpin exec` from the command line, with programs of the test's own: one that calls the C library, and one whose sockets
+//! the C library in it has not made, as in a program that makes raw system calls.
 
 use std::env;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{Part, Test};
 use crate::support::{Done, HAIRPIN, Home, LIMIT, can, namespaces, root};
+use hairpin_sys::fdpass;
 use hairpin_sys::socket::{self, SO_BUSY_POLL, TCP_NODELAY, TCP_QUICKACK};
 use hairpin_sys::thread::allowed_cpus;
-use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen};
 
 pub const PART: Part = Part::new("exec", tests).playing(play);
 
 const TESTS: &[(&str, fn())] = &[
     ("sockets_of_the_c_library_have_the_requested_options", sockets_of_the_c_library_have_the_requested_options),
-    ("raw_system_calls_are_named", raw_system_calls_are_named),
-    ("raw_system_calls_are_mended_from_outside", raw_system_calls_are_mended_from_outside),
+    ("sockets_beside_the_c_library_are_named", sockets_beside_the_c_library_are_named),
+    ("sockets_beside_the_c_library_are_mended_from_outside", sockets_beside_the_c_library_are_mended_from_outside),
     ("idle_states_are_held_off_while_it_runs", idle_states_are_held_off_while_it_runs),
     ("it_ends_when_told_and_with_its_parent", it_ends_when_told_and_with_its_parent),
     ("rejects_impossible_flags_with_a_reason", rejects_impossible_flags_with_a_reason),
@@ -54,7 +56,8 @@ fn tests() -> Vec<Test> {
 fn play(arguments: &[&str]) -> Option<ExitCode> {
     match *arguments {
         ["std"] => Some(ask(by_the_library())),
-        ["raw"] => Some(ask(by_raw_calls())),
+        ["beside"] => Some(ask(beside_the_library())),
+        ["sockets"] => Some(hand_over(&by_the_library())),
         ["forever"] => loop {
             thread::sleep(Duration::from_millis(10));
         },
@@ -79,18 +82,22 @@ fn by_the_library() -> Sockets {
     Sockets { client, server, datagrams: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port") }
 }
 
-/// By system calls alone.
-fn by_raw_calls() -> Sockets {
-    let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let made = |kind| rustix::net::socket(AddressFamily::INET, kind, None).expect("a socket");
-    let listener = made(SocketType::STREAM);
-    bind(&listener, &here).and_then(|()| listen(&listener, 1)).expect("a port");
-    let client = made(SocketType::STREAM);
-    connect(&client, &getsockname(&listener).expect("its port")).expect("a connection");
-    let server = rustix::net::accept(&listener).expect("the connection");
-    let datagrams = made(SocketType::DGRAM);
-    bind(&datagrams, &here).expect("a port");
+/// By another process, which has no library before the C library: this one never calls socket(3) or accept4(3) for them.
+fn beside_the_library() -> Sockets {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let mut maker = Command::new(env::current_exe().expect("this program"));
+    maker.args(["play", "sockets"]).env_remove("LD_PRELOAD").env_remove("HAIRPIN_EXEC").stdin(OwnedFd::from(theirs));
+    assert!(maker.status().expect("this program").success());
+    let (_, fds) = fdpass::recv_fds(&ours, 3).expect("its sockets");
+    let [client, server, datagrams] = fds.try_into().expect("three");
     Sockets { client: client.into(), server: server.into(), datagrams: datagrams.into() }
+}
+
+/// Sends the sockets to the process on standard input.
+fn hand_over(sockets: &Sockets) -> ExitCode {
+    let fds = [sockets.client.as_fd(), sockets.server.as_fd(), sockets.datagrams.as_fd()];
+    fdpass::send_fds(std::io::stdin(), &fds, 0).expect("to send them");
+    ExitCode::SUCCESS
 }
 
 /// Exchanges messages for a while, and prints the options of its sockets at the end.
@@ -153,8 +160,8 @@ fn sockets_of_the_c_library_have_the_requested_options() {
     assert_eq!((plain.code, plain.err.as_str()), (Some(CODE), ""));
 }
 
-fn raw_system_calls_are_named() {
-    let done = exec("--busy-poll 37 --nodelay", "raw");
+fn sockets_beside_the_c_library_are_named() {
+    let done = exec("--busy-poll 37 --nodelay", "beside");
     assert!(done.out.contains("busy-poll 0 0 0") && done.out.contains("nodelay 0 0"), "{done:?}");
     // The listening socket went before the first look.
     let named = |what: &str| done.err.lines().filter(|line| line.contains(what) && line.ends_with("lacks it")).count();
@@ -162,8 +169,8 @@ fn raw_system_calls_are_named() {
     assert!(done.err.contains("3 of 3 sockets seen lack an option; --set-live"), "{done:?}");
 }
 
-fn raw_system_calls_are_mended_from_outside() {
-    let done = exec("--busy-poll 37 --nodelay --set-live", "raw");
+fn sockets_beside_the_c_library_are_mended_from_outside() {
+    let done = exec("--busy-poll 37 --nodelay --set-live", "beside");
     assert!(done.out.contains("busy-poll 37 37 37") && done.out.contains("nodelay 1 1"), "{done:?}");
     assert_eq!(done.err.lines().filter(|line| line.ends_with("lacked it, and has it now")).count(), 5, "{done:?}");
     assert!(!done.err.contains("sockets seen lack"), "{done:?}");
