@@ -176,6 +176,8 @@ pub enum Answer {
     },
     /// The server's side gives its address; the client's side has opened its flows.
     Ready(Option<Address>),
+    /// The client's side has opened so many flows of a row so far.
+    Opened(u32),
     /// Progress of a row, about once a second.
     Progress(Box<Progress>),
     /// A traced block is over; the next one begins on request.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_iopath::paths::runner;
-use hairpin_iopath::runner::Support;
+use hairpin_iopath::runner::{Support, check_room};
 use hairpin_plan::job::{Job, Reflector};
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
@@ -129,8 +129,9 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         let kind = plan.target.kind();
         job.check_peer(kind).map_err(bad)?;
         // A remote server checks its own capabilities.
-        let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
-        for side in [&job.spec.client].into_iter().chain(server) {
+        let server = Some((Side::Server, &job.spec.server)).filter(|_| kind != LinkKind::Host);
+        for (whose, side) in [(Side::Client, &job.spec.client)].into_iter().chain(server) {
+            check_room(job, whose).map_err(|error| RunError::Lacking { path: path(), why: error.to_string() })?;
             if let Support::No(why) = runner(side.path).probe(kind) {
                 let lacking = runner(side.path).lacks(kind) == Some(&why);
                 return Err(if lacking {

@@ -15,13 +15,13 @@ use crate::flows::Carrier;
 
 /// A connected socket that passes on the kernel's timestamps of its packets while a tracer wants them.
 pub(super) struct Stamped<'a> {
-    plain: Datagram,
+    plain: Datagram<'a>,
     stamps: &'a Stamps,
     on: bool,
 }
 
 /// Wraps all flows.
-pub(super) fn all(flows: Vec<Datagram>, stamps: &Stamps) -> Vec<Stamped<'_>> {
+pub(super) fn all<'a>(flows: Vec<Datagram<'a>>, stamps: &'a Stamps) -> Vec<Stamped<'a>> {
     flows.into_iter().map(|plain| Stamped { plain, stamps, on: false }).collect()
 }
 
@@ -51,10 +51,11 @@ impl Stamped<'_> {
     }
 }
 
-impl Carrier for Stamped<'_> {
+impl<'a> Carrier<'a> for Stamped<'a> {
     const LOSSY: bool = true;
+    const WHOLE: bool = true;
 
-    fn readable(&self) -> BorrowedFd<'_> {
+    fn readable(&self) -> BorrowedFd<'a> {
         self.plain.readable()
     }
 
