@@ -186,6 +186,8 @@ mod tests {
         assert_eq!(going(&place, &over, 80), "udp:spin  ━━━━━━━━━━━━━━━━━━━━   0 s left");
         let beside = Going { share: Some(0.0), takes_s: Some(2.5), ..Going::default() };
         assert_eq!(going(&place, &beside, 80), "udp:spin  ────────────────────   takes 3 s");
+        let opening = Going { opened: Some((5_312, 20_000)), ..Going::default() };
+        assert_eq!(going(&place, &opening, 80), "udp:spin   5312 of 20000 flows open");
         let emulated = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Emulated);
         assert_eq!(going(&emulated, &Going::default(), 80), "udp:spin [emulated]");
     }

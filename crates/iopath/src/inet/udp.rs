@@ -93,7 +93,7 @@ impl Proving<'_> {
             let proves = self.next.step == Step::Prove;
             match answer {
                 Some(answer) if answer.cookie != self.next.cookie => {}
-                Some(Proof { step: Step::Nonce, port, .. }) if port != self.peer.port() => {
+                Some(Proof { step: Step::Nonce, port, .. }) if port != 0 && port != self.peer.port() => {
                     self.peer.set_port(port);
                     self.socket.connect(&SockAddr::from(self.peer))?;
                     self.next = Proof { step: Step::Hello, nonce: 0, ..self.next };
@@ -330,5 +330,115 @@ fn receive(socket: &UdpSocket, door: usize) -> Result<Option<Came>, PathError> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(PathError::at("cannot receive the client's proof")(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use hairpin_plan::job::Address;
+    use hairpin_record::recorder::{Recorder, Sample};
+
+    use super::*;
+    use crate::drive::Counts;
+
+    struct Nobody;
+
+    impl Observer for Nobody {
+        fn ready(&self, _address: Option<&Address>) -> io::Result<()> {
+            Ok(())
+        }
+        fn progress(&self, _thread: u32, _recorder: &Recorder, _counts: &Counts) {}
+        fn raw(&self, _thread: u32, _samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            Ok(())
+        }
+        fn block(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn listen(ports: Option<(u16, u16)>) -> Listen {
+        Listen { address: HERE, ports, client: HERE, scope: 0 }
+    }
+
+    fn job(flows: u32) -> Job {
+        Job { flows, cookie: 7, ..Job::new("udp:poll".parse().unwrap()) }
+    }
+
+    /// A client that is led by hand.
+    fn client(door: &UdpSocket) -> UdpSocket {
+        let socket = UdpSocket::bind((HERE, 0)).unwrap();
+        socket.connect(door.local_addr().unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    }
+
+    fn ask(socket: &UdpSocket, step: Step, index: u32, nonce: u64) -> Proof {
+        socket.send(&Proof { step, cookie: 7, nonce, index, port: 0 }.encode()).unwrap();
+        let mut bytes = [0; PROOF_LEN];
+        socket.recv(&mut bytes).unwrap();
+        Proof::decode(&bytes).unwrap()
+    }
+
+    #[test]
+    fn an_answer_that_was_lost_is_given_again_while_other_flows_are_opened() {
+        let doors = listen_udp(&listen(None), 2).unwrap();
+        let flows = thread::scope(|scope| {
+            let server = scope.spawn(|| accept_udp(&job(2), &doors, &listen(None), &Nobody, &mut SideFound::default()).unwrap());
+            let [second, first] = [client(&doors[0]), client(&doors[0])];
+            let prove = |socket: &UdpSocket, index| {
+                let nonce = ask(socket, Step::Hello, index, 0).nonce;
+                let forged = Proof { step: Step::Prove, cookie: 7, nonce: nonce ^ 1, index, port: 0 };
+                socket.send(&forged.encode()).unwrap();
+                assert_eq!(ask(socket, Step::Hello, index, 0).step, Step::Nonce, "another nonce proves nothing");
+                (ask(socket, Step::Prove, index, nonce), nonce)
+            };
+            let (done, nonce) = prove(&second, 1);
+            assert_eq!((done.step, done.index), (Step::Done, 1));
+            assert_eq!(ask(&second, Step::Prove, 1, nonce).step, Step::Done, "once more");
+            assert_eq!(prove(&first, 0).0.step, Step::Done);
+            let flows = server.join().unwrap();
+            first.send(b"of flow 0").unwrap();
+            flows
+        });
+        let mut bytes = [0; 20];
+        let first = UdpSocket::from(flows.into_iter().next().unwrap());
+        first.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let len = first.recv(&mut bytes).unwrap();
+        assert_eq!(&bytes[..len], b"of flow 0", "the flows are in the order of their indices");
+    }
+
+    #[test]
+    fn many_flows_are_spread_over_ports_and_few_or_all_data_ports_are_taken() {
+        let doors = listen_udp(&listen(None), 2 * FLOWS_PER_PORT + 1).unwrap();
+        let ports: Vec<u16> = doors.iter().map(|door| port(door).unwrap()).collect();
+        assert_eq!(ports.len(), 3);
+        let one = Some((ports[2], ports[2]));
+        assert!(listen_udp(&listen(one), 1).is_err(), "the port is taken");
+        drop(doors);
+        assert_eq!(listen_udp(&listen(one), 2 * FLOWS_PER_PORT).unwrap().len(), 1, "there are no more");
+    }
+
+    #[test]
+    fn both_sides_open_more_flows_than_a_port_has() {
+        let many = Job { flows: FLOWS_PER_PORT + 3, ..job(1) };
+        let doors = listen_udp(&listen(None), many.flows).unwrap();
+        let peer = doors[0].local_addr().unwrap();
+        let [ours, theirs] = thread::scope(|scope| {
+            let server = scope.spawn(|| accept_udp(&many, &doors, &listen(None), &Nobody, &mut SideFound::default()));
+            let ours = connect_udp(&many, peer, &Nobody, &mut SideFound::default());
+            [ours, server.join().unwrap()].map(|flows| flows.unwrap().into_iter().map(UdpSocket::from).collect::<Vec<_>>())
+        });
+        assert_eq!([ours.len(), theirs.len()], [many.flows as usize; 2]);
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert_eq!(ours.local_addr().unwrap(), theirs.peer_addr().unwrap());
+            assert_eq!(ours.peer_addr().unwrap(), theirs.local_addr().unwrap());
+        }
+        let ports: std::collections::BTreeSet<u16> = theirs.iter().map(|flow| flow.local_addr().unwrap().port()).collect();
+        assert_eq!(ports.len(), 2);
     }
 }
