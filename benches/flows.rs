@@ -17,21 +17,27 @@ use super::record::Stop;
 /// Payload in bytes.
 const BYTES: u32 = 64;
 const FLOWS: [u32; 3] = [256, 1_000, 10_000];
-/// The path of hairpin, and the sockets of the C program beside it.
-const PATHS: [(&str, &str); 4] =
-    [("tcp:epoll", "tcp"), ("udp:epoll", "udp"), ("uring-tcp:block", "tcp"), ("uring-udp:block", "udp")];
+/// A name, the path of hairpin, and the sockets of the C program beside it.
+const PATHS: [(&str, &str, &str); 6] = [
+    ("tcp:epoll", "tcp:epoll", "tcp"),
+    ("udp:epoll", "udp:epoll", "udp"),
+    ("uring-tcp,defer", "uring-tcp:block,ring=defer-taskrun", "tcp"),
+    ("uring-udp,defer", "uring-udp:block,ring=defer-taskrun", "udp"),
+    ("uring-tcp", "uring-tcp:block", "tcp"),
+    ("uring-udp", "uring-udp:block", "udp"),
+];
 /// Most that hairpin's time per transaction may be, over that of the C program.
 const MOST: f64 = 1.05;
 /// A block of many flows is long beside the round trip of all of them.
 const LEAST: Nanos = Nanos(500_000_000);
-/// One flow: a path of hairpin against a path of hairpin, or against `ring.c` with these words; and the bound of the ratio.
-const ONE_FLOW: [(&str, Against, Limit); 6] = [
-    ("uring-udp:spin", Against::Ring("single"), Limit::AtMost(1.03)),
-    ("uring-udp:spin,recv=multishot", Against::Ring("multishot"), Limit::AtMost(1.03)),
-    ("uring-udp:spin", Against::Path("udp:spin"), Limit::AtMost(1.0)),
-    ("uring-udp:spin,ring=defer-taskrun", Against::Path("udp:spin"), Limit::AtMost(1.0)),
-    ("uring-udp:spin,recv=multishot", Against::Path("uring-udp:spin"), Limit::None),
-    ("uring-udp:spin,submit=sqpoll", Against::Path("uring-udp:spin"), Limit::None),
+/// One flow: a name, a path of hairpin, against `ring.c` or another path of hairpin, and the bound of the ratio.
+const ONE_FLOW: [(&str, &str, Against, Limit); 6] = [
+    ("spin/C", "uring-udp:spin", Against::Ring("single"), Limit::AtMost(1.03)),
+    ("multishot/C", "uring-udp:spin,recv=multishot", Against::Ring("multishot"), Limit::AtMost(1.03)),
+    ("spin/udp:spin", "uring-udp:spin", Against::Path("udp:spin"), Limit::AtMost(1.0)),
+    ("spin,defer/udp:spin", "uring-udp:spin,ring=defer-taskrun", Against::Path("udp:spin"), Limit::AtMost(1.0)),
+    ("multishot/single", "uring-udp:spin,recv=multishot", Against::Path("uring-udp:spin"), Limit::None),
+    ("sqpoll/call", "uring-udp:spin,submit=sqpoll", Against::Path("uring-udp:spin"), Limit::None),
 ];
 
 #[derive(Clone, Copy)]
@@ -64,9 +70,9 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some(cpus) };
     let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
     let [flows_c, ring_c] = [compiled("flows")?, compiled("ring")?];
-    for (path, sockets) in PATHS {
+    for (name, path, sockets) in PATHS {
         for flows in FLOWS {
-            let cell = format!("{path}-{flows}");
+            let cell = format!("{name}-{flows}");
             if !wanted(&cell) {
                 continue;
             }
@@ -80,16 +86,11 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         }
     }
     let rtts = pairs.lines.len();
-    for (path, against, limit) in ONE_FLOW {
-        let other = match against {
-            Against::Ring(_) => "C",
-            Against::Path(other) => other,
-        };
-        let cell = format!("{path}/{other}");
-        if !wanted(&cell) {
+    for (cell, path, against, limit) in ONE_FLOW {
+        if !wanted(cell) {
             continue;
         }
-        pairs.measure(&cell, limit, &mut |arm, length, warmup| {
+        pairs.measure(cell, limit, &mut |arm, length, warmup| {
             let hairpin = |path| Block::of_row(&measure(&mut tool.ping("loopback", path, BYTES, length, warmup))?.results[0]);
             match (arm, against) {
                 (0, Against::Ring(recv)) => control(&ring_c, &[recv, "call"], cpus, length, BYTES),

@@ -46,10 +46,13 @@ fn the_limit_of_descriptors_is_raised_and_where_that_is_not_allowed_nothing_is_o
     let done = limited(&home, 100, 400, ping).done();
     assert_eq!(done.code, Some(0), "{done:?}");
     let done = limited(&home, 100, 200, ping).done();
-    done.fails(4, &["300 flows take 3", " descriptors on the client, and the hard limit there is 200", "`ulimit -n 3", "LimitNOFILE=3"]);
-    // Each path says what it takes: a pipe's server has four ends a flow.
+    done.fails(
+        4,
+        &["300 flows take 3", " descriptors on the client, and the hard limit there is 200", "`ulimit -n 3", "LimitNOFILE=3"],
+    );
+    // A pipe's client has two ends a flow, its server at first four.
     let pipes = "ping loopback --path pipe:poll --flows 300 --count 600 --warmup 1ms --no-store";
-    limited(&home, 100, 400, pipes).done().fails(4, &["300 flows take 12", " descriptors on the server"]);
+    limited(&home, 100, 1_000, pipes).done().fails(4, &["300 flows take 12", " descriptors on the server"]);
     assert_eq!(limited(&home, 100, 1_300, pipes).done().code, Some(0));
 }
 
@@ -94,7 +97,8 @@ fn peaks(mut running: Running) -> [u64; 2] {
     while running.goes_on() && begun.elapsed() < LIMIT {
         for pid in workers_of(running.pid()) {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+            let peak =
+                status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
             peaks.extend(peak.map(|kib| (pid, kib << 10)));
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -26,7 +26,6 @@ pub(crate) use self::udp::{accept_udp, connect_udp, listen_udp};
 use crate::error::PathError;
 use crate::measure::SideFound;
 
-
 /// Error for an unreachable data port or echo service, with likely causes.
 pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Error) -> PathError {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, PermissionDenied, TimedOut};
@@ -89,7 +88,6 @@ pub(crate) fn listen_tcp(job: &Job, listen: &Listen, found: &mut SideFound) -> R
     granted_options(&listener, &job.spec.server, Side::Server, found, IS_BEFORE);
     Ok(listener)
 }
-
 
 fn first_free<T>(listen: &Listen, mut open: impl FnMut(SocketAddr) -> Result<T, PathError>) -> Result<T, PathError> {
     let (first, last) = listen.ports.unwrap_or((0, 0));
@@ -298,4 +296,3 @@ pub(crate) fn tcp_difference(before: &TcpSide, after: TcpSide) -> TcpSide {
 pub(crate) fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
-

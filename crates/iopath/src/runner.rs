@@ -25,7 +25,7 @@ pub trait Runner: Sync {
     /// Whether the path works over such a link, found by reading only.
     fn probe(&self, link: LinkKind) -> Support;
     /// Most descriptors that a side has open at once for each flow.
-    fn descriptors_per_flow(&self) -> u32 {
+    fn descriptors_per_flow(&self, _side: Side) -> u32 {
         1
     }
     /// The client's side: opens the flows, reports that it is ready, measures, and leaves its result in `run`.
@@ -55,7 +55,7 @@ fn needed(job: &Job, side: Side) -> u64 {
         Side::Client => &job.spec.client,
         Side::Server => &job.spec.server,
     };
-    u64::from(job.flows) * u64::from(runner(spec.path).descriptors_per_flow()) + others(job.flows)
+    u64::from(job.flows) * u64::from(runner(spec.path).descriptors_per_flow(side)) + others(job.flows)
 }
 
 fn too_few(job: &Job, side: Side, few: TooFew) -> PathError {

@@ -84,7 +84,7 @@ impl<'fd> Stream<'fd> {
     #[inline(always)]
     fn rearm(&mut self) -> io::Result<()> {
         if let Some(on) = self.how.quickack {
-            socket::set(&self.fd, TCP_QUICKACK, on.into())?;
+            socket::set(self.fd, TCP_QUICKACK, on.into())?;
             self.extra_calls += 1;
         }
         Ok(())

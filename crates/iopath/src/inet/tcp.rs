@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Job, Listen};
 use hairpin_record::run::Side;
+use hairpin_sys::socket;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags};
-use hairpin_sys::socket;
 use socket2::{Protocol, SockAddr, Socket, Type};
 
 use super::opening::{BATCH, Opening, readable, wait};

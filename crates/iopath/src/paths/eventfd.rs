@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hairpin_plan::path::LinkKind;
+use hairpin_record::run::Side;
 use hairpin_sys::wait::or_nothing;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
@@ -28,7 +29,7 @@ impl Runner for Eventfd {
         probe_local(link)
     }
 
-    fn descriptors_per_flow(&self) -> u32 {
+    fn descriptors_per_flow(&self, _side: Side) -> u32 {
         2
     }
 
@@ -39,7 +40,8 @@ impl Runner for Eventfd {
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
         let new = |_| eventfd(0, EventfdFlags::CLOEXEC);
-        let fds: Vec<OwnedFd> = (0..2 * run.job.flows).map(new).collect::<Result<_, _>>().map_err(PathError::at("cannot make an eventfd"))?;
+        let fds: Vec<OwnedFd> =
+            (0..2 * run.job.flows).map(new).collect::<Result<_, _>>().map_err(PathError::at("cannot make an eventfd"))?;
         let mut flows = all(&fds, false);
         let theirs: Vec<_> = flows.iter().flat_map(|flow| [flow.to, flow.from]).collect();
         rendezvous::hand_over(run, &theirs)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hairpin_plan::job::Job;
 use hairpin_plan::path::LinkKind;
+use hairpin_record::run::Side;
 use hairpin_sys::wait::or_nothing;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{read, write};
@@ -30,9 +31,9 @@ impl Runner for Pipe {
         probe_local(link)
     }
 
-    fn descriptors_per_flow(&self) -> u32 {
-        // The server has both ends of both pipes until the client has its own.
-        4
+    /// The server has both ends of both pipes until the client has its own.
+    fn descriptors_per_flow(&self, side: Side) -> u32 {
+        if side == Side::Server { 4 } else { 2 }
     }
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {

@@ -25,9 +25,9 @@ impl Runner for UnixDgram {
         probe_local(link)
     }
 
-    fn descriptors_per_flow(&self) -> u32 {
-        // The server has both ends until the client has its own.
-        2
+    /// The server has both ends until the client has its own.
+    fn descriptors_per_flow(&self, side: Side) -> u32 {
+        if side == Side::Server { 2 } else { 1 }
     }
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {

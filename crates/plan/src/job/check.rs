@@ -320,7 +320,9 @@ mod tests {
     #[test]
     fn flows_and_threads() {
         assert_eq!(text("memory", |job| job.flows = 2), "memory takes 1 to 1 flows, not 2");
-        for (path, most) in [("tcp:epoll", 20_000), ("udp:spin", 20_000), ("uring-tcp", 20_000), ("unix:poll", 1_024), ("xdp", 1_024)] {
+        for (path, most) in
+            [("tcp:epoll", 20_000), ("udp:spin", 20_000), ("uring-tcp", 20_000), ("unix:poll", 1_024), ("xdp", 1_024)]
+        {
             let with = |flows| text(path, |job| job.flows = flows);
             assert_eq!(with(most), "goes", "{path}");
             let name = path.split(':').next().unwrap();
@@ -329,7 +331,9 @@ mod tests {
             }
         }
         assert_eq!(text("udp:spin/packet", |job| job.flows = 2_000), "packet takes 1 to 1024 flows, not 2000");
-        assert!(text("udp:spin", |job| (job.flows, job.outstanding) = (20_000, 4)).contains("more than 65536 requests in flight"));
+        assert!(
+            text("udp:spin", |job| (job.flows, job.outstanding) = (20_000, 4)).contains("more than 65536 requests in flight")
+        );
         assert!(text("udp", |job| job.threads = 2).starts_with("2 threads need a flow each, and there are 1"));
         assert_eq!(
             text("udp:spin/block", |job| job.flows = 4),

@@ -30,7 +30,7 @@ impl Stamped<'_> {
     fn follow(&mut self) -> io::Result<()> {
         if self.on != self.stamps.wants_packets() {
             self.on = !self.on;
-            timestamping::switch(&self.plain.fd, self.on)?;
+            timestamping::switch(self.plain.fd, self.on)?;
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Stamped<'_> {
         if !self.on {
             return Ok(());
         }
-        while let Some((sent, realtime_ns)) = timestamping::sent(&self.plain.fd)? {
+        while let Some((sent, realtime_ns)) = timestamping::sent(self.plain.fd)? {
             let which = match sent {
                 Sent::Scheduled => Which::Scheduled,
                 Sent::Driver => Which::Driver,
@@ -67,7 +67,7 @@ impl<'a> Carrier<'a> for Stamped<'a> {
         if !self.on {
             return self.plain.recv(buffer, expected);
         }
-        let received = match or_nothing(timestamping::recv(&self.plain.fd, buffer)) {
+        let received = match or_nothing(timestamping::recv(self.plain.fd, buffer)) {
             Err(error) if is_too_long(&error) => return Ok(self.plain.lost()),
             received => received?,
         };
