@@ -284,7 +284,6 @@ impl Accepting<'_> {
         let socket = bind_beside(&self.doors[came.door], spec, found)?;
         socket.connect(from).map_err(PathError::at(format!("cannot connect to {from}")))?;
         after_connect(&socket, spec, Side::Server, found)?;
-        confirm(&socket, came.proof)?;
         // Until it was connected it was a door too. A client that floods it fills no memory.
         for _ in 0..BATCH {
             match receive(&socket, came.door)? {
@@ -293,6 +292,8 @@ impl Accepting<'_> {
                 None => break,
             }
         }
+        // From now on the client may send, and what it sends is kept.
+        confirm(&socket, came.proof)?;
         self.flows.insert((came.door, from.port()), (came.proof.index, socket));
         Ok(())
     }
