@@ -13,8 +13,10 @@ use clap::Parser;
 mod builds;
 mod children;
 mod compare;
+mod control;
 mod equal;
 mod explain;
+mod flows;
 mod hairpin;
 mod load;
 mod niq;
@@ -40,6 +42,7 @@ enum Part {
     Compare(compare::Options),
     Equal(equal::Options),
     Explain(explain::Options),
+    Flows(flows::Options),
     Load(load::Options),
     Niq(niq::Options),
     Packet(packet::Options),
@@ -51,7 +54,7 @@ fn main() -> ExitCode {
     match Input::parse().part {
         None => {
             println!(
-                "benchmarks: name one: builds, compare, equal, explain, load, niq, packet, peers, watch; or run `make bench-NAME`"
+                "benchmarks: name one: builds, compare, equal, explain, flows, load, niq, packet, peers, watch; or run `make bench-NAME`"
             );
             ExitCode::SUCCESS
         }
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Some(Part::Compare(options)) => record::end(compare::bench(&options)),
         Some(Part::Equal(options)) => record::end(equal::bench(&options)),
         Some(Part::Explain(options)) => record::end(explain::bench(&options)),
+        Some(Part::Flows(options)) => record::end(flows::bench(&options)),
         Some(Part::Load(options)) => record::end(load::bench(&options)),
         Some(Part::Niq(options)) => record::end(niq::bench(&options)),
         Some(Part::Packet(options)) => packet::play(&options).unwrap_or_else(|| record::end(packet::bench(&options))),

@@ -142,8 +142,13 @@ impl Line {
 
 /// The lines of a table; `heads` are the names of both columns, of which the first is divided by the second.
 pub(crate) fn table(lines: &[Line], heads: [&str; 2]) -> String {
+    table_of("p50", lines, heads)
+}
+
+/// The same of another figure.
+pub(crate) fn table_of(figure: &str, lines: &[Line], heads: [&str; 2]) -> String {
     let [first, second] = heads;
-    let mut text = format!("p50 in ns; ratio = {first} / {second}, 95 % interval. Pairs: used / rounds.\n\n");
+    let mut text = format!("{figure} in ns; ratio = {first} / {second}, 95 % interval. Pairs: used / rounds.\n\n");
     let _ = writeln!(
         text,
         "{:<23} {:>7} {first:>7} {second:>8} {:>6} {:>13} {:>5}\n{}",

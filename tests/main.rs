@@ -8,6 +8,7 @@ mod bad_input;
 mod bounce;
 mod cleanliness;
 mod floor;
+mod flows;
 mod house;
 mod housekeeping;
 mod ping;

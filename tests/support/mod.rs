@@ -131,6 +131,11 @@ impl Running {
         }
     }
 
+    /// True until it has ended.
+    pub fn goes_on(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_none()
+    }
+
     /// Waits for its end.
     pub fn done(mut self) -> Done {
         let begun = Instant::now();

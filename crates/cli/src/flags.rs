@@ -47,7 +47,7 @@ pub struct WorkFlags {
     /// Discarded time before each row
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "500ms")]
     pub warmup: Nanos,
-    /// Connections or sockets
+    /// Connections or sockets; up to 20000 over tcp, udp, uring-tcp, uring-udp
     #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32>, default_value_t = 1)]
     pub flows: u32,
     /// Measuring threads of each side

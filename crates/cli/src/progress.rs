@@ -86,6 +86,12 @@ impl Watcher for PingProgress {
         }
     }
 
+    fn opened(&mut self, flows: u32) {
+        if let Some(line) = &self.line {
+            line.opened(flows);
+        }
+    }
+
     fn ready(&mut self) -> Result<(), String> {
         if let Some(line) = &mut self.line {
             line.ready();

@@ -4,6 +4,7 @@ use std::io;
 
 use hairpin_packet::device::OpenError;
 use hairpin_packet::granted::NotGranted;
+use hairpin_record::run::Side;
 use hairpin_sys::wait::WaitError;
 
 /// Reason for a path's side to end without a result.
@@ -28,6 +29,18 @@ pub enum PathError {
     /// io_uring, or a feature of it that was asked for, is not there.
     #[error(transparent)]
     Uring(#[from] hairpin_sys::uring::UringError),
+    /// The flows take more descriptors than a process may open.
+    #[error(
+        "{flows} flows take {needed} descriptors on the {side}, and the hard limit there is {hard}: raise it as root with `ulimit -n {needed}` (for a service LimitNOFILE={needed}), or use fewer --flows"
+    )]
+    Descriptors {
+        flows: u32,
+        side: Side,
+        /// The limit that would do.
+        needed: u64,
+        /// The limit.
+        hard: u64,
+    },
     /// A size or a route that the path does not support; detected at open.
     #[error("{0}")]
     Way(String),
@@ -52,6 +65,7 @@ impl PathError {
             PathError::Open(OpenError::Capability { .. })
             | PathError::NotGranted(_)
             | PathError::Uring(_)
+            | PathError::Descriptors { .. }
             | PathError::Wait(WaitError::Polling { .. }) => true,
             PathError::Step { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)

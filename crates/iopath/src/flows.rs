@@ -9,13 +9,15 @@ use hairpin_sys::wait::Waiting;
 use crate::delay::Delay;
 use crate::endpoint::{Endpoint, Reply};
 
-/// One flow: sends and receives whole messages over its descriptors.
-pub(crate) trait Carrier {
+/// One flow: sends and receives whole messages over descriptors that are open for `'fd`.
+pub(crate) trait Carrier<'fd> {
     /// True if the path may drop a message.
     const LOSSY: bool;
+    /// True if every message comes whole in one receive, so that all flows share one buffer.
+    const WHOLE: bool;
 
     /// The descriptor to wait on.
-    fn readable(&self) -> BorrowedFd<'_>;
+    fn readable(&self) -> BorrowedFd<'fd>;
     /// Sends one whole message. `false`: the path is full, nothing was sent.
     fn send(&mut self, message: &[u8]) -> io::Result<bool>;
     /// Receives towards one whole message of `expected` bytes into `buffer`, which is one byte longer to detect a longer
@@ -33,30 +35,36 @@ pub(crate) trait Carrier {
     }
 }
 
+/// Buffers begin on cache lines of their own.
+const LINE: usize = 64;
+
 /// The flows of one thread as an [`Endpoint`].
-pub(crate) struct Flows<'a, F> {
+pub(crate) struct Flows<'a, 'fd, F> {
     flows: &'a mut [F],
-    wait: Waiting<'a>,
+    wait: Waiting<'fd>,
     delay: Option<Delay>,
     outgoing: Vec<u8>,
-    incoming: Vec<Box<[u8]>>,
+    /// The flows' buffers, one after the other: `apart` bytes lie between the begins of two, none where all share one.
+    incoming: Vec<u8>,
+    apart: usize,
     expected: usize,
 }
 
-impl<'a, F: Carrier> Flows<'a, F> {
+impl<'a, 'fd, F: Carrier<'fd>> Flows<'a, 'fd, F> {
     /// Takes messages of `expected` bytes in and at most `longest` bytes out.
-    pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'a>, expected: usize, longest: usize) -> Flows<'a, F> {
-        let incoming = flows.iter().map(|_| vec![0; expected.max(longest) + 1].into_boxed_slice()).collect();
-        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected }
+    pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'fd>, expected: usize, longest: usize) -> Flows<'a, 'fd, F> {
+        let bytes = (expected.max(longest) + 1).next_multiple_of(LINE);
+        let (apart, buffers) = if F::WHOLE { (0, 1) } else { (bytes, flows.len()) };
+        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming: vec![0; buffers * bytes], apart, expected }
     }
 
     /// Sets the `delay` before each answer, if any.
-    pub(crate) fn delayed(self, delay: Option<Delay>) -> Flows<'a, F> {
+    pub(crate) fn delayed(self, delay: Option<Delay>) -> Flows<'a, 'fd, F> {
         Flows { delay, ..self }
     }
 }
 
-impl<F: Carrier> Endpoint for Flows<'_, F> {
+impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
     const LOSSY: bool = F::LOSSY;
 
     #[inline(always)]
@@ -68,12 +76,12 @@ impl<F: Carrier> Endpoint for Flows<'_, F> {
 
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
+        let (flows, incoming, apart, expected) = (&mut *self.flows, &mut self.incoming, self.apart, self.expected);
         let received = self.wait.wait(until, |at| {
-            let len = flows[at].recv(&mut incoming[at][..expected + 1], expected)?;
+            let len = flows[at].recv(&mut incoming[at * apart..][..expected + 1], expected)?;
             Ok(len.map(|len| (at, len)))
         })?;
-        Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming[at][..len] }))
+        Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming[at * self.apart..][..len] }))
     }
 
     #[inline(always)]
@@ -91,6 +99,6 @@ impl<F: Carrier> Endpoint for Flows<'_, F> {
 
     #[inline(always)]
     fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
-        self.flows[flow as usize].send(&self.incoming[flow as usize][..len])
+        self.flows[flow as usize].send(&self.incoming[flow as usize * self.apart..][..len])
     }
 }

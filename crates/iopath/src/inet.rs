@@ -1,22 +1,19 @@
 //! Opening TCP and UDP sockets: options, ports, and the proof that the other end belongs to this session.
-//!
-//! ```text
-//!   tcp   client: connect ── HRPNFLOW cookie ──▶ server: accepts the flow ── HRPNDONE cookie ──▶ client
-//!   udp   client ── HRPNHELO cookie ──▶ server ── HRPNNONC cookie nonce ──▶ client
-//!         client ── HRPNPROO cookie nonce ──▶ server: connects its socket to that address ── HRPNDONE cookie ──▶ client
-//! ```
-//! Every message has [`PROOF_LEN`] bytes, so an answer is never longer than its question and a server cannot serve as an
-//! amplifier.
 
+mod opening;
+mod proof;
+mod tcp;
+mod udp;
+
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 
-use hairpin_plan::job::{Job, Listen, LocalPort};
+use hairpin_plan::job::{FIRST_ROTATED, Job, Listen, LocalPort};
 use hairpin_plan::option::{self, OptionDef};
 use hairpin_plan::spec::SideSpec;
-use hairpin_record::run::{FlowFacts, Granted, Side, TcpSide};
+use hairpin_record::run::{FlowFacts, FlowGroup, Granted, MOST_FLOW_FACTS, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::wait::Policy;
@@ -24,89 +21,10 @@ use hairpin_wire::framing;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+pub(crate) use self::tcp::{accept_tcp, connect_tcp};
+pub(crate) use self::udp::{accept_udp, connect_udp, listen_udp};
 use crate::error::PathError;
 use crate::measure::SideFound;
-
-/// Length of every message of the proof, in bytes.
-pub(crate) const PROOF_LEN: usize = 32;
-/// Resend interval for a datagram of the proof.
-const RETRY: Duration = Duration::from_millis(100);
-
-/// A message of the proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Proof {
-    pub step: Step,
-    /// The session's cookie.
-    pub cookie: u64,
-    /// The server's challenge; 0 in messages that carry none.
-    pub nonce: u64,
-}
-
-/// The steps of the proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Names a TCP connection as a flow of this session.
-    Flow,
-    /// A UDP client's request for a challenge.
-    Hello,
-    /// The challenge.
-    Nonce,
-    /// The challenge, sent back by the client.
-    Prove,
-    /// The server accepts the flow.
-    Done,
-}
-
-impl Step {
-    const ALL: [(Step, &'static [u8; 8]); 5] = [
-        (Step::Flow, b"HRPNFLOW"),
-        (Step::Hello, b"HRPNHELO"),
-        (Step::Nonce, b"HRPNNONC"),
-        (Step::Prove, b"HRPNPROO"),
-        (Step::Done, b"HRPNDONE"),
-    ];
-}
-
-impl Proof {
-    /// Encodes the message for the wire.
-    pub(crate) fn encode(self) -> [u8; PROOF_LEN] {
-        let mut bytes = [0; PROOF_LEN];
-        let magic = Step::ALL.iter().find(|(step, _)| *step == self.step).map_or(b"HRPN\0\0\0\0", |(_, magic)| *magic);
-        bytes[..8].copy_from_slice(magic);
-        bytes[8..16].copy_from_slice(&self.cookie.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.nonce.to_le_bytes());
-        bytes
-    }
-
-    /// `None` if the bytes are not a message of the proof.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Proof> {
-        let bytes: &[u8; PROOF_LEN] = bytes.try_into().ok()?;
-        let (step, _) = Step::ALL.iter().find(|(_, magic)| bytes.starts_with(*magic))?;
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        Some(Proof { step: *step, cookie: word(8), nonce: word(16) })
-    }
-}
-
-/// Connects flow `index` over TCP and proves it.
-pub(crate) fn connect_tcp(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Result<OwnedFd, PathError> {
-    let socket = new_socket(peer, Type::STREAM, Protocol::TCP)?;
-    bind_local(&socket, peer, job.local_port, index)?;
-    before_connect(&socket, &job.spec.client, Side::Client, found)?;
-    socket
-        .connect_timeout(&SockAddr::from(peer), Duration::from(job.timeout))
-        .map_err(|source| unreached(job, "cannot connect to", peer, source))?;
-    after_connect(&socket, &job.spec.client, Side::Client, found)?;
-    if !job.plain_peer {
-        let failed = |source| PathError::Step { what: format!("{peer} did not take the flow"), source };
-        let hello = Proof { step: Step::Flow, cookie: job.cookie, nonce: 0 }.encode();
-        send_all(&socket, &hello).map_err(failed)?;
-        let answer = receive_proof(&socket, Instant::now() + Duration::from(job.timeout)).map_err(failed)?;
-        if answer.map(|proof| (proof.step, proof.cookie)) != Some((Step::Done, job.cookie)) {
-            return Err(PathError::Peer(format!("{peer} is not the server of this session")));
-        }
-    }
-    Ok(socket.into())
-}
 
 /// Error for an unreachable data port or echo service, with likely causes.
 pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Error) -> PathError {
@@ -127,6 +45,9 @@ pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Err
     PathError::Peer(format!("{what} {port}{peer}: {source}; {cause}"))
 }
 
+/// Connections that may wait to be accepted; net.core.somaxconn may allow fewer.
+const QUEUE: i32 = 1024;
+
 /// The path MTU that the kernel knows for a connected socket's peer, and the largest UDP payload that fits into one packet of it.
 pub(crate) fn known_mtu(socket: &impl AsFd) -> Option<(u32, u32)> {
     let ipv6 = socket::get(socket, socket::SO_DOMAIN).ok()? == i32::from(rustix::net::AddressFamily::INET6.as_raw());
@@ -144,145 +65,6 @@ pub(crate) fn path_mtu(socket: &impl AsFd, side: Side, times: u64) -> Warning {
     Warning::PathMtu { side, mtu: known.map(|(mtu, _)| mtu), fits: known.map(|(_, fits)| fits), times }
 }
 
-/// Accepts the session's flows on `listener`, in the order in which the client connects them; closes all other connections.
-pub(crate) fn accept_tcp(
-    job: &Job,
-    listener: &TcpListener,
-    listen: &Listen,
-    found: &mut SideFound,
-) -> Result<Vec<OwnedFd>, PathError> {
-    let deadline = Instant::now() + Duration::from(job.timeout);
-    let mut flows = Vec::new();
-    listener.set_nonblocking(false).map_err(PathError::at("cannot prepare the listening socket"))?;
-    while flows.len() < job.flows as usize {
-        let (stream, from) = accept_before(listener, deadline)?;
-        if from.ip().to_canonical() != listen.client.to_canonical() {
-            continue;
-        }
-        let socket = Socket::from(stream);
-        // One second is ample for 32 bytes sent at once, and a stalled client cannot hold up the others.
-        let soon = deadline.min(Instant::now() + Duration::from_secs(1));
-        let hello = receive_proof(&socket, soon).unwrap_or(None);
-        if hello.map(|proof| (proof.step, proof.cookie)) != Some((Step::Flow, job.cookie)) {
-            continue;
-        }
-        after_connect(&socket, &job.spec.server, Side::Server, found)?;
-        let done = Proof { step: Step::Done, cookie: job.cookie, nonce: 0 }.encode();
-        send_all(&socket, &done).map_err(PathError::at("cannot answer the client's flow"))?;
-        flows.push(socket.into());
-    }
-    Ok(flows)
-}
-
-/// Accepts one connection before `deadline`.
-pub(crate) fn accept_before(listener: &TcpListener, deadline: Instant) -> Result<(std::net::TcpStream, SocketAddr), PathError> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(PathError::Peer(
-                "the client did not connect in time: a firewall may drop the data port (see --data-ports)".into(),
-            ));
-        }
-        socket::set_receive_timeout(listener, left).map_err(PathError::at("cannot bound the wait for the client"))?;
-        match listener.accept() {
-            Ok(accepted) => return Ok(accepted),
-            Err(error) if again(&error) => {}
-            Err(error) => return Err(PathError::at("cannot accept a flow")(error)),
-        }
-    }
-}
-
-/// Opens flow `index` over UDP, connected to `peer`, and proves its address.
-pub(crate) fn connect_udp(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Result<OwnedFd, PathError> {
-    let socket = new_socket(peer, Type::DGRAM, Protocol::UDP)?;
-    bind_local(&socket, peer, job.local_port, index)?;
-    before_connect(&socket, &job.spec.client, Side::Client, found)?;
-    socket.connect(&SockAddr::from(peer)).map_err(PathError::at(format!("cannot connect to {peer}")))?;
-    after_connect(&socket, &job.spec.client, Side::Client, found)?;
-    if !job.plain_peer {
-        prove_address(&socket, job, peer)?;
-    }
-    Ok(socket.into())
-}
-
-fn prove_address(socket: &Socket, job: &Job, peer: SocketAddr) -> Result<(), PathError> {
-    let deadline = Instant::now() + Duration::from(job.timeout);
-    let failed = |source| unreached(job, "cannot prove this address to", peer, source);
-    let mut next = Proof { step: Step::Hello, cookie: job.cookie, nonce: 0 };
-    while Instant::now() < deadline {
-        rustix::net::send(socket, &next.encode(), rustix::net::SendFlags::NOSIGNAL).map_err(|e| failed(e.into()))?;
-        match receive_proof(socket, deadline.min(Instant::now() + RETRY)) {
-            Ok(Some(proof)) if proof.cookie == job.cookie && proof.step == Step::Nonce => {
-                next = Proof { step: Step::Prove, cookie: job.cookie, nonce: proof.nonce };
-            }
-            // A duplicate proof reaches the server's answering loop and comes back unchanged or shortened to a reply.
-            Ok(Some(proof)) if proof.cookie == job.cookie && next.step == Step::Prove && proof.step != Step::Hello => {
-                return Ok(());
-            }
-            Ok(None) if next.step == Step::Prove => return Ok(()),
-            Ok(_) => {}
-            Err(error) if again(&error) || error.kind() == io::ErrorKind::TimedOut => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Err(PathError::Peer(format!("{peer} does not answer datagrams: a firewall may drop UDP to the data port (see --data-ports)")))
-}
-
-/// Accepts the session's flows: one socket each, connected to the address that has proved itself.
-pub(crate) fn accept_udp(job: &Job, first: UdpSocket, listen: &Listen, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
-    let deadline = Instant::now() + Duration::from(job.timeout);
-    let local = first.local_addr().map_err(PathError::at("cannot read the data port"))?;
-    let mut flows: Vec<OwnedFd> = Vec::new();
-    let mut waiting = Some(first);
-    while let Some(socket) = waiting.take() {
-        let proved = challenge(&socket, job, listen, deadline)?;
-        // The next flow's socket shares the port; the kernel prefers a connected socket for that socket's peer.
-        if flows.len() + 1 < job.flows as usize {
-            waiting = Some(bind_udp(local, &job.spec.server, found)?);
-        }
-        socket.connect(proved).map_err(PathError::at(format!("cannot connect to {proved}")))?;
-        let done = Proof { step: Step::Done, cookie: job.cookie, nonce: 0 }.encode();
-        socket.send(&done).map_err(PathError::at(format!("cannot answer {proved}")))?;
-        after_connect(&socket, &job.spec.server, Side::Server, found)?;
-        flows.push(socket.into());
-    }
-    Ok(flows)
-}
-
-/// Waits until an address has returned the nonce sent to it.
-fn challenge(socket: &UdpSocket, job: &Job, listen: &Listen, deadline: Instant) -> Result<SocketAddr, PathError> {
-    let secret = random()?;
-    let mut buffer = [0; PROOF_LEN + 1];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(PathError::Peer(
-                "the client did not prove its address in time: a firewall may drop UDP to the data port".into(),
-            ));
-        }
-        socket::set_receive_timeout(socket, left).map_err(PathError::at("cannot bound the wait for the client"))?;
-        let (len, from) = match socket.recv_from(&mut buffer) {
-            Ok(received) => received,
-            Err(error) if again(&error) => continue,
-            Err(error) => return Err(PathError::at("cannot receive the client's proof")(error)),
-        };
-        let Some(proof) = Proof::decode(&buffer[..len]).filter(|proof| proof.cookie == job.cookie) else { continue };
-        if from.ip().to_canonical() != listen.client.to_canonical() {
-            continue;
-        }
-        // A different nonce for each address, without state for addresses that never answer.
-        let nonce = secret ^ u64::from(from.port()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        match proof.step {
-            Step::Hello => {
-                let answer = Proof { step: Step::Nonce, cookie: job.cookie, nonce }.encode();
-                socket.send_to(&answer, from).map_err(PathError::at(format!("cannot answer {from}")))?;
-            }
-            Step::Prove if proof.nonce == nonce => return Ok(from),
-            _ => {}
-        }
-    }
-}
-
 /// A random number from the kernel.
 pub(crate) fn random() -> Result<u64, PathError> {
     let mut bytes = [0; 8];
@@ -298,26 +80,13 @@ pub(crate) fn listen_tcp(job: &Job, listen: &Listen, found: &mut SideFound) -> R
         socket.set_reuse_address(true).map_err(PathError::at("cannot reuse the data port"))?;
         before_connect(&socket, &job.spec.server, Side::Server, &mut SideFound::default())?;
         socket.bind(&SockAddr::from(address)).map_err(PathError::at(format!("cannot listen on {address}")))?;
-        socket.listen(1024).map_err(PathError::at(format!("cannot listen on {address}")))?;
+        socket.listen(QUEUE).map_err(PathError::at(format!("cannot listen on {address}")))?;
         Ok(TcpListener::from(OwnedFd::from(socket)))
     };
     let listener = first_free(listen, open)?;
     // Accepted sockets inherit the options of the listening socket; each grant is recorded once.
     granted_options(&listener, &job.spec.server, Side::Server, found, IS_BEFORE);
     Ok(listener)
-}
-
-/// Binds the first free data port for UDP.
-pub(crate) fn listen_udp(job: &Job, listen: &Listen, found: &mut SideFound) -> Result<UdpSocket, PathError> {
-    first_free(listen, |address| bind_udp(address, &job.spec.server, found))
-}
-
-fn bind_udp(address: SocketAddr, spec: &SideSpec, found: &mut SideFound) -> Result<UdpSocket, PathError> {
-    let socket = new_socket(address, Type::DGRAM, Protocol::UDP)?;
-    socket.set_reuse_address(true).map_err(PathError::at("cannot share the data port between flows"))?;
-    socket.bind(&SockAddr::from(address)).map_err(PathError::at(format!("cannot bind {address}")))?;
-    before_connect(&socket, spec, Side::Server, found)?;
-    Ok(UdpSocket::from(OwnedFd::from(socket)))
 }
 
 fn first_free<T>(listen: &Listen, mut open: impl FnMut(SocketAddr) -> Result<T, PathError>) -> Result<T, PathError> {
@@ -336,12 +105,21 @@ pub(crate) fn new_socket(peer: SocketAddr, kind: Type, protocol: Protocol) -> Re
     Socket::new(Domain::for_address(peer), kind, Some(protocol)).map_err(PathError::at("cannot open a socket"))
 }
 
+/// Error for a flow that finds no local port.
+fn no_port(index: u32, source: io::Error) -> PathError {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let ports = range.split_whitespace().collect::<Vec<_>>().join(" to ");
+    PathError::Peer(format!(
+        "{index} flows are open and the next one finds no free local port ({source}): use fewer --flows, or widen net.ipv4.ip_local_port_range ({ports})"
+    ))
+}
+
 /// Binds the client's socket to the requested source port.
 pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, index: u32) -> Result<(), PathError> {
     let port = match port {
         LocalPort::Any => return Ok(()),
         LocalPort::Fixed(first) => u32::from(first) + index,
-        LocalPort::Rotate(count) => u32::from(hairpin_plan::job::FIRST_ROTATED) + index % u32::from(count.max(1)),
+        LocalPort::Rotate(count) => u32::from(FIRST_ROTATED) + index % u32::from(count.max(1)),
     };
     let port = u16::try_from(port)
         .map_err(|_| PathError::Peer(format!("local port {port} does not exist: use a lower --local-port")))?;
@@ -455,18 +233,27 @@ fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: Stri
     }
 }
 
-/// Records where the kernel delivered each flow, and whether busy polling was in force; runs after the loop, when replies have
-/// arrived.
-pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &SideSpec, side: Side, found: &mut SideFound) {
+/// Records where the kernel delivered the client's flows, those that replies arrive on, and whether busy polling was in force; runs
+/// after the loop.
+pub(crate) fn note_queues(flows: &[OwnedFd], spec: &SideSpec, side: Side, found: &mut SideFound) {
     let mut polled = true;
-    for (flow, fd) in flows.enumerate() {
+    let mut groups = BTreeMap::new();
+    for (flow, fd) in flows.iter().enumerate() {
         let napi_id = socket::get(fd, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
         let incoming_cpu = socket::get(fd, socket::SO_INCOMING_CPU).ok().and_then(|cpu| u32::try_from(cpu).ok());
         let local_port =
             rustix::net::getsockname(fd).ok().and_then(|any| SocketAddr::try_from(any).ok()).map_or(0, |at| at.port());
         polled &= napi_id.is_some();
-        found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
+        match side {
+            Side::Server => {}
+            Side::Client if flows.len() <= MOST_FLOW_FACTS => {
+                found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
+            }
+            Side::Client => *groups.entry((napi_id, incoming_cpu)).or_insert(0) += 1,
+        }
     }
+    let group = |((napi_id, incoming_cpu), flows)| FlowGroup { flows, napi_id, incoming_cpu };
+    found.flow_groups.extend(groups.into_iter().map(group));
     if let Some(usecs) = spec.device_polling_usecs() {
         let asked = format!("{usecs} us");
         let (got, why) = match polled {
@@ -481,10 +268,10 @@ pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &S
 }
 
 /// Totals of TCP's counters over all flows.
-pub(crate) fn tcp_totals<'a>(flows: impl Iterator<Item = &'a OwnedFd>) -> TcpSide {
+pub(crate) fn tcp_totals(flows: &[OwnedFd]) -> TcpSide {
     let mut totals = TcpSide::default();
     let (mut segments_out, mut segments_in) = (0.0, 0.0);
-    for info in flows.filter_map(|fd| socket::tcp_info(fd).ok()) {
+    for info in flows.iter().filter_map(|fd| socket::tcp_info(fd).ok()) {
         totals.mss = info.mss;
         totals.retransmitted += u64::from(info.retransmitted);
         segments_out += f64::from(info.segments_out);
@@ -505,85 +292,7 @@ pub(crate) fn tcp_difference(before: &TcpSide, after: TcpSide) -> TcpSide {
     }
 }
 
-fn send_all(socket: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
-    match rustix::net::send(socket, bytes, rustix::net::SendFlags::NOSIGNAL)? {
-        sent if sent == bytes.len() => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
-    }
-}
-
-/// Receives one whole message of the proof; `None`: something else arrived.
-fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Proof>> {
-    read_proof(deadline, |left, rest| {
-        socket::set_receive_timeout(socket, left.max(Duration::from_millis(1)))?;
-        Ok(rustix::net::recv(socket, rest, rustix::net::RecvFlags::empty()).map(|(len, _)| len)?)
-    })
-}
-
-/// Reads a message by `read`, which is called with the time that is left.
-fn read_proof(deadline: Instant, mut read: impl FnMut(Duration, &mut [u8]) -> io::Result<usize>) -> io::Result<Option<Proof>> {
-    let mut bytes = [0; PROOF_LEN];
-    let mut have = 0;
-    while have < PROOF_LEN {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match read(left, &mut bytes[have..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(len) => have += len,
-            // A signal, or the work that a ring of the row before has left to this thread (io_uring(7)).
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        }
-        // A datagram arrives whole; a stream may deliver the rest later.
-        if have < PROOF_LEN && !bytes.starts_with(b"HRPN") {
-            return Ok(None);
-        }
-    }
-    Ok(Proof::decode(&bytes))
-}
-
 /// True if the call may be repeated: it would have blocked, or a signal interrupted it.
 pub(crate) fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn an_interruption_ends_no_proof() {
-        let proof = Proof { step: Step::Done, cookie: 7, nonce: 0 };
-        let bytes = proof.encode();
-        let steps = [Err(io::ErrorKind::Interrupted), Ok(0..4), Err(io::ErrorKind::Interrupted), Ok(4..PROOF_LEN)];
-        let mut steps = steps.into_iter();
-        let read = read_proof(Instant::now() + Duration::from_secs(60), |_, rest| {
-            let part = &bytes[steps.next().expect("a read")?];
-            rest[..part.len()].copy_from_slice(part);
-            Ok(part.len())
-        });
-        assert_eq!(read.unwrap(), Some(proof));
-    }
-
-    #[test]
-    fn no_answer_is_longer_than_its_question() {
-        for (step, _) in Step::ALL {
-            let proof = Proof { step, cookie: 1, nonce: 2 };
-            assert_eq!(proof.encode().len(), PROOF_LEN);
-            assert_eq!(Proof::decode(&proof.encode()), Some(proof));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn garbage_is_no_proof(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            if let Some(proof) = Proof::decode(&bytes) {
-                prop_assert!(bytes.starts_with(b"HRPN") && bytes.len() == PROOF_LEN);
-                let _ = proof.encode();
-            }
-        }
-    }
 }

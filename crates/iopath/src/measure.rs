@@ -11,7 +11,6 @@ mod told;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 
 use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_plan::option::{BUDGET, BUSY_USECS, DEFAULT_BUDGET, DELAY, PREFER};
@@ -19,7 +18,7 @@ use hairpin_plan::schedule::Schedule;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, Silence, TcpSide};
+use hairpin_record::run::{FlowFacts, FlowGroup, Granted, Pcie, Side, Silence, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
@@ -51,6 +50,8 @@ pub trait Observer: Sync {
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts);
     /// All samples of a block, if the job keeps them.
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
+    /// So many flows are open.
+    fn opened(&self, _flows: u32) {}
     /// The first thread's loop has its memory and begins: CPU time and the kernel's counters count from here.
     fn starts(&self) {}
     /// CPU time that the calling thread spent on meeting the other side's core; not part of the path's work.
@@ -149,6 +150,8 @@ pub struct SideFound {
     pub tcp: Option<TcpSide>,
     /// The queue and CPU on which the kernel delivered each flow.
     pub flow_facts: Vec<FlowFacts>,
+    /// The same of more than [`MOST_FLOW_FACTS`](hairpin_record::run::MOST_FLOW_FACTS) flows, which are counted.
+    pub flow_groups: Vec<FlowGroup>,
     /// Options requested, with the values granted.
     pub granted: Vec<Granted>,
     /// The CPUs of the threads.
@@ -166,14 +169,13 @@ impl<'a> ClientRun<'a> {
     }
 
     /// Runs the loop over `flows`, split between the threads, and keeps the results.
-    pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
+    pub(crate) fn over<'fd, F: Carrier<'fd> + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let (job, clock) = (self.job, self.clock);
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
         let spec = self.timed(&job.spec.client);
         self.on_threads(flows, |flows, work, between| {
-            let copies = copies(flows)?;
-            let wait = waiting(&spec, clock, &copies)?;
+            let wait = waiting(&spec, clock, flows)?;
             let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
             Ok(drive_paced(&mut endpoint, &clock, job, work, between))
         })
@@ -301,14 +303,13 @@ impl<'a> ServerRun<'a> {
     }
 
     /// Answers over `flows`, split between the threads, until told to stop.
-    pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
+    pub(crate) fn over<'fd, F: Carrier<'fd> + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
         let (job, clock) = (self.job, self.clock);
         let spec = &job.spec.server;
         self.on_threads(flows, |flows, at| {
-            let copies = copies(flows)?;
-            let wait = waiting(spec, clock, &copies)?;
+            let wait = waiting(spec, clock, flows)?;
             let delay = spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
             let mut endpoint = Flows::new(flows, wait, job.request as usize, job.reply as usize).delayed(delay);
             Ok(echo(&mut endpoint, &clock, job.reply as usize, at))
@@ -405,14 +406,8 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
     }
 }
 
-/// Duplicates the descriptors: the wait borrows them, and the flows themselves are handed on.
-fn copies(flows: &[impl Carrier]) -> Result<Vec<OwnedFd>, PathError> {
-    let copies = flows.iter().map(|flow| flow.readable().try_clone_to_owned()).collect::<Result<_, _>>();
-    copies.map_err(PathError::at("cannot duplicate a descriptor to wait on"))
-}
-
-fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, fds: &'fd [OwnedFd]) -> Result<Waiting<'fd>, PathError> {
-    let fds: Vec<_> = fds.iter().map(OwnedFd::as_fd).collect();
+fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, flows: &[impl Carrier<'fd>]) -> Result<Waiting<'fd>, PathError> {
+    let fds: Vec<_> = flows.iter().map(Carrier::readable).collect();
     let options = &spec.options;
     if let Some(usecs) = options.number(&BUSY_USECS) {
         // Cannot be cut off: the option is at most that.

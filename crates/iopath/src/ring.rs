@@ -68,7 +68,7 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
     }
     let peer = needs_inet(&run.peer)?;
     let ipv6 = peer.ip().to_canonical().is_ipv6();
-    let sockets = connect(job, peer, &mut run.found.side)?;
+    let sockets = connect(run, peer)?;
     let flows = flows_of(&sockets)?;
     hold(&sockets)?;
     let way = Way::to(&flows, &sockets, scope_of(peer), Duration::from(job.timeout), &side)?;
@@ -103,15 +103,17 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
     let side = run.job.spec.server.clone();
     let job = run.job;
     let proving = for_sockets(job);
-    let socket = inet::listen_udp(&proving, &run.listen, &mut run.found.side)?;
-    let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
+    // A ring's frames go to one port.
+    let doors = inet::listen_udp(&run.listen, 1)?;
+    let address = doors[0].local_addr().map_err(PathError::at("cannot read the data port"))?;
     // The ring is open before the client can learn that the server is there, so it only has to be started then.
     let client = run.listen.client.to_canonical();
     let link = link_to(client, run.listen.scope)?;
     let filter = filter(&side, [address.port()].into_iter());
     let (device, io) = open::<B>(&link, filter, false, Side::Server, job, client.is_ipv6(), &mut run.found.side)?;
     run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
-    let sockets = inet::accept_udp(&proving, socket, &run.listen, &mut run.found.side)?;
+    let sockets = inet::accept_udp(&proving, &doors, &run.listen, run.observer, &mut run.found.side)?;
+    drop(doors);
     let flows = flows_of(&sockets)?;
     hold(&sockets)?;
     let way = Way::to(&flows, &sockets, run.listen.scope, Duration::from(job.timeout), &side)?;
@@ -222,7 +224,7 @@ impl Way {
     }
 
     fn sends(&self, job: &Job, hops: u8, len: u32) -> Sends {
-        // MOST_FLOWS fits into 16 bits.
+        // The limit of the path's flows fits into 16 bits.
         let flows = job.flows as u16;
         Sends { source: self.own, destination: self.peer, hops, cookie: job.cookie, flows, len: len as usize }
     }
@@ -249,12 +251,12 @@ fn for_sockets(job: &Job) -> Job {
 }
 
 /// Opens one proven socket per flow on neighbouring ports, so that the ring's filter takes no one else's packets.
-fn connect(job: &Job, peer: SocketAddr, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
-    let mut job = for_sockets(job);
+fn connect(run: &mut ClientRun<'_>, peer: SocketAddr) -> Result<Vec<OwnedFd>, PathError> {
+    let mut job = for_sockets(run.job);
     if job.flows > 1 && job.local_port == LocalPort::Any {
         job.local_port = LocalPort::Fixed(free_ports(peer, job.flows)?);
     }
-    (0..job.flows).map(|index| inet::connect_udp(&job, peer, index, found)).collect()
+    inet::connect_udp(&job, peer, run.observer, &mut run.found.side)
 }
 
 /// The first of `count` neighbouring free ports.

@@ -14,8 +14,8 @@ use crate::error::PathError;
 use crate::flows::Carrier;
 
 /// One connection.
-pub(crate) struct Stream {
-    fd: OwnedFd,
+pub(crate) struct Stream<'fd> {
+    fd: BorrowedFd<'fd>,
     have: usize,
     patience: Duration,
     how: How,
@@ -38,25 +38,21 @@ impl Default for How {
     }
 }
 
-impl Stream {
+impl<'fd> Stream<'fd> {
     /// Wraps connected streams; a send without progress for `patience` is an error.
-    pub(crate) fn all(fds: Vec<OwnedFd>, patience: Duration, how: How) -> Result<Vec<Stream>, PathError> {
-        let one = |fd: OwnedFd| {
+    pub(crate) fn all(fds: &'fd [OwnedFd], patience: Duration, how: How) -> Result<Vec<Stream<'fd>>, PathError> {
+        let one = |fd: &'fd OwnedFd| {
             // Otherwise two sides with full buffers would wait for each other for ever, each in its blocking send.
-            socket::set_send_timeout(&fd, patience)?;
-            Ok(Stream { fd, have: 0, patience, how, extra_calls: 0 })
+            socket::set_send_timeout(fd, patience)?;
+            Ok(Stream { fd: fd.as_fd(), have: 0, patience, how, extra_calls: 0 })
         };
-        fds.into_iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
-    }
-
-    pub(crate) fn socket(&self) -> &OwnedFd {
-        &self.fd
+        fds.iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
     }
 
     /// Sends `message` in one call if the buffer has room; the remainder follows.
     #[inline(always)]
     fn send_whole(&self, message: &[u8]) -> io::Result<bool> {
-        match or_nothing(send(&self.fd, message, SendFlags::NOSIGNAL))? {
+        match or_nothing(send(self.fd, message, SendFlags::NOSIGNAL))? {
             Some(sent) if sent == message.len() => Ok(true),
             None => Ok(false),
             Some(sent) => self.push(&message[sent..]).map(|()| true),
@@ -64,7 +60,7 @@ impl Stream {
     }
 
     fn push(&self, rest: &[u8]) -> io::Result<()> {
-        push_rest(&self.fd, rest, self.patience, |rest| send(&self.fd, rest, SendFlags::NOSIGNAL))
+        push_rest(self.fd, rest, self.patience, |rest| send(self.fd, rest, SendFlags::NOSIGNAL))
     }
 
     /// Sends a message in several writes, like a program that writes head and body separately.
@@ -88,7 +84,7 @@ impl Stream {
     #[inline(always)]
     fn rearm(&mut self) -> io::Result<()> {
         if let Some(on) = self.how.quickack {
-            socket::set(&self.fd, TCP_QUICKACK, on.into())?;
+            socket::set(self.fd, TCP_QUICKACK, on.into())?;
             self.extra_calls += 1;
         }
         Ok(())
@@ -101,11 +97,12 @@ fn ends(len: usize, writes: usize) -> impl Iterator<Item = usize> {
     (1..=parts).map(move |part| len * part / parts)
 }
 
-impl Carrier for Stream {
+impl<'fd> Carrier<'fd> for Stream<'fd> {
     const LOSSY: bool = false;
+    const WHOLE: bool = false;
 
-    fn readable(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    fn readable(&self) -> BorrowedFd<'fd> {
+        self.fd
     }
 
     #[inline(always)]
@@ -115,7 +112,7 @@ impl Carrier for Stream {
 
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>> {
-        let Some((len, _)) = or_nothing(recv(&self.fd, &mut buffer[self.have..expected], RecvFlags::empty()))? else {
+        let Some((len, _)) = or_nothing(recv(self.fd, &mut buffer[self.have..expected], RecvFlags::empty()))? else {
             return Ok(None);
         };
         if len == 0 {
@@ -143,14 +140,14 @@ impl Carrier for Stream {
 /// Sends the remainder of a message after `fd`'s buffer filled up; no progress for `patience` is an error.
 #[cold]
 pub(crate) fn push_rest(
-    fd: &OwnedFd,
+    fd: impl AsFd,
     mut rest: &[u8],
     patience: Duration,
     send: impl Fn(&[u8]) -> Result<usize, Errno>,
 ) -> io::Result<()> {
     let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
     while !rest.is_empty() {
-        let ready = poll(&mut [PollFd::new(fd, PollFlags::OUT)], Some(&patience));
+        let ready = poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&patience));
         if or_nothing(ready)? == Some(0) {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,

@@ -38,7 +38,7 @@ const MOST_SENDS: u32 = 256;
 const SEND_MEMORY: usize = 4 << 20;
 /// Provided buffers of a thread with recv=multishot, within these bounds.
 const LEAST_PROVIDED: u32 = 8;
-const MOST_PROVIDED: u32 = 4_096;
+const MOST_PROVIDED: u32 = 32_768;
 
 /// Whether this process may make rings.
 pub(crate) fn probe() -> Support {
@@ -149,6 +149,8 @@ struct Flows<'a, const STREAM: bool> {
     expected: usize,
     patience: Duration,
     arrived: VecDeque<Arrived>,
+    /// Multishot: the flows whose standing request found no buffer.
+    starved: Vec<u32>,
     /// The part of a stream that messages are being taken from.
     current: Option<Arrived>,
     held: Option<Held>,
@@ -183,11 +185,12 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             ids: (how == "static").then(|| sockets.iter().filter_map(napi_id).collect()),
         });
+        let provided = in_flight.saturating_mul(2).clamp(LEAST_PROVIDED, MOST_PROVIDED);
         let config = Config {
             receive_bytes,
             send_bytes,
             send_buffers: in_flight.clamp(LEAST_SENDS, MOST_SENDS.min(most)),
-            multishot: multishot.then(|| in_flight.saturating_mul(2).clamp(LEAST_PROVIDED, MOST_PROVIDED)),
+            multishot: multishot.then_some(provided),
             sqpoll: is(&option::SUBMIT, "sqpoll"),
             defer_taskrun: is(&option::RING, "defer-taskrun"),
             napi,
@@ -225,7 +228,8 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             delay: None,
             expected,
             patience: Duration::from(job.timeout),
-            arrived: VecDeque::with_capacity(count.max(MOST_PROVIDED as usize)),
+            arrived: VecDeque::with_capacity(if multishot { provided.next_power_of_two() as usize } else { count }),
+            starved: Vec::with_capacity(if multishot { count } else { 0 }),
             current: None,
             held: None,
             have: vec![0; count],
@@ -309,8 +313,12 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let error = -done.result;
         match done.what {
             Done::Sent => self.sent(flow, done),
-            // The standing request ended, for want of a provided buffer too.
-            Done::Ended if error <= 0 || passing(error) || is(error, &[Errno::NOBUFS]) => self.ask(flow),
+            // Asked at once, it would find none again.
+            Done::Ended if is(error, &[Errno::NOBUFS]) => {
+                self.starved.push(flow);
+                Ok(())
+            }
+            Done::Ended if error <= 0 || passing(error) => self.ask(flow),
             Done::Received if passing(error) => self.ask(flow),
             Done::Ended | Done::Received if is_too_long::<STREAM>(error) => self.ask(flow),
             Done::Ended | Done::Received => Err(io::Error::from_raw_os_error(error)),
@@ -448,6 +456,10 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
                     Held::Joined => &self.joined,
                 };
                 return Ok(Some(Reply { flow, bytes }));
+            }
+            // All buffers are free.
+            while let Some(flow) = self.starved.pop() {
+                self.ask(flow)?;
             }
             let now = self.clock.now();
             if self.spins {

@@ -4,6 +4,7 @@ mod check;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
 
 use hairpin_sys::thread::Sched;
 use hairpin_units::Nanos;
@@ -66,7 +67,15 @@ pub struct Job {
     pub emulated: Option<Emulated>,
 }
 
+/// Time for a flow to open, in addition to the timeout: 20,000 flows over a way of 100 ms there and back take some 32 s.
+const OPENS_WITHIN: Duration = Duration::from_millis(5);
+
 impl Job {
+    /// All flows are open within this time, or the row fails. Each must open within `timeout` of the one before.
+    pub fn opens_within(&self) -> Duration {
+        Duration::from(self.timeout) + self.flows * OPENS_WITHIN
+    }
+
     /// One row with the defaults of `hairpin ping`.
     pub fn new(spec: Spec) -> Job {
         Job {
@@ -258,8 +267,6 @@ pub fn scope_of(address: SocketAddr) -> u32 {
 
 /// First port of `rotate:N`: below the range that Linux hands out (32768 to 60999).
 pub const FIRST_ROTATED: u16 = 16_384;
-/// Most flows of a run: the length of a listening socket's queue.
-pub const MOST_FLOWS: u32 = 1024;
 /// Most requests in flight over all flows: their table stays within a few MiB.
 pub const MOST_IN_FLIGHT: u64 = 65_536;
 

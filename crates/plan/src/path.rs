@@ -58,8 +58,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No limits.
-    pub const NONE: Limits = Limits { outstanding: u32::MAX, flows: u32::MAX, threads: u32::MAX };
+    /// No limits but that of flows: each is opened, or handed to the client, by itself.
+    pub const NONE: Limits = Limits { outstanding: u32::MAX, flows: 1_024, threads: u32::MAX };
+    /// Flows that are opened in batches: most of the 28,232 ports that a host has for connections to one address by default.
+    pub const MANY: Limits = Limits { flows: 20_000, ..Limits::NONE };
     /// One request in flight, one flow.
     pub const ONE: Limits = Limits { outstanding: 1, flows: 1, threads: u32::MAX };
 }

@@ -82,6 +82,7 @@ const RING_PATH: Path =
 pub static TCP: Path = Path {
     name: "tcp",
     summary: "request and reply over one standing TCP connection per flow",
+    limits: Limits::MANY,
     options: &[
         &NODELAY,
         &QUICKACK,
@@ -118,6 +119,7 @@ pub static TCP_CRR: Path = Path {
 /// Base of the paths over UDP sockets.
 const UDP_SOCKETS: Path = Path {
     speaks: Speaks::Udp,
+    limits: Limits::MANY,
     payload: Payload { most: [UDP_MAX_PAYLOAD_V4 as u32, UDP_MAX_PAYLOAD_V6 as u32], any_size: true, ..up_to(0) },
     ..SOCKETS
 };
@@ -134,6 +136,7 @@ pub static URING_TCP: Path = Path {
     name: "uring-tcp",
     summary: "as tcp, the messages through io_uring instead of send and recv",
     route: Route::Uring,
+    limits: Limits::MANY,
     policies: &URING_POLICIES,
     options: &[
         &RECV,

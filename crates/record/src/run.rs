@@ -106,9 +106,12 @@ pub struct Row {
     pub tcp: Option<Tcp>,
     /// System calls beyond the path's own send and receive, such as re-arming `quickack`, client and server together.
     pub extra_calls: u64,
-    /// The queue and CPU on which the replies of each flow came in, as far as the kernel reports them.
+    /// The queue and CPU on which the replies of each flow came in, as far as the kernel reports them; of at most 256 flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_facts: Vec<FlowFacts>,
+    /// With more than 256 flows: how many of them came in on each queue and CPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow_groups: Vec<FlowGroup>,
     /// Options requested of the kernel, and their values in force.
     pub granted: Vec<Granted>,
     /// Libraries in the place of the kernel's sockets, and what passed the kernel all the same; absent where there were none.
@@ -358,6 +361,22 @@ pub struct FlowFacts {
     pub flow: u32,
     /// The client's port; 0 where the path has none.
     pub local_port: u16,
+    /// SO_INCOMING_NAPI_ID; absent where the device has none (loopback, plain veth).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub napi_id: Option<u32>,
+    /// SO_INCOMING_CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incoming_cpu: Option<u32>,
+}
+
+/// Most flows with an entry each in [`Row::flow_facts`]; more are counted by queue and CPU, so that a record stays small.
+pub const MOST_FLOW_FACTS: usize = 256;
+
+/// The flows whose replies the kernel delivered on one queue and CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowGroup {
+    /// Their number.
+    pub flows: u32,
     /// SO_INCOMING_NAPI_ID; absent where the device has none (loopback, plain veth).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub napi_id: Option<u32>,

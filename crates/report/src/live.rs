@@ -56,6 +56,8 @@ pub struct Going {
     pub takes_s: Option<f64>,
     /// Its figures so far.
     pub so_far: Option<Figures>,
+    /// While its flows are being opened: those that are open, and all.
+    pub opened: Option<(u32, u32)>,
 }
 
 /// RTT figures of the live line.
@@ -110,7 +112,8 @@ impl From<&ArmBlock> for Figures {
 pub fn going(at: &Place, row: &Going, columns: usize) -> String {
     let left = row.left_s.map(|left| format!("{:.0} s left", left.max(0.0).ceil()));
     let takes = row.takes_s.map(|takes| format!("takes {:.0} s", takes.max(0.0).ceil()));
-    let words: Vec<String> = left.into_iter().chain(takes).chain(row.so_far.iter().flat_map(words)).collect();
+    let opened = row.opened.map(|(open, all)| format!("{open} of {all} flows open"));
+    let words: Vec<String> = opened.into_iter().chain(left).chain(takes).chain(row.so_far.iter().flat_map(words)).collect();
     let head = head(at, columns);
     let taken = width(&head) + words.iter().map(|word| width(word) + 3).sum::<usize>();
     let room = columns.saturating_sub(taken + 2).min(LONGEST_BAR);
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn a_row_that_goes_on_fits_every_width() {
         let place = Place::of_path(1, 3, "udp:block/udp:block", Origin::Measured);
-        let row = Going { share: Some(0.56), left_s: Some(3.2), so_far: Some(so_far()), takes_s: None };
+        let row = Going { share: Some(0.56), left_s: Some(3.2), so_far: Some(so_far()), ..Going::default() };
         let at = |columns| going(&place, &row, columns);
         assert_eq!(at(100), "[2/3] udp:block  ━━━━━━━━━━━─────────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
         assert_eq!(at(80), "[2/3] udp:block  ━━━━━╸────   4 s left   RTT p50 78.6 us   p99 133 us   12.2 k/s");
@@ -183,6 +186,8 @@ mod tests {
         assert_eq!(going(&place, &over, 80), "udp:spin  ━━━━━━━━━━━━━━━━━━━━   0 s left");
         let beside = Going { share: Some(0.0), takes_s: Some(2.5), ..Going::default() };
         assert_eq!(going(&place, &beside, 80), "udp:spin  ────────────────────   takes 3 s");
+        let opening = Going { opened: Some((5_312, 20_000)), ..Going::default() };
+        assert_eq!(going(&place, &opening, 80), "udp:spin   5312 of 20000 flows open");
         let emulated = Place::of_path(0, 1, "udp:spin/udp:spin", Origin::Emulated);
         assert_eq!(going(&emulated, &Going::default(), 80), "udp:spin [emulated]");
     }

@@ -116,6 +116,10 @@ impl Watcher for Live<'_> {
         self.watcher.begins(index, of, job);
     }
 
+    fn opened(&mut self, flows: u32) {
+        self.watcher.opened(flows);
+    }
+
     fn ready(&mut self) -> Result<(), String> {
         if self.watcher.wants_snapshots() {
             self.client.begin();

@@ -181,6 +181,8 @@ pub enum Answer {
     Ready(Option<Address>),
     /// What provides the sockets of the worker.
     Stack(StackFound),
+    /// The client's side has opened so many flows of a row so far.
+    Opened(u32),
     /// Progress of a row, about once a second.
     Progress(Box<Progress>),
     /// A traced block is over; the next one begins on request.

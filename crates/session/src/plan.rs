@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_iopath::paths::runner;
-use hairpin_iopath::runner::Support;
+use hairpin_iopath::runner::{Support, check_room};
 use hairpin_plan::job::{Job, Reflector};
 use hairpin_plan::path::{LinkKind, Path};
 use hairpin_plan::paths::PATHS;
@@ -133,12 +133,13 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         let kind = plan.target.kind();
         job.check_peer(kind).map_err(bad)?;
         // A remote server checks its own capabilities, and has its own stack.
-        let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
-        let local = [&job.spec.client].into_iter().chain(server);
-        if let Some(side) = local.filter(|_| plan.stack.is_some()).find(|side| !side.path.takes_stack) {
+        let server = Some((Side::Server, &job.spec.server)).filter(|_| kind != LinkKind::Host);
+        let local = || [(Side::Client, &job.spec.client)].into_iter().chain(server);
+        if let Some((_, side)) = local().filter(|_| plan.stack.is_some()).find(|(_, side)| !side.path.takes_stack) {
             return Err(RunError::Unsupported { path: path(), why: no_stack(side.path) });
         }
-        for side in [&job.spec.client].into_iter().chain(server) {
+        for (whose, side) in local() {
+            check_room(job, whose).map_err(|error| RunError::Lacking { path: path(), why: error.to_string() })?;
             if let Support::No(why) = runner(side.path).probe(kind) {
                 let lacking = runner(side.path).lacks(kind) == Some(&why);
                 return Err(if lacking {

@@ -374,7 +374,7 @@ impl<'a> Session<'a> {
         self.busy.set(Until::end_of(&job, now));
         // A job without a limit ends when the client stops sending.
         let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
-        let deadline = now + Duration::from(job.warmup) + lasts + GRACE + Duration::from(job.timeout);
+        let deadline = now + Duration::from(job.warmup) + lasts + GRACE + job.opens_within();
         self.row = Some(RowState { deadline, done: false });
         self.host.rests();
         self.worker.clear_stop();

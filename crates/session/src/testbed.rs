@@ -195,6 +195,7 @@ impl Testbed {
                     self.client.send(&Order::Go)?;
                     self.server.go();
                 }
+                Answer::Opened(flows) => watcher.opened(flows),
                 Answer::Block => {
                     let row = |why| RunError::Row { path: watch.path.clone(), why };
                     let halves = if watcher.wants_halves() { self.server.halves()? } else { Vec::new() };
@@ -331,7 +332,7 @@ impl RowState {
             stopped: None,
             heard: now,
             beat: now,
-            silence: Duration::from(job.timeout) + Duration::from(job.warmup) + interval + Duration::from_secs(2),
+            silence: job.opens_within() + Duration::from(job.warmup) + interval + Duration::from_secs(2),
             server_said: None,
             end_at: None,
             why: None,

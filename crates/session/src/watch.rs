@@ -9,6 +9,8 @@ use hairpin_trace::halves::Half;
 pub trait Watcher {
     /// A row begins.
     fn begins(&mut self, _index: usize, _of: usize, _job: &Job) {}
+    /// So many flows of a row are open; told four times a second while more are being opened.
+    fn opened(&mut self, _flows: u32) {}
     /// The flows of a row are open on both sides, and nothing is measured yet.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use hairpin_iopath::error::PathError;
 use hairpin_iopath::measure::{ClientFound, ClientRun, ServerFound, ServerRun};
 use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::make_room;
 use hairpin_plan::job::{Address, FrameTimes, Job, Listen};
 use hairpin_plan::option::RCVBUF;
 use hairpin_plan::replay;
@@ -236,6 +237,7 @@ impl Worker {
 
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
         self.untell();
+        make_room(job, Side::Server).map_err(path_failure)?;
         let began = TimeOfDay::now();
         let own = Own { allowed: &self.allowed, shares_network: self.shares_network };
         let reporter = Reporter::new(&mut self.channel, job, Side::Server, own, None, Reports::default());
@@ -281,6 +283,7 @@ impl Worker {
 
     fn measure(&mut self, job: &Job, peer: Address, index: u32, snapshots: bool, drawn: bool) -> Result<Answer, Failure> {
         self.untell();
+        make_room(job, Side::Client).map_err(path_failure)?;
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
         let began = TimeOfDay::now();
@@ -331,6 +334,7 @@ impl Worker {
             parts_ns: found.parts.iter().map(|(name, times)| (name.clone(), times.quantiles())).collect(),
             extra_calls: found.side.extra_calls,
             flow_facts: found.side.flow_facts,
+            flow_groups: found.side.flow_groups,
             granted: found.side.granted,
             ..Row::default()
         };

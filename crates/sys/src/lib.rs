@@ -15,6 +15,7 @@
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device: these settings, each as a text
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; the rights of this process
+//!               descriptors             the limit of open descriptors
 //!               libraries               versions of the C libraries in this process
 //! ```
 
@@ -23,6 +24,7 @@ pub mod bar;
 pub mod bpf;
 pub mod capability;
 pub mod clock;
+pub mod descriptors;
 pub mod device;
 pub mod ethtool;
 pub mod fdpass;

@@ -34,6 +34,10 @@ const REPORT_USAGE: u16 = 8;
 const COPIED: u32 = 1 << 31;
 /// The only group of provided buffers.
 const GROUP: u16 = 0;
+/// Completions that are made in one call that asks for deferred ones (kernel: `IO_LOCAL_TW_DEFAULT_MAX` is 20).
+const DEFERRED_AT_ONCE: u32 = 16;
+/// `IORING_ENTER_GETEVENTS`.
+const IORING_ENTER_GETEVENTS: u32 = 1;
 /// The polling thread of `sqpoll` sleeps after this time without a request, in ms.
 const POLLER_IDLE_MS: u32 = 1_000;
 
@@ -162,6 +166,7 @@ pub struct Uring {
     memory: Memory,
     provided: Option<Provided>,
     config: Config,
+    sockets: u32,
     /// Receive buffers come first.
     receives: u32,
     /// True where registered memory is received into.
@@ -223,6 +228,7 @@ impl Uring {
             ring,
             memory,
             provided: None,
+            sockets: count,
             receives,
             fixed: false,
             unseen: Vec::with_capacity(config.send_buffers as usize),
@@ -539,8 +545,24 @@ impl Uring {
     }
 }
 
+impl Uring {
+    /// Cancels the standing receive of each socket by its name. A cancellation of all at once goes through all of them for each one: 5 s with 20,000.
+    fn cancel_receives(&self) {
+        for socket in 0..self.sockets {
+            let data = Tag::Receive.of(socket, if self.provided.is_some() { 0 } else { socket });
+            // Some sockets have none. What is left is cancelled, and an error seen, by the cancellation of all.
+            let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::user_data(data));
+            if self.config.defer_taskrun && socket % DEFERRED_AT_ONCE == 0 {
+                // SAFETY: nothing is submitted and no argument passed.
+                let _ = unsafe { self.ring.submitter().enter::<()>(0, 0, IORING_ENTER_GETEVENTS, None) };
+            }
+        }
+    }
+}
+
 impl Drop for Uring {
     fn drop(&mut self) {
+        self.cancel_receives();
         // Requests that were never handed over hold nothing. After a cancellation of all others the kernel touches the memory no more (Linux 6.0).
         let ended =
             self.ring.submitter().register_sync_cancel(Some(Timespec::from(Duration::from_secs(1))), CancelBuilder::any());

@@ -514,6 +514,20 @@ mod tests {
     }
 
     #[test]
+    fn epoll_tries_no_descriptor_but_the_ready_one() {
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..50).map(|_| UnixDatagram::pair().unwrap()).unzip();
+        let fds: Vec<_> = ours.iter().map(|s| s.as_fd()).collect();
+        let mut wait = Waiting::on(Policy::Epoll, 0, CLOCK, &fds).unwrap();
+        theirs[37].send(&[1]).unwrap();
+        let mut tried = Vec::new();
+        let found = wait.wait(CLOCK.now().plus(2_000_000_000), |at| {
+            tried.push(at);
+            Ok((at == 37).then_some(at))
+        });
+        assert_eq!((found.unwrap(), tried), (Some(37), vec![37]));
+    }
+
+    #[test]
     fn a_wait_ends_when_its_time_has_passed() {
         for policy in Policy::ALL.into_iter().filter(|p| p.takes_many()) {
             let (ours, _theirs) = UnixDatagram::pair().unwrap();

@@ -22,7 +22,7 @@ impl Face {
 
 const PATHS: (&str, &str) = ("paths", "path to measure, such as udp:spin; repeatable");
 const SIZE: (&str, &str) = ("size", "bytes of request and reply; default 64");
-const FLOWS: (&str, &str) = ("flows", "connections or sockets; default 1");
+const FLOWS: (&str, &str) = ("flows", "connections or sockets, up to 20000; default 1");
 const CPU: (&str, &str) = ("cpu", "the CPU of each side, such as 0,1");
 const RATE: (&str, &str) = ("rate", "requests per second, such as 10k, idle between");
 const KEY: (&str, &str) = ("key_file", "the key that `hairpin serve` printed");

@@ -131,6 +131,9 @@ struct Current {
     /// Until its end, warm-up included; `None` without a limit of time.
     lasts: Option<Duration>,
     count: Option<u64>,
+    flows: u32,
+    /// The flows that are open, until all of them are.
+    opened: Option<u32>,
     since: Instant,
     drawing: Drawing,
     /// The last news of each thread.
@@ -139,6 +142,9 @@ struct Current {
 
 impl Current {
     fn going(&self) -> Going {
+        if let Some(open) = self.opened {
+            return Going { opened: Some((open, self.flows)), ..Going::default() };
+        }
         let so_far = || self.so_far.iter().flatten();
         let transactions: u64 = so_far().map(|thread| thread.transactions).sum();
         let figures = so_far().next_back().map(|last| {
@@ -154,7 +160,7 @@ impl Current {
         let by_count = self.count.map(|count| transactions as f64 / count as f64);
         let share = by_time.into_iter().chain(by_count).reduce(f64::max);
         let left_s = share.filter(|share| *share > 0.0).map(|share| elapsed.as_secs_f64() * (1.0 / share - 1.0));
-        Going { share, left_s, so_far: figures, takes_s: None }
+        Going { share, left_s, so_far: figures, ..Going::default() }
     }
 }
 
@@ -219,16 +225,26 @@ impl Live {
         };
         self.aside = aside;
         let so_far = vec![None; job.threads.max(1) as usize];
-        let row = Current { lasts, count: job.count, since: Instant::now(), drawing, so_far };
+        let row = Current { lasts, count: job.count, flows: job.flows, opened: None, since: Instant::now(), drawing, so_far };
         let mut rows = locked(&self.rows);
         rows.lines.begins(Place::of_path(index, of, &job.spec.to_string(), origin(job)), &row.going());
         rows.row = Some(row);
+    }
+
+    /// Draws how many flows are open.
+    pub fn opened(&self, flows: u32) {
+        let mut rows = locked(&self.rows);
+        if let Some(row) = &mut rows.row {
+            row.opened = Some(flows);
+            rows.draw();
+        }
     }
 
     /// The flows are open, and the row's time begins.
     pub fn ready(&mut self) {
         if let Some(row) = &mut locked(&self.rows).row {
             row.since = Instant::now();
+            row.opened = None;
         }
     }
 

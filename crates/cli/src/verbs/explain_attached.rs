@@ -165,7 +165,7 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
 /// The progress of the watching, if it has an end.
 fn going(lasts: Option<Nanos>, began: Instant, so_far: Option<Figures>) -> Going {
     let (lasts, elapsed) = (lasts.map(|lasts| lasts.as_secs_f64()), began.elapsed().as_secs_f64());
-    Going { share: lasts.map(|lasts| elapsed / lasts), left_s: lasts.map(|lasts| lasts - elapsed), so_far, takes_s: None }
+    Going { share: lasts.map(|lasts| elapsed / lasts), left_s: lasts.map(|lasts| lasts - elapsed), so_far, ..Going::default() }
 }
 
 fn title(target: Target) -> String {

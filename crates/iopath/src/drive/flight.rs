@@ -43,6 +43,8 @@ struct Flow {
     /// First sequence that counts; earlier ones belong to the warm-up.
     first: u32,
     live: u32,
+    /// It is in the list of flows with room.
+    listed: bool,
 }
 
 /// A message that answers no request in flight.
@@ -62,6 +64,8 @@ pub(super) enum Stray {
 pub(super) struct Flight {
     slots: Vec<Slot>,
     flows: Vec<Flow>,
+    /// Every flow with room, and some that have none any more: those are taken out when they are found.
+    rooms: Vec<u32>,
     /// log2 of the window.
     shift: u32,
     outstanding: u32,
@@ -78,7 +82,8 @@ impl Flight {
         debug_assert!(window as u64 <= u64::from(mask) + 1, "this payload is too short to number that many requests");
         Flight {
             slots: vec![Slot::default(); window * flows as usize],
-            flows: vec![Flow::default(); flows as usize],
+            flows: vec![Flow { listed: true, ..Flow::default() }; flows as usize],
+            rooms: (0..flows).rev().collect(),
             shift: window.trailing_zeros(),
             outstanding,
             mask,
@@ -98,17 +103,37 @@ impl Flight {
         ((flow as usize) << self.shift) + (sequence as usize & ((1 << self.shift) - 1))
     }
 
-    /// The first flow with room, starting at `flow`. One must exist: fewer than `flows` × `outstanding` requests are in flight.
+    /// `flow`, or another flow if it has no room. One must have: fewer than `flows` × `outstanding` requests are in flight.
     #[inline(always)]
-    pub(super) fn with_room(&self, flow: u32) -> u32 {
-        if self.flows[flow as usize].live < self.outstanding { flow } else { self.next_with_room(flow) }
+    pub(super) fn with_room(&mut self, flow: u32) -> u32 {
+        if self.has_room(flow) { flow } else { self.another_with_room() }
     }
 
+    #[inline(always)]
+    fn has_room(&self, flow: u32) -> bool {
+        self.flows[flow as usize].live < self.outstanding
+    }
+
+    /// Looks at each flow at most once after it became full.
     #[cold]
-    fn next_with_room(&self, flow: u32) -> u32 {
-        let (before, behind) = self.flows.split_at(flow as usize);
-        let room = behind.iter().chain(before).position(|flow| flow.live < self.outstanding).unwrap_or(0);
-        (flow + room as u32) % self.flows.len() as u32
+    fn another_with_room(&mut self) -> u32 {
+        while let Some(flow) = self.rooms.last().copied().filter(|flow| !self.has_room(*flow)) {
+            self.flows[flow as usize].listed = false;
+            self.rooms.pop();
+        }
+        self.rooms.last().copied().unwrap_or(0)
+    }
+
+    /// A request of the flow is over.
+    #[inline(always)]
+    fn makes_room(&mut self, flow: u32) {
+        self.live -= 1;
+        let entry = &mut self.flows[flow as usize];
+        entry.live -= 1;
+        if !entry.listed {
+            entry.listed = true;
+            self.rooms.push(flow);
+        }
     }
 
     /// Place of the next request on `flow`, which must have room.
@@ -149,9 +174,8 @@ impl Flight {
     #[inline(always)]
     pub(super) fn land(&mut self, flow: u32, place: Place) -> bool {
         self.slots[place.at].tag = u64::from(place.sequence);
-        self.live -= 1;
+        self.makes_room(flow);
         let entry = &mut self.flows[flow as usize];
-        entry.live -= 1;
         let overtaken = (place.sequence.wrapping_sub(entry.newest) as i32) < 0;
         if !overtaken {
             entry.newest = place.sequence;
@@ -191,19 +215,22 @@ impl Flight {
         mut forgotten: impl FnMut(Abandoned),
     ) -> (u32, Ticks) {
         let (mut lost, mut oldest) = (0, Ticks::NEVER);
-        for (at, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_live()) {
+        for at in 0..self.slots.len() {
+            let slot = self.slots[at];
+            if !slot.is_live() {
+                continue;
+            }
             if now.since(slot.sent) < patience {
                 oldest = oldest.min(slot.sent);
                 continue;
             }
-            slot.tag &= !LIVE;
+            self.slots[at].tag &= !LIVE;
             lost += 1;
-            let flow = at >> self.shift;
-            self.flows[flow].live -= 1;
-            let driven_out = self.given_up.insert(flow as u32, slot.tag as u32, slot.sent, slot.due, counts);
+            let flow = (at >> self.shift) as u32;
+            self.makes_room(flow);
+            let driven_out = self.given_up.insert(flow, slot.tag as u32, slot.sent, slot.due, counts);
             driven_out.filter(|one| one.counts).map(&mut forgotten);
         }
-        self.live -= lost;
         (lost, oldest)
     }
 
@@ -259,6 +286,27 @@ mod tests {
         assert!(land(&mut flight, 0), "1 came first");
         assert_eq!(stray(&mut flight, 0, 0), "duplicate");
         assert_eq!(stray(&mut flight, 0, 4), "corrupt", "never sent");
+    }
+
+    #[test]
+    fn a_flow_with_room_is_found_among_many_without_a_search() {
+        let mut flight = Flight::new(5, 2, u32::MAX, true);
+        let mut places = Vec::new();
+        for expected in [0, 0, 1, 1, 2, 2, 3, 3, 4, 4] {
+            let flow = flight.with_room(if places.is_empty() { 0 } else { expected });
+            assert_eq!(flow, expected);
+            let place = flight.next(flow);
+            flight.launch(flow, place, Ticks(0), Ticks(0));
+            places.push((flow, place));
+        }
+        let land = |flight: &mut Flight, at: usize| flight.land(places[at].0, places[at].1);
+        land(&mut flight, 5);
+        assert_eq!((flight.with_room(0), flight.rooms.len()), (2, 3), "full ones are taken out on the way");
+        land(&mut flight, 0);
+        assert_eq!([flight.with_room(4), flight.with_room(2), flight.with_room(3)], [0, 2, 0]);
+        give_up(&mut flight, 100);
+        assert_eq!(flight.rooms.len(), 5);
+        assert_eq!([0, 1, 2, 3, 4].map(|flow| flight.with_room(flow)), [0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hairpin_plan::path::LinkKind;
+use hairpin_record::run::Side;
 use hairpin_sys::wait::or_nothing;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
@@ -28,41 +29,46 @@ impl Runner for Eventfd {
         probe_local(link)
     }
 
+    fn descriptors_per_flow(&self, _side: Side) -> u32 {
+        2
+    }
+
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let fds = rendezvous::take_over(run, 2 * run.job.flows as usize)?;
-        let mut fds = fds.into_iter();
-        let mut flows = Vec::new();
-        while let (Some(from), Some(to)) = (fds.next(), fds.next()) {
-            flows.push(Counters { from, to, my_turn: true });
-        }
-        run.over(&mut flows)
+        run.over(&mut all(&fds, true))
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
-        let new = || eventfd(0, EventfdFlags::CLOEXEC).map_err(PathError::at("cannot make an eventfd"));
-        let mut flows = Vec::new();
-        for _ in 0..run.job.flows {
-            flows.push(Counters { from: new()?, to: new()?, my_turn: false });
-        }
-        let theirs: Vec<_> = flows.iter().flat_map(|flow| [flow.to.as_fd(), flow.from.as_fd()]).collect();
+        let new = |_| eventfd(0, EventfdFlags::CLOEXEC);
+        let fds: Vec<OwnedFd> =
+            (0..2 * run.job.flows).map(new).collect::<Result<_, _>>().map_err(PathError::at("cannot make an eventfd"))?;
+        let mut flows = all(&fds, false);
+        let theirs: Vec<_> = flows.iter().flat_map(|flow| [flow.to, flow.from]).collect();
         rendezvous::hand_over(run, &theirs)?;
         run.over(&mut flows)
     }
 }
 
 /// One side of two counters. A message is its eight bytes as a number, plus one, since a counter of zero wakes no one.
-struct Counters {
-    from: OwnedFd,
-    to: OwnedFd,
+struct Counters<'fd> {
+    from: BorrowedFd<'fd>,
+    to: BorrowedFd<'fd>,
     /// False until the other side has answered: a second write would be added to the first.
     my_turn: bool,
 }
 
-impl Carrier for Counters {
-    const LOSSY: bool = false;
+/// The flows over pairs of counters.
+fn all(fds: &[OwnedFd], my_turn: bool) -> Vec<Counters<'_>> {
+    let (pairs, _) = fds.as_chunks::<2>();
+    pairs.iter().map(|[from, to]| Counters { from: from.as_fd(), to: to.as_fd(), my_turn }).collect()
+}
 
-    fn readable(&self) -> BorrowedFd<'_> {
-        self.from.as_fd()
+impl<'fd> Carrier<'fd> for Counters<'fd> {
+    const LOSSY: bool = false;
+    const WHOLE: bool = true;
+
+    fn readable(&self) -> BorrowedFd<'fd> {
+        self.from
     }
 
     #[inline(always)]
@@ -72,7 +78,7 @@ impl Carrier for Counters {
             return Ok(false);
         }
         let value = u64::from_le_bytes(*bytes).wrapping_add(1);
-        let sent = or_nothing(write(&self.to, &value.to_ne_bytes()))?.is_some();
+        let sent = or_nothing(write(self.to, &value.to_ne_bytes()))?.is_some();
         self.my_turn = !sent;
         Ok(sent)
     }
@@ -80,7 +86,7 @@ impl Carrier for Counters {
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
         let mut value = [0; PAYLOAD as usize];
-        if or_nothing(read(&self.from, &mut value))?.is_none() {
+        if or_nothing(read(self.from, &mut value))?.is_none() {
             return Ok(None);
         }
         let value = u64::from_ne_bytes(value);
@@ -93,9 +99,9 @@ impl Carrier for Counters {
     }
 }
 
-impl Drop for Counters {
+impl Drop for Counters<'_> {
     fn drop(&mut self) {
         // Fails only if the counter would overflow, which needs a peer that exited long ago.
-        let _ = write(&self.to, &FAREWELL.to_ne_bytes());
+        let _ = write(self.to, &FAREWELL.to_ne_bytes());
     }
 }

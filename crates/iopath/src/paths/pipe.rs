@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hairpin_plan::job::Job;
 use hairpin_plan::path::LinkKind;
+use hairpin_record::run::Side;
 use hairpin_sys::wait::or_nothing;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{read, write};
@@ -30,28 +31,28 @@ impl Runner for Pipe {
         probe_local(link)
     }
 
+    /// The server has both ends of both pipes until the client has its own.
+    fn descriptors_per_flow(&self, side: Side) -> u32 {
+        if side == Side::Server { 4 } else { 2 }
+    }
+
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let fds = rendezvous::take_over(run, 2 * run.job.flows as usize)?;
-        let mut fds = fds.into_iter();
-        let mut flows = Vec::new();
-        while let (Some(from), Some(to)) = (fds.next(), fds.next()) {
-            flows.push(Pipes::new(from, to, run.job));
-        }
-        run.over(&mut flows)
+        run.over(&mut all(&fds, run.job))
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
-        let (mut flows, mut theirs) = (Vec::new(), Vec::new());
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..run.job.flows {
             let (requests_out, requests_in) = new_pipe(run.job)?;
             let (replies_out, replies_in) = new_pipe(run.job)?;
-            flows.push(Pipes::new(requests_out, replies_in, run.job));
+            ours.extend([requests_out, replies_in]);
             theirs.extend([replies_out, requests_in]);
         }
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         // Left open here, they would hide the client's exit.
         drop(theirs);
-        run.over(&mut flows)
+        run.over(&mut all(&ours, run.job))
     }
 }
 
@@ -71,38 +72,40 @@ fn new_pipe(job: &Job) -> Result<(OwnedFd, OwnedFd), PathError> {
 }
 
 /// One side of two pipes.
-struct Pipes {
-    from: OwnedFd,
-    to: OwnedFd,
+struct Pipes<'fd> {
+    from: BorrowedFd<'fd>,
+    to: BorrowedFd<'fd>,
     have: usize,
     patience: Duration,
 }
 
-impl Pipes {
-    fn new(from: OwnedFd, to: OwnedFd, job: &Job) -> Pipes {
-        Pipes { from, to, have: 0, patience: Duration::from(job.timeout) }
-    }
+/// The flows over pairs of a read end and a write end.
+fn all<'fd>(fds: &'fd [OwnedFd], job: &Job) -> Vec<Pipes<'fd>> {
+    let patience = Duration::from(job.timeout);
+    let (pairs, _) = fds.as_chunks::<2>();
+    pairs.iter().map(|[from, to]| Pipes { from: from.as_fd(), to: to.as_fd(), have: 0, patience }).collect()
 }
 
-impl Carrier for Pipes {
+impl<'fd> Carrier<'fd> for Pipes<'fd> {
     const LOSSY: bool = false;
+    const WHOLE: bool = false;
 
-    fn readable(&self) -> BorrowedFd<'_> {
-        self.from.as_fd()
+    fn readable(&self) -> BorrowedFd<'fd> {
+        self.from
     }
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        match or_nothing(write(&self.to, message))? {
+        match or_nothing(write(self.to, message))? {
             Some(written) if written == message.len() => Ok(true),
             None => Ok(false),
-            Some(written) => push_rest(&self.to, &message[written..], self.patience, |rest| write(&self.to, rest)).map(|()| true),
+            Some(written) => push_rest(self.to, &message[written..], self.patience, |rest| write(self.to, rest)).map(|()| true),
         }
     }
 
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>> {
-        let Some(len) = or_nothing(read(&self.from, &mut buffer[self.have..expected]))? else { return Ok(None) };
+        let Some(len) = or_nothing(read(self.from, &mut buffer[self.have..expected]))? else { return Ok(None) };
         if len == 0 {
             return Err(closed());
         }

@@ -6,11 +6,11 @@ use hairpin_plan::job::Address;
 use hairpin_plan::option::{self};
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::spec::SideSpec;
-use hairpin_record::run::{Side, TcpSide};
+use hairpin_record::run::Side;
 
 use crate::error::{PathError, needs_inet};
 use crate::inet;
-use crate::measure::{ClientRun, ServerRun, SideFound};
+use crate::measure::{ClientRun, ServerRun};
 use crate::runner::{Runner, Support};
 use crate::stream::{How, Stream};
 
@@ -23,15 +23,14 @@ impl Runner for Tcp {
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let peer = needs_inet(&run.peer)?;
-        let mut fds = Vec::new();
-        for index in 0..run.job.flows {
-            fds.push(inet::connect_tcp(run.job, peer, index, &mut run.found.side)?);
-        }
+        let fds = inet::connect_tcp(run.job, peer, run.observer, &mut run.found.side)?;
         let spec = &run.job.spec.client;
-        let mut flows = Stream::all(fds, Duration::from(run.job.timeout), how(spec))?;
-        let before = inet::tcp_totals(flows.iter().map(Stream::socket));
+        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
+        let before = inet::tcp_totals(&fds);
         run.over(&mut flows)?;
-        note(&flows, before, spec, Side::Client, &mut run.found.side);
+        run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
+        run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
+        inet::note_queues(&fds, spec, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -39,15 +38,15 @@ impl Runner for Tcp {
         let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
         let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
-        let fds = inet::accept_tcp(run.job, &listener, &run.listen, &mut run.found.side)?;
+        let fds = inet::accept_tcp(run.job, &listener, &run.listen, run.observer, &mut run.found.side)?;
         drop(listener);
         let spec = &run.job.spec.server;
-        let mut flows = Stream::all(fds, Duration::from(run.job.timeout), how(spec))?;
-        let before = inet::tcp_totals(flows.iter().map(Stream::socket));
+        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
+        let before = inet::tcp_totals(&fds);
         run.over(&mut flows)?;
-        note(&flows, before, spec, Side::Server, &mut run.found.side);
-        // Only the client records the queues: those that its replies arrive on.
-        run.found.side.flow_facts.clear();
+        run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
+        run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
+        inet::note_queues(&fds, spec, Side::Server, &mut run.found.side);
         Ok(())
     }
 }
@@ -57,12 +56,4 @@ fn how(spec: &SideSpec) -> How {
         quickack: spec.options.get(&option::QUICKACK).map(|word| word == "on"),
         writes: spec.options.number(&option::WRITES).unwrap_or(1),
     }
-}
-
-/// Records the kernel's counts since `before`, and the flows' extra calls.
-fn note(flows: &[Stream], before: TcpSide, spec: &SideSpec, side: Side, found: &mut SideFound) {
-    let sockets = || flows.iter().map(Stream::socket);
-    found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets())));
-    found.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
-    inet::note_queues(sockets(), spec, side, found);
 }

@@ -27,47 +27,44 @@ impl Runner for Udp {
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let peer = needs_inet(&run.peer)?;
-        let mut flows = Vec::new();
-        for index in 0..run.job.flows {
-            flows.push(Datagram::new(inet::connect_udp(run.job, peer, index, &mut run.found.side)?));
-        }
+        let fds = inet::connect_udp(run.job, peer, run.observer, &mut run.found.side)?;
+        let mut flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
         match run.stamps.filter(|_| run.job.socket_stamps) {
             Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
             None => run.over(&mut flows)?,
         }
         note_too_long(&flows, Side::Client, &mut run.found.side);
-        inet::note_queues(flows.iter().map(|flow| &flow.fd), &run.job.spec.client, Side::Client, &mut run.found.side);
+        inet::note_queues(&fds, &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
-        let socket = inet::listen_udp(run.job, &run.listen, &mut run.found.side)?;
-        let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
+        let doors = inet::listen_udp(&run.listen, run.job.flows)?;
+        let address = doors[0].local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
-        let fds = inet::accept_udp(run.job, socket, &run.listen, &mut run.found.side)?;
-        let mut flows: Vec<Datagram> = fds.into_iter().map(Datagram::new).collect();
+        let fds = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
+        drop(doors);
+        let mut flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
         match run.stamps.filter(|_| run.job.socket_stamps) {
             Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
             None => run.over(&mut flows)?,
         }
         note_too_long(&flows, Side::Server, &mut run.found.side);
-        inet::note_queues(flows.iter().map(|flow| &flow.fd), &run.job.spec.server, Side::Server, &mut run.found.side);
-        // Only the client records the queues: those that its replies arrive on.
-        run.found.side.flow_facts.clear();
+        inet::note_queues(&fds, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }
 }
 
 /// One connected UDP socket.
-struct Datagram {
-    fd: OwnedFd,
+struct Datagram<'fd> {
+    fd: BorrowedFd<'fd>,
     /// Number of errors from the kernel that a datagram was too long for the path.
     too_long: u64,
 }
 
-impl Datagram {
-    fn new(fd: OwnedFd) -> Datagram {
-        Datagram { fd, too_long: 0 }
+impl<'fd> Datagram<'fd> {
+    fn new(fd: &'fd OwnedFd) -> Datagram<'fd> {
+        Datagram { fd: fd.as_fd(), too_long: 0 }
     }
 
     /// Sends `message` again after an error about its length. A router's report that a datagram did not fit arrives once, as an
@@ -76,7 +73,7 @@ impl Datagram {
     #[cold]
     fn resend(&mut self, message: &[u8]) -> io::Result<bool> {
         self.too_long += 1;
-        Ok(or_nothing(send(&self.fd, message, SendFlags::empty()))?.is_some())
+        Ok(or_nothing(send(self.fd, message, SendFlags::empty()))?.is_some())
     }
 
     #[cold]
@@ -91,23 +88,24 @@ fn is_too_long(error: &io::Error) -> bool {
 }
 
 /// Warns of a path that takes smaller packets than the link, with the kernel's path MTU.
-fn note_too_long(flows: &[Datagram], side: Side, found: &mut SideFound) {
+fn note_too_long(flows: &[Datagram<'_>], side: Side, found: &mut SideFound) {
     let times = flows.iter().map(|flow| flow.too_long).sum();
     if let Some(flow) = flows.iter().find(|flow| flow.too_long > 0) {
         found.warnings.push(inet::path_mtu(&flow.fd, side, times));
     }
 }
 
-impl Carrier for Datagram {
+impl<'fd> Carrier<'fd> for Datagram<'fd> {
     const LOSSY: bool = true;
+    const WHOLE: bool = true;
 
-    fn readable(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    fn readable(&self) -> BorrowedFd<'fd> {
+        self.fd
     }
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        match or_nothing(send(&self.fd, message, SendFlags::empty())) {
+        match or_nothing(send(self.fd, message, SendFlags::empty())) {
             Err(error) if is_too_long(&error) => self.resend(message),
             sent => Ok(sent?.is_some()),
         }
@@ -115,7 +113,7 @@ impl Carrier for Datagram {
 
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
-        match or_nothing(recv(&self.fd, buffer, RecvFlags::empty())) {
+        match or_nothing(recv(self.fd, buffer, RecvFlags::empty())) {
             Err(error) if is_too_long(&error) => Ok(self.lost()),
             received => Ok(received?.map(|(len, _)| len)),
         }

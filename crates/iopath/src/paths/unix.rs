@@ -21,12 +21,17 @@ impl Runner for Unix {
         probe_local(link)
     }
 
+    /// The server has both ends until the client has its own.
+    fn descriptors_per_flow(&self, side: Side) -> u32 {
+        if side == Side::Server { 2 } else { 1 }
+    }
+
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let fds = rendezvous::take_over(run, run.job.flows as usize)?;
         for fd in &fds {
             inet::before_connect(fd, &run.job.spec.client, Side::Client, &mut run.found.side)?;
         }
-        let mut flows = Stream::all(fds, Duration::from(run.job.timeout), How::default())?;
+        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), How::default())?;
         run.over(&mut flows)
     }
 
@@ -38,7 +43,7 @@ impl Runner for Unix {
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         // Left open here, they would hide the client's exit.
         drop(theirs);
-        let mut flows = Stream::all(ours, Duration::from(run.job.timeout), How::default())?;
+        let mut flows = Stream::all(&ours, Duration::from(run.job.timeout), How::default())?;
         run.over(&mut flows)
     }
 }

@@ -25,12 +25,17 @@ impl Runner for UnixDgram {
         probe_local(link)
     }
 
+    /// The server has both ends until the client has its own.
+    fn descriptors_per_flow(&self, side: Side) -> u32 {
+        if side == Side::Server { 2 } else { 1 }
+    }
+
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let fds = rendezvous::take_over(run, run.job.flows as usize)?;
         for fd in &fds {
             inet::before_connect(fd, &run.job.spec.client, Side::Client, &mut run.found.side)?;
         }
-        run.over(&mut datagrams(fds))
+        run.over(&mut datagrams(&fds))
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
@@ -41,30 +46,31 @@ impl Runner for UnixDgram {
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         // Left open here, they would hide the client's exit.
         drop(theirs);
-        run.over(&mut datagrams(ours))
+        run.over(&mut datagrams(&ours))
     }
 }
 
-fn datagrams(fds: Vec<OwnedFd>) -> Vec<Datagram> {
-    fds.into_iter().map(|fd| Datagram { fd }).collect()
+fn datagrams(fds: &[OwnedFd]) -> Vec<Datagram<'_>> {
+    fds.iter().map(|fd| Datagram { fd: fd.as_fd() }).collect()
 }
 
 /// One end of a pair. Dropping it sends an empty datagram to the other end, since these sockets have no end of stream.
-struct Datagram {
-    fd: OwnedFd,
+struct Datagram<'fd> {
+    fd: BorrowedFd<'fd>,
 }
 
-impl Carrier for Datagram {
+impl<'fd> Carrier<'fd> for Datagram<'fd> {
     const LOSSY: bool = false;
+    const WHOLE: bool = true;
 
-    fn readable(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    fn readable(&self) -> BorrowedFd<'fd> {
+        self.fd
     }
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
         // Never sleeps in a send: with both queues full each side would wait for the other to receive.
-        match or_nothing(send(&self.fd, message, SendFlags::DONTWAIT)) {
+        match or_nothing(send(self.fd, message, SendFlags::DONTWAIT)) {
             Ok(sent) => Ok(sent.is_some()),
             Err(error) => Err(refused(error, message.len())),
         }
@@ -72,17 +78,17 @@ impl Carrier for Datagram {
 
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
-        match or_nothing(recv(&self.fd, buffer, RecvFlags::empty()))? {
+        match or_nothing(recv(self.fd, buffer, RecvFlags::empty()))? {
             Some((0, _)) => Err(closed()),
             received => Ok(received.map(|(len, _)| len)),
         }
     }
 }
 
-impl Drop for Datagram {
+impl Drop for Datagram<'_> {
     fn drop(&mut self) {
         // Fails only if the other end is gone, or has stalled until its own timeout reports it.
-        let _ = send(&self.fd, &[], SendFlags::DONTWAIT);
+        let _ = send(self.fd, &[], SendFlags::DONTWAIT);
     }
 }
 

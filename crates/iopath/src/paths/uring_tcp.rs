@@ -1,7 +1,5 @@
 //! `uring-tcp`: request and reply over one persistent connection per flow, through io_uring.
 
-use std::os::fd::OwnedFd;
-
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
@@ -21,14 +19,11 @@ impl Runner for UringTcp {
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let peer = needs_inet(&run.peer)?;
-        let mut sockets = Vec::new();
-        for index in 0..run.job.flows {
-            sockets.push(inet::connect_tcp(run.job, peer, index, &mut run.found.side)?);
-        }
-        let before = inet::tcp_totals(sockets.iter());
+        let mut sockets = inet::connect_tcp(run.job, peer, run.observer, &mut run.found.side)?;
+        let before = inet::tcp_totals(&sockets);
         uring::ping::<true>(run, &mut sockets)?;
-        run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets.iter())));
-        inet::note_queues(sockets.iter(), &run.job.spec.client, Side::Client, &mut run.found.side);
+        run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&sockets)));
+        inet::note_queues(&sockets, &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -36,14 +31,12 @@ impl Runner for UringTcp {
         let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
         let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
-        let mut sockets: Vec<OwnedFd> = inet::accept_tcp(run.job, &listener, &run.listen, &mut run.found.side)?;
+        let mut sockets = inet::accept_tcp(run.job, &listener, &run.listen, run.observer, &mut run.found.side)?;
         drop(listener);
-        let before = inet::tcp_totals(sockets.iter());
+        let before = inet::tcp_totals(&sockets);
         uring::answer::<true>(run, &mut sockets)?;
-        run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets.iter())));
-        inet::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
-        // Only the client records the queues: those that its replies arrive on.
-        run.found.side.flow_facts.clear();
+        run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&sockets)));
+        inet::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }
 }

@@ -1,7 +1,5 @@
 //! `uring-udp`: one datagram each way over connected sockets, through io_uring.
 
-use std::os::fd::OwnedFd;
-
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
@@ -21,24 +19,20 @@ impl Runner for UringUdp {
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let peer = needs_inet(&run.peer)?;
-        let mut sockets = Vec::new();
-        for index in 0..run.job.flows {
-            sockets.push(inet::connect_udp(run.job, peer, index, &mut run.found.side)?);
-        }
+        let mut sockets = inet::connect_udp(run.job, peer, run.observer, &mut run.found.side)?;
         uring::ping::<false>(run, &mut sockets)?;
-        inet::note_queues(sockets.iter(), &run.job.spec.client, Side::Client, &mut run.found.side);
+        inet::note_queues(&sockets, &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
-        let socket = inet::listen_udp(run.job, &run.listen, &mut run.found.side)?;
-        let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
+        let doors = inet::listen_udp(&run.listen, run.job.flows)?;
+        let address = doors[0].local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
-        let mut sockets: Vec<OwnedFd> = inet::accept_udp(run.job, socket, &run.listen, &mut run.found.side)?;
+        let mut sockets = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
+        drop(doors);
         uring::answer::<false>(run, &mut sockets)?;
-        inet::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
-        // Only the client records the queues: those that its replies arrive on.
-        run.found.side.flow_facts.clear();
+        inet::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use hairpin_record::run::Side;
 use hairpin_units::Nanos;
 use hairpin_wire::probe;
 
-use super::{FIRST_ROTATED, Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule};
+use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
 use crate::path::{LinkKind, Path, Speaks};
 use crate::schedule::Arrivals;
 
@@ -171,7 +171,7 @@ impl Job {
         let (flows, threads, outstanding) = (self.flows, self.threads, self.outstanding);
         let paths = [self.spec.client.path, self.spec.server.path];
         for path in paths {
-            let limit = path.limits.flows.min(MOST_FLOWS);
+            let limit = path.limits.flows;
             refuse((1..=limit).contains(&flows), || format!("{} takes 1 to {limit} flows, not {flows}", path.name))?;
         }
         for path in paths {
@@ -320,7 +320,20 @@ mod tests {
     #[test]
     fn flows_and_threads() {
         assert_eq!(text("memory", |job| job.flows = 2), "memory takes 1 to 1 flows, not 2");
-        assert_eq!(text("udp:spin", |job| job.flows = 0), "udp takes 1 to 1024 flows, not 0");
+        for (path, most) in
+            [("tcp:epoll", 20_000), ("udp:spin", 20_000), ("uring-tcp", 20_000), ("unix:poll", 1_024), ("xdp", 1_024)]
+        {
+            let with = |flows| text(path, |job| job.flows = flows);
+            assert_eq!(with(most), "goes", "{path}");
+            let name = path.split(':').next().unwrap();
+            for wrong in [0, most + 1] {
+                assert_eq!(with(wrong), format!("{name} takes 1 to {most} flows, not {wrong}"));
+            }
+        }
+        assert_eq!(text("udp:spin/packet", |job| job.flows = 2_000), "packet takes 1 to 1024 flows, not 2000");
+        assert!(
+            text("udp:spin", |job| (job.flows, job.outstanding) = (20_000, 4)).contains("more than 65536 requests in flight")
+        );
         assert!(text("udp", |job| job.threads = 2).starts_with("2 threads need a flow each, and there are 1"));
         assert_eq!(
             text("udp:spin/block", |job| job.flows = 4),

@@ -35,6 +35,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 const DRAWN_WITHIN: Duration = Duration::from_secs(86_400);
 /// [`PROGRESS_EVERY`] where each is drawn.
 const DRAWN_EVERY: Duration = Duration::from_millis(250);
+/// Interval of messages on how many flows are open.
+const OPENED_EVERY: Duration = Duration::from_millis(250);
 /// Time limit for the parent's `Go`, which normally comes at once.
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
@@ -133,6 +135,15 @@ impl Observer for Reporter<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
         if self.side == Side::Client { self.await_go(GO_WITHIN) } else { Ok(()) }
+    }
+
+    fn opened(&self, flows: u32) {
+        let Some(Ok(mut last)) = self.last.first().map(Mutex::lock).filter(|_| self.side == Side::Client) else { return };
+        if last.at.elapsed() >= OPENED_EVERY {
+            last.at = Instant::now();
+            // If the parent is gone, this process dies with it; there is nobody to tell.
+            let _ = self.send(&Answer::Opened(flows));
+        }
     }
 
     fn starts(&self) {

@@ -15,13 +15,13 @@ use crate::flows::Carrier;
 
 /// A connected socket that passes on the kernel's timestamps of its packets while a tracer wants them.
 pub(super) struct Stamped<'a> {
-    plain: Datagram,
+    plain: Datagram<'a>,
     stamps: &'a Stamps,
     on: bool,
 }
 
 /// Wraps all flows.
-pub(super) fn all(flows: Vec<Datagram>, stamps: &Stamps) -> Vec<Stamped<'_>> {
+pub(super) fn all<'a>(flows: Vec<Datagram<'a>>, stamps: &'a Stamps) -> Vec<Stamped<'a>> {
     flows.into_iter().map(|plain| Stamped { plain, stamps, on: false }).collect()
 }
 
@@ -30,7 +30,7 @@ impl Stamped<'_> {
     fn follow(&mut self) -> io::Result<()> {
         if self.on != self.stamps.wants_packets() {
             self.on = !self.on;
-            timestamping::switch(&self.plain.fd, self.on)?;
+            timestamping::switch(self.plain.fd, self.on)?;
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Stamped<'_> {
         if !self.on {
             return Ok(());
         }
-        while let Some((sent, realtime_ns)) = timestamping::sent(&self.plain.fd)? {
+        while let Some((sent, realtime_ns)) = timestamping::sent(self.plain.fd)? {
             let which = match sent {
                 Sent::Scheduled => Which::Scheduled,
                 Sent::Driver => Which::Driver,
@@ -51,10 +51,11 @@ impl Stamped<'_> {
     }
 }
 
-impl Carrier for Stamped<'_> {
+impl<'a> Carrier<'a> for Stamped<'a> {
     const LOSSY: bool = true;
+    const WHOLE: bool = true;
 
-    fn readable(&self) -> BorrowedFd<'_> {
+    fn readable(&self) -> BorrowedFd<'a> {
         self.plain.readable()
     }
 
@@ -66,7 +67,7 @@ impl Carrier for Stamped<'_> {
         if !self.on {
             return self.plain.recv(buffer, expected);
         }
-        let received = match or_nothing(timestamping::recv(&self.plain.fd, buffer)) {
+        let received = match or_nothing(timestamping::recv(self.plain.fd, buffer)) {
             Err(error) if is_too_long(&error) => return Ok(self.plain.lost()),
             received => received?,
         };
