@@ -40,6 +40,9 @@ pub enum PathError {
     /// A measuring thread could not be set up as requested.
     #[error("{0}")]
     Thread(String),
+    /// What the host lacks for an option, and how it gets it.
+    #[error("{0}")]
+    Missing(String),
     /// The run was stopped before it began.
     #[error("stopped before measuring began")]
     Stopped,
@@ -51,6 +54,7 @@ impl PathError {
         match self {
             PathError::Open(OpenError::Capability { .. })
             | PathError::NotGranted(_)
+            | PathError::Missing(_)
             | PathError::Uring(_)
             | PathError::Wait(WaitError::Polling { .. }) => true,
             PathError::Step { source, .. } => {

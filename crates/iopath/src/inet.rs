@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use hairpin_plan::job::{Job, Listen, LocalPort};
 use hairpin_plan::option::{self, OptionDef};
 use hairpin_plan::spec::SideSpec;
-use hairpin_record::run::{FlowFacts, Granted, Side, TcpSide};
+use hairpin_record::run::{Granted, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::wait::Policy;
@@ -447,36 +447,11 @@ fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mu
     Ok(())
 }
 
-fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
+pub(crate) fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
     let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
     // Every flow makes the same requests; one entry is enough unless the answers differ.
     if !found.granted.contains(&granted) {
         found.granted.push(granted);
-    }
-}
-
-/// Records where the kernel delivered each flow, and whether busy polling was in force; runs after the loop, when replies have
-/// arrived.
-pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &SideSpec, side: Side, found: &mut SideFound) {
-    let mut polled = true;
-    for (flow, fd) in flows.enumerate() {
-        let napi_id = socket::get(fd, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
-        let incoming_cpu = socket::get(fd, socket::SO_INCOMING_CPU).ok().and_then(|cpu| u32::try_from(cpu).ok());
-        let local_port =
-            rustix::net::getsockname(fd).ok().and_then(|any| SocketAddr::try_from(any).ok()).map_or(0, |at| at.port());
-        polled &= napi_id.is_some();
-        found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
-    }
-    if let Some(usecs) = spec.device_polling_usecs() {
-        let asked = format!("{usecs} us");
-        let (got, why) = match polled {
-            true => (asked.clone(), String::new()),
-            false => ("asked, not in force".into(), "replies carry no NAPI id: the device polls nothing".into()),
-        };
-        grant(found, side, "busy-poll", &asked, got, why);
-        if !polled {
-            found.warnings.push(Warning::BusyPollNotInForce { side });
-        }
     }
 }
 

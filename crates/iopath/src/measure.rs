@@ -38,6 +38,9 @@ use crate::endpoint::Endpoint;
 use crate::error::PathError;
 use crate::flows::{Carrier, Flows};
 use crate::pace::{Pace, Timetable};
+pub use crate::polling::Polled;
+use crate::polling::Polling;
+use crate::suspend::Suspension;
 
 /// Transactions of a traced block: few, so that blocks with and without a tracer are close in time and the tracer's output stays
 /// in the cache.
@@ -75,6 +78,8 @@ pub struct ClientRun<'a> {
     pub stamps: Option<&'a Stamps>,
     /// The CPUs allowed to the process before any thread was pinned.
     pub allowed: &'a [u32],
+    /// True if the interface that leads to the server is in a network namespace of this process alone.
+    pub own_link: bool,
     pub observer: &'a dyn Observer,
     pub found: ClientFound,
 }
@@ -123,6 +128,8 @@ pub struct ServerRun<'a> {
     pub allowed: &'a [u32],
     /// Number of CPUs for this side and the process that ordered the run.
     pub cores: usize,
+    /// True if the interface that leads to the client is in a network namespace of this process alone.
+    pub own_link: bool,
     pub observer: &'a dyn Observer,
     pub found: ServerFound,
 }
@@ -155,6 +162,8 @@ pub struct SideFound {
     pub cpus: Vec<u32>,
     /// System calls other than send and receive.
     pub extra_calls: u64,
+    /// Work of busy polling, if it was asked for and the kernel counts it.
+    pub polled: Option<Polled>,
     /// Counters of the emulated NIC's driver on PCI Express.
     pub pcie: Option<Pcie>,
     pub warnings: Vec<Warning>,
@@ -171,12 +180,15 @@ impl<'a> ClientRun<'a> {
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
         let spec = self.timed(&job.spec.client);
+        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), &spec, self.own_link)?;
         self.on_threads(flows, |flows, work, between| {
             let copies = copies(flows)?;
             let wait = waiting(&spec, clock, &copies)?;
             let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
             Ok(drive_paced(&mut endpoint, &clock, job, work, between))
-        })
+        })?;
+        suspension.iter().for_each(|suspension| suspension.note(&spec, Side::Client, &mut self.found.side));
+        Ok(())
     }
 
     /// The wait policy of an open loop, which must wake when the next request is due: a policy that cannot do that becomes
@@ -239,6 +251,7 @@ impl<'a> ClientRun<'a> {
         let job = self.job;
         let (stop, neighbour, stamps, rate) = (self.stop, self.neighbour, self.stamps, self.clock.rate());
         let observer = self.observer;
+        let polling = Polling::begin(&job.spec.client);
         let results = each_chunk(job, Side::Client, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32, stamps);
             let neighbour = neighbour.filter(|_| thread == 0);
@@ -257,6 +270,7 @@ impl<'a> ClientRun<'a> {
             run(flows, work, &mut between)
         })?;
         self.keep(results);
+        self.found.side.polled = polling.and_then(|polling| polling.end(self.found.exchanges));
         Ok(())
     }
 
@@ -306,13 +320,16 @@ impl<'a> ServerRun<'a> {
         tell(self.stamps, socket, socket);
         let (job, clock) = (self.job, self.clock);
         let spec = &job.spec.server;
+        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), spec, self.own_link)?;
         self.on_threads(flows, |flows, at| {
             let copies = copies(flows)?;
             let wait = waiting(spec, clock, &copies)?;
             let delay = spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
             let mut endpoint = Flows::new(flows, wait, job.request as usize, job.reply as usize).delayed(delay);
             Ok(echo(&mut endpoint, &clock, job.reply as usize, at))
-        })
+        })?;
+        suspension.iter().for_each(|suspension| suspension.note(spec, Side::Server, &mut self.found.side));
+        Ok(())
     }
 
     /// Answers on each thread over its part of `flows`, until told to stop.
@@ -323,11 +340,13 @@ impl<'a> ServerRun<'a> {
     ) -> Result<(), PathError> {
         let (job, stop, neighbour, stamps, observer) = (self.job, self.stop, self.neighbour, self.stamps, self.observer);
         let spins = job.spec.server.policy == Policy::Spin;
+        let polling = Polling::begin(&job.spec.server);
         let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let mut at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
             run(flows, &mut at)
         })?;
         self.keep(results);
+        self.found.side.polled = polling.and_then(|polling| polling.end(self.found.answered));
         Ok(())
     }
 
@@ -412,7 +431,7 @@ fn copies(flows: &[impl Carrier]) -> Result<Vec<OwnedFd>, PathError> {
 fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, fds: &'fd [OwnedFd]) -> Result<Waiting<'fd>, PathError> {
     let fds: Vec<_> = fds.iter().map(OwnedFd::as_fd).collect();
     let options = &spec.options;
-    if let Some(usecs) = options.number(&BUSY_USECS) {
+    if let Some(usecs) = options.number(&BUSY_USECS).filter(|_| spec.policy == Policy::Epoll) {
         // Cannot be cut off: the option is at most that.
         let budget = options.number(&BUDGET).map_or(DEFAULT_BUDGET, |packets| packets as u16);
         let polling = EpollPolling { usecs, budget, prefer: options.get(&PREFER) == Some("on") };

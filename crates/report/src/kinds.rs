@@ -12,7 +12,7 @@ const SHOWN: usize = 3;
 
 /// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
 /// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides.
-const KINDS: [(&str, &str); 22] = [
+const KINDS: [(&str, &str); 23] = [
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
     ("loss", "{0} of {1} requests were not answered in time"),
     ("ring-loss", "{0} frames lost by a full ring{side}"),
@@ -22,6 +22,7 @@ const KINDS: [(&str, &str); 22] = [
     ("realtime-throttling", "the kernel stops a SCHED_FIFO spinner after {0} in every {1}"),
     ("core-states", "the cores moved: a cache line took {0} at best, {1} at worst"),
     ("busy-poll-not-in-force", "busy polling is not in force{side}: the device polls nothing"),
+    ("busy-poll-in-vain", "busy polling took {0} packets in {1} transactions{side}"),
     ("path-mtu", "the way takes smaller packets{side}: larger ones go in fragments"),
     ("shared-core", "both sides on CPU {0}: quick if they block, milliseconds if they spin"),
     ("deep-idle", "every RTT holds a wake-up from idle{side}"),
@@ -164,6 +165,7 @@ mod tests {
             Warning::PathMtu { side, mtu: Some(1500), fits: Some(1472), times: 9 },
             Warning::SleepingGovernor { side, governor: "powersave".into() },
             Warning::BusyPollNotInForce { side },
+            Warning::BusyPollInVain { side, packets: 12_345, transactions: 1_180_034 },
             Warning::Stopped { gap: ms },
             Warning::TuplesUsedUp { connections: 28_231 },
             Warning::RealtimeThrottling { runtime_us: 950_000, period_us: 1_000_000 },

@@ -71,6 +71,8 @@ struct Worker {
     allowed: Vec<u32>,
     /// CPUs that this process and its parent may use.
     cores: usize,
+    /// True in a network namespace of this process alone, whose interfaces end with it.
+    own_link: bool,
     clock: AnyClock,
     no_tsc: Option<Warning>,
     sysfs: Option<String>,
@@ -94,6 +96,7 @@ impl Worker {
             neighbour: if neighbour { Some(Shared::open(inherited.take(NEIGHBOUR_FD)?)?) } else { None },
             stamps: if stamps { Some(Stamps::open(inherited.take(STAMPS_FD)?)?) } else { None },
             cores: allowed.len(),
+            own_link: false,
             allowed,
             clock,
             no_tsc,
@@ -154,6 +157,7 @@ impl Worker {
     }
 
     fn enter(&mut self, namespace: Namespace) -> Result<Answer, Failure> {
+        let own_link = !matches!(namespace, Namespace::JoinNetwork(_));
         let entered = match namespace {
             Namespace::New => netns::enter_new(false),
             Namespace::NewUser => netns::enter_new(true),
@@ -164,6 +168,7 @@ impl Worker {
             }
         };
         let entered = entered.map_err(|error| Failure { message: error.to_string(), missing: true })?;
+        self.own_link = own_link;
         // A change of credentials clears the parent-death signal.
         die_with(self.parent).map_err(failed)?;
         self.sysfs = match entered.sysfs {
@@ -240,13 +245,15 @@ impl Worker {
             stamps: self.stamps.as_ref().filter(|_| job.traced),
             allowed: &self.allowed,
             cores: self.cores,
+            own_link: self.own_link,
             observer: &reporter,
             found: ServerFound::default(),
         };
         let outcome = runner(job.spec.server.path).echo(&mut run);
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Server));
-        let cpu = reporter.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
+        let mut cpu = reporter.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
+        cpu.busy_polled_packets = found.side.polled.map(|polled| polled.packets);
         outcome.map_err(path_failure)?;
         Ok(Answer::Server(Box::new(ServerReport {
             turnaround_ns: found.turnaround.quantiles(),
@@ -283,13 +290,15 @@ impl Worker {
             neighbour: self.neighbour.as_ref(),
             stamps: self.stamps.as_ref().filter(|_| job.traced),
             allowed: &self.allowed,
+            own_link: self.own_link,
             observer: &reporter,
             found: ClientFound::default(),
         };
         let outcome = runner(job.spec.client.path).ping(&mut run);
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Client));
-        let cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
+        let mut cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
+        cpu.busy_polled_packets = found.side.polled.map(|polled| polled.packets);
         // A run that failed after it began still has results.
         if found.recorder.is_none() {
             outcome.map_err(path_failure)?;

@@ -11,6 +11,7 @@ use hairpin_record::run::{Side, TcpSide};
 use crate::error::{PathError, needs_inet};
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound};
+use crate::polling;
 use crate::runner::{Runner, Support};
 use crate::stream::{How, Stream};
 
@@ -64,5 +65,5 @@ fn note(flows: &[Stream], before: TcpSide, spec: &SideSpec, side: Side, found: &
     let sockets = || flows.iter().map(Stream::socket);
     found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets())));
     found.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
-    inet::note_queues(sockets(), spec, side, found);
+    polling::note_queues(sockets(), spec, side, found);
 }

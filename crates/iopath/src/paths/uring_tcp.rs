@@ -9,6 +9,7 @@ use hairpin_record::run::Side;
 use crate::error::{PathError, needs_inet};
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
+use crate::polling;
 use crate::runner::{Runner, Support};
 use crate::uring;
 
@@ -28,7 +29,7 @@ impl Runner for UringTcp {
         let before = inet::tcp_totals(sockets.iter());
         uring::ping::<true>(run, &mut sockets)?;
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets.iter())));
-        inet::note_queues(sockets.iter(), &run.job.spec.client, Side::Client, &mut run.found.side);
+        polling::note_queues(sockets.iter(), &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -41,7 +42,7 @@ impl Runner for UringTcp {
         let before = inet::tcp_totals(sockets.iter());
         uring::answer::<true>(run, &mut sockets)?;
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets.iter())));
-        inet::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
+        polling::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
         // Only the client records the queues: those that its replies arrive on.
         run.found.side.flow_facts.clear();
         Ok(())

@@ -9,6 +9,7 @@ use hairpin_record::run::Side;
 use crate::error::{PathError, needs_inet};
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
+use crate::polling;
 use crate::runner::{Runner, Support};
 use crate::uring;
 
@@ -26,7 +27,7 @@ impl Runner for UringUdp {
             sockets.push(inet::connect_udp(run.job, peer, index, &mut run.found.side)?);
         }
         uring::ping::<false>(run, &mut sockets)?;
-        inet::note_queues(sockets.iter(), &run.job.spec.client, Side::Client, &mut run.found.side);
+        polling::note_queues(sockets.iter(), &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -36,7 +37,7 @@ impl Runner for UringUdp {
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let mut sockets: Vec<OwnedFd> = inet::accept_udp(run.job, socket, &run.listen, &mut run.found.side)?;
         uring::answer::<false>(run, &mut sockets)?;
-        inet::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
+        polling::note_queues(sockets.iter(), &run.job.spec.server, Side::Server, &mut run.found.side);
         // Only the client records the queues: those that its replies arrive on.
         run.found.side.flow_facts.clear();
         Ok(())
