@@ -25,7 +25,7 @@ use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::error::PathError;
-use crate::measure::SideFound;
+use crate::found::SideFound;
 
 /// Length of every message of the proof, in bytes.
 pub(crate) const PROOF_LEN: usize = 32;

@@ -16,6 +16,7 @@ pub mod error;
 pub mod every;
 pub mod fake;
 mod flows;
+mod found;
 mod frames;
 mod inet;
 pub mod measure;

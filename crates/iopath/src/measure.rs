@@ -19,8 +19,7 @@ use hairpin_plan::schedule::Schedule;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, Silence, TcpSide};
-use hairpin_record::warning::Warning;
+use hairpin_record::run::{Granted, Side, Silence};
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::wait::{EpollPolling, PATIENCE, Policy, Waiting};
@@ -37,8 +36,8 @@ use crate::echo::{Echoed, echo};
 use crate::endpoint::Endpoint;
 use crate::error::PathError;
 use crate::flows::{Carrier, Flows};
+pub use crate::found::{Polled, SideFound};
 use crate::pace::{Pace, Timetable};
-pub use crate::polling::Polled;
 use crate::polling::Polling;
 use crate::suspend::Suspension;
 
@@ -147,26 +146,6 @@ pub struct ServerFound {
     pub error: Option<String>,
     /// Facts that both sides report.
     pub side: SideFound,
-}
-
-/// Facts of either side about its sockets and threads.
-#[derive(Debug, Default)]
-pub struct SideFound {
-    /// TCP's counters, as totals, not yet per transaction.
-    pub tcp: Option<TcpSide>,
-    /// The queue and CPU on which the kernel delivered each flow.
-    pub flow_facts: Vec<FlowFacts>,
-    /// Options requested, with the values granted.
-    pub granted: Vec<Granted>,
-    /// The CPUs of the threads.
-    pub cpus: Vec<u32>,
-    /// System calls other than send and receive.
-    pub extra_calls: u64,
-    /// Work of busy polling, if it was asked for and the kernel counts it.
-    pub polled: Option<Polled>,
-    /// Counters of the emulated NIC's driver on PCI Express.
-    pub pcie: Option<Pcie>,
-    pub warnings: Vec<Warning>,
 }
 
 impl<'a> ClientRun<'a> {

@@ -14,17 +14,8 @@ use hairpin_record::warning::Warning;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::socket;
 
+use crate::found::{Polled, SideFound};
 use crate::inet::grant;
-use crate::measure::SideFound;
-
-/// Work of busy polling during a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Polled {
-    /// Packets that it took from devices of this side's network namespace, for any process in it.
-    pub packets: u64,
-    /// This side's transactions, warm-up included. Each brings at least one packet.
-    pub transactions: u64,
-}
 
 /// The kernel's count at the start of a run.
 pub(crate) struct Polling(u64);

@@ -17,8 +17,8 @@ use hairpin_sys::socket;
 use hairpin_sys::wait::Policy;
 
 use crate::error::PathError;
+use crate::found::SideFound;
 use crate::inet::grant;
-use crate::measure::SideFound;
 
 /// Each setting that it takes, the name of its knob, and the value on a link of Hairpin's own: the shortest deferral, so that an interrupt comes soon
 /// once epoll finds nothing. `None`: the value asked for.
@@ -49,7 +49,7 @@ impl Suspension {
         let asked = spec.options.number(&SUSPEND_USECS).filter(|_| spec.policy == Policy::Epoll);
         let Some(usecs) = asked else { return Ok(None) };
         let failed = |why: &dyn std::fmt::Display| PathError::Missing(format!("suspend-usecs={usecs}: {why}"));
-        let napi_id = |flow| socket::get(&flow, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
+        let napi_id = |flow| socket::get(flow, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
         let ids: Option<BTreeSet<u32>> = flows.map(napi_id).collect();
         let ids = ids.ok_or_else(|| failed(&NO_INSTANCE))?;
         let mut suspension = Suspension { ids, set: Vec::new() };
