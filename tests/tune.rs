@@ -6,6 +6,8 @@
 //!   values of all knobs ──► each test, some in a network namespace of its own: hairpin tune apply, revert, status … ──► the same values
 //! ```
 
+mod napi;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::chown;
@@ -48,6 +50,8 @@ const INSIDE: &[Listed] = &[
     ("revert_keeps_values_changed_by_others", revert_keeps_values_changed_by_others),
     ("a_tap_coalesces_frames", a_tap_coalesces_frames),
     ("a_veth_has_offloads_queues_and_routes", a_veth_has_offloads_queues_and_routes),
+    ("a_veth_has_napi_instances_of_their_own", napi::a_veth_has_napi_instances_of_their_own),
+    ("suspended_interrupts_are_asked_for_and_proved", napi::suspended_interrupts_are_asked_for_and_proved),
     ("another_namespace_is_left_alone", another_namespace_is_left_alone),
 ];
 

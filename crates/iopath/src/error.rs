@@ -53,6 +53,9 @@ pub enum PathError {
     /// A measuring thread could not be set up as requested.
     #[error("{0}")]
     Thread(String),
+    /// What the host lacks for an option, and how it gets it.
+    #[error("{0}")]
+    Missing(String),
     /// The run was stopped before it began.
     #[error("stopped before measuring began")]
     Stopped,
@@ -64,6 +67,7 @@ impl PathError {
         match self {
             PathError::Open(OpenError::Capability { .. })
             | PathError::NotGranted(_)
+            | PathError::Missing(_)
             | PathError::Uring(_)
             | PathError::Descriptors { .. }
             | PathError::Wait(WaitError::Polling { .. }) => true,

@@ -5,7 +5,6 @@ mod proof;
 mod tcp;
 mod udp;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use hairpin_plan::job::{FIRST_ROTATED, Job, Listen, LocalPort};
 use hairpin_plan::option::{self, OptionDef};
 use hairpin_plan::spec::SideSpec;
-use hairpin_record::run::{FlowFacts, FlowGroup, Granted, MOST_FLOW_FACTS, Side, TcpSide};
+use hairpin_record::run::{Granted, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::wait::Policy;
@@ -24,7 +23,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 pub(crate) use self::tcp::{accept_tcp, connect_tcp};
 pub(crate) use self::udp::{accept_udp, connect_udp, listen_udp};
 use crate::error::PathError;
-use crate::measure::SideFound;
+use crate::found::SideFound;
 
 /// Error for an unreachable data port or echo service, with likely causes.
 pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Error) -> PathError {
@@ -225,45 +224,11 @@ fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mu
     Ok(())
 }
 
-fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
+pub(crate) fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
     let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
     // Every flow makes the same requests; one entry is enough unless the answers differ.
     if !found.granted.contains(&granted) {
         found.granted.push(granted);
-    }
-}
-
-/// Records where the kernel delivered the client's flows, those that replies arrive on, and whether busy polling was in force; runs
-/// after the loop.
-pub(crate) fn note_queues(flows: &[OwnedFd], spec: &SideSpec, side: Side, found: &mut SideFound) {
-    let mut polled = true;
-    let mut groups = BTreeMap::new();
-    for (flow, fd) in flows.iter().enumerate() {
-        let napi_id = socket::get(fd, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
-        let incoming_cpu = socket::get(fd, socket::SO_INCOMING_CPU).ok().and_then(|cpu| u32::try_from(cpu).ok());
-        let local_port =
-            rustix::net::getsockname(fd).ok().and_then(|any| SocketAddr::try_from(any).ok()).map_or(0, |at| at.port());
-        polled &= napi_id.is_some();
-        match side {
-            Side::Server => {}
-            Side::Client if flows.len() <= MOST_FLOW_FACTS => {
-                found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
-            }
-            Side::Client => *groups.entry((napi_id, incoming_cpu)).or_insert(0) += 1,
-        }
-    }
-    let group = |((napi_id, incoming_cpu), flows)| FlowGroup { flows, napi_id, incoming_cpu };
-    found.flow_groups.extend(groups.into_iter().map(group));
-    if let Some(usecs) = spec.device_polling_usecs() {
-        let asked = format!("{usecs} us");
-        let (got, why) = match polled {
-            true => (asked.clone(), String::new()),
-            false => ("asked, not in force".into(), "replies carry no NAPI id: the device polls nothing".into()),
-        };
-        grant(found, side, "busy-poll", &asked, got, why);
-        if !polled {
-            found.warnings.push(Warning::BusyPollNotInForce { side });
-        }
     }
 }
 

@@ -18,8 +18,7 @@ use hairpin_plan::schedule::Schedule;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_record::run::{FlowFacts, FlowGroup, Granted, Pcie, Side, Silence, TcpSide};
-use hairpin_record::warning::Warning;
+use hairpin_record::run::{Granted, Side, Silence};
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::wait::{EpollPolling, PATIENCE, Policy, Waiting};
@@ -36,7 +35,10 @@ use crate::echo::{Echoed, echo};
 use crate::endpoint::Endpoint;
 use crate::error::PathError;
 use crate::flows::{Carrier, Flows};
+pub use crate::found::{Polled, SideFound};
 use crate::pace::{Pace, Timetable};
+use crate::polling::Polling;
+use crate::suspend::Suspension;
 
 /// Transactions of a traced block: few, so that blocks with and without a tracer are close in time and the tracer's output stays
 /// in the cache.
@@ -76,6 +78,8 @@ pub struct ClientRun<'a> {
     pub stamps: Option<&'a Stamps>,
     /// The CPUs allowed to the process before any thread was pinned.
     pub allowed: &'a [u32],
+    /// True if the interface that leads to the server is in a network namespace of this process alone.
+    pub own_link: bool,
     pub observer: &'a dyn Observer,
     pub found: ClientFound,
 }
@@ -124,6 +128,8 @@ pub struct ServerRun<'a> {
     pub allowed: &'a [u32],
     /// Number of CPUs for this side and the process that ordered the run.
     pub cores: usize,
+    /// True if the interface that leads to the client is in a network namespace of this process alone.
+    pub own_link: bool,
     pub observer: &'a dyn Observer,
     pub found: ServerFound,
 }
@@ -143,26 +149,6 @@ pub struct ServerFound {
     pub side: SideFound,
 }
 
-/// Facts of either side about its sockets and threads.
-#[derive(Debug, Default)]
-pub struct SideFound {
-    /// TCP's counters, as totals, not yet per transaction.
-    pub tcp: Option<TcpSide>,
-    /// The queue and CPU on which the kernel delivered each flow.
-    pub flow_facts: Vec<FlowFacts>,
-    /// The same of more than [`MOST_FLOW_FACTS`](hairpin_record::run::MOST_FLOW_FACTS) flows, which are counted.
-    pub flow_groups: Vec<FlowGroup>,
-    /// Options requested, with the values granted.
-    pub granted: Vec<Granted>,
-    /// The CPUs of the threads.
-    pub cpus: Vec<u32>,
-    /// System calls other than send and receive.
-    pub extra_calls: u64,
-    /// Counters of the emulated NIC's driver on PCI Express.
-    pub pcie: Option<Pcie>,
-    pub warnings: Vec<Warning>,
-}
-
 impl<'a> ClientRun<'a> {
     fn cores(&self) -> Cores<'a> {
         Cores { allowed: self.allowed, of_host: self.allowed.len() }
@@ -174,11 +160,14 @@ impl<'a> ClientRun<'a> {
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
         let spec = self.timed(&job.spec.client);
+        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), &spec, self.own_link)?;
         self.on_threads(flows, |flows, work, between| {
             let wait = waiting(&spec, clock, flows)?;
             let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
             Ok(drive_paced(&mut endpoint, &clock, job, work, between))
-        })
+        })?;
+        suspension.iter().for_each(|suspension| suspension.note(&spec, Side::Client, &mut self.found.side));
+        Ok(())
     }
 
     /// The wait policy of an open loop, which must wake when the next request is due: a policy that cannot do that becomes
@@ -241,6 +230,7 @@ impl<'a> ClientRun<'a> {
         let job = self.job;
         let (stop, neighbour, stamps, rate) = (self.stop, self.neighbour, self.stamps, self.clock.rate());
         let observer = self.observer;
+        let polling = Polling::begin(&job.spec.client);
         let results = each_chunk(job, Side::Client, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32, stamps);
             let neighbour = neighbour.filter(|_| thread == 0);
@@ -259,6 +249,7 @@ impl<'a> ClientRun<'a> {
             run(flows, work, &mut between)
         })?;
         self.keep(results);
+        self.found.side.polled = polling.and_then(|polling| polling.end(self.found.exchanges));
         Ok(())
     }
 
@@ -308,12 +299,15 @@ impl<'a> ServerRun<'a> {
         tell(self.stamps, socket, socket);
         let (job, clock) = (self.job, self.clock);
         let spec = &job.spec.server;
+        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), spec, self.own_link)?;
         self.on_threads(flows, |flows, at| {
             let wait = waiting(spec, clock, flows)?;
             let delay = spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
             let mut endpoint = Flows::new(flows, wait, job.request as usize, job.reply as usize).delayed(delay);
             Ok(echo(&mut endpoint, &clock, job.reply as usize, at))
-        })
+        })?;
+        suspension.iter().for_each(|suspension| suspension.note(spec, Side::Server, &mut self.found.side));
+        Ok(())
     }
 
     /// Answers on each thread over its part of `flows`, until told to stop.
@@ -324,12 +318,14 @@ impl<'a> ServerRun<'a> {
     ) -> Result<(), PathError> {
         let (job, stop, neighbour, stamps, observer) = (self.job, self.stop, self.neighbour, self.stamps, self.observer);
         let spins = job.spec.server.policy == Policy::Spin;
+        let polling = Polling::begin(&job.spec.server);
         let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let neighbour = neighbour.filter(|_| thread == 0);
             let mut at = AtServer { stop, neighbour, thread, stamps, observer, spins, seen: 0 };
             run(flows, &mut at)
         })?;
         self.keep(results);
+        self.found.side.polled = polling.and_then(|polling| polling.end(self.found.answered));
         Ok(())
     }
 
@@ -409,7 +405,7 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
 fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, flows: &[impl Carrier<'fd>]) -> Result<Waiting<'fd>, PathError> {
     let fds: Vec<_> = flows.iter().map(Carrier::readable).collect();
     let options = &spec.options;
-    if let Some(usecs) = options.number(&BUSY_USECS) {
+    if let Some(usecs) = options.number(&BUSY_USECS).filter(|_| spec.policy == Policy::Epoll) {
         // Cannot be cut off: the option is at most that.
         let budget = options.number(&BUDGET).map_or(DEFAULT_BUDGET, |packets| packets as u16);
         let polling = EpollPolling { usecs, budget, prefer: options.get(&PREFER) == Some("on") };

@@ -189,6 +189,13 @@ pub const PREFER: OptionDef = OptionDef {
     default: "by policy",
     doc: "with busy-poll (default on), or epoll and busy-usecs (default off): the device's interrupts stay off while the thread polls",
 };
+/// Longest time for which interrupts stay off while `epoll` finds packets.
+pub const SUSPEND_USECS: OptionDef = OptionDef {
+    name: "suspend-usecs",
+    values: Values::Number(1, 1_000_000),
+    default: "0",
+    doc: "with epoll, busy-usecs and prefer=on: the device's interrupts stay off for at most so long while epoll finds packets, in microseconds; root",
+};
 /// Requests for messages in an io_uring.
 pub const RECV: OptionDef = OptionDef {
     name: "recv",

@@ -8,7 +8,7 @@ use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADE
 
 use crate::option::{
     BUDGET, BUSY_USECS, CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY, PREFER,
-    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND, SEND_QUEUE, SNDBUF, SUBMIT, USECS, WAIT, WRITES, ZERO_COPY,
+    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND, SEND_QUEUE, SNDBUF, SUBMIT, SUSPEND_USECS, USECS, WAIT, WRITES, ZERO_COPY,
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
 
@@ -99,6 +99,7 @@ pub static TCP: Path = Path {
         &BUSY_USECS,
         &BUDGET,
         &PREFER,
+        &SUSPEND_USECS,
     ],
     takes_stack: true,
     ..SOCKETS
@@ -127,7 +128,7 @@ const UDP_SOCKETS: Path = Path {
 pub static UDP: Path = Path {
     name: "udp",
     summary: "one UDP datagram there, one back, over connected sockets",
-    options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER],
+    options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER, &SUSPEND_USECS],
     takes_stack: true,
     ..UDP_SOCKETS
 };

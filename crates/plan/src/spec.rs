@@ -13,8 +13,8 @@ use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::option::{
-    BUDGET, BUSY_USECS, DEFAULT_USECS, L3, NAPI, NAPI_USECS, OptionDef, Options, PREFER, RING, SUBMIT, USECS, ValueError, WAIT,
-    ZERO_COPY,
+    BUDGET, BUSY_USECS, DEFAULT_USECS, L3, NAPI, NAPI_USECS, OptionDef, Options, PREFER, RING, SUBMIT, SUSPEND_USECS, USECS,
+    ValueError, WAIT, ZERO_COPY,
 };
 use crate::path::{Path, Speaks};
 use crate::paths::{PATHS, by_name};
@@ -258,11 +258,15 @@ fn read_words(
 /// The policies or options that an option takes to have an effect, unless they are there.
 fn belongs_to(option: &str, policy: Policy, options: &Options) -> Option<&'static str> {
     let sqpoll = options.get(&SUBMIT) == Some("sqpoll");
+    let polls_in_epoll = policy == Policy::Epoll && options.get(&BUSY_USECS).is_some();
     let (is_missing, to) = match option {
         name if name == USECS.name => (!policy.takes_usecs(), "busy-poll and adaptive"),
         name if name == BUSY_USECS.name => (policy != Policy::Epoll, "epoll"),
         name if name == BUDGET.name || name == PREFER.name => {
-            (policy != Policy::BusyPoll && options.get(&BUSY_USECS).is_none(), "busy-poll, and to epoll with busy-usecs")
+            (policy != Policy::BusyPoll && !polls_in_epoll, "busy-poll, and to epoll with busy-usecs")
+        }
+        name if name == SUSPEND_USECS.name => {
+            (!polls_in_epoll || options.get(&PREFER) != Some("on"), "epoll with busy-usecs and prefer=on")
         }
         name if name == WAIT.name => (policy != Policy::Block, "block"),
         name if name == RING.name => (sqpoll, "submit=call: with sqpoll the kernel's thread makes the completions"),
@@ -319,7 +323,7 @@ impl fmt::Display for Spec {
             return Ok(());
         }
         let options = self.client.path.options.iter();
-        let inherited = options.filter(|def| def.name != USECS.name || self.server.policy.takes_usecs());
+        let inherited = options.filter(|def| belongs_to(def.name, self.server.policy, &self.client.options).is_none());
         inherited
             .filter(|def| self.client.options.get(def).is_some() && self.server.options.get(def).is_none())
             .try_for_each(|def| write!(f, ",{}={}", def.name, def.default))
@@ -362,6 +366,18 @@ mod tests {
             ("udp:adaptive,usecs=20/block", "udp:adaptive,usecs=20/udp:block"),
             ("udp:adaptive,usecs=20/adaptive,usecs=9", "udp:adaptive,usecs=20/udp:adaptive,usecs=9"),
             ("memory", "memory:spin/memory:spin"),
+            (
+                "udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=9/block",
+                "udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=9/udp:block",
+            ),
+            (
+                "udp:epoll,busy-usecs=50,prefer=on/prefer=off",
+                "udp:epoll,busy-usecs=50,prefer=on/udp:epoll,busy-usecs=50,prefer=off",
+            ),
+            (
+                "udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=20k/epoll",
+                "udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=20000/udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=20000",
+            ),
             ("xdp:zerocopy=off", "xdp:block,zero-copy=off/xdp:block,zero-copy=off"),
         ] {
             assert_eq!(canonical(text), form, "{text}");
@@ -378,6 +394,8 @@ mod tests {
             ("tcp:dscp=64", "dscp=64: dscp takes 0..63"),
             ("tcp:spin,block", "two wait policies"),
             ("udp:spin,usecs=5", "usecs belongs to busy-poll and adaptive, not to spin"),
+            ("udp:epoll,busy-usecs=50,suspend-usecs=9", "suspend-usecs belongs to epoll with busy-usecs and prefer=on"),
+            ("udp:busy-poll,prefer=on,suspend-usecs=9", "suspend-usecs belongs to epoll with busy-usecs and prefer=on"),
             ("udp/tcp", "udp and tcp do not speak the same"),
             ("pipe/eventfd", "do not speak the same"),
             ("memory:block", "not a wait policy of memory"),

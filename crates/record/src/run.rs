@@ -327,6 +327,10 @@ pub struct CpuSide {
     /// CPU time per transaction: on the client that of the measured blocks alone, on the server without the time for meeting the client's core.
     /// `null` if a sleeping side was woken more than once in ten transactions only to check its stop flag, which is the instrument's own work.
     pub per_transaction_ns: Option<f64>,
+    /// Packets that busy polling took from devices of its network namespace (BusyPollRxPackets), for any process in it; absent where the side did not
+    /// ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_polled_packets: Option<u64>,
     /// Interrupts on its cores by name, where any happened.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interrupts: BTreeMap<String, u64>,

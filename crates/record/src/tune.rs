@@ -17,10 +17,28 @@ pub struct List {
     pub label: Label,
     /// By subject.
     pub knobs: Vec<KnobRow>,
+    /// The NAPI instances of the interface, if settings of them are shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub napis: Vec<NapiRow>,
 }
 
 impl Body for List {
     const SCHEMA: &'static str = "hairpin.tune-list/1";
+}
+
+/// One NAPI instance: what polls some queues of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NapiRow {
+    /// The name that stays when the interface is set up again: its first queue, or its place (`napi-0`) where the driver tells no queue.
+    pub name: String,
+    /// All queues that it serves, as far as the driver tells them.
+    pub queues: Vec<String>,
+    /// Its id now, which SO_INCOMING_NAPI_ID gives for the packets that came through it.
+    pub id: u32,
+    /// Its interrupt; `null` if the driver tells none.
+    pub irq: Option<u32>,
+    /// Its settings by the name of the kernel, as far as the kernel reports them.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// One setting.

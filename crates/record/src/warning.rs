@@ -132,6 +132,15 @@ pub enum Warning {
         /// The side whose socket it is.
         side: Side,
     },
+    /// Busy polling was asked for and the device can do it, but interrupts took most packets.
+    BusyPollInVain {
+        /// The side whose socket it is.
+        side: Side,
+        /// Packets that it took.
+        packets: u64,
+        /// Transactions of the same time.
+        transactions: u64,
+    },
     /// The process did not run for a while, as if stopped.
     Stopped {
         /// The longest time without a stamp inside a block.
@@ -207,6 +216,7 @@ impl Warning {
             Warning::PathMtu { .. } => "path-mtu",
             Warning::SleepingGovernor { .. } => "sleeping-governor",
             Warning::BusyPollNotInForce { .. } => "busy-poll-not-in-force",
+            Warning::BusyPollInVain { .. } => "busy-poll-in-vain",
             Warning::Stopped { .. } => "stopped",
             Warning::TuplesUsedUp { .. } => "tuples-used-up",
             Warning::RealtimeThrottling { .. } => "realtime-throttling",
@@ -287,6 +297,9 @@ impl Warning {
             }
             Warning::SleepingGovernor { side, governor } => format!(
                 "the {side}'s CPU frequency governor is {governor}, which lowers the clock of an idle core; set performance (cpupower frequency-set -g performance) and run again"
+            ),
+            Warning::BusyPollInVain { side, packets, transactions } => format!(
+                "busy polling on the {side} took {packets} packets in {transactions} transactions, so interrupts took most; poll for longer than a reply takes (usecs, busy-usecs), and give each side a core of its own (--cpu)"
             ),
             Warning::BusyPollNotInForce { side } => format!(
                 "busy polling was asked for on the {side} and is not in force: its replies carry no NAPI id, so the device (loopback, plain veth) polls nothing; use :spin, or veth with gro=on,tso=off"

@@ -12,7 +12,7 @@ const SHOWN: usize = 3;
 
 /// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
 /// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides.
-const KINDS: [(&str, &str); 23] = [
+const KINDS: [(&str, &str); 24] = [
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
     ("loss", "{0} of {1} requests were not answered in time"),
     ("ring-loss", "{0} frames lost by a full ring{side}"),
@@ -23,6 +23,7 @@ const KINDS: [(&str, &str); 23] = [
     ("core-states", "the cores moved: a cache line took {0} at best, {1} at worst"),
     ("not-accelerated", "not the stack but the kernel carried{side}: {0} for {1} messages"),
     ("busy-poll-not-in-force", "busy polling is not in force{side}: the device polls nothing"),
+    ("busy-poll-in-vain", "busy polling took {0} packets in {1} transactions{side}"),
     ("path-mtu", "the way takes smaller packets{side}: larger ones go in fragments"),
     ("shared-core", "both sides on CPU {0}: quick if they block, milliseconds if they spin"),
     ("deep-idle", "every RTT holds a wake-up from idle{side}"),
@@ -170,6 +171,7 @@ mod tests {
                 stack: "onload".into(),
                 passed: "1180034 of 1180034 datagrams passed the kernel".into(),
             },
+            Warning::BusyPollInVain { side, packets: 12_345, transactions: 1_180_034 },
             Warning::Stopped { gap: ms },
             Warning::TuplesUsedUp { connections: 28_231 },
             Warning::RealtimeThrottling { runtime_us: 950_000, period_us: 1_000_000 },

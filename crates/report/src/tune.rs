@@ -1,6 +1,6 @@
 //! The output of `hairpin tune`: all settings, one setting, the doctor's findings, a diff, its outcome, and the journal.
 
-use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, Settable, Status, StatusEntry, TuneCheck};
+use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, NapiRow, Settable, Status, StatusEntry, TuneCheck};
 use hairpin_units::Nanos;
 use serde_json::Value;
 
@@ -22,6 +22,7 @@ impl Show for List {
         let mut doc = Doc::default();
         if options.detail > 0 {
             self.knobs.iter().enumerate().for_each(|(at, row)| about(&mut doc, at, row));
+            napis(&mut doc, &self.napis);
         } else {
             doc.part(Shown::Brief, short(self, options));
             let mut full = Doc::default();
@@ -100,11 +101,35 @@ fn overview(doc: &mut Doc, list: &List) {
         columns.push(Column::below("description", "    "));
         doc.table(Table::new(columns, 1, rows.iter().map(row)));
     }
+    napis(doc, &list.napis);
     doc.gap();
     doc.text(
         "A setting of an interface shows a value with -i IF. safe: it is put back at once and can neither cut the network nor stop a service. \
          `hairpin tune list NAME` says all about one.",
     );
+}
+
+/// The NAPI instances: queues, id, interrupt and settings of each.
+fn napis(doc: &mut Doc, all: &[NapiRow]) {
+    if all.is_empty() {
+        return;
+    }
+    doc.gap();
+    doc.heading("NAPI instances");
+    let row = |napi: &NapiRow| {
+        let settings: Vec<String> = napi.settings.iter().map(|(name, value)| format!("{name} {}", clean(value))).collect();
+        vec![
+            clean(&napi.name).into(),
+            napi.id.into(),
+            napi.irq.into(),
+            clean(&napi.queues.join(" ")).into(),
+            settings.join(", ").into(),
+        ]
+    };
+    let mut columns = ["instance", "id", "IRQ", "serves"].map(Column::words).to_vec();
+    columns.push(Column::below("settings", "    "));
+    doc.table(Table::new(columns, 1, all.iter().map(row)));
+    doc.text("One alone is set by its name: `hairpin tune apply napi_threaded@NAME=1 -i IF`.");
 }
 
 /// The full description of a setting.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_record::head::{Body, Label};
-use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, Settable, Status, StatusEntry, TuneCheck};
+use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, NapiRow, Settable, Status, StatusEntry, TuneCheck};
 use hairpin_report::{Options, term};
 use insta::assert_snapshot;
 use serde_json::json;
@@ -77,7 +77,22 @@ pub fn list() -> List {
             None,
         ),
     ];
-    List { label: Label { schema: List::SCHEMA.into(), tool: TOOL.into() }, knobs }
+    let napi = |number: u32, irq, threaded: &str| NapiRow {
+        name: format!("rx-{number}"),
+        queues: vec![format!("rx-{number}"), format!("tx-{number}")],
+        id: 8193 + number,
+        irq,
+        settings: [
+            ("defer-hard-irqs", "0"),
+            ("gro-flush-timeout", "20000"),
+            ("irq-suspend-timeout", "0"),
+            ("threaded", threaded),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    };
+    let napis = vec![napi(0, Some(40), "0"), napi(1, None, "busy-poll")];
+    List { label: Label { schema: List::SCHEMA.into(), tool: TOOL.into() }, knobs, napis }
 }
 
 #[test]

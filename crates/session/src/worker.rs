@@ -74,11 +74,11 @@ struct Worker {
     allowed: Vec<u32>,
     /// CPUs that this process and its parent may use.
     cores: usize,
+    /// True in a network namespace of this process alone, whose interfaces end with it.
+    own_link: bool,
     clock: AnyClock,
     no_tsc: Option<Warning>,
     sysfs: Option<String>,
-    /// Others use this process's network namespace too.
-    shares_network: bool,
     raw: Option<RawWriter>,
     rings: Option<Box<dyn Opened>>,
 }
@@ -99,11 +99,11 @@ impl Worker {
             neighbour: if neighbour { Some(Shared::open(inherited.take(NEIGHBOUR_FD)?)?) } else { None },
             stamps: if stamps { Some(Stamps::open(inherited.take(STAMPS_FD)?)?) } else { None },
             cores: allowed.len(),
+            own_link: false,
             allowed,
             clock,
             no_tsc,
             sysfs: None,
-            shares_network: true,
             raw: None,
             rings: None,
         })
@@ -161,6 +161,7 @@ impl Worker {
     }
 
     fn enter(&mut self, namespace: Namespace) -> Result<Answer, Failure> {
+        let own_link = !matches!(namespace, Namespace::JoinNetwork(_));
         let entered = match namespace {
             Namespace::New => netns::enter_new(false),
             Namespace::NewUser => netns::enter_new(true),
@@ -171,7 +172,7 @@ impl Worker {
             }
         };
         let entered = entered.map_err(|error| Failure { message: error.to_string(), missing: true })?;
-        self.shares_network = matches!(namespace, Namespace::JoinNetwork(_));
+        self.own_link = own_link;
         // A change of credentials clears the parent-death signal.
         die_with(self.parent).map_err(failed)?;
         self.sysfs = match entered.sysfs {
@@ -239,7 +240,7 @@ impl Worker {
         self.untell();
         make_room(job, Side::Server).map_err(path_failure)?;
         let began = TimeOfDay::now();
-        let own = Own { allowed: &self.allowed, shares_network: self.shares_network };
+        let own = Own { allowed: &self.allowed, shares_network: !self.own_link };
         let reporter = Reporter::new(&mut self.channel, job, Side::Server, own, None, Reports::default());
         let mut run = ServerRun {
             job,
@@ -250,6 +251,7 @@ impl Worker {
             stamps: self.stamps.as_ref().filter(|_| job.traced),
             allowed: &self.allowed,
             cores: self.cores,
+            own_link: self.own_link,
             observer: &reporter,
             found: ServerFound::default(),
         };
@@ -257,7 +259,8 @@ impl Worker {
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Server));
         let stack = reporter.stack(found.answered);
-        let cpu = reporter.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
+        let mut cpu = reporter.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
+        cpu.busy_polled_packets = found.side.polled.map(|polled| polled.packets);
         outcome.map_err(path_failure)?;
         Ok(Answer::Server(Box::new(ServerReport {
             turnaround_ns: found.turnaround.quantiles(),
@@ -287,7 +290,7 @@ impl Worker {
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
         let began = TimeOfDay::now();
-        let own = Own { allowed: &self.allowed, shares_network: self.shares_network };
+        let own = Own { allowed: &self.allowed, shares_network: !self.own_link };
         let reporter = Reporter::new(&mut self.channel, job, Side::Client, own, raw, Reports { snapshots, drawn });
         let mut run = ClientRun {
             job,
@@ -297,6 +300,7 @@ impl Worker {
             neighbour: self.neighbour.as_ref(),
             stamps: self.stamps.as_ref().filter(|_| job.traced),
             allowed: &self.allowed,
+            own_link: self.own_link,
             observer: &reporter,
             found: ClientFound::default(),
         };
@@ -304,7 +308,8 @@ impl Worker {
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Client));
         let stack = reporter.stack(found.exchanges);
-        let cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
+        let mut cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
+        cpu.busy_polled_packets = found.side.polled.map(|polled| polled.packets);
         // A run that failed after it began still has results.
         if found.recorder.is_none() {
             outcome.map_err(path_failure)?;

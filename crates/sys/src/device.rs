@@ -4,8 +4,6 @@
 //!   rx-usecs rx-frames tx-usecs tx-frames adaptive-rx adaptive-tx     ethtool: coalescing (set over netlink, else the ioctl)
 //!   rx-ring tx-ring    combined-channels    gro gso tso lro           ethtool: rings, queues, offloads
 //!   stamping           tx=0,rx=0,flags=0                              SIOCGHWTSTAMP, SIOCSHWTSTAMP
-//!   irq-suspend-timeout   0, or 8193=0,8194=20000                     netlink family netdev, each NAPI instance
-//!   napi-threaded      0, 1, busy-poll, or 8193=0,8194=1              the same
 //!   qdisc              default (mq), or fq                              rtnetlink, the root qdisc
 //!   quickack           off, on, or default=off,10.0.0.0/8=on          rtnetlink, each IPv4 route over the link
 //! ```
@@ -16,7 +14,7 @@ use std::io;
 use std::str::FromStr;
 
 use crate::ethtool::{Coalesce, Ethtool, EthtoolError, Rings, Stamping};
-use crate::netlink::{CoalesceParts, EthtoolSetting, Napi, Netlink, NetlinkError, QuickAck};
+use crate::netlink::{CoalesceParts, EthtoolSetting, NapiSetting, Netlink, NetlinkError, QuickAck};
 
 /// A setting of a network device that is not a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,10 +55,6 @@ pub enum Attribute {
     Lro,
     /// Hardware timestamps: the packets that the device stamps.
     Stamping,
-    /// Time in nanoseconds for which interrupts stay masked while an application busy-polls and finds packets.
-    IrqSuspendTimeout,
-    /// Threads of the NAPI instances.
-    NapiThreaded,
     /// The root queueing discipline.
     Qdisc,
     /// Immediate ACKs over the device's IPv4 routes.
@@ -87,8 +81,6 @@ const NAMES: &[(Attribute, &str)] = &[
     (Attribute::Tso, "tso"),
     (Attribute::Lro, "lro"),
     (Attribute::Stamping, "stamping"),
-    (Attribute::IrqSuspendTimeout, "irq-suspend-timeout"),
-    (Attribute::NapiThreaded, "napi-threaded"),
     (Attribute::Qdisc, "qdisc"),
     (Attribute::QuickAck, "quickack"),
 ];
@@ -131,6 +123,15 @@ pub enum DeviceError {
         attribute: Attribute,
         interface: String,
     },
+    /// The text is not a value of this setting of a NAPI instance.
+    #[error("{text:?} is not a value of {} of {interface}", setting.name())]
+    NapiText { text: String, setting: NapiSetting, interface: String },
+    /// The device has no such NAPI instance.
+    #[error("{interface} has no NAPI instance {name}")]
+    NoNapi { interface: String, name: String },
+    /// NAPI threads that never sleep are unknown to this kernel.
+    #[error("this kernel has no NAPI threads that busy-poll, which take Linux 6.19: {source}")]
+    NoBusyPollThreads { source: io::Error },
     /// An existing setup would be lost.
     #[error(
         "{interface} has queueing disciplines that were set up by hand, whose parameters would be lost: change them with tc(8)"
@@ -140,10 +141,10 @@ pub enum DeviceError {
         interface: String,
     },
     /// An error number from a fake host.
-    #[error("cannot reach {} of {interface}: {source}", attribute.name())]
+    #[error("cannot reach {what} of {interface}: {source}")]
     Fake {
-        /// The setting that failed.
-        attribute: Attribute,
+        /// Name of the setting that failed.
+        what: &'static str,
         interface: String,
         source: io::Error,
     },
@@ -198,8 +199,6 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<Option<String>, Dev
         Attribute::Tso => Ok(offloads()?.tso.map(on_off)),
         Attribute::Lro => Ok(offloads()?.lro.map(on_off)),
         Attribute::Stamping => Ok(Ethtool::open()?.stamping(interface)?.map(stamping_text)),
-        Attribute::IrqSuspendTimeout => of_napis(interface, |napi| napi.irq_suspend_timeout_ns.map(|ns| ns.to_string())),
-        Attribute::NapiThreaded => of_napis(interface, |napi| napi.threaded.map(threaded_text)),
         Attribute::Qdisc => {
             let root = Netlink::open()?.root_qdisc(interface)?;
             Ok(root.map(|root| if root.automatic { format!("{DEFAULT} ({})", root.kind) } else { root.kind }))
@@ -271,12 +270,6 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
         Attribute::Tso => not_taken(ethtool.set_tso(interface, flag()?)),
         Attribute::Lro => not_taken(ethtool.set_lro(interface, flag()?)),
         Attribute::Stamping => Ok(ethtool.set_stamping(interface, stamping_of(text).ok_or_else(wrong)?)?),
-        Attribute::IrqSuspendTimeout => {
-            set_napis(interface, text, |id, text| Ok(Napi::set_irq_suspend_timeout(id, text.parse().map_err(|_| wrong())?)?))
-        }
-        Attribute::NapiThreaded => {
-            set_napis(interface, text, |id, text| Ok(Napi::set_threaded(id, threaded_of(text).ok_or_else(wrong)?)?))
-        }
         Attribute::Qdisc => {
             let netlink = Netlink::open()?;
             if text.split(' ').next() == Some(DEFAULT) {
@@ -343,42 +336,6 @@ fn stamping_of(text: &str) -> Option<Stamping> {
     Some(Stamping { flags: flags.parse().ok()?, tx_type: tx.parse().ok()?, rx_filter: rx.parse().ok()? })
 }
 
-/// The word for threads that never sleep, as in the kernel's specification of the family `netdev`.
-const BUSY_POLL: &str = "busy-poll";
-
-fn threaded_text(threaded: u64) -> String {
-    if threaded == 2 { BUSY_POLL.to_owned() } else { threaded.to_string() }
-}
-
-fn threaded_of(text: &str) -> Option<u32> {
-    if text == BUSY_POLL { Some(2) } else { text.parse().ok() }
-}
-
-/// A value of each NAPI instance; `None` if there is no instance, or the kernel does not report it.
-fn of_napis(interface: &str, value: impl Fn(&Napi) -> Option<String>) -> Result<Option<String>, DeviceError> {
-    let all = napis(interface)?.unwrap_or_default();
-    Ok(each(all.iter().filter_map(|napi| Some((napi.id.to_string(), value(napi)?))).collect()))
-}
-
-/// Sets a value of each NAPI instance.
-fn set_napis(interface: &str, text: &str, set: impl Fn(u32, &str) -> Result<(), DeviceError>) -> Result<(), DeviceError> {
-    let all = napis(interface)?.unwrap_or_default();
-    let values = spread(text, all.iter().map(|napi| napi.id.to_string()).collect());
-    all.iter().zip(values).try_for_each(|(napi, (_, text))| set(napi.id, &text))
-}
-
-/// The NAPI instances; `None` if the kernel does not report them.
-fn napis(interface: &str) -> Result<Option<Vec<Napi>>, DeviceError> {
-    let index = Netlink::open()?.link(interface)?.index;
-    match Napi::of(index) {
-        Ok(all) => Ok(Some(all)),
-        Err(NetlinkError::Refused { source, .. }) if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
-            Ok(None)
-        }
-        Err(why) => Err(why.into()),
-    }
-}
-
 /// One value if all agree, otherwise each after its key; `None` if there are none.
 fn each(values: Vec<(String, String)>) -> Option<String> {
     let (_, first) = values.first()?;
@@ -435,19 +392,9 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_never_sleep_have_a_word() {
-        for (number, text) in [(0, "0"), (1, "1"), (2, "busy-poll")] {
-            assert_eq!((threaded_text(number), threaded_of(text)), (text.to_owned(), Some(number as u32)));
-        }
-        assert_eq!(threaded_of("on"), None);
-    }
-
-    #[test]
     fn loopback_reports_its_features() {
         assert_eq!(read("lo", Attribute::RxUsecs).unwrap(), None);
         assert_eq!(read("lo", Attribute::Stamping).unwrap(), None);
-        assert_eq!(read("lo", Attribute::IrqSuspendTimeout).unwrap(), None);
-        assert_eq!(read("lo", Attribute::NapiThreaded).unwrap(), None);
         assert!(read("lo", Attribute::Gso).unwrap().is_some());
         for attribute in Attribute::all() {
             assert_eq!(read("hp-missing", attribute).unwrap_err().errno(), Some(libc::ENODEV), "{}", attribute.name());

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::{self, Attribute, DeviceError};
 use crate::ethtool::{DriverInfo, Ethtool, EthtoolError};
+use crate::napi::{self, Napi, NapiSetting};
 
 pub use self::fake::{FakeHost, Refusal};
 
@@ -84,6 +85,18 @@ pub trait Host {
     /// # Errors
     /// The errors of [`device::write`].
     fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError>;
+
+    /// The NAPI instances of an interface; empty if it has none, or the kernel does not report them.
+    ///
+    /// # Errors
+    /// The errors of [`Napi::all_of`].
+    fn napis(&self, interface: &str) -> Result<Vec<Napi>, DeviceError>;
+
+    /// Sets a setting of the NAPI instance called `name`. Read it back to see the value the kernel chose.
+    ///
+    /// # Errors
+    /// The errors of [`napi::set`].
+    fn set_napi(&self, interface: &str, name: &str, setting: NapiSetting, text: &str) -> Result<(), DeviceError>;
 
     /// Writes `text` into the existing file at `path`. Read it back to see the value the kernel chose.
     ///
@@ -165,6 +178,14 @@ impl Host for RealHost {
 
     fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
         device::write(interface, attribute, text)
+    }
+
+    fn napis(&self, interface: &str) -> Result<Vec<Napi>, DeviceError> {
+        Napi::all_of(interface)
+    }
+
+    fn set_napi(&self, interface: &str, name: &str, setting: NapiSetting, text: &str) -> Result<(), DeviceError> {
+        napi::set(interface, name, setting, text)
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {

@@ -13,7 +13,7 @@
 //!               niq                     the memory shared by the two ports of an emulated NIC
 //!   devices     bar, pci                a device's lines: write, flush, read anew; PCI devices and their BARs
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
-//!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device: these settings, each as a text
+//!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device, napi: these settings, each as a text
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; the rights of this process
 //!               descriptors             the limit of open descriptors
 //!               libraries               versions of the C libraries in this process
@@ -30,6 +30,7 @@ pub mod ethtool;
 pub mod fdpass;
 pub mod host;
 pub mod libraries;
+pub mod napi;
 pub mod netlink;
 pub mod netns;
 pub mod niq;

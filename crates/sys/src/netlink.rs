@@ -39,7 +39,8 @@ use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 
 pub use self::ethtool::{CoalesceParts, EthtoolSetting};
-pub use self::napi::Napi;
+pub(crate) use self::napi::ServedQueue;
+pub use self::napi::{NapiFacts, NapiSetting};
 pub use self::netdev::RxMetadata;
 pub use self::qdisc::{RootQdisc, Tbf};
 pub use self::route::{QuickAck, Route};

@@ -5,6 +5,7 @@
 //!      │                                    read ──► still `to`? ── write from, read back ──► reverted
 //!      ├ File        a file of /proc/sys, /sys or /proc/irq
 //!      ├ Device      a setting of a network device, over ethtool or netlink
+//!      ├ Napi        a setting of one of its NAPI instances, over netlink
 //!      ├ Held        a demand that lasts while a process keeps a file open; never in the journal
 //!      └ Controller, Partition      a cgroup that reserves CPUs
 //! ```
@@ -16,6 +17,7 @@ use std::io;
 use hairpin_sys::capability::Capability;
 use hairpin_sys::device::{Attribute, DeviceError};
 use hairpin_sys::host::{Held, Host};
+use hairpin_sys::napi::{self, NapiSetting};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cpulist;
@@ -63,6 +65,13 @@ pub enum Address {
         #[serde(serialize_with = "attribute_name", deserialize_with = "attribute_of_name")]
         attribute: Attribute,
     },
+    Napi {
+        interface: String,
+        #[serde(serialize_with = "napi_name", deserialize_with = "napi_of_name")]
+        setting: NapiSetting,
+        /// The instance's name, which stays when the interface is set up again.
+        instance: String,
+    },
     /// A file that is kept open with four bytes written to it, such as /dev/cpu_dma_latency.
     Held {
         path: String,
@@ -86,6 +95,7 @@ impl fmt::Display for Address {
                 f.write_str(path)
             }
             Address::Device { interface, attribute } => write!(f, "{} of {interface}", attribute.name()),
+            Address::Napi { interface, setting, instance } => write!(f, "{} of {interface} {instance}", setting.name()),
         }
     }
 }
@@ -97,6 +107,16 @@ fn attribute_name<S: Serializer>(attribute: &Attribute, serializer: S) -> Result
 fn attribute_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribute, D::Error> {
     let name = String::deserialize(deserializer)?;
     name.parse().map_err(|()| serde::de::Error::custom(format!("{name:?} is not a setting of a device")))
+}
+
+fn napi_name<S: Serializer>(setting: &NapiSetting, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(setting.name())
+}
+
+fn napi_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NapiSetting, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let found = NapiSetting::ALL.into_iter().find(|setting| setting.name() == name);
+    found.ok_or_else(|| serde::de::Error::custom(format!("{name:?} is not a setting of a NAPI instance")))
 }
 
 /// One value to change.
@@ -117,6 +137,11 @@ pub enum Trouble {
     /// The place does not exist, or no longer exists.
     #[error("{place} does not exist")]
     Gone { place: String },
+    /// The interface does not have this NAPI instance now.
+    #[error(
+        "{place}: there is no such NAPI instance now (the interface is down, or has fewer queues), and it may come back with this value"
+    )]
+    NoInstance { place: String },
     /// A permission is missing.
     #[error("{what}; {remedy}")]
     Denied {
@@ -140,6 +165,7 @@ pub enum Trouble {
 
 const AS_ROOT: &str = "run as root";
 const AS_ADMIN: &str = "run as root, or with CAP_NET_ADMIN in this network namespace";
+const AS_ROOT_OUTSIDE: &str = "run as root of the host: the kernel asks for CAP_NET_ADMIN outside of any user namespace";
 const NOT_HERE: &str =
     "root may not change it in this network namespace either: if it can be changed at all, then in the initial one";
 const READ_ONLY: &str = "it is mounted read-only here, as in most containers: run on the host itself";
@@ -168,9 +194,14 @@ impl Trouble {
     }
 
     fn of_device(place: &Address, error: &DeviceError) -> Trouble {
+        if let DeviceError::NoNapi { .. } = error {
+            return Trouble::NoInstance { place: place.to_string() };
+        }
         match error.errno().map(io::Error::from_raw_os_error) {
             Some(source) if source.kind() == io::ErrorKind::PermissionDenied => {
-                Trouble::Denied { what: error.to_string(), remedy: remedy_of_network(Capability::NetAdmin.is_effective()) }
+                let is_admin = Capability::NetAdmin.is_effective();
+                let remedy = if matches!(place, Address::Napi { .. }) { AS_ROOT_OUTSIDE } else { remedy_of_network(is_admin) };
+                Trouble::Denied { what: error.to_string(), remedy }
             }
             Some(source) if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
                 Trouble::Gone { place: place.to_string() }
@@ -190,7 +221,7 @@ impl Address {
     /// True if CAP_NET_ADMIN may write here, without being root.
     fn is_of_network_admin(&self) -> bool {
         match self {
-            Address::Device { .. } => true,
+            Address::Device { .. } | Address::Napi { .. } => true,
             Address::File { path, .. } => path.starts_with("/proc/sys/net/") || path.starts_with("/sys/class/net/"),
             _ => false,
         }
@@ -269,6 +300,12 @@ impl Address {
                 Ok(None) => Err(Trouble::Gone { place: self.to_string() }),
                 Err(error) => Err(Trouble::of_device(self, &error)),
             },
+            Address::Napi { interface, setting, instance } => {
+                let all = host.napis(interface).map_err(|error| Trouble::of_device(self, &error))?;
+                let napi = all.iter().find(|napi| napi.name() == instance);
+                let napi = napi.ok_or_else(|| Trouble::NoInstance { place: self.to_string() })?;
+                napi.text(*setting).ok_or_else(|| Trouble::Gone { place: self.to_string() })
+            }
             Address::Held { path } => {
                 let bytes = host.read_bytes(path).map_err(|error| Trouble::of_io(self, "read", &error))?;
                 let bytes =
@@ -319,9 +356,15 @@ impl Address {
             })
         };
         match self {
-            Address::File { path, .. } => write(path, to),
+            Address::File { path, .. } => match napi::of_file(path) {
+                None => write(path, to),
+                Some((interface, setting)) => self.write_for_new_instances(host, interface, setting, to, || write(path, to)),
+            },
             Address::Device { interface, attribute } => {
                 host.set_attribute(interface, *attribute, to).map_err(|error| Trouble::of_device(self, &error))
+            }
+            Address::Napi { interface, setting, instance } => {
+                host.set_napi(interface, instance, *setting, to).map_err(|error| Trouble::of_device(self, &error))
             }
             Address::Held { path } => Err(Trouble::Failed(format!("{path} is held, not written"))),
             Address::Controller { path } => write(path, &format!("{}{CPUSET}", if to == "on" { '+' } else { '-' })),
@@ -346,6 +389,26 @@ impl Address {
                 write(&format!("{path}/cpuset.cpus.partition"), "isolated")
             }
         }
+    }
+
+    /// Writes the file with the value that new NAPI instances take. The kernel sets those that there are, too, so each gets its own value back: these are
+    /// places of their own.
+    fn write_for_new_instances(
+        &self,
+        host: &dyn Host,
+        interface: &str,
+        setting: NapiSetting,
+        to: &str,
+        write: impl FnOnce() -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        let instances = host.napis(interface).map_err(|error| Trouble::of_device(self, &error))?;
+        write()?;
+        for napi in &instances {
+            if let Some(own) = napi.text(setting).filter(|own| own != to) {
+                host.set_napi(interface, napi.name(), setting, &own).map_err(|error| Trouble::of_device(self, &error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes a demand that lasts as long as the returned value. Another process may demand more.
@@ -421,5 +484,11 @@ mod tests {
         assert_eq!(text, r#"{"device":{"interface":"eth0","attribute":"rx-usecs"}}"#);
         assert_eq!(serde_json::from_str::<Address>(&text).unwrap(), device);
         assert!(serde_json::from_str::<Address>(&text.replace("rx-usecs", "x")).is_err());
+        let (interface, setting) = ("eth0".to_owned(), NapiSetting::DeferHardIrqs);
+        let napi = Address::Napi { interface, setting, instance: "rx-0".to_owned() };
+        let text = serde_json::to_string(&napi).unwrap();
+        assert_eq!(text, r#"{"napi":{"interface":"eth0","setting":"defer-hard-irqs","instance":"rx-0"}}"#);
+        assert_eq!(serde_json::from_str::<Address>(&text).unwrap(), napi);
+        assert!(serde_json::from_str::<Address>(&text.replace("defer", "x")).is_err());
     }
 }

@@ -58,7 +58,7 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck 
 
 /// The finding for a setting; `wanted` is the profile's value. `None` if nothing has to change.
 fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, changes: &[Change]) -> Option<Finding> {
-    let Setting { knob, control, value } = setting;
+    let Setting { knob, control, value, .. } = setting;
     let first = changes.first()?;
     // A demand is always made anew: the question is whether the present one is as strict.
     if control.is_held() && first.from.parse::<i64>().ok() <= first.to.parse().ok() {

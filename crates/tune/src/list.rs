@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use hairpin_record::head::Label;
-use hairpin_record::tune::{KnobRow, List, Settable};
+use hairpin_record::tune::{KnobRow, List, NapiRow, Settable};
 use hairpin_sys::host::Host;
+use hairpin_sys::napi::{Napi, NapiSetting};
 
 use crate::knob::{Control, Profile};
 use crate::knobs::{all, knob};
 use crate::place::{Place, cpus_or_online};
+use crate::read::{Read, instances};
 use crate::reading::Reading;
 use crate::setting::{SettingError, unknown};
 
@@ -22,8 +24,11 @@ pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String]) -> Result<List
     }
     let cpus = cpus_or_online(host, place).unwrap_or_default();
     let place = &Place { cpus: &cpus, ..*place };
-    let asked = all().filter(|knob| names.is_empty() || names.iter().any(|name| name == knob.name));
-    let knobs = asked.map(|knob| {
+    let asked: Vec<_> = all().filter(|knob| names.is_empty() || names.iter().any(|name| name == knob.name)).collect();
+    let of_napi = asked.iter().any(|knob| matches!(knob.read, Read::Napi(_)));
+    // What could not be read stands at each setting.
+    let napis = if of_napi { instances(host, place).unwrap_or_default() } else { Vec::new() };
+    let knobs = asked.into_iter().map(|knob| {
         let (now, unread) = match knob.read(host, place) {
             Reading::Is(value) => (Some(value), None),
             Reading::Absent => (None, None),
@@ -32,7 +37,18 @@ pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String]) -> Result<List
         let (name, summary) = (knob.name.to_owned(), knob.summary.to_owned());
         KnobRow { name, summary, now, unread, change: knob.change.as_ref().map(settable) }
     });
-    Ok(List { label: Label::of::<List>(), knobs: knobs.collect() })
+    Ok(List { label: Label::of::<List>(), knobs: knobs.collect(), napis: napis.into_iter().map(row_of).collect() })
+}
+
+fn row_of(napi: Napi) -> NapiRow {
+    let settings = NapiSetting::ALL.into_iter().filter_map(|setting| Some((setting.name().to_owned(), napi.text(setting)?)));
+    NapiRow {
+        name: napi.name().to_owned(),
+        id: napi.facts.id,
+        irq: napi.facts.irq,
+        settings: settings.collect(),
+        queues: napi.queues.into_iter().filter(|queue| !queue.starts_with("napi-")).collect(),
+    }
 }
 
 fn settable(control: &Control) -> Settable {

@@ -1,15 +1,16 @@
 //! From requested settings to the values that must change. Reads only.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use hairpin_sys::device::Attribute;
 use hairpin_sys::host::Host;
 
-use crate::change::{Change, OTHER_SYSFS, Trouble};
+use crate::change::{Address, Change, OTHER_SYSFS, Trouble};
 use crate::cpulist;
 use crate::knob::Spot;
 use crate::knobs::knob;
 use crate::place::{Place, interface_directory};
+use crate::read::instances;
 use crate::setting::Setting;
 use crate::values::Values;
 
@@ -36,6 +37,18 @@ pub enum PlanError {
         interface: Option<String>,
         needs: &'static str,
     },
+    /// The interface has no NAPI instance that serves the queue.
+    #[error("{interface} has no NAPI instance {}", if has.is_empty() {
+        "now: loopback, veth without GRO and an interface that is down have none".to_owned()
+    } else {
+        format!("of the queue {queue}; it has {}", has.join(", "))
+    })]
+    NoInstance {
+        interface: String,
+        queue: String,
+        /// The instances that it has.
+        has: Vec<String>,
+    },
     /// There is no such CPU.
     #[error("{name}={value}: there is no CPU {cpu}; this host has {present}")]
     Cpu {
@@ -56,7 +69,11 @@ impl PlanError {
     /// True if a permission or a device is missing; false if the request is wrong.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(self, PlanError::Absent { .. } | PlanError::Unread(Trouble::Denied { .. }))
+        match self {
+            PlanError::Absent { .. } | PlanError::Unread(Trouble::Denied { .. }) => true,
+            PlanError::NoInstance { has, .. } => has.is_empty(),
+            _ => false,
+        }
     }
 }
 
@@ -67,14 +84,19 @@ impl PlanError {
 /// # Errors
 /// This host has no such setting, or a value could not be read.
 pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<Plan, PlanError> {
-    let mut seen = BTreeSet::new();
+    // By knob: the NAPI instances, or all that there is.
+    let mut seen: BTreeMap<&str, Vec<Option<String>>> = BTreeMap::new();
     let mut changes = Vec::new();
     let (first, others): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.control.remakes_interrupts);
     for setting in first.into_iter().chain(others) {
-        if !seen.insert(setting.knob.name) {
+        has_interface(host, place, setting)?;
+        let instance = setting.queue.as_ref().map(|queue| instance_of(host, place, queue)).transpose()?;
+        let others = seen.entry(setting.knob.name).or_default();
+        if others.iter().any(|other| other.is_none() || instance.is_none() || *other == instance) {
             return Err(PlanError::Twice(setting.knob.name));
         }
-        changes.extend(of_setting(host, place, setting)?);
+        changes.extend(of_setting(host, place, setting, instance.as_deref())?);
+        others.push(instance);
     }
     Ok(changes)
 }
@@ -92,15 +114,34 @@ pub fn keep_first(changes: &mut Plan) -> bool {
     first > 0
 }
 
-fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<Vec<Change>, PlanError> {
-    let Setting { knob, control, value } = setting;
+/// Checks that the interface exists, if the setting is of one.
+fn has_interface(host: &dyn Host, place: &Place<'_>, Setting { knob, control, .. }: &Setting) -> Result<(), PlanError> {
     if control.is_of_interface() {
         let interface = place.interface.ok_or(PlanError::NoInterface(knob.name))?;
         if interface_directory(place).is_none() || host.attribute(interface, Attribute::Index).is_err() {
             return Err(PlanError::Interface(interface.to_owned()));
         }
     }
-    let spots = knob.spots(host, place, value).map_err(Trouble::Failed)?;
+    Ok(())
+}
+
+/// The name of the NAPI instance that serves `queue`.
+fn instance_of(host: &dyn Host, place: &Place<'_>, queue: &str) -> Result<String, PlanError> {
+    let all = instances(host, place).map_err(Trouble::Failed)?;
+    let found = all.iter().find(|napi| napi.serves(queue)).map(|napi| napi.name().to_owned());
+    found.ok_or_else(|| PlanError::NoInstance {
+        interface: place.interface.unwrap_or_default().to_owned(),
+        queue: queue.to_owned(),
+        has: all.iter().map(|napi| napi.name().to_owned()).collect(),
+    })
+}
+
+fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting, instance: Option<&str>) -> Result<Vec<Change>, PlanError> {
+    let Setting { knob, control, value, .. } = setting;
+    let mut spots = knob.spots(host, place, value).map_err(Trouble::Failed)?;
+    if let Some(wanted) = instance {
+        spots.retain(|spot| matches!(&spot.address, Address::Napi { instance, .. } if instance == wanted));
+    }
     if spots.is_empty() {
         let in_sysfs = interface_directory(place).is_some_and(|directory| host.exists(&directory));
         if control.is_of_interface() && !in_sysfs {

@@ -92,9 +92,9 @@ impl ProfileFile {
     /// Adds a setting with its measurements.
     pub fn add(&mut self, setting: &Setting, evidence: Table) {
         let value = setting.value.parse().map_or_else(|_| Value::String(setting.value.clone()), Value::Integer);
-        self.knobs.insert(setting.knob.name.to_owned(), value);
+        self.knobs.insert(setting.name(), value);
         if !evidence.is_empty() {
-            self.evidence.insert(setting.knob.name.to_owned(), evidence);
+            self.evidence.insert(setting.name(), evidence);
         }
     }
 

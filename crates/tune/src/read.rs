@@ -6,6 +6,7 @@
 //!   Interface   one file of the interface                       /sys/class/net/*/mtu
 //!   Queue       one file per queue, one value if all agree      /sys/class/net/*/queues/rx-*/rps_cpus
 //!   Device      the device's answer, over ethtool or netlink    rx-usecs
+//!   Napi        a setting of each NAPI instance, one value if all agree; the device's file where the kernel reports no instance
 //!   By          a function, for everything else
 //! ```
 
@@ -13,11 +14,12 @@ use std::io;
 
 use hairpin_sys::device::{Attribute, DeviceError};
 use hairpin_sys::host::Host;
+use hairpin_sys::napi::{Napi, NapiSetting};
 use serde_json::Value;
 
 use crate::change::{Address, Form};
 use crate::place::{Place, cpu_directory, cpus_or_online, interface_directory, queue_files};
-use crate::reading::{Parse, agreed, each_cpu, file, parsed};
+use crate::reading::{Parse, agreed, each_cpu, file, number, parsed};
 
 /// Reads a value: `None` if this host has none, otherwise why it cannot be read.
 pub type ReadBy = fn(&dyn Host, &Place<'_>) -> Result<Option<Value>, String>;
@@ -42,6 +44,8 @@ pub enum Read {
     },
     /// An attribute of the interface's device.
     Device(Attribute, Answer),
+    /// A setting of the NAPI instances.
+    Napi(NapiSetting),
     /// A function.
     By(ReadBy),
 }
@@ -88,10 +92,17 @@ impl Read {
                 };
                 let text = unless_gone(host.attribute(interface, attribute))?;
                 Ok(text.map(|text| match answer {
-                    Answer::Number => text.parse::<u64>().map_or_else(|_| text.into(), Value::from),
+                    Answer::Number => number_or_text(text),
                     Answer::Flag => Value::from(text == "on"),
                     Answer::Text => Value::from(text),
                 }))
+            }
+            Read::Napi(setting) => {
+                let named = |napi: &Napi| Some((napi.name().to_owned(), Some(number_or_text(napi.text(setting)?))));
+                match (agreed(instances(host, place)?.iter().filter_map(named).collect()), setting.file()) {
+                    (None, Some(file)) => Read::Interface(file, number).value(host, place),
+                    (value, _) => Ok(value),
+                }
             }
             Read::By(read) => read(host, place),
         }
@@ -123,9 +134,30 @@ impl Read {
                 let answer = unless_gone(host.attribute(interface, attribute))?;
                 answer.map(|_| Address::Device { interface: interface.to_owned(), attribute }).into_iter().collect()
             }
+            Read::Napi(setting) => {
+                let interface = place.interface.unwrap_or_default();
+                let file =
+                    setting.file().map_or(Ok(Vec::new()), |file| Read::Interface(file, number).addresses(host, place, form));
+                let instances = instances(host, place)?.into_iter().filter(|napi| napi.text(setting).is_some());
+                let address = |napi: Napi| {
+                    let (interface, instance) = (interface.to_owned(), napi.name().to_owned());
+                    Address::Napi { interface, setting, instance }
+                };
+                file?.into_iter().chain(instances.map(address)).collect()
+            }
             Read::By(_) => Vec::new(),
         })
     }
+}
+
+/// The NAPI instances of the interface; none if it does not exist.
+pub(crate) fn instances(host: &dyn Host, place: &Place<'_>) -> Result<Vec<Napi>, String> {
+    let Some(interface) = place.interface else { return Ok(Vec::new()) };
+    Ok(unless_gone(host.napis(interface).map(Some))?.unwrap_or_default())
+}
+
+fn number_or_text(text: String) -> Value {
+    text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
 }
 
 /// A device's answer; `None` if the interface does not exist. The knob `interface` alone reports that it is missing.

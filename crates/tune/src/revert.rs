@@ -5,6 +5,7 @@
 //!               = `from`                  nothing to do
 //!               something else            another program changed it since: left alone, unless forced
 //!               missing                   its interface was removed: nothing to do
+//!   no such NAPI instance now             kept, as a driver may bring it back with its settings, unless forced
 //!   host rebooted since                   the reboot undid it: the entry is removed, with a note
 //!   another network namespace             left alone: it must be reverted there
 //! ```
@@ -166,6 +167,7 @@ fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcom
     let now = match address.read(host) {
         Ok(now) => now,
         Err(Trouble::Gone { .. }) => return Outcome::Gone,
+        Err(Trouble::NoInstance { .. }) if force => return Outcome::Gone,
         Err(why) => return Outcome::Failed(why),
     };
     if address.same(&now, from) {

@@ -97,6 +97,9 @@ pub fn reverted(report: &Reverted) -> Changes {
                 "elsewhere",
                 Some(format!("it was changed in the network namespace {network}: revert it there (nsenter, ip netns exec)")),
             ),
+            Outcome::Failed(why @ Trouble::NoInstance { .. }) => {
+                ("failed", Some(format!("{why}: revert it then, or give it up with --force")))
+            }
             Outcome::Failed(why) => ("failed", Some(why.to_string())),
         };
         row(change, word, why)

@@ -1,10 +1,11 @@
-//! A user's request: `NAME=VALUE`.
+//! A user's request: `NAME=VALUE`, or `NAME@QUEUE=VALUE` for the NAPI instance of one queue.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::knob::{Control, Knob};
 use crate::knobs::{all, knob};
+use crate::read::Read;
 
 /// A knob, and the value to set it to.
 #[derive(Clone)]
@@ -13,13 +14,15 @@ pub struct Setting {
     pub knob: &'static Knob,
     /// The way to change it.
     pub control: &'static Control,
+    /// The queue whose NAPI instance alone is meant: `rx-2` and the like, or `2`.
+    pub queue: Option<String>,
     /// The value, in its canonical form.
     pub value: String,
 }
 
 impl PartialEq for Setting {
     fn eq(&self, other: &Setting) -> bool {
-        self.knob.name == other.knob.name && self.value == other.value
+        self.name() == other.name() && self.value == other.value
     }
 }
 
@@ -31,7 +34,7 @@ impl fmt::Debug for Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.knob.name, self.value)
+        write!(f, "{}={}", self.name(), self.value)
     }
 }
 
@@ -52,6 +55,18 @@ pub enum SettingError {
     /// The knob is only reported.
     #[error("{0} is only reported: it is a fact of this host, or set at boot; see `hairpin tune list {0}`")]
     Reported(String),
+    /// The setting is not one of a queue.
+    #[error("{0} has no value for one queue: write it without @")]
+    NotOfQueue(&'static str),
+    /// The text names no queue.
+    #[error(
+        "\"{queue}\" is no queue: write {name}@rx-2, @tx-2 or @napi-2, as `hairpin tune list {name} -i IF` names them, or @2 for the receive queue"
+    )]
+    Queue {
+        /// The name.
+        name: &'static str,
+        queue: String,
+    },
     /// The knob does not accept this value.
     #[error("{name} cannot be \"{value}\": it is {values}")]
     Value {
@@ -70,6 +85,7 @@ impl Setting {
     /// # Errors
     /// No knob that can be changed has this name, or it does not accept this value.
     pub fn new(name: &str, value: &str) -> Result<Setting, SettingError> {
+        let (name, queue) = name.split_once('@').map_or((name, None), |(name, queue)| (name, Some(queue)));
         let Some((knob, control)) = knob(name).and_then(|knob| Some((knob, knob.change.as_ref()?))) else {
             return Err(unknown(name));
         };
@@ -79,7 +95,26 @@ impl Setting {
             value: value.to_owned(),
             values: control.values.to_string(),
         })?;
-        Ok(Setting { knob, control, value })
+        let queue = queue.map(|queue| queue_of(knob, queue)).transpose()?;
+        Ok(Setting { knob, control, queue, value })
+    }
+
+    /// The knob's name, and the queue if it is of one.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let queue = self.queue.as_ref().map(|queue| format!("@{queue}")).unwrap_or_default();
+        format!("{}{queue}", self.knob.name)
+    }
+}
+
+fn queue_of(knob: &'static Knob, queue: &str) -> Result<String, SettingError> {
+    if !matches!(knob.read, Read::Napi(_)) {
+        return Err(SettingError::NotOfQueue(knob.name));
+    }
+    let number = ["rx-", "tx-", "napi-"].iter().find_map(|kind| queue.strip_prefix(kind)).unwrap_or(queue);
+    match number.parse::<u32>() {
+        Ok(parsed) if parsed.to_string() == number => Ok(queue.to_owned()),
+        _ => Err(SettingError::Queue { name: knob.name, queue: queue.to_owned() }),
     }
 }
 
@@ -127,6 +162,8 @@ mod tests {
             ("idle_states=all", "idle_states=all"),
             ("rx_usecs=1k", "rx_usecs=1000"),
             ("tcp_rmem_bytes=4Ki,131072,6M", "tcp_rmem_bytes=4096 131072 6000000"),
+            ("napi_threaded@2=1", "napi_threaded@2=1"),
+            ("gro_flush_timeout_ns@tx-10=20k", "gro_flush_timeout_ns@tx-10=20000"),
         ] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), as_written);
         }
@@ -137,6 +174,10 @@ mod tests {
         assert!(error("rx_usecs").contains("NAME=VALUE"));
         assert!(error("rx_usec=0").contains("did you mean rx_usecs?"), "{}", error("rx_usec=0"));
         assert!(error("mitigations=off").contains("only reported"));
+        assert_eq!(error("gro@0=on"), "gro has no value for one queue: write it without @");
+        for queue in ["", "x", "rx-", "rx-02", "+1", "rx-0@1", "-1"] {
+            assert!(error(&format!("napi_threaded@{queue}=1")).contains("is no queue: write napi_threaded@rx-2"), "{queue}");
+        }
         assert_eq!(error("gro=maybe"), "gro cannot be \"maybe\": it is on or off");
         for text in [
             "rx_usecs=-1",

@@ -1,6 +1,7 @@
 //! Every knob on hosts made of files: present, absent, unreadable, garbled.
 
 mod changes;
+mod napi;
 mod page;
 
 use std::cell::RefCell;
@@ -12,6 +13,7 @@ use std::path::Path;
 use hairpin_sys::device::{Attribute, DeviceError};
 use hairpin_sys::ethtool::{DriverInfo, EthtoolError};
 use hairpin_sys::host::{FakeHost, Held, Host};
+use hairpin_sys::napi::{Napi, NapiSetting};
 use serde_json::Value;
 
 use crate::change::{Address, Change, Form};
@@ -167,11 +169,13 @@ impl Attributes for FakeHost {
             (Attribute::Gro, "off"),
             (Attribute::Lro, "on"),
             (Attribute::Stamping, "tx=1,rx=1,flags=0"),
-            (Attribute::IrqSuspendTimeout, "0"),
             (Attribute::Qdisc, "default (mq)"),
             (Attribute::QuickAck, "off"),
         ];
-        all.into_iter().fold(self, |host, (attribute, text)| host.with_attribute("eth0", attribute, text))
+        let host = all.into_iter().fold(self, |host, (attribute, text)| host.with_attribute("eth0", attribute, text));
+        use NapiSetting::{DeferHardIrqs, GroFlushTimeout, IrqSuspendTimeout, Threaded};
+        let settings = [(DeferHardIrqs, "2"), (GroFlushTimeout, "20000"), (IrqSuspendTimeout, "0"), (Threaded, "0")];
+        host.with_napi("eth0", "rx-0", &settings).with_napi("eth0", "rx-1", &settings)
     }
 }
 
@@ -265,6 +269,15 @@ impl Host for Noting<'_> {
     }
 
     fn set_attribute(&self, interface: &str, _: Attribute, _: &str) -> Result<(), DeviceError> {
+        panic!("a knob sets {interface}")
+    }
+
+    fn napis(&self, interface: &str) -> Result<Vec<Napi>, DeviceError> {
+        self.devices.borrow_mut().insert(interface.to_owned());
+        self.host.napis(interface)
+    }
+
+    fn set_napi(&self, interface: &str, _: &str, _: NapiSetting, _: &str) -> Result<(), DeviceError> {
         panic!("a knob sets {interface}")
     }
 
@@ -431,7 +444,9 @@ fn the_scope_of_a_setting_follows_from_where_it_is_read() {
         match knob.read {
             Read::Host(..) => assert_eq!(change.scope, Scope::Host, "{knob:?}"),
             Read::Cpu(..) => assert_eq!(change.scope, Scope::Cpus, "{knob:?}"),
-            Read::Interface(..) | Read::Queue { .. } | Read::Device(..) => assert_eq!(change.scope, Scope::Interface, "{knob:?}"),
+            Read::Interface(..) | Read::Queue { .. } | Read::Device(..) | Read::Napi(_) => {
+                assert_eq!(change.scope, Scope::Interface, "{knob:?}");
+            }
             Read::By(_) => assert!(matches!(change.write, Write::At(_)), "{knob:?} is written where a function reads it"),
         }
     }
@@ -450,7 +465,7 @@ fn the_network_of_a_setting_is_that_of_the_place_that_it_is_read_from() {
         let of_place = match knob.read {
             Read::Host(path, _) if path.starts_with("/proc/sys/net/core/") => Network::Shared,
             Read::Host(path, _) if path.starts_with("/proc/sys/net/") => Network::Own,
-            Read::Device(..) | Read::Interface(..) | Read::Queue { .. } => Network::Own,
+            Read::Device(..) | Read::Napi(_) | Read::Interface(..) | Read::Queue { .. } => Network::Own,
             Read::Host(..) | Read::Cpu(..) => Network::None,
             Read::By(_) => continue,
         };

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use hairpin_sys::device::Attribute;
 use hairpin_sys::host::{FakeHost, Host, RealHost};
+use hairpin_sys::napi::NapiSetting;
 use hairpin_sys::netns::{self, Support};
 use hairpin_tune::journal::{About, Journal};
 use hairpin_tune::{Change, Place, Setting, plan};
@@ -22,7 +23,15 @@ use hairpin_tune::{Change, Place, Setting, plan};
 use crate::alone::{self, Ended, Part, Test};
 
 const PLACE: Place<'_> = Place { cpus: &[], interface: Some("eth0") };
-const FILES: &[&str] = &["busy_poll_us=10", "transparent_hugepage=never", "rx_usecs=0", "cpuset_partition=1", "rps_cpus=0-1"];
+const FILES: &[&str] = &[
+    "busy_poll_us=10",
+    "transparent_hugepage=never",
+    "rx_usecs=0",
+    "cpuset_partition=1",
+    "rps_cpus=0-1",
+    "napi_defer_hard_irqs=7",
+    "napi_threaded@1=1",
+];
 /// Sysctls of a network namespace.
 const SYSCTLS: &[&str] =
     &["tcp_autocorking=off", "tcp_slow_start_after_idle=off", "tcp_rmem_bytes=4096,65536,1000000", "tcp_timestamps=0"];
@@ -85,6 +94,9 @@ fn make(directory: &Path) {
         .with("/sys/fs/cgroup/cgroup.procs", "1\n")
         .with("/sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n")
         .with("/sys/class/net/eth0/queues/rx-1/rps_cpus", "00000000\n")
+        .with("/sys/class/net/eth0/napi_defer_hard_irqs", "0\n")
+        .with_napi("eth0", "rx-0", &[(NapiSetting::DeferHardIrqs, "0"), (NapiSetting::Threaded, "0")])
+        .with_napi("eth0", "rx-1", &[(NapiSetting::DeferHardIrqs, "3"), (NapiSetting::Threaded, "0")])
         .with_attribute("eth0", Attribute::RxUsecs, "8");
 }
 

@@ -11,6 +11,7 @@ use hairpin_record::run::Side;
 use crate::error::{PathError, needs_inet};
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
+use crate::polling;
 use crate::runner::{Runner, Support};
 use crate::stream::{How, Stream};
 
@@ -30,7 +31,7 @@ impl Runner for Tcp {
         run.over(&mut flows)?;
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
-        inet::note_queues(&fds, spec, Side::Client, &mut run.found.side);
+        polling::note_queues(&fds, spec, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -46,7 +47,7 @@ impl Runner for Tcp {
         run.over(&mut flows)?;
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
-        inet::note_queues(&fds, spec, Side::Server, &mut run.found.side);
+        polling::note_queues(&fds, spec, Side::Server, &mut run.found.side);
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ use crate::error::{PathError, needs_inet};
 use crate::flows::Carrier;
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound};
+use crate::polling;
 use crate::runner::{Runner, Support};
 
 pub struct Udp;
@@ -34,7 +35,7 @@ impl Runner for Udp {
             None => run.over(&mut flows)?,
         }
         note_too_long(&flows, Side::Client, &mut run.found.side);
-        inet::note_queues(&fds, &run.job.spec.client, Side::Client, &mut run.found.side);
+        polling::note_queues(&fds, &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -50,7 +51,7 @@ impl Runner for Udp {
             None => run.over(&mut flows)?,
         }
         note_too_long(&flows, Side::Server, &mut run.found.side);
-        inet::note_queues(&fds, &run.job.spec.server, Side::Server, &mut run.found.side);
+        polling::note_queues(&fds, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use hairpin_record::run::Side;
 use crate::error::{PathError, needs_inet};
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
+use crate::polling;
 use crate::runner::{Runner, Support};
 use crate::uring;
 
@@ -23,7 +24,7 @@ impl Runner for UringTcp {
         let before = inet::tcp_totals(&sockets);
         uring::ping::<true>(run, &mut sockets)?;
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&sockets)));
-        inet::note_queues(&sockets, &run.job.spec.client, Side::Client, &mut run.found.side);
+        polling::note_queues(&sockets, &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -36,7 +37,7 @@ impl Runner for UringTcp {
         let before = inet::tcp_totals(&sockets);
         uring::answer::<true>(run, &mut sockets)?;
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&sockets)));
-        inet::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
+        polling::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use hairpin_record::run::Side;
 use crate::error::{PathError, needs_inet};
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
+use crate::polling;
 use crate::runner::{Runner, Support};
 use crate::uring;
 
@@ -21,7 +22,7 @@ impl Runner for UringUdp {
         let peer = needs_inet(&run.peer)?;
         let mut sockets = inet::connect_udp(run.job, peer, run.observer, &mut run.found.side)?;
         uring::ping::<false>(run, &mut sockets)?;
-        inet::note_queues(&sockets, &run.job.spec.client, Side::Client, &mut run.found.side);
+        polling::note_queues(&sockets, &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
 
@@ -32,7 +33,7 @@ impl Runner for UringUdp {
         let mut sockets = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
         drop(doors);
         uring::answer::<false>(run, &mut sockets)?;
-        inet::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
+        polling::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }
 }

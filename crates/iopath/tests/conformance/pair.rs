@@ -109,6 +109,7 @@ pub(crate) fn start_server(
             neighbour: neighbour.as_deref(),
             allowed: &allowed,
             cores: allowed.len(),
+            own_link: false,
             observer: &watch,
             found,
         };
@@ -142,6 +143,7 @@ fn start_client(
             stamps: None,
             neighbour: neighbour.as_deref(),
             allowed: &allowed,
+            own_link: false,
             observer: &watch,
             found,
         };

@@ -9,6 +9,8 @@ use std::sync::{Arc, PoisonError};
 use super::{Demands, Held, Host, link_target, list, read_bytes, write};
 use crate::device::{Attribute, DeviceError};
 use crate::ethtool::{DriverInfo, EthtoolError};
+use crate::napi::{self, Napi, NapiSetting};
+use crate::netlink::NapiFacts;
 
 /// Treatment of a write by a [`FakeHost`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,26 @@ impl FakeHost {
         self.with(&format!("{}/{}", device_directory(interface), attribute.name()), format!("{text}\n"))
     }
 
+    /// Adds a NAPI instance to a network device, and the device unless it exists; its settings are files below the root.
+    #[must_use]
+    pub fn with_napi(self, interface: &str, name: &str, settings: &[(NapiSetting, &str)]) -> FakeHost {
+        let directory = format!("{}/{name}", napi_directory(interface));
+        settings.iter().fold(self.with_directory(&directory), |host, (setting, text)| {
+            host.with(&format!("{directory}/{}", setting.name()), format!("{text}\n"))
+        })
+    }
+
+    /// Removes the NAPI instances of a network device, as of one that is set down.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn without_napis(self, interface: &str) -> FakeHost {
+        let place = self.place(&napi_directory(interface));
+        fs::remove_dir_all(&place).unwrap_or_else(|why| panic!("fake host: removing {}: {why}", place.display()));
+        self
+    }
+
     /// Removes a network device and its files.
     ///
     /// # Panics
@@ -116,7 +138,8 @@ impl FakeHost {
         self
     }
 
-    /// Sets how writes to `path` behave. For a device's setting the path is the interface, a blank and the attribute's name.
+    /// Sets how writes to `path` behave. For a device's setting the path is the interface, a blank and the attribute's name; for one of a NAPI
+    /// instance the interface, the instance and the setting's name.
     #[must_use]
     pub fn with_refusal(mut self, path: &str, refusal: Refusal) -> FakeHost {
         self.refusals.insert(path.to_owned(), refusal);
@@ -159,6 +182,11 @@ impl FakeHost {
 /// Directory in which a fake host keeps settings that are not files on a real one.
 fn device_directory(interface: &str) -> String {
     format!("/.devices/{interface}")
+}
+
+/// The same for its NAPI instances, a directory each.
+fn napi_directory(interface: &str) -> String {
+    format!("{}/napi", device_directory(interface))
 }
 
 /// The controllers of a cgroup's children after a write of `+one` or `-one`.
@@ -223,7 +251,7 @@ impl Host for FakeHost {
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
             answer => answer.map(Some),
         };
-        read().map_err(|source| DeviceError::Fake { attribute, interface: interface.to_owned(), source })
+        read().map_err(|source| DeviceError::Fake { what: attribute.name(), interface: interface.to_owned(), source })
     }
 
     fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
@@ -232,7 +260,34 @@ impl Host for FakeHost {
             self.device(interface)?;
             if self.takes(&format!("{interface} {}", attribute.name()))? { self.write(&path, text) } else { Ok(()) }
         };
-        set().map_err(|source| DeviceError::Fake { attribute, interface: interface.to_owned(), source })
+        set().map_err(|source| DeviceError::Fake { what: attribute.name(), interface: interface.to_owned(), source })
+    }
+
+    fn napis(&self, interface: &str) -> Result<Vec<Napi>, DeviceError> {
+        let fail = |source| DeviceError::Fake { what: "the NAPI instances", interface: interface.to_owned(), source };
+        self.device(interface).map_err(fail)?;
+        let directory = napi_directory(interface);
+        let names = if self.exists(&directory) { self.list(&directory).map_err(fail)? } else { Vec::new() };
+        let napi = |(place, name): (usize, String)| {
+            let value = |setting: NapiSetting| match self.read(&format!("{directory}/{name}/{}", setting.name())).ok()?.as_str() {
+                "busy-poll" => Some(2),
+                number => number.parse().ok(),
+            };
+            let mut facts = NapiFacts::default().with(value);
+            (facts.id, facts.irq) = (8193 + place as u32, Some(40 + place as u32));
+            Napi { queues: vec![name], facts }
+        };
+        Ok(names.into_iter().enumerate().map(napi).collect())
+    }
+
+    fn set_napi(&self, interface: &str, name: &str, setting: NapiSetting, text: &str) -> Result<(), DeviceError> {
+        if !self.napis(interface)?.iter().any(|napi| napi.name() == name) {
+            return Err(DeviceError::NoNapi { interface: interface.to_owned(), name: name.to_owned() });
+        }
+        let path = format!("{}/{name}/{}", napi_directory(interface), setting.name());
+        let set =
+            || if self.takes(&format!("{interface} {name} {}", setting.name()))? { self.write(&path, text) } else { Ok(()) };
+        set().map_err(|source| DeviceError::Fake { what: setting.name(), interface: interface.to_owned(), source })
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
@@ -242,7 +297,15 @@ impl Host for FakeHost {
         let place = self.place(path);
         let before = String::from_utf8_lossy(&read_bytes(&place)?).into_owned();
         let after = if path.ends_with("/cgroup.subtree_control") { controllers(&before, text) } else { written(&before, text)? };
-        write(&place, &after)
+        write(&place, &after)?;
+        let Some((interface, setting)) = napi::of_file(path) else { return Ok(()) };
+        for instance in list(&self.place(&napi_directory(interface))).unwrap_or_default() {
+            let own = self.place(&format!("{}/{instance}/{}", napi_directory(interface), setting.name()));
+            if own.exists() {
+                write(&own, &after)?;
+            }
+        }
+        Ok(())
     }
 
     fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held> {

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use hairpin_sys::device::{Attribute, DeviceError};
 use hairpin_sys::ethtool::{DriverInfo, EthtoolError};
 use hairpin_sys::host::{FakeHost, Held, Host, Refusal};
+use hairpin_sys::napi::{Napi, NapiSetting};
 
 use super::{PLACE, whole};
 use crate::change::{Address, Change, Trouble};
@@ -56,12 +57,12 @@ pub(super) fn scene() -> Scene {
 }
 
 impl Scene {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.journal.entries().unwrap().is_empty()
     }
 
     /// Applies and keeps `settings`; returns the refusals.
-    fn apply(&self, host: &FakeHost, settings: &[Setting]) -> Vec<Trouble> {
+    pub(super) fn apply(&self, host: &FakeHost, settings: &[Setting]) -> Vec<Trouble> {
         let changes = plan(host, &PLACE, settings).unwrap();
         let mut tuning = self.journal.begin(host, changes, &About::default()).unwrap();
         let troubles = (0..tuning.changes().len()).filter_map(|index| tuning.on(index).err()).collect();
@@ -69,7 +70,7 @@ impl Scene {
         troubles
     }
 
-    fn revert(&self) -> crate::revert::Reverted {
+    pub(super) fn revert(&self) -> crate::revert::Reverted {
         self.journal.revert(&self.host, &[], false, "test").unwrap()
     }
 }
@@ -121,7 +122,7 @@ fn is_held(knob: &Knob) -> bool {
     knob.change.as_ref().is_some_and(|change| change.is_held())
 }
 
-fn setting(text: &str) -> Setting {
+pub(super) fn setting(text: &str) -> Setting {
     text.parse().unwrap()
 }
 
@@ -211,9 +212,12 @@ fn puts_back_and_reports_refused_values() {
     for knob in settable().filter(|knob| !is_held(knob)) {
         let changes = plan(&scene.host, &PLACE, &[another(knob)]).unwrap();
         for refusal in refusals {
-            let last = changes.last().unwrap();
+            // A write of a file with the value of new NAPI instances reaches these too: it is the one to refuse.
+            let of_file = changes.iter().rfind(|change| matches!(change.address, Address::File { .. }));
+            let last = of_file.or(changes.last()).unwrap();
             let at = match &last.address {
                 Address::Device { interface, attribute } => format!("{interface} {}", attribute.name()),
+                Address::Napi { interface, setting, instance } => format!("{interface} {instance} {}", setting.name()),
                 Address::Partition { path } if refusal == Refusal::Ignored => format!("{path}/cpuset.cpus.partition"),
                 other => other.to_string(),
             };
@@ -273,7 +277,8 @@ fn a_removed_interface_leaves_nothing_to_revert() {
     let host = scene.host.clone().without_device("eth0");
     let report = scene.journal.revert(&host, &[], false, "test").unwrap();
     assert!(!report.incomplete, "{report:?}");
-    assert_eq!(report.changes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count(), 2);
+    // The two settings, and the second one's two NAPI instances.
+    assert_eq!(report.changes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count(), 4);
     assert!(scene.is_empty());
     // The same while an experiment runs.
     let scene = super::changes::scene();
@@ -445,7 +450,8 @@ fn never_writes_to_the_sysfs_of_another_namespace() {
     let report = scene.journal.revert(&mixed, &[], true, "test").unwrap();
     assert!(report.incomplete && report.changes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Failed(_))), "{report:?}");
     let mut after = tree(&scene.root);
-    after.retain(|path, _| !path.ends_with("rx-usecs"));
+    // Netlink and ethtool reach the right one.
+    after.retain(|path, _| !path.ends_with("rx-usecs") && !path.ends_with("gro-flush-timeout"));
     assert!(after.iter().all(|(path, bytes)| before.get(path) == Some(bytes)));
     let one = scene.host.clone().with("/sys/class/net/eth0/ifindex", "7\n");
     assert!(!scene.journal.revert(&one, &[], false, "test").unwrap().incomplete);
@@ -578,6 +584,14 @@ impl Host for Stubborn<'_> {
 
     fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
         self.host.set_attribute(interface, attribute, text)
+    }
+
+    fn napis(&self, interface: &str) -> Result<Vec<Napi>, DeviceError> {
+        self.host.napis(interface)
+    }
+
+    fn set_napi(&self, interface: &str, name: &str, setting: NapiSetting, text: &str) -> Result<(), DeviceError> {
+        self.host.set_napi(interface, name, setting, text)
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {

@@ -66,7 +66,7 @@ fn read_from(knob: &Knob) -> String {
         Read::Cpu(file, _) => Some(format!("/sys/devices/system/cpu/cpu<n>/{file}")),
         Read::Interface(file, _) => Some(format!("/sys/class/net/<interface>/{file}")),
         Read::Queue { prefix, file, .. } => Some(format!("/sys/class/net/<interface>/queues/{prefix}*/{file}")),
-        Read::Device(..) | Read::By(_) => None,
+        Read::Device(..) | Read::Napi(_) | Read::By(_) => None,
     };
     // A source that begins with the path itself says more about it.
     match path {
@@ -86,7 +86,7 @@ fn look(knob: &Knob) -> String {
         Read::Cpu(file, _) => format!("grep . /sys/devices/system/cpu/cpu*/{file}"),
         Read::Interface(file, _) => format!("cat /sys/class/net/eth0/{file}"),
         Read::Queue { prefix, file, .. } => format!("grep . /sys/class/net/eth0/queues/{prefix}*/{file}"),
-        Read::Device(..) | Read::By(_) => panic!("{} does not say how to look", knob.name),
+        Read::Device(..) | Read::Napi(_) | Read::By(_) => panic!("{} does not say how to look", knob.name),
     }
 }
 

@@ -1,0 +1,35 @@
+//! What either side of a run finds beside its samples.
+
+use hairpin_record::run::{FlowFacts, FlowGroup, Granted, Pcie, TcpSide};
+use hairpin_record::warning::Warning;
+
+/// Facts of either side about its sockets and threads.
+#[derive(Debug, Default)]
+pub struct SideFound {
+    /// TCP's counters, as totals, not yet per transaction.
+    pub tcp: Option<TcpSide>,
+    /// The queue and CPU on which the kernel delivered each flow.
+    pub flow_facts: Vec<FlowFacts>,
+    /// The same of more than [`MOST_FLOW_FACTS`](hairpin_record::run::MOST_FLOW_FACTS) flows, which are counted.
+    pub flow_groups: Vec<FlowGroup>,
+    /// Options requested, with the values granted.
+    pub granted: Vec<Granted>,
+    /// The CPUs of the threads.
+    pub cpus: Vec<u32>,
+    /// System calls other than send and receive.
+    pub extra_calls: u64,
+    /// Work of busy polling, if it was asked for and the kernel counts it.
+    pub polled: Option<Polled>,
+    /// Counters of the emulated NIC's driver on PCI Express.
+    pub pcie: Option<Pcie>,
+    pub warnings: Vec<Warning>,
+}
+
+/// Work of busy polling during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// Packets that it took from devices of this side's network namespace, for any process in it.
+    pub packets: u64,
+    /// This side's transactions, warm-up included. Each brings at least one packet.
+    pub transactions: u64,
+}
