@@ -23,6 +23,7 @@ pub mod pace;
 pub mod paths;
 mod rendezvous;
 mod ring;
+pub mod room;
 pub mod runner;
 mod stalls;
 mod stream;
