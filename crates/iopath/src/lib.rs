@@ -25,6 +25,7 @@ pub mod paths;
 mod polling;
 mod rendezvous;
 mod ring;
+pub mod room;
 pub mod runner;
 mod stalls;
 mod stream;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_iopath::paths::runner;
-use hairpin_iopath::runner::{Support, check_room};
+use hairpin_iopath::room::check_room;
+use hairpin_iopath::runner::Support;
 use hairpin_plan::job::{Job, Reflector};
 use hairpin_plan::path::{LinkKind, Path};
 use hairpin_plan::paths::PATHS;

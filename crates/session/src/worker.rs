@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use hairpin_iopath::error::PathError;
 use hairpin_iopath::measure::{ClientFound, ClientRun, ServerFound, ServerRun};
 use hairpin_iopath::paths::runner;
-use hairpin_iopath::runner::make_room;
+use hairpin_iopath::room::make_room;
 use hairpin_plan::job::{Address, FrameTimes, Job, Listen};
 use hairpin_plan::option::RCVBUF;
 use hairpin_plan::replay;
