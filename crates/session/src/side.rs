@@ -115,7 +115,7 @@ impl WorkerSide {
             StackFound { in_place: true, .. } => Ok(()),
             StackFound { secure: true, .. } => because(
                 format!(
-                    "the loader did not load {name}: this hairpin has file capabilities or a set-user-id bit, for which it ignores LD_PRELOAD (secure mode, ld.so(8)); run a copy without them as root"
+                    "the loader did not load {name}: this hairpin has file capabilities or a set-user-id bit, for which it ignores LD_PRELOAD (secure mode, ld.so(8)); use a copy without them"
                 ),
                 true,
             ),
