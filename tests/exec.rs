@@ -241,7 +241,7 @@ fn rejects_impossible_flags_with_a_reason() {
     }
     // A folder of PATH that this user may not search does not make a missing program one that cannot be run.
     fs::create_dir(home.file("closed")).expect("a folder");
-    fs::set_permissions(home.file("closed"), fs::Permissions::from_mode(0)).expect("chmod");
+    fs::set_permissions(home.file("closed"), fs::Permissions::from_mode(0o000)).expect("chmod");
     let mut command = home.command(HAIRPIN);
     command.args(["exec", "--", "no-such-program-anywhere"]).env("PATH", home.file("closed"));
     home.spawn(command).done().fails(127, &["No such file"]);

@@ -36,9 +36,10 @@ use crate::stream::{closed, push_rest};
 const LEAST_SENDS: u32 = 2;
 const MOST_SENDS: u32 = 256;
 const SEND_MEMORY: usize = 4 << 20;
-/// Provided buffers of a thread with recv=multishot, within these bounds.
+/// Provided buffers of a thread with recv=multishot: two a request in flight, within these bounds, and in at most this memory.
 const LEAST_PROVIDED: u32 = 8;
 const MOST_PROVIDED: u32 = 32_768;
+const PROVIDED_MEMORY: usize = 64 << 20;
 
 /// Whether this process may make rings.
 pub(crate) fn probe() -> Support {
@@ -185,7 +186,8 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             ids: (how == "static").then(|| sockets.iter().filter_map(napi_id).collect()),
         });
-        let provided = in_flight.saturating_mul(2).clamp(LEAST_PROVIDED, MOST_PROVIDED);
+        let fit = (PROVIDED_MEMORY / receive_bytes.max(1)).max(LEAST_PROVIDED as usize) as u32;
+        let provided = in_flight.saturating_mul(2).clamp(LEAST_PROVIDED, MOST_PROVIDED.min(fit));
         let config = Config {
             receive_bytes,
             send_bytes,
