@@ -1,6 +1,6 @@
 //! What either side of a run finds beside its samples.
 
-use hairpin_record::run::{FlowFacts, FlowGroup, Granted, Pcie, TcpSide};
+use hairpin_record::run::{FlowFacts, FlowGroup, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
 
 /// Facts of either side about its sockets and threads.
@@ -32,4 +32,12 @@ pub struct Polled {
     pub packets: u64,
     /// This side's transactions, warm-up included. Each brings at least one packet.
     pub transactions: u64,
+}
+
+pub(crate) fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
+    let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
+    // Every flow makes the same requests; one entry is enough unless the answers differ.
+    if !found.granted.contains(&granted) {
+        found.granted.push(granted);
+    }
 }

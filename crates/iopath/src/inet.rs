@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use hairpin_plan::job::{FIRST_ROTATED, Job, Listen, LocalPort};
 use hairpin_plan::option::{self, OptionDef};
 use hairpin_plan::spec::SideSpec;
-use hairpin_record::run::{Granted, Side, TcpSide};
+use hairpin_record::run::{Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::wait::Policy;
@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 pub(crate) use self::tcp::{accept_tcp, connect_tcp};
 pub(crate) use self::udp::{accept_udp, connect_udp, listen_udp};
 use crate::error::PathError;
-use crate::found::SideFound;
+use crate::found::{SideFound, grant};
 
 /// Error for an unreachable data port or echo service, with likely causes.
 pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Error) -> PathError {
@@ -222,14 +222,6 @@ fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mu
         grant(found, side, name, &value.to_string(), got, outcome.err().map_or(String::new(), |error| error.to_string()));
     }
     Ok(())
-}
-
-pub(crate) fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
-    let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
-    // Every flow makes the same requests; one entry is enough unless the answers differ.
-    if !found.granted.contains(&granted) {
-        found.granted.push(granted);
-    }
 }
 
 /// Totals of TCP's counters over all flows.

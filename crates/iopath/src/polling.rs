@@ -15,8 +15,7 @@ use hairpin_record::warning::Warning;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::socket;
 
-use crate::found::{Polled, SideFound};
-use crate::inet::grant;
+use crate::found::{Polled, SideFound, grant};
 
 /// The kernel's count at the start of a run.
 pub(crate) struct Polling(u64);

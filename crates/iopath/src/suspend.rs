@@ -13,12 +13,12 @@ use hairpin_plan::option::SUSPEND_USECS;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::Side;
 use hairpin_sys::napi::{self, Napi, NapiSetting};
+use hairpin_sys::netlink::Netlink;
 use hairpin_sys::socket;
 use hairpin_sys::wait::Policy;
 
 use crate::error::PathError;
-use crate::found::SideFound;
-use crate::inet::grant;
+use crate::found::{SideFound, grant};
 
 /// Each setting that it takes, the name of its knob, and the value on a link of Hairpin's own: the shortest deferral, so that an interrupt comes soon
 /// once epoll finds nothing. `None`: the value asked for.
@@ -51,6 +51,8 @@ impl Suspension {
         let failed = |why: &dyn std::fmt::Display| PathError::Missing(format!("suspend-usecs={usecs}: {why}"));
         let napi_id = |flow| socket::get(flow, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
         let ids: Option<BTreeSet<u32>> = flows.map(napi_id).collect();
+        // A flow that has received nothing yet tells none: on a link of Hairpin's own every instance is this side's.
+        let ids = ids.or_else(|| own_link.then(of_this_namespace)).filter(|ids| !ids.is_empty());
         let ids = ids.ok_or_else(|| failed(&NO_INSTANCE))?;
         let mut suspension = Suspension { ids, set: Vec::new() };
         for id in suspension.ids.clone() {
@@ -92,6 +94,12 @@ impl Drop for Suspension {
             let _ = napi::set(interface, name, *setting, before);
         }
     }
+}
+
+/// The ids of all instances in this network namespace.
+fn of_this_namespace() -> BTreeSet<u32> {
+    let links = Netlink::open().and_then(|netlink| netlink.links()).unwrap_or_default();
+    links.iter().flat_map(|link| Napi::all_of(&link.name).unwrap_or_default()).map(|napi| napi.facts.id).collect()
 }
 
 const NO_INSTANCE: &str = "no NAPI instance delivers the packets of this side, so there is none to set (loopback and plain veth have none; \
