@@ -400,7 +400,7 @@ fn hold_connections(from: [u8; 4], to: SocketAddr, count: usize, say: &'static [
 
 #[test]
 fn held_connections_keep_nobody_out() {
-    const KEYED: &[u8] = b"HRPN\x01\x00\x01\x00";
+    const KEYED: &[u8] = &preamble(1);
     let home = Home::new();
     fs::write(home.file("key"), "7".repeat(64)).unwrap();
     let (mut serve, address) = home.serve("--key-file key");
@@ -433,13 +433,19 @@ fn held_connections_keep_nobody_out() {
     assert!(lines < 200, "{lines} lines of refusals");
 }
 
+/// A client's first bytes; mode 1: with a key.
+const fn preamble(mode: u8) -> [u8; 8] {
+    let [low, high] = handshake::VERSION.to_le_bytes();
+    [b'H', b'R', b'P', b'N', low, high, mode, 0]
+}
+
 #[test]
 fn a_flood_of_messages_outlasts_no_deadline_of_the_session() {
     let home = Home::new();
     let (mut serve, address) = home.serve("");
     let address: SocketAddr = address.parse().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(b"HRPN\x01\x00\x00\x00").unwrap();
+    stream.write_all(&preamble(0)).unwrap();
     stream.read_exact(&mut [0; 8]).unwrap();
     let mut channel = Channel::plain(stream.try_clone().unwrap());
     channel.send(&Request::Plan(Box::new(udp_job(8, 8)))).unwrap();
@@ -596,7 +602,7 @@ fn hostile_clients_are_refused_logged_and_hold_nothing() {
     let home = Home::new();
     let (mut serve, address) = home.serve("");
     let connect = || TcpStream::connect(&*address).unwrap();
-    let preamble = [b"HRPN".as_slice(), &1u16.to_le_bytes(), &[0, 0]].concat();
+    let preamble = preamble(0);
 
     // Something else altogether.
     connect().write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();

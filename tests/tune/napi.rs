@@ -16,7 +16,7 @@ fn napi_value(home: &Home, name: &str) -> Value {
     home.json(&format!("tune list {name} -i hp-a"))["knobs"][0]["now"].clone()
 }
 
-/// A pair with so many queues and with GRO, so with as many NAPI instances, and this kernel has settings for each.
+/// A pair with that number of queues and GRO: a NAPI instance for each.
 fn has_instances(home: &Home, name: &str, queues: usize) -> bool {
     let queued = format!("numrxqueues {queues} numtxqueues {queues}");
     let pair = format!("link add hp-a {queued} type veth peer name hp-b {queued}");
@@ -77,7 +77,7 @@ pub(super) fn a_veth_has_napi_instances_of_their_own(name: &str) -> bool {
 const SUSPENDS: &str = "udp:epoll,busy-usecs=1000,prefer=on,suspend-usecs=2000";
 const FEW: &str = "--count 300 --warmup 0 --no-store";
 
-/// What a side of the only row was given, by option.
+/// The values granted to a side of the only row, by option.
 fn granted_of(run: &Value, side: &str) -> BTreeMap<String, String> {
     let all = run["results"][0]["granted"].as_array().expect("granted");
     let text = |of: &Value| of.as_str().expect("text").to_owned();

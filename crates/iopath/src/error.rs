@@ -53,7 +53,7 @@ pub enum PathError {
     /// A measuring thread could not be set up as requested.
     #[error("{0}")]
     Thread(String),
-    /// What the host lacks for an option, and how it gets it.
+    /// An option takes something that the host lacks; the text names it, and the way to get it.
     #[error("{0}")]
     Missing(String),
     /// The run was stopped before it began.

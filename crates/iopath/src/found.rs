@@ -34,6 +34,7 @@ pub struct Polled {
     pub transactions: u64,
 }
 
+/// Records what the kernel granted of an option.
 pub(crate) fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
     let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
     // Every flow makes the same requests; one entry is enough unless the answers differ.

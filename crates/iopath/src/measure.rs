@@ -52,7 +52,7 @@ pub trait Observer: Sync {
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts);
     /// All samples of a block, if the job keeps them.
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
-    /// So many flows are open.
+    /// `flows` flows of the row are open so far.
     fn opened(&self, _flows: u32) {}
     /// The first thread's loop has its memory and begins: CPU time and the kernel's counters count from here.
     fn starts(&self) {}

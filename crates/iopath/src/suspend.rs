@@ -12,6 +12,7 @@ use std::os::fd::BorrowedFd;
 use hairpin_plan::option::SUSPEND_USECS;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::Side;
+use hairpin_sys::device::DeviceError;
 use hairpin_sys::napi::{self, Napi, NapiSetting};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::socket;
@@ -31,7 +32,7 @@ const TAKES: [(NapiSetting, &str, Option<u64>); 3] = [
 /// The instances of a side's flows, as asked until this is dropped.
 pub(crate) struct Suspension {
     ids: BTreeSet<u32>,
-    /// What was set, and the value before.
+    /// The changed settings: interface, instance, setting, and the value before.
     set: Vec<(String, String, NapiSetting, String)>,
 }
 
@@ -52,8 +53,13 @@ impl Suspension {
         let napi_id = |flow| socket::get(flow, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
         let ids: Option<BTreeSet<u32>> = flows.map(napi_id).collect();
         // A flow that has received nothing yet tells none: on a link of Hairpin's own every instance is this side's.
-        let ids = ids.or_else(|| own_link.then(of_this_namespace)).filter(|ids| !ids.is_empty());
-        let ids = ids.ok_or_else(|| failed(&NO_INSTANCE))?;
+        let ids = match ids {
+            None if own_link => of_this_namespace().map_err(|error| failed(&error))?,
+            ids => ids.unwrap_or_default(),
+        };
+        if ids.is_empty() {
+            return Err(failed(&NO_INSTANCE));
+        }
         let mut suspension = Suspension { ids, set: Vec::new() };
         for id in suspension.ids.clone() {
             let (interface, napi) = Napi::of_id(id).map_err(|error| failed(&error))?;
@@ -97,9 +103,12 @@ impl Drop for Suspension {
 }
 
 /// The ids of all instances in this network namespace.
-fn of_this_namespace() -> BTreeSet<u32> {
-    let links = Netlink::open().and_then(|netlink| netlink.links()).unwrap_or_default();
-    links.iter().flat_map(|link| Napi::all_of(&link.name).unwrap_or_default()).map(|napi| napi.facts.id).collect()
+fn of_this_namespace() -> Result<BTreeSet<u32>, DeviceError> {
+    let mut ids = BTreeSet::new();
+    for link in Netlink::open()?.links()? {
+        ids.extend(Napi::all_of(&link.name)?.iter().map(|napi| napi.facts.id));
+    }
+    Ok(ids)
 }
 
 const NO_INSTANCE: &str = "no NAPI instance delivers the packets of this side, so there is none to set (loopback and plain veth have none; \

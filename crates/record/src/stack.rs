@@ -35,7 +35,7 @@ pub struct Stack {
     pub kernel: Option<Passed>,
 }
 
-/// What the kernel itself received.
+/// Packets that the kernel received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Passed {
     /// The kernel's counter (/proc/net/snmp and snmp6).

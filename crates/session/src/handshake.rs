@@ -35,8 +35,8 @@ use crate::key::Key;
 use crate::printable::printable;
 use crate::socket::Socket;
 
-/// The session version of this build; any other version is refused.
-pub const VERSION: u16 = 1;
+/// The session version of this build; any other version is refused. 2: a flow's proof names its index, and the server's port for it.
+pub const VERSION: u16 = 2;
 
 /// Time limit of each side for the whole handshake, and for the TCP connection before it.
 pub const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -516,7 +516,7 @@ mod tests {
     fn silence_and_trickling_end_within_the_limit() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let drip = thread::spawn(move || {
-            for byte in b"HRPN\x01\x00\x00" {
+            for byte in b"HRPN\x02\x00\x00" {
                 theirs.write_all(&[*byte]).unwrap();
                 thread::sleep(Duration::from_millis(5));
             }

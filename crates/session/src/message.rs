@@ -181,7 +181,7 @@ pub enum Answer {
     Ready(Option<Address>),
     /// What provides the sockets of the worker.
     Stack(StackFound),
-    /// The client's side has opened so many flows of a row so far.
+    /// Number of the row's flows that the client's side has open so far.
     Opened(u32),
     /// Progress of a row, about once a second.
     Progress(Box<Progress>),

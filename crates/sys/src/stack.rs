@@ -146,7 +146,7 @@ const SHARED: u16 = 3;
 /// p_type of the loader's name.
 const INTERPRETER: u32 = 3;
 
-/// What is read of an ELF header (elf(5)).
+/// Bytes of an ELF header that are read (elf(5)).
 #[derive(Clone, Copy, Debug)]
 struct Header {
     machine: Machine,
