@@ -10,12 +10,12 @@ use hairpin_units::Nanos;
 use super::children::run;
 use super::record::Stop;
 
-/// A C program of this directory, compiled into the build's scratch directory.
-pub(crate) fn compiled(name: &str) -> Result<PathBuf, Stop> {
+/// A C program of this directory, compiled into the build's scratch directory, with the libraries that it needs as `-lNAME`.
+pub(crate) fn compiled(name: &str, libraries: &[&str]) -> Result<PathBuf, Stop> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../benches/{name}.c"));
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-o"]).arg(&program).arg(source);
+    cc.args(["-O2", "-o"]).arg(&program).arg(source).args(libraries);
     run(&mut cc, Duration::from_secs(60)).map_err(Stop::Missing)?;
     Ok(program)
 }

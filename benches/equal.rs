@@ -38,7 +38,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some(cpus) };
     let until = Until::Time(Duration::from_secs_f64(options.seconds));
     let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, until)?;
-    let program = compiled("equal")?;
+    let program = compiled("equal", &[])?;
     for policy in POLICIES {
         let path = format!("udp:{policy}");
         pairs.measure(&path, Limit::NoSlower, &mut |arm, length, warmup| match arm {

@@ -31,8 +31,9 @@ const MOST: f64 = 1.05;
 /// A block of many flows is long beside the round trip of all of them.
 const LEAST: Nanos = Nanos(500_000_000);
 /// One flow: a name, a path of hairpin, against `ring.c` or another path of hairpin, and the bound of the ratio.
-const ONE_FLOW: [(&str, &str, Against, Limit); 6] = [
-    ("spin/C", "uring-udp:spin", Against::Ring("single"), Limit::AtMost(1.03)),
+const ONE_FLOW: [(&str, &str, Against, Limit); 7] = [
+    ("spin/C", "uring-udp:spin", Against::Ring("plain"), Limit::AtMost(1.03)),
+    ("spin,defer/C", "uring-udp:spin,ring=defer-taskrun", Against::Ring("defer"), Limit::AtMost(1.03)),
     ("multishot/C", "uring-udp:spin,recv=multishot", Against::Ring("multishot"), Limit::AtMost(1.03)),
     ("spin/udp:spin", "uring-udp:spin", Against::Path("udp:spin"), Limit::AtMost(1.0)),
     ("spin,defer/udp:spin", "uring-udp:spin,ring=defer-taskrun", Against::Path("udp:spin"), Limit::AtMost(1.0)),
@@ -42,7 +43,7 @@ const ONE_FLOW: [(&str, &str, Against, Limit); 6] = [
 
 #[derive(Clone, Copy)]
 enum Against {
-    /// The C program, with `recv`.
+    /// The C program, with this kind of ring.
     Ring(&'static str),
     Path(&'static str),
 }
@@ -69,7 +70,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let cpus = [client, server];
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some(cpus) };
     let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
-    let [flows_c, ring_c] = [compiled("flows")?, compiled("ring")?];
+    let [flows_c, ring_c] = [compiled("flows", &[])?, compiled("ring", &["-luring"])?];
     for (name, path, sockets) in PATHS {
         for flows in FLOWS {
             let cell = format!("{name}-{flows}");
@@ -93,7 +94,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         pairs.measure(cell, limit, &mut |arm, length, warmup| {
             let hairpin = |path| Block::of_row(&measure(&mut tool.ping("loopback", path, BYTES, length, warmup))?.results[0]);
             match (arm, against) {
-                (0, Against::Ring(recv)) => control(&ring_c, &[recv, "call"], cpus, length, BYTES),
+                (0, Against::Ring(kind)) => control(&ring_c, &[kind], cpus, length, BYTES),
                 (0, Against::Path(other)) => hairpin(other),
                 _ => hairpin(path),
             }

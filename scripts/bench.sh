@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 name=${1:-}
 shift
 case $name in
+flows) HAIRPIN_FOR=bench-flows ;;
 packet) HAIRPIN_FOR=bench-packet ;;
 peers) HAIRPIN_FOR=bench ;;
 esac
