@@ -192,8 +192,20 @@ fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
     if !can(name, namespaces(), "network namespaces need root here") {
         return;
     }
-    for (near, far, size, side) in [(9000, 1500, 4000, "client"), (1500, 9000, 4000, "server"), (9000, 1000, 1200, "client")] {
+    for (near, far, size, side, path) in [
+        (9000, 1500, 4000, "client", "udp"),
+        (1500, 9000, 4000, "server", "udp"),
+        (9000, 1000, 1200, "client", "udp"),
+        (9000, 1500, 4000, "client", "uring-udp"),
+        (1500, 9000, 4000, "server", "uring-udp"),
+    ] {
         let home = Home::new();
+        if path == "uring-udp" {
+            let rings = home.hairpin("ping --link loopback --path uring-udp --count 1").code == Some(0);
+            if !can(name, rings, "io_uring is off here") {
+                continue;
+            }
+        }
         fs::write(home.file("key"), "5".repeat(64)).unwrap();
         let (server, router, client) = (Namespace::new(&home), Namespace::new(&home), Namespace::new(&home));
         let (left, right) = (client.0.pid(), server.0.pid());
@@ -218,7 +230,7 @@ fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
         serve.until("Ctrl-C ends it");
         let mut command = client.enter(&home);
         command.arg(format!(
-            "exec {HAIRPIN} ping 198.18.2.2 --key-file key --path udp --size {size} --count 300 --warmup 0 --timeout 10s --json"
+            "exec {HAIRPIN} ping 198.18.2.2 --key-file key --path {path} --size {size} --count 300 --warmup 0 --timeout 10s --json"
         ));
         let done = home.spawn(command).done();
         assert_eq!(done.code, Some(0), "{done:?}");

@@ -28,6 +28,7 @@ use crate::delay::Delay;
 use crate::echo::echo;
 use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
+use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
 use crate::runner::Support;
 use crate::stream::{closed, push_rest};
@@ -55,7 +56,7 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
     let (job, clock) = (run.job, run.clock);
     let first = sockets.first().map(AsFd::as_fd);
     tell(run.stamps, first, first);
-    let notes = Mutex::new(Vec::new());
+    let notes = Mutex::new(Notes::default());
     let side = Part {
         spec: &job.spec.client,
         side: Side::Client,
@@ -66,10 +67,10 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
     let outcome = run.on_threads(sockets, |sockets, work, between| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
         let found = drive_paced(&mut flows, &clock, job, work, between);
-        flows.note_copies(side.side, &notes);
+        flows.note(side.side, &notes);
         Ok(found)
     });
-    finish(notes, &mut run.found.side);
+    finish(notes, side.side, sockets, &mut run.found.side);
     outcome
 }
 
@@ -78,16 +79,16 @@ pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut 
     let (job, clock) = (run.job, run.clock);
     let first = sockets.first().map(AsFd::as_fd);
     tell(run.stamps, first, first);
-    let notes = Mutex::new(Vec::new());
+    let notes = Mutex::new(Notes::default());
     let side = Part { spec: &job.spec.server, side: Side::Server, expected: job.request, longest: job.reply, overstays: true };
     let outcome = run.on_threads(sockets, |sockets, at| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
         flows.delay = side.spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
         let found = echo(&mut flows, &clock, job.reply as usize, at);
-        flows.note_copies(side.side, &notes);
+        flows.note(side.side, &notes);
         Ok(found)
     });
-    finish(notes, &mut run.found.side);
+    finish(notes, side.side, sockets, &mut run.found.side);
     outcome
 }
 
@@ -102,16 +103,27 @@ struct Part<'a> {
     overstays: bool,
 }
 
-/// Records the rings' refusals, each once.
-fn finish(notes: Mutex<Vec<Granted>>, found: &mut SideFound) {
-    let mut notes = notes.into_inner().unwrap_or_default();
-    notes.dedup();
-    found.granted.extend(notes);
+/// What the rings of a side's threads have to say.
+#[derive(Default)]
+struct Notes {
+    refused: Vec<Granted>,
+    /// Number of errors from the kernel that a datagram was too long for the path.
+    too_long: u64,
 }
 
-fn push(notes: &Mutex<Vec<Granted>>, note: Granted) {
+/// Records the refusals, each once, and warns of a path that takes smaller packets than the link, with the kernel's path MTU.
+fn finish(notes: Mutex<Notes>, side: Side, sockets: &[OwnedFd], found: &mut SideFound) {
+    let Notes { mut refused, too_long } = notes.into_inner().unwrap_or_default();
+    refused.dedup();
+    found.granted.extend(refused);
+    if let Some(socket) = sockets.first().filter(|_| too_long > 0) {
+        found.warnings.push(inet::path_mtu(socket, side, too_long));
+    }
+}
+
+fn push(notes: &Mutex<Notes>, note: Granted) {
     if let Ok(mut notes) = notes.lock() {
-        notes.push(note);
+        notes.refused.push(note);
     }
 }
 
@@ -161,6 +173,8 @@ struct Flows<'a, const STREAM: bool> {
     joined: Vec<u8>,
     /// Streams: a send that is not completed, by flow.
     sending: Vec<Option<usize>>,
+    /// Number of errors from the kernel that a datagram was too long for the path.
+    too_long: u64,
 }
 
 impl<'a, const STREAM: bool> Flows<'a, STREAM> {
@@ -169,7 +183,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         job: &Job,
         part: &Part<'_>,
         clock: AnyClock,
-        notes: &Mutex<Vec<Granted>>,
+        notes: &Mutex<Notes>,
     ) -> Result<Self, PathError> {
         let options = &part.spec.options;
         let is = |def, word| options.get(def) == Some(word);
@@ -238,14 +252,18 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             parts: (0..if STREAM && multishot { count } else { 0 }).map(|_| vec![0; expected].into()).collect(),
             joined: vec![0; expected],
             sending: vec![None; count],
+            too_long: 0,
         };
         let asked = (0..count as u32).try_for_each(|flow| this.ask(flow)).and_then(|()| this.uring.submit());
         asked.map_err(PathError::at("cannot start io_uring"))?;
         Ok(this)
     }
 
-    /// Records that the kernel copied sends that were not to be copied.
-    fn note_copies(&self, side: Side, notes: &Mutex<Vec<Granted>>) {
+    /// Records datagrams that were too long, and that the kernel copied sends that were not to be copied.
+    fn note(&self, side: Side, notes: &Mutex<Notes>) {
+        if let Ok(mut notes) = notes.lock() {
+            notes.too_long += self.too_long;
+        }
         let LentSends { done, copied } = self.uring.lent_sends();
         if copied > 0 {
             let got = if copied == done { "copied".into() } else { format!("{copied} of {done} copied") };
@@ -322,7 +340,10 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             }
             Done::Ended if error <= 0 || passing(error) => self.ask(flow),
             Done::Received if passing(error) => self.ask(flow),
-            Done::Ended | Done::Received if is_too_long::<STREAM>(error) => self.ask(flow),
+            Done::Ended | Done::Received if is_too_long::<STREAM>(error) => {
+                self.too_long += 1;
+                self.ask(flow)
+            }
             Done::Ended | Done::Received => Err(io::Error::from_raw_os_error(error)),
         }
     }
@@ -331,11 +352,9 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let error = -done.result;
         if !STREAM {
             // A datagram that found no room, or does not fit any more, is lost.
-            return if passing(error) || is_too_long::<STREAM>(error) {
-                Ok(())
-            } else {
-                Err(io::Error::from_raw_os_error(error))
-            };
+            let too_long = is_too_long::<STREAM>(error);
+            self.too_long += u64::from(too_long);
+            return if too_long || passing(error) { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) };
         }
         let Some(len) = self.sending[flow as usize].take() else { return Ok(()) };
         let sent = match done.result {
