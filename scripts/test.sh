@@ -6,13 +6,14 @@
 # Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ──┬─▶ `alone`: tests by themselves ─▶ all other tests, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
-#     page in a browser ─┴─▶ build of the others, scripts/lint.sh, at the lowest priority ─────────┘
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
+#     set-up ─▶ page in a browser ─┴─▶ build of the others, scripts/lint.sh, at the lowest priority ─────────┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
 cd "$(dirname "$0")/.." || exit 1
-HAIRPIN_FOR=test
+# First what a build takes.
+HAIRPIN_FOR=demo
 . scripts/setup.sh
 
 # Namespaces are tried as root and as a user without privileges; some containers and distributions forbid the one or the other.
@@ -67,19 +68,24 @@ ended() {
     } | tee -a "$log"
 }
 
-# Under CI the page must be tried, whatever is missing.
-if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
-    setsid scripts/web.sh --test >"$scratch/page" 2>&1 &
-    page=$!
-else
-    echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log"
-fi
+# What the tests take beyond a build is brought beside the first one; then the page is tried, under CI whatever is missing.
+# shellcheck disable=SC2016 # for the shell that is started
+setsid sh -c '
+HAIRPIN_FOR=test
+. scripts/setup.sh
+if scripts/web.sh --ready || [ "${CI:-}" = true ]; then exec scripts/web.sh --test; fi
+echo "the page of a report in a browser: SKIPPED: it takes node, its packages and chromium"
+' >"$scratch/page" 2>&1 &
+page=$!
 # Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
 step cargo test --workspace --test alone --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
 cargo test --workspace --test alone --no-run $setup_quiet
-[ -z "$page" ] || ended "$page" "$scratch/page" "scripts/web.sh --test"
+ended "$page" "$scratch/page" "set-up of the tests, scripts/web.sh --test"
 page=
+# Where those tools were unpacked is part of the PATH; if the set-up failed, it says so again and ends here.
+HAIRPIN_FOR=test
+. scripts/setup.sh
 
 # The tests that run by themselves wait for most of their time; what is compiled meanwhile gets what they leave.
 setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &

@@ -136,6 +136,21 @@ fn paths_of(run: &Value) -> Vec<&str> {
     rows(run).iter().map(|row| row["path"].as_str().unwrap()).collect()
 }
 
+/// A reply that is handed over together with the next wait leaves before the cores meet.
+#[test]
+fn cores_meet_on_paths_that_sleep_in_io_uring() {
+    let name = "cores_meet_on_paths_that_sleep_in_io_uring";
+    let home = Home::new();
+    let done = home.hairpin("ping --link loopback --path uring-udp:block --path uring-tcp:block --duration 500ms --json");
+    if !can(name, done.code != Some(4), "io_uring is off here") {
+        return;
+    }
+    for row in rows(&done.json()) {
+        let met = row["blocks"].as_array().unwrap().iter().any(|block| block["core_rtt_ns"].as_u64().is_some());
+        assert!(met, "{}: {}", row["path"], row["blocks"]);
+    }
+}
+
 #[test]
 fn every_path_over_loopback() {
     let home = Home::new();

@@ -27,10 +27,12 @@ pub trait ServerCallbacks {
     }
     /// Reports an answered request: its sequence number, and when the receive call returned and the send call was entered.
     fn answered(&mut self, _sequence: u32, _received: Ticks, _sent: Ticks) {}
-    /// Answers the client's core if it has called; true if it had.
-    fn answer_neighbour(&mut self) -> bool {
+    /// True if the client's core has called since the last look.
+    fn is_called(&mut self) -> bool {
         false
     }
+    /// Answers the client's core.
+    fn answer_neighbour(&mut self) {}
 }
 
 /// Result of the server's loop.
@@ -88,7 +90,11 @@ fn turns<E: Endpoint, C: Clock>(
             callbacks.answered(sequence, received, sent);
         }
         until = sent.plus(turn);
-        callbacks.answer_neighbour();
+        if callbacks.is_called() {
+            // The client comes to meet only once it has the reply.
+            endpoint.flush()?;
+            callbacks.answer_neighbour();
+        }
     }
     Ok(())
 }

@@ -39,6 +39,11 @@ pub trait Endpoint {
 
     /// Answers the request last returned by `recv` on `flow` with `len` bytes, beginning with the request's own.
     fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool>;
+
+    /// Sends what still waits for the next receive call. Does nothing by default.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A message in the endpoint's own buffer.

@@ -7,7 +7,7 @@
 //! The request for the next message is queued together with the next send, so a transaction takes one call a side; and behind it, so that the message is on
 //! its way while the kernel looks for another one in vain.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
@@ -63,6 +63,7 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
         expected: job.reply,
         longest: job.request,
         overstays: job.open.is_none(),
+        polled: &[],
     };
     let outcome = run.on_threads(sockets, |sockets, work, between| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
@@ -74,13 +75,20 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
     outcome
 }
 
-/// Answers over connected sockets.
-pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut [OwnedFd]) -> Result<(), PathError> {
+/// Answers over connected sockets. `polled` are NAPI instances that the client's messages came through before, to sockets that are closed by now.
+pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut [OwnedFd], polled: &[u32]) -> Result<(), PathError> {
     let (job, clock) = (run.job, run.clock);
     let first = sockets.first().map(AsFd::as_fd);
     tell(run.stamps, first, first);
     let notes = Mutex::new(Notes::default());
-    let side = Part { spec: &job.spec.server, side: Side::Server, expected: job.request, longest: job.reply, overstays: true };
+    let side = Part {
+        spec: &job.spec.server,
+        side: Side::Server,
+        expected: job.request,
+        longest: job.reply,
+        overstays: true,
+        polled,
+    };
     let outcome = run.on_threads(sockets, |sockets, at| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
         flows.delay = side.spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
@@ -101,6 +109,8 @@ struct Part<'a> {
     longest: u32,
     /// A wait may last longer than the loop asks, as it looks at its deadlines only every so often.
     overstays: bool,
+    /// NAPI instances beside those of the sockets.
+    polled: &'a [u32],
 }
 
 /// What the rings of a side's threads have to say.
@@ -127,7 +137,8 @@ fn push(notes: &Mutex<Notes>, note: Granted) {
     }
 }
 
-fn napi_id(socket: &OwnedFd) -> Option<u32> {
+/// The NAPI instance that the socket's last packet came through.
+pub(crate) fn napi_id(socket: &impl AsFd) -> Option<u32> {
     socket::get(socket, socket::SO_INCOMING_NAPI_ID).ok().and_then(|id| u32::try_from(id).ok()).filter(|id| *id > 0)
 }
 
@@ -198,7 +209,11 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let in_flight = if zero_copy { in_flight.saturating_mul(2) } else { in_flight };
         let napi = options.get(&option::NAPI).map(|how| Napi {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
-            ids: (how == "static").then(|| sockets.iter().filter_map(napi_id).collect()),
+            // The kernel takes each once.
+            ids: (how == "static").then(|| {
+                let all: BTreeSet<u32> = part.polled.iter().copied().chain(sockets.iter().filter_map(napi_id)).collect();
+                all.into_iter().collect()
+            }),
         });
         let fit = (PROVIDED_MEMORY / receive_bytes.max(1)).max(LEAST_PROVIDED as usize) as u32;
         let provided = in_flight.saturating_mul(2).clamp(LEAST_PROVIDED, MOST_PROVIDED.min(fit));
@@ -522,5 +537,9 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
             }
         }
         self.launch(flow, buffer, len).map(|()| true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.hand_over()
     }
 }

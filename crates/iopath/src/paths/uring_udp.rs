@@ -31,8 +31,10 @@ impl Runner for UringUdp {
         let address = doors[0].local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let mut sockets = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
+        // The sockets of the flows have received nothing yet.
+        let polled: Vec<u32> = doors.iter().filter_map(uring::napi_id).collect();
         drop(doors);
-        uring::answer::<false>(run, &mut sockets)?;
+        uring::answer::<false>(run, &mut sockets, &polled)?;
         polling::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }

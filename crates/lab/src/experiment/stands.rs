@@ -192,7 +192,9 @@ impl Placed {
     /// Keeps a row's facts about its arm: refused options, warnings, and the mode that its path chose.
     fn keep(&mut self, row: &Row) {
         for granted in row.granted.iter().filter(|granted| granted.asked != granted.got) {
-            if !self.granted.contains(granted) {
+            // The reason may have counts of the block in it: that of the first one stands for all.
+            let same = |known: &Granted| Granted { why: granted.why.clone(), ..known.clone() } == *granted;
+            if !self.granted.iter().any(same) {
                 self.granted.push(granted.clone());
             }
         }
