@@ -130,6 +130,8 @@ pub struct ServerRun<'a> {
     pub cores: usize,
     /// True if the interface that leads to the client is in a network namespace of this process alone.
     pub own_link: bool,
+    /// NAPI instances that the client's messages came through before the flows had sockets of their own.
+    pub heard_on: Vec<u32>,
     pub observer: &'a dyn Observer,
     pub found: ServerFound,
 }
@@ -160,7 +162,7 @@ impl<'a> ClientRun<'a> {
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
         let spec = self.timed(&job.spec.client);
-        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), &spec, self.own_link)?;
+        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), &[], &spec, self.own_link)?;
         self.on_threads(flows, |flows, work, between| {
             let wait = waiting(&spec, clock, flows)?;
             let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
@@ -299,7 +301,7 @@ impl<'a> ServerRun<'a> {
         tell(self.stamps, socket, socket);
         let (job, clock) = (self.job, self.clock);
         let spec = &job.spec.server;
-        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), spec, self.own_link)?;
+        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), &self.heard_on, spec, self.own_link)?;
         self.on_threads(flows, |flows, at| {
             let wait = waiting(spec, clock, flows)?;
             let delay = spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));

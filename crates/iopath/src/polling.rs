@@ -53,7 +53,7 @@ pub(crate) fn note_queues(flows: &[OwnedFd], spec: &SideSpec, side: Side, found:
     let mut can_poll = true;
     let mut groups = BTreeMap::new();
     for (flow, fd) in flows.iter().enumerate() {
-        let napi_id = socket::get(fd, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
+        let napi_id = socket::napi_id(fd);
         let incoming_cpu = socket::get(fd, socket::SO_INCOMING_CPU).ok().and_then(|cpu| u32::try_from(cpu).ok());
         let local_port =
             rustix::net::getsockname(fd).ok().and_then(|any| SocketAddr::try_from(any).ok()).map_or(0, |at| at.port());

@@ -37,12 +37,13 @@ pub(crate) struct Suspension {
 }
 
 impl Suspension {
-    /// Sees to it that the instances are as the side asks; `None` if it asks for nothing.
+    /// Sees to it that the instances are as the side asks; `None` if it asks for nothing. `heard_on` are those of flows that have received nothing yet.
     ///
     /// # Errors
     /// A flow's packets come through no instance, or it is not as asked and not Hairpin's own, or a right is missing.
     pub(crate) fn begin<'a>(
         flows: impl Iterator<Item = BorrowedFd<'a>>,
+        heard_on: &[u32],
         spec: &SideSpec,
         own_link: bool,
     ) -> Result<Option<Suspension>, PathError> {
@@ -50,13 +51,14 @@ impl Suspension {
         let asked = spec.options.number(&SUSPEND_USECS).filter(|_| spec.policy == Policy::Epoll);
         let Some(usecs) = asked else { return Ok(None) };
         let failed = |why: &dyn std::fmt::Display| PathError::Missing(format!("suspend-usecs={usecs}: {why}"));
-        let napi_id = |flow| socket::get(flow, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
-        let ids: Option<BTreeSet<u32>> = flows.map(napi_id).collect();
-        // A flow that has received nothing yet tells none: on a link of Hairpin's own every instance is this side's.
-        let ids = match ids {
-            None if own_link => of_this_namespace().map_err(|error| failed(&error))?,
-            ids => ids.unwrap_or_default(),
-        };
+        let (told, untold): (Vec<_>, Vec<_>) = flows.map(|flow| socket::napi_id(&flow)).partition(Option::is_some);
+        let mut ids: BTreeSet<u32> = told.into_iter().flatten().collect();
+        // On a link of Hairpin's own every instance is this side's.
+        if !untold.is_empty() && own_link {
+            ids = of_this_namespace().map_err(|error| failed(&error))?;
+        } else if !untold.is_empty() {
+            ids = if heard_on.is_empty() { BTreeSet::new() } else { ids.into_iter().chain(heard_on.iter().copied()).collect() };
+        }
         if ids.is_empty() {
             return Err(failed(&NO_INSTANCE));
         }

@@ -63,7 +63,7 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
         expected: job.reply,
         longest: job.request,
         overstays: job.open.is_none(),
-        polled: &[],
+        heard_on: &[],
     };
     let outcome = run.on_threads(sockets, |sockets, work, between| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
@@ -75,8 +75,8 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
     outcome
 }
 
-/// Answers over connected sockets. `polled` are NAPI instances that the client's messages came through before, to sockets that are closed by now.
-pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut [OwnedFd], polled: &[u32]) -> Result<(), PathError> {
+/// Answers over connected sockets.
+pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut [OwnedFd]) -> Result<(), PathError> {
     let (job, clock) = (run.job, run.clock);
     let first = sockets.first().map(AsFd::as_fd);
     tell(run.stamps, first, first);
@@ -87,7 +87,7 @@ pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut 
         expected: job.request,
         longest: job.reply,
         overstays: true,
-        polled,
+        heard_on: &run.heard_on.clone(),
     };
     let outcome = run.on_threads(sockets, |sockets, at| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
@@ -110,7 +110,7 @@ struct Part<'a> {
     /// A wait may last longer than the loop asks, as it looks at its deadlines only every so often.
     overstays: bool,
     /// NAPI instances beside those of the sockets.
-    polled: &'a [u32],
+    heard_on: &'a [u32],
 }
 
 /// What the rings of a side's threads have to say.
@@ -135,11 +135,6 @@ fn push(notes: &Mutex<Notes>, note: Granted) {
     if let Ok(mut notes) = notes.lock() {
         notes.refused.push(note);
     }
-}
-
-/// The NAPI instance that the socket's last packet came through.
-pub(crate) fn napi_id(socket: &impl AsFd) -> Option<u32> {
-    socket::get(socket, socket::SO_INCOMING_NAPI_ID).ok().and_then(|id| u32::try_from(id).ok()).filter(|id| *id > 0)
 }
 
 /// A message, or a part of a stream, that has arrived.
@@ -211,7 +206,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             // The kernel takes each once.
             ids: (how == "static").then(|| {
-                let all: BTreeSet<u32> = part.polled.iter().copied().chain(sockets.iter().filter_map(napi_id)).collect();
+                let all: BTreeSet<u32> = part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).collect();
                 all.into_iter().collect()
             }),
         });

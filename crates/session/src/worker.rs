@@ -252,6 +252,7 @@ impl Worker {
             allowed: &self.allowed,
             cores: self.cores,
             own_link: self.own_link,
+            heard_on: Vec::new(),
             observer: &reporter,
             found: ServerFound::default(),
         };

@@ -95,6 +95,11 @@ pub fn get(fd: impl AsFd, option: IntOption) -> io::Result<i32> {
     if done == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The id of the NAPI instance that the socket's last packet came through, if any.
+pub fn napi_id(fd: impl AsFd) -> Option<u32> {
+    get(fd, SO_INCOMING_NAPI_ID).ok().and_then(|id| u32::try_from(id).ok()).filter(|id| *id > 0)
+}
+
 /// Limits how long a blocking receive or accept waits before it returns EAGAIN (SO_RCVTIMEO).
 pub fn set_receive_timeout(fd: impl AsFd, timeout: Duration) -> io::Result<()> {
     Ok(set_socket_timeout(fd, Timeout::Recv, Some(timeout))?)

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
+use hairpin_sys::socket;
 use hairpin_sys::wait::or_nothing;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -44,6 +45,7 @@ impl Runner for Udp {
         let address = doors[0].local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let fds = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
+        run.heard_on = doors.iter().filter_map(socket::napi_id).collect();
         drop(doors);
         let mut flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
         match run.stamps.filter(|_| run.job.socket_stamps) {

@@ -35,7 +35,7 @@ impl Runner for UringTcp {
         let mut sockets = inet::accept_tcp(run.job, &listener, &run.listen, run.observer, &mut run.found.side)?;
         drop(listener);
         let before = inet::tcp_totals(&sockets);
-        uring::answer::<true>(run, &mut sockets, &[])?;
+        uring::answer::<true>(run, &mut sockets)?;
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&sockets)));
         polling::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())

@@ -3,6 +3,7 @@
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
+use hairpin_sys::socket;
 
 use crate::error::{PathError, needs_inet};
 use crate::inet;
@@ -31,10 +32,9 @@ impl Runner for UringUdp {
         let address = doors[0].local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let mut sockets = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
-        // The sockets of the flows have received nothing yet.
-        let polled: Vec<u32> = doors.iter().filter_map(uring::napi_id).collect();
+        run.heard_on = doors.iter().filter_map(socket::napi_id).collect();
         drop(doors);
-        uring::answer::<false>(run, &mut sockets, &polled)?;
+        uring::answer::<false>(run, &mut sockets)?;
         polling::note_queues(&sockets, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())
     }
