@@ -239,10 +239,9 @@ pub fn in_place() -> Option<&'static InPlace> {
     static FOUND: OnceLock<Option<InPlace>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
-            // A call that no stack replaces tells the C library.
-            let (libc, _) = provider(c"getauxval")?;
             let (recv, found_as) = provider(c"recv")?;
-            if recv == libc {
+            // Calls that no stack replaces tell the C library, and its libpthread, which has socket calls too before glibc 2.34.
+            if [c"getauxval", c"pthread_kill"].iter().any(|call| provider(call).is_some_and(|(own, _)| own == recv)) {
                 return None;
             }
             let file = fs::canonicalize(&found_as).unwrap_or_else(|_| found_as.clone());
