@@ -17,6 +17,7 @@ mod niq;
 mod old_lines;
 mod shell;
 mod stack;
+mod stamps;
 mod sun_fire;
 mod support;
 mod tune;
@@ -39,6 +40,7 @@ const PARTS: &[Part] = &[
     newcomer::PART,
     niq::PART,
     shell::PART,
+    stamps::PART,
     sun_fire::PART,
     tune::PART,
     tune_try::PART,

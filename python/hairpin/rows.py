@@ -17,6 +17,7 @@ def _quantiles(name: str, path: str, which: str = "p50 p99 p99.9 max") -> str:
     return " ".join(f"{name}_{quantile}_ns={path}/{quantile}" for quantile in which.split())
 
 
+_PARTS = "client-out wire server-in turn-around server-out client-in client server hosts beyond"
 _RUN = f"""started=record/started link=record/link/kind path origin request_bytes reply_bytes flows threads outstanding pace_per_s
     transactions lost late duplicates reordered corrupt duration_ns gap_ns transactions_per_s
     {_quantiles("rtt", "rtt_ns", "min mean stddev p50 p90 p99 p99.9 max")} {_quantiles("turnaround", "turnaround_ns", "p50 p99")}
@@ -28,11 +29,24 @@ _RUN = f"""started=record/started link=record/link/kind path origin request_byte
     tcp_server_segments_out_per_transaction=tcp/server/segments_out_per_transaction
     tcp_server_segments_in_per_transaction=tcp/server/segments_in_per_transaction
     connect_p50_ns=parts_ns/connect/p50 exchange_p50_ns=parts_ns/exchange/p50 close_p50_ns=parts_ns/close/p50
-    warnings=codes run=record/run_id client_hostname=record/hosts/client/hostname server_hostname=record/hosts/server/hostname"""
+    warnings=codes run=record/run_id client_hostname=record/hosts/client/hostname server_hostname=record/hosts/server/hostname
+    {_quantiles("split_rtt", "split/rtt_ns", "p50 p99")}
+    {" ".join(_quantiles(f"split_{part.replace('-', '_')}", f"parts/{part}", "p50 p99") for part in _PARTS.split())}
+    split_stamps_client=stamps/client split_stamps_server=stamps/server split_transactions=split/counts/transactions
+    split_complete=split/counts/complete split_missing=split/counts/missing split_impossible=split/counts/impossible"""
+
+
+def _split(row: Json) -> Json:
+    """The parts of a row's split by their names, and the layer of each side's stamps."""
+    split = row.get("split")
+    parts = {str(part.get("part")): part.get("ns") for part in some(split, "parts")}
+    stamps = {str(of.get("side")): of.get("layer") for of in some(split, "stamps")}
+    return {"parts": parts, "stamps": stamps}
 
 
 def _run(record: Json) -> Table:
-    return table(_RUN, ({**row, "codes": words(row, "warnings", "code"), "record": record} for row in each(record, "results")))
+    rows = each(record, "results")
+    return table(_RUN, ({**row, **_split(row), "codes": words(row, "warnings", "code"), "record": record} for row in rows))
 
 
 _LOAD = f"""started=record/started link=record/link/kind path=curve/path request_bytes=curve/request_bytes

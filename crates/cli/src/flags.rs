@@ -4,7 +4,7 @@ use std::io::Read;
 use std::ops::RangeInclusive;
 
 use clap::Args;
-use hairpin_plan::job::{Job, LocalPort, Schedule, Sides};
+use hairpin_plan::job::{Job, LocalPort, NicStamps, Schedule, Sides};
 use hairpin_plan::path::{LinkKind, Path, Speaks};
 use hairpin_plan::paths::{DEFAULT, TOWARDS_REFLECTOR};
 use hairpin_plan::spec::Spec;
@@ -216,6 +216,20 @@ pub fn rate(text: &str) -> Result<Rates, String> {
     })
 }
 
+/// `--hw-stamps` without a value.
+pub const ALL: &str = "all";
+
+/// Parses `1000/s`, `10k/s`, `1000`.
+pub fn hw_stamps(text: &str) -> Result<NicStamps, String> {
+    if text == ALL {
+        return Ok(NicStamps { per_s: None });
+    }
+    let per_s = parse_decimal(text.strip_suffix("/s").unwrap_or(text)).filter(|per_s| (1e-4..=1e9).contains(per_s));
+    per_s.map(|per_s| NicStamps { per_s: Some(per_s) }).ok_or_else(|| {
+        format!("\"{text}\" is not a rate: write transactions to stamp per second, such as --hw-stamps=1000/s, or --hw-stamps alone for all")
+    })
+}
+
 /// Parses a whole number of this type.
 pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let number = parse_number(text).map_err(|error| error.to_string())?;
@@ -287,6 +301,15 @@ mod tests {
         assert_eq!((rate("0.5"), rate("10k")), (Ok(Rates(vec![0.5])), Ok(Rates(vec![10_000.0]))));
         for text in ["0", "-1", "nan", "10G", "100Mbit"] {
             assert!(rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_of_stamps() {
+        let asked = |text: &str| hw_stamps(text).map(|stamps| stamps.per_s);
+        assert_eq!([ALL, "1000/s", "2k/s", "0.5"].map(asked), [Ok(None), Ok(Some(1_000.0)), Ok(Some(2_000.0)), Ok(Some(0.5))]);
+        for text in ["", "0", "-1/s", "1000/m", "many", "nan/s"] {
+            assert!(asked(text).is_err_and(|why| why.contains("--hw-stamps=1000/s")), "{text}");
         }
     }
 

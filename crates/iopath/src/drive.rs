@@ -138,6 +138,8 @@ struct Loop<'a, C> {
     silent_until: Ticks,
     /// Requests with a due time that were answered late or not at all.
     overdue: Vec<Overdue>,
+    /// Length of the blocks that count in no figure, in ticks.
+    left_out: u64,
     /// An untimed transaction that met a stall, measured after all.
     stalled: Option<Stamp>,
     /// The other core has been called; the loop meets it after this block.
@@ -183,6 +185,7 @@ pub fn drive<E: Endpoint, C: Clock>(
         silences: Silences::new(clock),
         silent_until: Ticks(0),
         overdue: Vec::new(),
+        left_out: 0,
         stalled: None,
         called: false,
         stalls: Stalls::new(clock, is_open),
@@ -249,8 +252,9 @@ impl<C: Clock> Loop<'_, C> {
                 clock_suspect: known && last.disagrees(&origin, &before),
             };
             core_rtt = next_rtt;
-            busy += length;
-            if let Err(error) = self.publish(&mut recorder, facts, began) {
+            let counted = !self.between.leaves_out();
+            *(if counted { &mut busy } else { &mut self.left_out }) += length;
+            if let Err(error) = self.publish(&mut recorder, facts, began, counted) {
                 end = Some(LoopEnd::Failed(error));
             }
         }
@@ -306,11 +310,15 @@ impl<C: Clock> Loop<'_, C> {
         waits && now < ends.plus(self.clock.to_ticks(CATCH_UP_NS))
     }
 
-    /// Folds the samples of a block and passes them on.
-    fn publish(&mut self, recorder: &mut Recorder, facts: BlockFacts, began: Ticks) -> io::Result<()> {
+    /// Folds the samples of a block, if they are `counted`, and passes them on.
+    fn publish(&mut self, recorder: &mut Recorder, facts: BlockFacts, began: Ticks, counted: bool) -> io::Result<()> {
         let stamps = &self.stamps[..self.kept];
-        recorder.fold(facts, samples(self.clock, &self.stalls, stamps, began));
-        self.fold_overdue(recorder);
+        if counted {
+            recorder.fold(facts, samples(self.clock, &self.stalls, stamps, began));
+            self.fold_overdue(recorder);
+        } else {
+            self.overdue.clear();
+        }
         self.counts.longest_silence_ns = self.clock.to_ns(self.silence);
         self.patience = self.patience_after(recorder.rtt()).unwrap_or(self.patience);
         self.between.block(recorder, &self.counts, &mut samples(self.clock, &self.stalls, &self.stamps[..self.kept], began))

@@ -28,6 +28,7 @@ mod ring;
 pub mod room;
 pub mod runner;
 mod stalls;
+mod stamped;
 mod stream;
 mod suspend;
 mod uring;

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_sys::socket::{self, TCP_QUICKACK};
+use hairpin_sys::timestamping::{self, Control};
 use hairpin_sys::wait::or_nothing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -12,6 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::PathError;
 use crate::flows::Carrier;
+use crate::stamped::Stampable;
 
 /// One connection.
 pub(crate) struct Stream<'fd> {
@@ -52,7 +54,13 @@ impl<'fd> Stream<'fd> {
     /// Sends `message` in one call if the buffer has room; the remainder follows.
     #[inline(always)]
     fn send_whole(&self, message: &[u8]) -> io::Result<bool> {
-        match or_nothing(send(self.fd, message, SendFlags::NOSIGNAL))? {
+        self.sent(message, send(self.fd, message, SendFlags::NOSIGNAL))
+    }
+
+    /// Completes a message of which a call has sent so much.
+    #[inline(always)]
+    fn sent(&self, message: &[u8], sent: Result<usize, Errno>) -> io::Result<bool> {
+        match or_nothing(sent)? {
             Some(sent) if sent == message.len() => Ok(true),
             None => Ok(false),
             Some(sent) => self.push(&message[sent..]).map(|()| true),
@@ -63,22 +71,41 @@ impl<'fd> Stream<'fd> {
         push_rest(self.fd, rest, self.patience, |rest| send(self.fd, rest, SendFlags::NOSIGNAL))
     }
 
-    /// Sends a message in several writes, like a program that writes head and body separately.
+    /// Sends a message in several writes, like a program that writes head and body separately; `asking` for stamps of the last one.
     #[inline(never)]
-    fn send_in_parts(&mut self, message: &[u8]) -> io::Result<bool> {
+    fn send_in_parts(&mut self, message: &[u8], asking: bool) -> io::Result<bool> {
         let mut sent = 0;
         for end in ends(message.len(), self.how.writes as usize) {
-            if !self.send_whole(&message[sent..end])? {
+            let part = &message[sent..end];
+            let done = match asking && end == message.len() {
+                true => self.sent(part, timestamping::send(self.fd, part)),
+                false => self.send_whole(part),
+            };
+            if !done? {
                 if sent == 0 {
                     return Ok(false);
                 }
                 // Once begun, a message is completed.
-                self.push(&message[sent..end])?;
+                self.push(part)?;
             }
             sent = end;
         }
         self.extra_calls += u64::from(self.how.writes) - 1;
         Ok(true)
+    }
+
+    /// Counts `len` bytes that came; the message's length once it is whole.
+    #[inline(always)]
+    fn received_more(&mut self, len: usize, expected: usize) -> io::Result<Option<usize>> {
+        if len == 0 {
+            return Err(closed());
+        }
+        self.have += len;
+        if self.have < expected {
+            return Ok(None);
+        }
+        self.have = 0;
+        Ok(Some(expected))
     }
 
     #[inline(always)]
@@ -107,7 +134,7 @@ impl<'fd> Carrier<'fd> for Stream<'fd> {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        if self.how.writes > 1 { self.send_in_parts(message) } else { self.send_whole(message) }
+        if self.how.writes > 1 { self.send_in_parts(message, false) } else { self.send_whole(message) }
     }
 
     #[inline(always)]
@@ -115,15 +142,7 @@ impl<'fd> Carrier<'fd> for Stream<'fd> {
         let Some((len, _)) = or_nothing(recv(self.fd, &mut buffer[self.have..expected], RecvFlags::empty()))? else {
             return Ok(None);
         };
-        if len == 0 {
-            return Err(closed());
-        }
-        self.have += len;
-        if self.have < expected {
-            return Ok(None);
-        }
-        self.have = 0;
-        Ok(Some(expected))
+        self.received_more(len, expected)
     }
 
     #[inline(always)]
@@ -134,6 +153,22 @@ impl<'fd> Carrier<'fd> for Stream<'fd> {
     #[inline(always)]
     fn replying(&mut self) -> io::Result<()> {
         self.rearm()
+    }
+}
+
+impl<'fd> Stampable<'fd> for Stream<'fd> {
+    fn send_asking(&mut self, message: &[u8]) -> io::Result<bool> {
+        if self.how.writes > 1 {
+            return self.send_in_parts(message, true);
+        }
+        self.sent(message, timestamping::send(self.fd, message))
+    }
+
+    fn recv_stamped(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<(usize, Control)>> {
+        let Some((len, came)) = or_nothing(timestamping::recv(self.fd, &mut buffer[self.have..expected]))? else {
+            return Ok(None);
+        };
+        Ok(self.received_more(len, expected)?.map(|len| (len, came)))
     }
 }
 

@@ -27,7 +27,7 @@ use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;
 use hairpin_trace::detectors::Paced;
 use hairpin_trace::fold::Fold;
-use hairpin_trace::halves::{self, Half};
+use hairpin_trace::halves;
 use hairpin_trace::join::{self, Drift, Rings, Span};
 use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
 use hairpin_trace::packets;
@@ -42,7 +42,7 @@ use hairpin_session::rows;
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
 use hairpin_session::side::SideError;
 use hairpin_session::testbed::Testbed;
-use hairpin_session::watch::{NoWatcher, Watcher};
+use hairpin_session::watch::{NoWatcher, Told, Turn, Wants, Watcher};
 use hairpin_session::worker::choose_clock;
 
 /// Least time of a phase without hooks, and of a pair of phases, one for stages and one for events.
@@ -441,11 +441,11 @@ impl Watcher for Tracing<'_> {
         self.watcher.progress(&Progress { rtt_ns, transactions_per_s, ..progress.clone() });
     }
 
-    fn wants_halves(&self) -> bool {
-        self.route == Route::Remote && self.is_traced()
+    fn wants(&self) -> Wants {
+        if self.route == Route::Remote && self.is_traced() { Wants::Halves } else { Wants::Nothing }
     }
 
-    fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
+    fn block(&mut self, told: Told) -> Result<Option<Turn>, String> {
         thread::sleep(STAMPED_WITHIN);
         let after = self.clock.relation();
         let (client, seen) = self.stamps.client.since(self.seen.client);
@@ -471,7 +471,10 @@ impl Watcher for Tracing<'_> {
                 } else {
                     let records = taken.as_ref().map(|taken| &taken.records[..]).or(packets.as_deref());
                     let joined = match self.route {
-                        Route::Remote => halves::join(&client, &halves, records.unwrap_or_default(), &span),
+                        Route::Remote => {
+                            let halves = if let Told::Halves(halves) = told { halves } else { Vec::new() };
+                            halves::join(&client, &halves, records.unwrap_or_default(), &span)
+                        }
                         _ => join::join(&client, &server, records, &rings, &span),
                     };
                     let at_ns = self.clock.to_ns(before.ticks.since(first));
@@ -492,6 +495,6 @@ impl Watcher for Tracing<'_> {
             self.turn()?;
         }
         self.before = Some(self.clock.relation());
-        Ok((was != self.is_traced()).then_some(self.is_traced()))
+        Ok((was != self.is_traced()).then_some(Turn::Hooks(self.is_traced())))
     }
 }

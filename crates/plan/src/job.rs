@@ -62,6 +62,9 @@ pub struct Job {
     /// Adds the kernel's timestamps of its packets (`SO_TIMESTAMPING`) while the tracer wants them; `udp` only.
     #[serde(default)]
     pub socket_stamps: bool,
+    /// Adds the stamps of NIC and driver in blocks of their own, from which no figure of the row comes (`--hw-stamps`).
+    #[serde(default)]
+    pub nic_stamps: Option<NicStamps>,
     /// Latency that the path `niq` emulates for a frame; `None`: plain shared memory. Other paths ignore it.
     #[serde(default)]
     pub emulated: Option<Emulated>,
@@ -100,9 +103,17 @@ impl Job {
             raw: false,
             traced: false,
             socket_stamps: false,
+            nic_stamps: None,
             emulated: None,
         }
     }
+}
+
+/// `--hw-stamps[=N/s]`: which transactions are stamped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NicStamps {
+    /// At most so many in a second, for devices that stamp one packet at a time; `None`: all.
+    pub per_s: Option<f64>,
 }
 
 /// The latency of a declared NIC and link, for frames of the job's two sizes.

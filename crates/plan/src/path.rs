@@ -28,6 +28,8 @@ pub struct Path {
     pub one_at_a_time: bool,
     /// Its messages go through the C library's socket calls, where a library loaded before it can carry them (`--stack`).
     pub takes_stack: bool,
+    /// Driver and NIC can stamp its packets, each with the message that it belongs to (`--hw-stamps`).
+    pub nic_stamps: bool,
     /// `--nic`, `--link-rate` and `--cable` declare the latency to emulate.
     pub emulates: bool,
 }

@@ -70,6 +70,7 @@ const SOCKETS: Path = Path {
     waits_on_all: false,
     one_at_a_time: false,
     takes_stack: false,
+    nic_stamps: false,
     emulates: false,
 };
 
@@ -103,6 +104,7 @@ pub static TCP: Path = Path {
         &SUSPEND_USECS,
     ],
     takes_stack: true,
+    nic_stamps: true,
     ..SOCKETS
 };
 
@@ -131,6 +133,7 @@ pub static UDP: Path = Path {
     summary: "one UDP datagram there, one back, over connected sockets",
     options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER, &SUSPEND_USECS],
     takes_stack: true,
+    nic_stamps: true,
     ..UDP_SOCKETS
 };
 

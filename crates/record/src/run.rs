@@ -13,7 +13,9 @@ use hairpin_units::Picos;
 use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
 pub use crate::place::{ClockFacts, HostFacts, Hosts, Link};
+pub use crate::quantiles::{Interpolated, Quantiles};
 pub use crate::side::{Origin, Side, Silence};
+use crate::split::Split;
 use crate::stack::Stacks;
 use crate::warning::Note;
 
@@ -69,7 +71,7 @@ pub struct Row {
     pub corrupt: u64,
     /// Measured time: the sum of the blocks, without `gap_ns`.
     pub duration_ns: u64,
-    /// Time between blocks, spent on folding samples and on cache-line pings.
+    /// Time between blocks, spent on folding samples and on cache-line pings; with `--hw-stamps` that of the blocks of its split too.
     pub gap_ns: u64,
     /// transactions / duration.
     pub transactions_per_s: f64,
@@ -86,6 +88,9 @@ pub struct Row {
     pub silences: Vec<Silence>,
     /// Server: receive call returned → send call entered; `null` under `--echo`.
     pub turnaround_ns: Option<Quantiles>,
+    /// With `--hw-stamps`: how much of the RTT is either host's and how much the wire's, in blocks of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Box<Split>>,
     /// `tcp-crr` only: the parts of a transaction, timed apart.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts_ns: BTreeMap<String, Quantiles>,
@@ -130,7 +135,7 @@ pub struct Row {
 /// request that was due, with unanswered ones at the time that they had waited when the run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Due {
-    /// Requests that were due.
+    /// Requests that were due; with `--hw-stamps` not in the blocks of its split.
     pub requests: u64,
     /// Requests never sent, because no earlier one had been answered when the run ended.
     pub unsent: u64,
@@ -139,7 +144,7 @@ pub struct Due {
     /// Further requests that would have been due, at the mean rate, while the instrument did work of its own between blocks (`gap_ns`): not
     /// sent, and in no figure.
     pub left_out: u64,
-    /// From the beginning to the end of the run, or to the last reply.
+    /// From the beginning to the end of the run, or to the last reply; without the blocks of a split.
     pub wall_ns: u64,
     /// Answers, including late ones, / `wall_ns`.
     pub answered_per_s: f64,
@@ -192,30 +197,6 @@ pub struct Pcie {
     pub credit_reads: u64,
 }
 
-/// Summary of a distribution of times in ns. Quantiles come from the histogram (three digits), min, max and mean are exact.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Quantiles {
-    /// Samples.
-    pub count: u64,
-    /// Exact minimum.
-    pub min: Option<u64>,
-    /// Exact mean.
-    pub mean: Option<f64>,
-    /// Standard deviation, for comparison with other tools; RTTs are skewed, so it is no headline figure.
-    pub stddev: Option<f64>,
-    /// Median.
-    pub p50: Option<u64>,
-    /// 90th percentile.
-    pub p90: Option<u64>,
-    /// 99th percentile.
-    pub p99: Option<u64>,
-    /// 99.9th percentile.
-    #[serde(rename = "p99.9")]
-    pub p999: Option<u64>,
-    /// Exact maximum.
-    pub max: Option<u64>,
-}
-
 /// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
@@ -245,19 +226,6 @@ pub struct Block {
     /// The quantiles once more, between the steps of the clock and of the histogram; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interpolated_ns: Option<Interpolated>,
-}
-
-/// Quantiles in ns that lie between two steps: a shift of less than a step moves them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Interpolated {
-    /// Median.
-    pub p50: Option<f64>,
-    /// 99th percentile, where ten lie beyond it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub p99: Option<f64>,
-    /// 99.9th percentile, where ten lie beyond it.
-    #[serde(rename = "p99.9", default, skip_serializing_if = "Option::is_none")]
-    pub p999: Option<f64>,
 }
 
 /// A point of the series over time.

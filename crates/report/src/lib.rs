@@ -59,6 +59,7 @@ mod runs;
 mod sentences;
 #[cfg(test)]
 mod shared;
+mod split;
 mod stream;
 mod style;
 mod sweep;

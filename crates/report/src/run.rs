@@ -14,6 +14,7 @@ use crate::link::between;
 use crate::median::median;
 use crate::notes::{ended, lists, mark, merged, of_table, stacks_in_short, strayed};
 use crate::options::{Options, PERCENTILES};
+use crate::split::{self, splits};
 
 impl Show for Run {
     fn doc(&self, options: &Options) -> Doc {
@@ -39,6 +40,7 @@ impl Show for Run {
                 doc.part(Shown::Full, account);
             }
         }
+        doc.blocks.extend(splits(&names, &rows).blocks);
         let mut full = Doc::default();
         full.lists(of_table(&names, &rows));
         full.part(Shown::Screen, intervals(&names, &rows));
@@ -206,5 +208,6 @@ pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
         line.push((name("_received"), stack.map(|stack| stack.received).into()));
         line.push((name("_passed_kernel"), stack.and_then(|stack| stack.kernel).map(|passed| passed.count).into()));
     }
+    line.extend(split::line(row));
     line
 }

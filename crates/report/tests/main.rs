@@ -11,6 +11,7 @@ mod goldens;
 mod kinds;
 mod load;
 mod screens;
+mod split;
 mod tune;
 mod view;
 mod watch;

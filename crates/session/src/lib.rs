@@ -6,6 +6,7 @@
 //!             ├ server  the answering side: a worker here, or `hairpin serve` there
 //!             └ link    loopback, a veth pair
 //!
+//!   nics        the stamps of a side's packets, read on its host
 //!   message     a serde type, as JSON
 //!   channel     frame: length u32 (little endian) | body, at most 4 MiB;  with a key in Noise records: length u16 | transport message
 //!   handshake   preamble ⇄ preamble, then the Noise handshake              only over TCP
@@ -24,6 +25,7 @@ pub mod key;
 pub mod link;
 pub mod live;
 pub mod message;
+pub mod nics;
 pub mod plan;
 pub mod printable;
 pub mod raw;

@@ -12,12 +12,11 @@ use hairpin_record::run::{Block, CpuSide, Hosts, Row, Side};
 use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::thread;
-use hairpin_trace::halves::Half;
 use hairpin_tune::activity::CoreActivity;
 
 use crate::row::{RowContext, derive};
 use crate::server::Server;
-use crate::watch::Watcher;
+use crate::watch::{Told, Turn, Wants, Watcher};
 
 /// A tick of /proc/PID/stat (USER_HZ, part of the ABI: proc(5)).
 const NS_PER_TICK: u64 = 10_000_000;
@@ -131,12 +130,12 @@ impl Watcher for Live<'_> {
         self.watcher.ready()
     }
 
-    fn wants_halves(&self) -> bool {
-        self.watcher.wants_halves()
+    fn wants(&self) -> Wants {
+        self.watcher.wants()
     }
 
-    fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
-        self.watcher.block(halves)
+    fn block(&mut self, told: Told) -> Result<Option<Turn>, String> {
+        self.watcher.block(told)
     }
 
     fn wants_snapshots(&self) -> bool {

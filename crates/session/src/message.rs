@@ -33,7 +33,7 @@ pub use bulk::{BulkReport, BulkWork};
 pub use packets::{
     AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, StreamWork,
 };
-pub use traced::Half;
+pub use traced::{Half, NicHalf, NicReport};
 
 /// An order from a verb to its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,6 +154,11 @@ pub enum Request {
     Hooks(bool),
     /// A traced block is over: report the records of the server's host.
     Halves,
+    /// Have the packets of every so-many-th transaction stamped where they leave and enter the host; 0 for none. Only to a server whose facts say
+    /// that it does so.
+    Stamps(u32),
+    /// A stamped block is over: report the stamps of the server's host.
+    Nics,
     /// A sign of life from the client.
     Beat,
     /// The row is over: report the server's figures.
@@ -176,6 +181,9 @@ pub enum Answer {
         facts: HostFacts,
         /// The instrument's clock.
         clock: ClockFacts,
+        /// Packets can be stamped where they leave and enter this host ([`Request::Stamps`]); a server of an earlier version says nothing of it.
+        #[serde(default)]
+        stamps: bool,
     },
     /// The server's side gives its address; the client's side has opened its flows.
     Ready(Option<Address>),
@@ -189,6 +197,8 @@ pub enum Answer {
     Block,
     /// Records of the server's host for a traced block.
     Halves(Vec<Half>),
+    /// Stamps of the server's host for a stamped block.
+    Nics(Box<NicReport>),
     /// The client's side's report of a row.
     Client(Box<ClientReport>),
     /// The server's side's report of a row.

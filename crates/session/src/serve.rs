@@ -347,6 +347,14 @@ impl<'a> Session<'a> {
                 let halves = self.host.halves().into_iter().map(Half::from).collect();
                 Ok(self.channel.send(&Answer::Halves(halves))?)
             }
+            Request::Stamps(every) => {
+                self.host.stamps_of(every);
+                Ok(self.channel.send(&Answer::Done)?)
+            }
+            Request::Nics => {
+                let report = self.host.nics();
+                Ok(self.channel.send(&Answer::Nics(Box::new(report)))?)
+            }
             // The worker is measuring and would not answer.
             Request::Facts { .. } if self.row.is_some() => self.fails("facts are read between rows, not in one".into()),
             Request::Facts { threads } => {

@@ -14,6 +14,7 @@ use crate::channel::Channel;
 use crate::error::RunError;
 use crate::message::{Answer, Order, Request, ServerReport};
 use crate::side::{SideError, WorkerSide};
+use crate::watch::{Told, Turn, Wants};
 
 /// Time limit for a server to listen: a link that a new XDP program takes down is waited for.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
@@ -39,6 +40,8 @@ pub enum Server {
         channel: Box<Channel>,
         /// The session's address as seen from this host.
         at: SocketAddr,
+        /// It can have its packets stamped; known once it has told its facts.
+        stamps: bool,
     },
     /// A plain echo service or a reflector, which reports nothing.
     Silent(Address),
@@ -69,7 +72,12 @@ impl Server {
             }
         };
         match answer {
-            Answer::Facts { facts, .. } => Ok(Some(facts)),
+            Answer::Facts { facts, stamps: offered, .. } => {
+                if let Server::Remote { stamps, .. } = self {
+                    *stamps = offered;
+                }
+                Ok(Some(facts))
+            }
             Answer::Failed(failure) => Err(SideError::Failed(failure).into()),
             other => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
         }
@@ -110,30 +118,44 @@ impl Server {
         }
     }
 
-    /// Makes a remote server attach its hooks, or detach them.
-    pub fn hooks(&mut self, on: bool) -> Result<(), SideError> {
+    /// True if the packets of its side can be stamped where they leave and enter its host.
+    pub fn stamps(&self) -> bool {
         match self {
-            Server::Remote { channel, .. } => {
-                channel.send(&Request::Hooks(on)).map_err(SideError::ToServer)?;
-                // The hooks are on before the next request is sent.
-                match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
-                    Answer::Done => Ok(()),
-                    other => Err(SideError::OutOfTurn(format!("{other:?}"))),
-                }
-            }
-            Server::Worker { .. } | Server::Silent(_) => Ok(()),
+            Server::Worker { .. } => true,
+            Server::Remote { stamps, .. } => *stamps,
+            Server::Silent(_) => false,
         }
     }
 
-    /// Records of a remote server's host for the block that is over. For a local worker the list is empty:
-    /// the verb sees all of them itself.
-    pub fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
-        let Server::Remote { channel, .. } = self else { return Ok(Vec::new()) };
-        channel.send(&Request::Halves).map_err(SideError::ToServer)?;
+    /// Makes a remote server change what it does for the blocks to come; a local worker is told by the verb itself.
+    pub fn turn(&mut self, turn: Turn) -> Result<(), SideError> {
+        let Server::Remote { channel, .. } = self else { return Ok(()) };
+        let request = match turn {
+            Turn::Hooks(on) => Request::Hooks(on),
+            Turn::Stamps(every) => Request::Stamps(every),
+        };
+        channel.send(&request).map_err(SideError::ToServer)?;
+        // It is done before the next request of the row is sent.
         match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
-            Answer::Halves(halves) => Ok(halves.into_iter().map(halves::Half::from).collect()),
-            Answer::Failed(failure) => Err(SideError::Failed(failure)),
+            Answer::Done => Ok(()),
             other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// What a remote server's host tells of the block that is over. Nothing for a local worker: the verb itself sees all of it.
+    pub fn told(&mut self, wants: Wants) -> Result<Told, SideError> {
+        let Server::Remote { channel, .. } = self else { return Ok(Told::Nothing) };
+        let request = match wants {
+            Wants::Nothing => return Ok(Told::Nothing),
+            Wants::Halves => Request::Halves,
+            Wants::Nics => Request::Nics,
+        };
+        channel.send(&request).map_err(SideError::ToServer)?;
+        match (channel.recv(ANSWER_WITHIN).map_err(SideError::Server)?, wants) {
+            (Answer::Halves(halves), Wants::Halves) => Ok(Told::Halves(halves.into_iter().map(halves::Half::from).collect())),
+            (Answer::Nics(report), Wants::Nics) => Ok(Told::Nics(report)),
+            (Answer::Failed(failure), _) => Err(SideError::Failed(failure)),
+            (other, _) => Err(SideError::OutOfTurn(format!("{other:?}"))),
         }
     }
 

@@ -171,7 +171,7 @@ impl WorkerSide {
         server: bool,
     ) -> Result<(HostFacts, ClockFacts), SideError> {
         match self.order(&Order::Facts { interface: interface.map(Into::into), cpu, threads, server })? {
-            Answer::Facts { facts, clock } => Ok((facts, clock)),
+            Answer::Facts { facts, clock, .. } => Ok((facts, clock)),
             other => Err(SideError::OutOfTurn(format!("{other:?}"))),
         }
     }

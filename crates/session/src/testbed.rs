@@ -73,7 +73,7 @@ impl Testbed {
             Target::Host { host, port, key } => {
                 let channel = handshake::connect(host, *port, key.as_ref())?;
                 let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
-                let server = Server::Remote { channel: Box::new(channel), at: peer };
+                let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
                 Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server,
@@ -198,9 +198,9 @@ impl Testbed {
                 Answer::Opened(flows) => watcher.opened(flows),
                 Answer::Block => {
                     let row = |why| RunError::Row { path: watch.path.clone(), why };
-                    let halves = if watcher.wants_halves() { self.server.halves()? } else { Vec::new() };
-                    if let Some(on) = watcher.block(halves).map_err(row)? {
-                        self.server.hooks(on)?;
+                    let told = self.server.told(watcher.wants())?;
+                    if let Some(turn) = watcher.block(told).map_err(row)? {
+                        self.server.turn(turn)?;
                     }
                     self.client.send(&Order::Go)?;
                 }

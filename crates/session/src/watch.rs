@@ -5,6 +5,37 @@ use hairpin_record::progress::Progress;
 use hairpin_record::run::Row;
 use hairpin_trace::halves::Half;
 
+use crate::message::NicReport;
+
+/// What a watcher wants of a remote server's host when a block is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    Nothing,
+    /// Its records of a traced block.
+    Halves,
+    /// Its stamps of a stamped block.
+    Nics,
+}
+
+/// What a remote server's host has told of a block.
+#[derive(Debug)]
+pub enum Told {
+    Nothing,
+    /// The transactions as its hooks saw them.
+    Halves(Vec<Half>),
+    /// The transactions as its NIC, or its driver and stack, saw them.
+    Nics(Box<NicReport>),
+}
+
+/// A change of what a remote server does for the blocks to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Attach (true) or detach (false) hooks.
+    Hooks(bool),
+    /// Have the packets of every so-many-th transaction stamped; 0: of none.
+    Stamps(u32),
+}
+
 /// Receives the progress of a run, between measured intervals or about once a second.
 pub trait Watcher {
     /// A row begins.
@@ -18,16 +49,16 @@ pub trait Watcher {
     fn ready(&mut self) -> Result<(), String> {
         Ok(())
     }
-    /// True if a remote server's host has traced the block that is over.
-    fn wants_halves(&self) -> bool {
-        false
+    /// What a remote server's host is to tell of the traced block that is over.
+    fn wants(&self) -> Wants {
+        Wants::Nothing
     }
-    /// A traced block is over; `halves` are the transactions as a remote server's host saw them. The next block begins when this returns.
-    /// Returns whether a remote server must attach (true) or detach (false) its hooks before that; `None` leaves them.
+    /// A traced block is over, and a remote server's host has `told` what it saw of it. The next block begins when this returns.
+    /// Returns the change that a remote server must make before that, if any.
     ///
     /// # Errors
     /// Why the row must end.
-    fn block(&mut self, _halves: Vec<Half>) -> Result<Option<bool>, String> {
+    fn block(&mut self, _told: Told) -> Result<Option<Turn>, String> {
         Ok(None)
     }
     /// True to get snapshots: each progress message then holds the data since the one before, CPU time and warnings.

@@ -190,7 +190,7 @@ impl Worker {
         if let Some(why) = &self.sysfs {
             facts.unread.insert("sysfs".into(), why.clone());
         }
-        Answer::Facts { facts, clock: clock_facts(&self.clock) }
+        Answer::Facts { facts, clock: clock_facts(&self.clock), stamps: true }
     }
 
     fn open_rings(&mut self, ask: Option<&AskRings>) -> Result<Answer, Failure> {

@@ -12,6 +12,7 @@
 //!               armed                   a receiver that falls asleep is woken
 //!               niq                     the memory shared by the two ports of an emulated NIC
 //!   devices     bar, pci                a device's lines: write, flush, read anew; PCI devices and their BARs
+//!               phc                     the clock of a NIC
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device, napi: these settings, each as a text
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; the rights of this process
@@ -36,6 +37,7 @@ pub mod netns;
 pub mod niq;
 pub mod packet_socket;
 pub mod pci;
+pub mod phc;
 pub mod process;
 #[cfg(feature = "preload")]
 pub mod program;

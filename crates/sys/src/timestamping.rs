@@ -1,104 +1,203 @@
-//! The kernel's software timestamps of a socket's packets (`SO_TIMESTAMPING`); no privilege needed.
+//! Timestamps that the kernel and the NIC take of a socket's packets (`SO_TIMESTAMPING`); no privilege needed.
 //!
 //! ```text
-//!   sending     scheduled: handed to the device's queue ─ driver: handed to the driver       both from the error queue, later
-//!   receiving   the receiver's stack has it                                                  with the message
+//!   sending     queue: handed to the device's queue ─ driver: handed to the driver ─ NIC      from the error queue, later, each with its message's key
+//!   receiving   NIC ─ the receiver's stack has it                                             with the message
 //! ```
-//! Timestamps are CLOCK_REALTIME. Sources: the kernel's `Documentation/networking/timestamping.rst`,
+//! A stamp of queue, driver and stack is software's: CLOCK_REALTIME. One of the NIC is hardware's: its own clock (PHC), and there only where the device
+//! stamps, which is a setting of the host. Sources: the kernel's `Documentation/networking/timestamping.rst`,
 //! `include/uapi/linux/{net_tstamp,errqueue}.h`.
 
+mod control;
+
 use std::io;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
 
+use libc::c_uint;
 use rustix::io::Errno;
 
-/// `struct scm_timestamping` of `linux/errqueue.h`: software, unused, hardware.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Stamps([libc::timespec; 3]);
+pub use self::control::{Control, parse};
 
-const _: () = assert!(size_of::<Stamps>() == 48);
-/// `SCM_TSTAMP_SND` and `SCM_TSTAMP_SCHED` of `enum`s in `linux/errqueue.h`.
-const SND: u32 = 0;
-const SCHED: u32 = 1;
 /// Room for the control data of one message from the error queue: timestamps, the error with an address, and some spare.
 const CONTROL: usize = 256;
+/// A message's stamps where it leaves: driver and NIC.
+const LEAVING: c_uint = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_TX_HARDWARE;
 
-/// Timestamp of an outgoing packet.
+/// Place at which a packet that leaves is stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// The packet enters the device's queue.
-    Scheduled,
-    /// The packet reaches the driver.
+pub enum Place {
+    /// It enters the device's queue.
+    Queue,
+    /// It reaches the driver (software), or leaves the NIC (hardware).
     Driver,
 }
 
-/// Switches the kernel's timestamps of this socket's packets on or off. Software timestamps only: those of a NIC are a setting of
-/// the host.
+/// The stamps to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Of every message sent; otherwise of those sent with [`send`].
+    pub each: bool,
+    /// At the device's queue too.
+    pub queue: bool,
+    /// Those of the NIC too.
+    pub hardware: bool,
+    /// The socket is a TCP connection.
+    pub stream: bool,
+}
+
+impl Ask {
+    fn flags(self) -> c_uint {
+        use libc::{
+            SOF_TIMESTAMPING_OPT_ID, SOF_TIMESTAMPING_OPT_ID_TCP, SOF_TIMESTAMPING_OPT_TSONLY, SOF_TIMESTAMPING_OPT_TX_SWHW,
+            SOF_TIMESTAMPING_RAW_HARDWARE, SOF_TIMESTAMPING_RX_HARDWARE, SOF_TIMESTAMPING_RX_SOFTWARE, SOF_TIMESTAMPING_SOFTWARE,
+            SOF_TIMESTAMPING_TX_HARDWARE, SOF_TIMESTAMPING_TX_SCHED, SOF_TIMESTAMPING_TX_SOFTWARE,
+        };
+        let mut flags =
+            SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY | SOF_TIMESTAMPING_OPT_ID;
+        let mut add = |wanted: bool, more: c_uint| flags |= if wanted { more } else { 0 };
+        // Without the last flag a NIC's stamp takes the place of the driver's.
+        add(self.hardware, SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE | SOF_TIMESTAMPING_OPT_TX_SWHW);
+        add(self.each, SOF_TIMESTAMPING_TX_SOFTWARE);
+        add(self.each && self.hardware, SOF_TIMESTAMPING_TX_HARDWARE);
+        add(self.each && self.queue, SOF_TIMESTAMPING_TX_SCHED);
+        add(self.stream, SOF_TIMESTAMPING_OPT_ID_TCP);
+        flags
+    }
+}
+
+/// Switches stamps of this socket's packets on, and counts keys anew. The key of a datagram is the number of datagrams stamped before it; that of a
+/// message of a stream is the number of bytes before its last one. Returns the number with which the keys of the next message begin: 0, but for
+/// a stream on kernels before 6.2, which count from the oldest byte that is not acknowledged.
 ///
 /// # Errors
 /// The errors of setsockopt(2).
-pub fn switch(socket: impl AsFd, on: bool) -> io::Result<()> {
-    let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_TX_SCHED
-        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_SOFTWARE
-        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-    let value = if on { flags } else { 0 };
-    let fd = socket.as_fd().as_raw_fd();
+pub fn on(socket: impl AsFd, ask: Ask) -> io::Result<u32> {
+    // Keys are counted anew only when they are switched on.
+    off(&socket)?;
+    let outstanding = if ask.stream { unacknowledged(&socket)? } else { 0 };
+    match set(&socket, ask.flags()) {
+        Err(error) if ask.stream && error.raw_os_error() == Some(libc::EINVAL) => {
+            set(&socket, Ask { stream: false, ..ask }.flags())?;
+            Ok(outstanding)
+        }
+        outcome => outcome.map(|()| 0),
+    }
+}
+
+/// Switches them off. Stamps that were taken and not read yet come without their time from now on.
+///
+/// # Errors
+/// The errors of setsockopt(2).
+pub fn off(socket: impl AsFd) -> io::Result<()> {
+    set(&socket, 0)
+}
+
+fn set(socket: &impl AsFd, value: c_uint) -> io::Result<()> {
     // SAFETY: the option's value is an int that lives through the call, and its size is told.
     let done = unsafe {
         libc::setsockopt(
-            fd,
+            socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_TIMESTAMPING,
             (&raw const value).cast(),
-            size_of::<libc::c_uint>() as libc::socklen_t,
+            size_of::<c_uint>() as libc::socklen_t,
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives a message, with the time in ns at which the stack received it, if it was timestamped.
+/// Bytes sent and not acknowledged (`SIOCOUTQ`, tcp(7)).
+fn unacknowledged(socket: &impl AsFd) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int, which lives through the call.
+    let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if done == 0 { Ok(bytes.max(0) as u32) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Receives a message, with the stamps of its last packet.
 ///
 /// # Errors
 /// The errors of recvmsg(2).
-pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Option<u64>), Errno> {
-    let (len, found) = receive(socket, buffer, 0)?;
-    Ok((len, found.stamp))
+pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Control), Errno> {
+    receive(socket, buffer, 0)
 }
 
-/// The next timestamp of a sent packet, in ns, in the order in which they were taken. `None`: none is queued.
+/// The next stamp of a message that was sent, in the order in which they were taken. `None`: none is queued.
 ///
 /// # Errors
 /// The errors of recvmsg(2).
-pub fn sent(socket: impl AsFd) -> Result<Option<(Sent, u64)>, Errno> {
-    let (_, found) = match receive(socket, &mut [], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
-        Ok(received) => received,
-        Err(Errno::AGAIN) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let kind = match found.kind {
-        Some(SCHED) => Sent::Scheduled,
-        Some(SND) => Sent::Driver,
-        _ => return Ok(None),
-    };
-    Ok(found.stamp.map(|ns| (kind, ns)))
+pub fn sent(socket: impl AsFd) -> Result<Option<Sent>, Errno> {
+    loop {
+        let found = match receive(&socket, &mut [], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
+            Ok((_, found)) => found,
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // The queue holds errors of the network too, if somebody asked for them.
+        if let Some((place, key)) = found.sent {
+            return Ok(Some(Sent { place, key, software: found.software, hardware: found.hardware }));
+        }
+    }
 }
 
-#[derive(Default)]
-struct Control {
-    stamp: Option<u64>,
-    kind: Option<u32>,
+/// A stamp of a message that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub place: Place,
+    /// The message's key; see [`on`].
+    pub key: u32,
+    /// CLOCK_REALTIME in ns.
+    pub software: Option<u64>,
+    /// The NIC's clock in ns; only at [`Place::Driver`].
+    pub hardware: Option<u64>,
+}
+
+/// Sends a message and asks for stamps of it where it leaves, whether or not each message is stamped.
+///
+/// # Errors
+/// The errors of sendmsg(2).
+pub fn send(socket: impl AsFd, message: &[u8]) -> Result<usize, Errno> {
+    let mut part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+    let mut control = Asking {
+        // The length without the bytes that align the next message.
+        length: std::mem::offset_of!(Asking, flags) + size_of::<c_uint>(),
+        level: libc::SOL_SOCKET,
+        kind: libc::SO_TIMESTAMPING,
+        flags: LEAVING,
+        pad: 0,
+    };
+    // SAFETY: a header of zeroes is one that says nothing.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = (&raw mut control).cast();
+    header.msg_controllen = size_of::<Asking>() as _;
+    // SAFETY: the header points to a part over `message`, which sendmsg only reads, and to `control`, with their sizes; both live through the call.
+    let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(last_errno()) } else { Ok(sent as usize) }
+}
+
+/// A control message with flags of `SO_TIMESTAMPING` for one message (`struct cmsghdr` of `linux/socket.h` and its data).
+#[repr(C)]
+struct Asking {
+    length: usize,
+    level: i32,
+    kind: i32,
+    flags: c_uint,
+    pad: u32,
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// Aligned as required for `struct cmsghdr`.
 #[repr(C, align(8))]
-struct Buffer([MaybeUninit<u8>; CONTROL]);
+struct Buffer([u8; CONTROL]);
 
 fn receive(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> Result<(usize, Control), Errno> {
-    let mut control = Buffer([MaybeUninit::uninit(); CONTROL]);
+    let mut control = Buffer([0; CONTROL]);
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: a header of zeroes is one that says nothing.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -109,75 +208,115 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> Result<(usize, C
     // SAFETY: the header points to a part over `buffer` and to `control`, with their sizes, which live through the call and are borrowed for it alone.
     let len = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, flags) };
     if len < 0 {
-        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+        return Err(last_errno());
     }
-    let mut found = Control::default();
-    // SAFETY: recvmsg has filled the header and as much of `control` as it says.
-    let mut message = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
-    while !message.is_null() {
-        // SAFETY: not null, so a whole `cmsghdr` inside the bytes that recvmsg has written.
-        let (level, kind, whole) = unsafe { ((*message).cmsg_level, (*message).cmsg_type, (*message).cmsg_len as usize) };
-        // SAFETY: the data lies behind the header, and `whole` says how much of it there is.
-        let data = unsafe { libc::CMSG_DATA(message) };
-        // SAFETY: computes a length, nothing else.
-        let at_least = |bytes: usize| whole >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
-        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) && at_least(size_of::<Stamps>()) {
-            // SAFETY: at_least() has checked that the bytes are there; they may be unaligned.
-            let stamps: Stamps = unsafe { data.cast::<Stamps>().read_unaligned() };
-            let software = stamps.0[0];
-            let ns = (software.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(software.tv_nsec as u64);
-            found.stamp = (ns != 0).then_some(ns);
-        }
-        let error = matches!((level, kind), (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR));
-        if error && at_least(size_of::<libc::sock_extended_err>()) {
-            // SAFETY: as above.
-            let error = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
-            found.kind = (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING).then_some(error.ee_info);
-        }
-        // SAFETY: both point into the bytes that recvmsg has filled.
-        message = unsafe { libc::CMSG_NXTHDR(&raw const header, message) };
-    }
-    Ok((len as usize, found))
+    let told = (header.msg_controllen as usize).min(CONTROL);
+    Ok((len as usize, parse(&control.0[..told])))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, UdpSocket};
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
     use std::thread::sleep;
     use std::time::Duration;
 
     use super::*;
 
-    #[test]
-    fn a_datagram_over_loopback_is_stamped_on_its_way() {
+    const EACH: Ask = Ask { each: true, queue: false, hardware: true, stream: false };
+
+    fn udp() -> (UdpSocket, UdpSocket) {
         let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (from, to) = (socket(), socket());
         from.connect(to.local_addr().unwrap()).unwrap();
+        (from, to)
+    }
+
+    fn tcp() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let from = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        from.set_nodelay(true).unwrap();
+        (from, listener.accept().unwrap().0)
+    }
+
+    /// The stamps that have been taken of what was sent. On loopback they are there when the send call returns.
+    fn all(socket: &impl AsFd) -> Vec<(Place, u32)> {
+        std::iter::from_fn(|| sent(socket).unwrap())
+            .inspect(|sent| assert!(sent.software.is_some() && sent.hardware.is_none(), "{sent:?}"))
+            .map(|sent| (sent.place, sent.key))
+            .collect()
+    }
+
+    #[test]
+    fn a_datagram_over_loopback_is_stamped_on_its_way() {
+        let (from, to) = udp();
         let mut bytes = [0; 8];
         from.send(b"plain").unwrap();
-        assert_eq!(recv(&to, &mut bytes).unwrap(), (5, None));
+        assert_eq!(recv(&to, &mut bytes).unwrap(), (5, Control::default()));
         assert_eq!(sent(&from).unwrap(), None);
-        switch(&from, true).unwrap();
-        switch(&to, true).unwrap();
+        assert_eq!(on(&from, Ask { queue: true, hardware: false, ..EACH }).unwrap(), 0);
+        on(&to, EACH).unwrap();
         // The kernel starts timestamping incoming packets a moment later, from a work queue.
         let mut stamped = None;
-        for _ in 0..200 {
+        for key in 0..200 {
             from.send(b"stamped").unwrap();
             let (len, came) = recv(&to, &mut bytes).unwrap();
-            assert_eq!(len, 7);
-            let scheduled = sent(&from).unwrap().unwrap();
-            let driver = sent(&from).unwrap().unwrap();
-            assert_eq!((scheduled.0, driver.0, sent(&from).unwrap()), (Sent::Scheduled, Sent::Driver, None));
-            if let Some(came) = came {
-                stamped = Some([scheduled.1, driver.1, came]);
+            assert_eq!((len, came.hardware, came.sent), (7, None, None));
+            let [queue, driver] = [(); 2].map(|()| sent(&from).unwrap().unwrap());
+            assert_eq!((queue.place, driver.place, sent(&from).unwrap()), (Place::Queue, Place::Driver, None));
+            assert_eq!((queue.key, driver.key), (key, key));
+            if let Some(came) = came.software {
+                stamped = Some([queue.software.unwrap(), driver.software.unwrap(), came]);
                 break;
             }
             sleep(Duration::from_millis(5));
         }
         let stamped = stamped.expect("a stamp of what came");
         assert!(stamped.is_sorted(), "{stamped:?}");
-        switch(&from, false).unwrap();
+        off(&from).unwrap();
         from.send(b"plain").unwrap();
         assert_eq!(sent(&from).unwrap(), None);
+    }
+
+    #[test]
+    fn keys_of_datagrams_count_those_that_are_stamped() {
+        let (from, _to) = udp();
+        on(&from, EACH).unwrap();
+        (0..3).for_each(|_| assert_eq!(from.send(b"each").unwrap(), 4));
+        assert_eq!(all(&from), [(Place::Driver, 0), (Place::Driver, 1), (Place::Driver, 2)]);
+        on(&from, Ask { each: false, ..EACH }).unwrap();
+        for _ in 0..2 {
+            from.send(b"plain").unwrap();
+            assert_eq!(send(&from, b"asked").unwrap(), 5);
+        }
+        assert_eq!(all(&from), [(Place::Driver, 0), (Place::Driver, 1)], "counted anew, and none that was not asked for");
+    }
+
+    #[test]
+    fn keys_of_a_stream_count_its_bytes() {
+        let (mut from, mut to) = tcp();
+        from.write_all(&[0; 1000]).unwrap();
+        to.read_exact(&mut [0; 1000]).unwrap();
+        let begin = on(&from, Ask { stream: true, ..EACH }).unwrap();
+        from.write_all(&[0; 10]).unwrap();
+        from.write_all(&[0; 20]).unwrap();
+        assert_eq!(all(&from), [(Place::Driver, begin + 9), (Place::Driver, begin + 29)]);
+        let begin = on(&from, Ask { stream: true, each: false, ..EACH }).unwrap();
+        from.write_all(&[0; 10]).unwrap();
+        assert_eq!(send(&from, &[0; 5]), Ok(5));
+        assert_eq!(all(&from), [(Place::Driver, begin + 14)]);
+        let mut bytes = [0; 45];
+        to.read_exact(&mut bytes).unwrap();
+        on(&to, Ask { stream: true, ..EACH }).unwrap();
+        for _ in 0..200 {
+            from.write_all(&[7; 10]).unwrap();
+            let (len, came) = recv(&to, &mut bytes).unwrap();
+            assert_eq!((len, came.hardware, came.sent), (10, None, None));
+            if came.software.is_some() {
+                return;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        panic!("no stamp of what came");
     }
 }

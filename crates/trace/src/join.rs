@@ -156,7 +156,12 @@ impl Ring<'_> {
                 _ if stamp.at < from => {}
                 Which::Kicked => kicked = kicked.or(Some(stamp.at)),
                 Which::Seen => seen = Some(stamp.at),
-                Which::Scheduled | Which::Driver | Which::Came => {}
+                Which::Scheduled
+                | Which::SoftwareOut
+                | Which::SoftwareIn
+                | Which::HardwareOut
+                | Which::HardwareIn
+                | Which::Stray => {}
             }
             self.0 = rest;
         }
@@ -328,7 +333,7 @@ mod tests {
 
     #[test]
     fn places_ring_stamps_in_the_way_of_their_frame() {
-        let rung = |which, ns: u64| Packet { which, at: 2_000 + 2 * ns };
+        let rung = |which, ns: u64| Packet { which, at: 2_000 + 2 * ns, sequence: 0 };
         use Moment::{Kicked, Ready, Returned, Seen, Send};
         // A client's frame that answers nothing, a second kick because the device was busy, and the next request's
         // kick.

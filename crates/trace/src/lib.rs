@@ -6,6 +6,7 @@
 //!   tracer    attaches and detaches the BPF programs; reads a block's records between blocks
 //!   join      records + stamps of both programs ─▶ transactions, each with its intervals in order
 //!   packets   the kernel's stamps of a socket, for hosts without hooks
+//!   nics      stamps where packets leave and enter two hosts ─▶ how much is either host, and how much the wire
 //!   halves    the same for two sides on two hosts
 //!   cost      the cost of one hook hit
 //!   events    events on the CPUs meanwhile, from separate BPF programs
@@ -28,6 +29,7 @@ pub mod halves;
 pub mod join;
 pub mod moment;
 pub mod names;
+pub mod nics;
 mod packed;
 pub mod packets;
 pub mod timeline;

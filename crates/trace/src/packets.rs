@@ -30,14 +30,14 @@ pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relat
     let mut records: Vec<Record> = Vec::new();
     for (at, side, which) in all {
         let (way, moment) = match (side, which) {
-            // Ring libraries stamp with another clock, and their paths have no sockets.
-            (_, Which::Kicked | Which::Seen) => continue,
+            // Ring libraries and NICs stamp with other clocks.
+            (_, Which::Kicked | Which::Seen | Which::HardwareOut | Which::HardwareIn | Which::Stray) => continue,
             (Side::Client, Which::Scheduled) => (0, Moment::Queued),
-            (Side::Client, Which::Driver) => (0, Moment::Started),
-            (Side::Server, Which::Came) => (0, Moment::Received),
+            (Side::Client, Which::SoftwareOut) => (0, Moment::Started),
+            (Side::Server, Which::SoftwareIn) => (0, Moment::Received),
             (Side::Server, Which::Scheduled) => (1, Moment::Queued),
-            (Side::Server, Which::Driver) => (1, Moment::Started),
-            (Side::Client, Which::Came) => (1, Moment::Received),
+            (Side::Server, Which::SoftwareOut) => (1, Moment::Started),
+            (Side::Client, Which::SoftwareIn) => (1, Moment::Received),
         };
         if (way, moment) == (0, Moment::Queued) {
             records.push(Record::default());
@@ -70,16 +70,17 @@ mod tests {
     #[test]
     fn turns_stamps_of_two_sockets_into_one_record_per_request() {
         let packets = |stamps: &[(Which, u64)]| -> Vec<Packet> {
-            stamps.iter().map(|(which, at)| Packet { which: *which, at: 1_000_000 + at }).collect()
+            stamps.iter().map(|(which, at)| Packet { which: *which, at: 1_000_000 + at, sequence: 0 }).collect()
         };
         let client = packets(&[
             (Which::Scheduled, 10),
-            (Which::Driver, 20),
-            (Which::Came, 60),
+            (Which::SoftwareOut, 20),
+            (Which::SoftwareIn, 60),
             (Which::Scheduled, 110),
-            (Which::Driver, 120),
+            (Which::SoftwareOut, 120),
         ]);
-        let server = packets(&[(Which::Came, 30), (Which::Scheduled, 40), (Which::Driver, 50), (Which::Came, 130)]);
+        let server =
+            packets(&[(Which::SoftwareIn, 30), (Which::Scheduled, 40), (Which::SoftwareOut, 50), (Which::SoftwareIn, 130)]);
         let found = records(&client, &server, &relation(1_000_500, 500), &relation(1_000_540, 520)).unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].ways[0], [(Queued, 10), (Started, 20), (Received, 30)]);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use hairpin_lab::metrics::Listen;
 use hairpin_lab::ping;
+use hairpin_plan::job::NicStamps;
 use hairpin_plan::paths::{DEFAULT, UDP};
 use hairpin_record::run::Run;
 use hairpin_session::floor;
@@ -15,7 +16,7 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_sys::wait::Policy;
 
 use crate::exit::Failure;
-use crate::flags::{Whole, WorkFlags, plain, stack};
+use crate::flags::{ALL, Whole, WorkFlags, hw_stamps, plain, stack};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where, ipv6_has_effect};
@@ -47,6 +48,9 @@ pub struct Ping {
     work: WorkFlags,
     #[command(flatten)]
     whole: Whole,
+    /// Stamps of the NICs, else of the drivers, in blocks of their own: how much of the RTT is the hosts' and how much the wire's; =1000/s for at most so many
+    #[arg(long, value_name = "N/s", num_args = 0..=1, require_equals = true, default_missing_value = ALL, value_parser = hw_stamps)]
+    hw_stamps: Option<NicStamps>,
     /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
     #[arg(long)]
     floor: bool,
@@ -84,6 +88,7 @@ impl Ping {
         ipv6_has_effect(self.ipv6, &rows)?;
         self.declared.check(&target)?;
         self.whole.share(&mut rows);
+        rows.iter_mut().for_each(|row| row.nic_stamps = self.hw_stamps);
         let shown = self.output.shown();
         let stack = stack(self.stack.as_deref())?;
         let floor = (self.floor || self.declared.is_any())

@@ -77,7 +77,7 @@ impl<C: Clock> Loop<'_, C> {
         while let Some(due) = self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends))) {
             recorder.waited(Waited { from_due_ns: self.clock.to_ns(now.since(due)), late_ns: None, answered: false });
         }
-        let wall_ns = self.clock.to_ns(now.min(ends).max(self.last_reply).since(began));
+        let wall_ns = self.clock.to_ns(now.min(ends).max(self.last_reply).since(began).saturating_sub(self.left_out));
         recorder.close(wall_ns, self.pace.timetable().map_or(0, Timetable::left_out));
     }
 

@@ -327,6 +327,35 @@ fn untimed_transactions_round_the_neighbour_leave_no_trace() {
 }
 
 #[test]
+fn a_block_that_is_left_out_is_passed_on_and_counts_in_no_figure() {
+    struct EverySecond(Keep);
+    impl BetweenBlocks for EverySecond {
+        fn stopped(&self) -> bool {
+            false
+        }
+        fn leaves_out(&self) -> bool {
+            !self.0.blocks.is_multiple_of(2)
+        }
+        fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            self.0.block(recorder, counts, samples)
+        }
+    }
+    // Blocks of ten: those that count take 1 us, the others 5 us.
+    let fates = (0..60).map(|n| Fate::Answer(if n / 10 % 2 == 0 { 1_000 } else { 5_000 }));
+    let mut script = Script::<true>::new([], 1);
+    script.fates.extend(fates);
+    script.then = Fate::Answer(1_000);
+    let clock = script.clock.clone();
+    let mut between = EverySecond(Keep::default());
+    let found = drive(&mut script, &clock, Pace::Closed, Work { count: Some(30), block: 10, ..work() }, &mut between);
+    let all = [[1_000; 10], [5_000; 10], [1_000; 10], [5_000; 10], [1_000; 10]].concat();
+    assert_eq!((rtts(&between.0), found.counts.sent), (all, 50));
+    let recorder = &found.recorder;
+    assert_eq!((recorder.rtt().count(), recorder.rtt().max(), recorder.measured_ns()), (30, 1_000, 30_000));
+    assert_eq!((recorder.blocks().count(), found.gap_ns), (3, 100_000), "the others are gaps");
+}
+
+#[test]
 fn a_block_allocates_nothing() {
     let allocations = |count| {
         let mut null = Null::default();

@@ -80,6 +80,10 @@ pub trait BetweenBlocks {
     fn begins_block(&mut self) {}
     /// The block has ended, after `transactions` measured ones.
     fn ends_block(&mut self, _transactions: u64) {}
+    /// True if the block that has just ended counts in no figure: its samples are passed on, and its time is a gap.
+    fn leaves_out(&self) -> bool {
+        false
+    }
     /// Measuring starts; the times of all samples count from `at`.
     fn begins(&mut self, _at: Ticks) {}
     /// A block has been folded; the times of `samples` are in ns since the start of measuring.
@@ -135,7 +139,7 @@ pub struct LoopResult {
     pub counts: Counts,
     /// Requests sent, warm-up and untimed ones included.
     pub exchanges: u64,
-    /// Time between blocks, in ns.
+    /// Time between blocks that count, in ns.
     pub gap_ns: u64,
     /// The 16 longest stretches of 100 ms and more without a reply while requests were in flight, in order of time.
     pub silences: Vec<Silence>,

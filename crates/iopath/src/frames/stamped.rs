@@ -32,7 +32,7 @@ impl<'a, I> Stamped<'a, I> {
     #[inline]
     fn stamp(&self, which: Which) {
         if self.stamps.wants_packets() {
-            self.stamps.push_packet(Packet { which, at: self.clock.now().0 });
+            self.stamps.push_packet(Packet { which, at: self.clock.now().0, sequence: 0 });
         }
     }
 }

@@ -126,6 +126,10 @@ impl BetweenBlocks for AtClient<'_> {
         self.observer.worked(cpu_time_ns().saturating_sub(self.block_from_ns), transactions);
     }
 
+    fn leaves_out(&self) -> bool {
+        self.stamps.is_some_and(Stamps::is_left_out)
+    }
+
     fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
         if let Some(stamps) = self.stamps {
             let after = |ns: u64| self.began.plus((ns as f64 * self.rate).round() as u64);

@@ -13,6 +13,7 @@ use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
 use crate::polling;
 use crate::runner::{Runner, Support};
+use crate::stamped;
 use crate::stream::{How, Stream};
 
 pub struct Tcp;
@@ -28,7 +29,14 @@ impl Runner for Tcp {
         let spec = &run.job.spec.client;
         let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
         let before = inet::tcp_totals(&fds);
-        run.over(&mut flows)?;
+        match stamped::wanted(run.stamps, run.job) {
+            Some(stamps) => {
+                let mut stamped = stamped::all(flows, stamps, run.job, Side::Client);
+                run.over(&mut stamped)?;
+                flows = stamped::unwrapped(stamped);
+            }
+            None => run.over(&mut flows)?,
+        }
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
         polling::note_queues(&fds, spec, Side::Client, &mut run.found.side);
@@ -44,7 +52,14 @@ impl Runner for Tcp {
         let spec = &run.job.spec.server;
         let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
         let before = inet::tcp_totals(&fds);
-        run.over(&mut flows)?;
+        match stamped::wanted(run.stamps, run.job) {
+            Some(stamps) => {
+                let mut stamped = stamped::all(flows, stamps, run.job, Side::Server);
+                run.over(&mut stamped)?;
+                flows = stamped::unwrapped(stamped);
+            }
+            None => run.over(&mut flows)?,
+        }
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
         polling::note_queues(&fds, spec, Side::Server, &mut run.found.side);

@@ -1,7 +1,5 @@
 //! `udp`: one datagram each way, over connected sockets.
 
-mod stamped;
-
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,6 +7,7 @@ use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
 use hairpin_sys::socket;
+use hairpin_sys::timestamping::{self, Control};
 use hairpin_sys::wait::or_nothing;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -19,6 +18,7 @@ use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound};
 use crate::polling;
 use crate::runner::{Runner, Support};
+use crate::stamped::{self, Stampable};
 
 pub struct Udp;
 
@@ -31,8 +31,12 @@ impl Runner for Udp {
         let peer = needs_inet(&run.peer)?;
         let fds = inet::connect_udp(run.job, peer, run.observer, &mut run.found.side)?;
         let mut flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
-        match run.stamps.filter(|_| run.job.socket_stamps) {
-            Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
+        match stamped::wanted(run.stamps, run.job) {
+            Some(stamps) => {
+                let mut stamped = stamped::all(flows, stamps, run.job, Side::Client);
+                run.over(&mut stamped)?;
+                flows = stamped::unwrapped(stamped);
+            }
             None => run.over(&mut flows)?,
         }
         note_too_long(&flows, Side::Client, &mut run.found.side);
@@ -48,8 +52,12 @@ impl Runner for Udp {
         run.heard_on = doors.iter().filter_map(socket::napi_id).collect();
         drop(doors);
         let mut flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
-        match run.stamps.filter(|_| run.job.socket_stamps) {
-            Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
+        match stamped::wanted(run.stamps, run.job) {
+            Some(stamps) => {
+                let mut stamped = stamped::all(flows, stamps, run.job, Side::Server);
+                run.over(&mut stamped)?;
+                flows = stamped::unwrapped(stamped);
+            }
             None => run.over(&mut flows)?,
         }
         note_too_long(&flows, Side::Server, &mut run.found.side);
@@ -119,6 +127,22 @@ impl<'fd> Carrier<'fd> for Datagram<'fd> {
         match or_nothing(recv(self.fd, buffer, RecvFlags::empty())) {
             Err(error) if is_too_long(&error) => Ok(self.lost()),
             received => Ok(received?.map(|(len, _)| len)),
+        }
+    }
+}
+
+impl<'fd> Stampable<'fd> for Datagram<'fd> {
+    fn send_asking(&mut self, message: &[u8]) -> io::Result<bool> {
+        match or_nothing(timestamping::send(self.fd, message)) {
+            Err(error) if is_too_long(&error) => self.resend(message),
+            sent => Ok(sent?.is_some()),
+        }
+    }
+
+    fn recv_stamped(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<(usize, Control)>> {
+        match or_nothing(timestamping::recv(self.fd, buffer)) {
+            Err(error) if is_too_long(&error) => Ok(self.lost().map(|len| (len, Control::default()))),
+            received => received,
         }
     }
 }

@@ -6,12 +6,16 @@ use hairpin_wire::probe;
 
 use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
 use crate::path::{LinkKind, Path, Speaks};
+use crate::paths::PATHS;
 use crate::schedule::Arrivals;
 
 /// The reason to refuse a job, and the alternative.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
+
+/// Bytes of a payload from which on it carries the whole sequence number.
+const WHOLE_SEQUENCE: u32 = 4;
 
 /// `Err` with the reason, unless `unless` holds.
 fn refuse(unless: bool, why: impl FnOnce() -> String) -> Result<(), Refused> {
@@ -29,6 +33,7 @@ impl Job {
         for side in [&self.spec.client, &self.spec.server] {
             self.check_sizes(side.path, ipv6)?;
         }
+        self.check_stamps()?;
         self.check_flows()?;
         self.check_ports()?;
         let (request, reply) = (self.request, self.reply);
@@ -121,6 +126,36 @@ impl Job {
         let threads = self.threads;
         refuse(threads < 2 || !matches!(open.arrivals, Arrivals::Replay { .. }), || {
             format!("a recording is replayed by one thread, not {threads}: use --threads 1, with as many --flows as you like")
+        })
+    }
+
+    fn check_stamps(&self) -> Result<(), Refused> {
+        let one = (self.flows, self.threads, self.outstanding) == (1, 1, 1);
+        refuse(one || !self.socket_stamps, || {
+            "the kernel's stamps for explain are those of one request at a time: use one flow, one thread, one outstanding".into()
+        })?;
+        let Some(stamps) = self.nic_stamps else { return Ok(()) };
+        for side in [&self.spec.client, &self.spec.server] {
+            refuse(side.path.nic_stamps && side.speaks() != Speaks::Raw, || {
+                let known: Vec<&str> = PATHS.iter().filter(|path| path.nic_stamps).map(|path| path.name).collect();
+                format!(
+                    "{} has no stamps of driver and NIC: --hw-stamps takes {}, on both sides",
+                    side.path.name,
+                    known.join(" or ")
+                )
+            })?;
+        }
+        refuse(one && self.open.is_none(), || {
+            "--hw-stamps follows one request at a time: leave out --flows, --threads and --outstanding".into()
+        })?;
+        refuse(self.smallest() >= WHOLE_SEQUENCE, || {
+            format!(
+                "--hw-stamps matches stamps by the sequence number in the payload, which takes {WHOLE_SEQUENCE} bytes, not {}: use larger payloads",
+                self.smallest()
+            )
+        })?;
+        refuse(stamps.per_s.is_none_or(|per_s| (1e-4..=1e9).contains(&per_s)), || {
+            "--hw-stamps takes 0.0001 to 1,000,000,000 transactions per second".into()
         })
     }
 
@@ -339,6 +374,37 @@ mod tests {
             text("udp:spin/block", |job| job.flows = 4),
             "block on the server waits on one flow per thread, and there are 4 for --threads 1: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows"
         );
+    }
+
+    #[test]
+    fn stamps_of_nics_take_one_request_at_a_time_on_a_path_that_has_them() {
+        use crate::job::NicStamps;
+        let with = |spec: &str, change: fn(&mut Job)| {
+            text(spec, |job| {
+                job.nic_stamps = Some(NicStamps { per_s: Some(1000.0) });
+                change(job);
+            })
+        };
+        for path in ["tcp", "udp:spin", "udp:poll/block"] {
+            assert_eq!(with(path, |_| {}), "goes", "{path}");
+        }
+        for path in ["tcp-crr", "unix", "memory", "uring-udp", "udp/uring-udp"] {
+            assert!(with(path, |_| {}).ends_with("--hw-stamps takes tcp or udp, on both sides"), "{path}");
+        }
+        for several in [
+            |job: &mut Job| job.flows = 2,
+            |job: &mut Job| job.outstanding = 2,
+            |job: &mut Job| (job.flows, job.threads) = (2, 2),
+        ] {
+            assert!(with("udp:spin", several).starts_with("--hw-stamps follows one request at a time"));
+        }
+        assert!(with("udp", |job| job.reply = 3).contains("which takes 4 bytes, not 3"));
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let mut job = job("udp");
+            job.nic_stamps = Some(NicStamps { per_s: Some(rate) });
+            assert!(job.check(false).unwrap_err().to_string().starts_with("--hw-stamps takes 0.0001"), "{rate}");
+        }
+        assert!(text("udp:spin", |job| (job.socket_stamps, job.flows) = (true, 20_000)).contains("one request at a time"));
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! Traced transactions as the server's host saw them, in the session's messages.
+//! Traced and stamped transactions as the server's host saw them, in the session's messages.
 
-use hairpin_trace::halves;
+use hairpin_iopath::measure::TRACED_BLOCK;
 use hairpin_trace::moment::Moment;
+use hairpin_trace::{halves, nics};
 use serde::{Deserialize, Serialize};
+
+use crate::printable::printable;
 
 /// One transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,9 +59,91 @@ impl From<Half> for halves::Half {
 /// Upper limit of any time in a transaction: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
+/// A side's stamps at its NIC or driver, since the last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicReport {
+    /// The transactions of the block that is over, and those before it of which stamps came late.
+    pub halves: Vec<NicHalf>,
+    /// Stamps that came after their block, that came twice, and of no transaction that is known; of the whole row.
+    pub late: u64,
+    pub twice: u64,
+    pub unknown: u64,
+    /// Why the NIC's clock is not related to the program's; empty without reason.
+    pub no_clock: String,
+}
+
+/// One transaction by the server's stamps. Short in JSON, as a block has thousands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicHalf(u32, u64, NicLayer, NicLayer);
+
+/// Of one layer: the request was stamped, the reply was; time between both, and from the request's stamp to the return of the receive call, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct NicLayer(bool, bool, Option<i64>, Option<i64>);
+
+/// Most halves of a report that count: those of two blocks.
+const MOST_HALVES: usize = 2 * TRACED_BLOCK;
+
+impl From<nics::Half> for NicHalf {
+    fn from(half: nics::Half) -> NicHalf {
+        let [nic, stack] = half.layers.map(|of| NicLayer(of.seen[0], of.seen[1], of.inside_ns, of.into_ns));
+        NicHalf(half.sequence, half.turnaround_ns, nic, stack)
+    }
+}
+
+impl From<NicHalf> for nics::Half {
+    /// Bounds the times: the other side may be hostile. What they say is judged where they are joined.
+    fn from(NicHalf(sequence, turnaround_ns, nic, stack): NicHalf) -> nics::Half {
+        let bounded = |ns: i64| ns.clamp(-(LONGEST_NS as i64), LONGEST_NS as i64);
+        let layer = |NicLayer(came, left, inside, into): NicLayer| nics::Layered {
+            seen: [came, left],
+            inside_ns: inside.map(bounded),
+            into_ns: into.map(bounded),
+        };
+        nics::Half { sequence, turnaround_ns: turnaround_ns.min(LONGEST_NS), layers: [nic, stack].map(layer) }
+    }
+}
+
+impl NicReport {
+    /// The halves and counts in it, within the bounds of a row; the rest counts as unknown.
+    pub fn read(self) -> (Vec<nics::Half>, nics::Counts, String) {
+        let too_many = self.halves.len().saturating_sub(MOST_HALVES) as u64;
+        let halves = self.halves.into_iter().take(MOST_HALVES).map(nics::Half::from).collect();
+        let unknown = self.unknown.saturating_add(too_many).min(MOST_COUNTED);
+        let (late, twice) = (self.late.min(MOST_COUNTED), self.twice.min(MOST_COUNTED));
+        (halves, nics::Counts { late, twice, unknown, ..nics::Counts::default() }, printable(&self.no_clock, LONGEST_REASON))
+    }
+}
+
+/// Characters of a reason that are shown.
+const LONGEST_REASON: usize = 300;
+/// Upper limit of a count: sums of two stay numbers.
+const MOST_COUNTED: u64 = 1 << 62;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_of_stamps_survives_the_session_and_is_bounded() {
+        let layer = |inside_ns, into_ns| nics::Layered { seen: [true, false], inside_ns, into_ns };
+        let half = nics::Half { sequence: 7, turnaround_ns: 10, layers: [layer(None, None), layer(Some(-5), Some(9))] };
+        let text = serde_json::to_string(&NicHalf::from(half)).unwrap();
+        assert_eq!(text, "[7,10,[true,false,null,null],[true,false,-5,9]]");
+        assert_eq!(nics::Half::from(serde_json::from_str::<NicHalf>(&text).unwrap()), half);
+        let enormous = nics::Half { turnaround_ns: u64::MAX, layers: [layer(Some(i64::MIN), Some(i64::MAX)); 2], ..half };
+        let report = NicReport {
+            halves: vec![enormous.into(); MOST_HALVES + 3],
+            late: u64::MAX,
+            twice: u64::MAX,
+            unknown: 5,
+            no_clock: "\u{1b}[2J".repeat(1_000),
+        };
+        let (halves, counts, why) = report.read();
+        assert_eq!((halves.len(), counts.unknown, counts.late, counts.twice), (MOST_HALVES, 8, MOST_COUNTED, MOST_COUNTED));
+        let hour = LONGEST_NS as i64;
+        assert_eq!((halves[0].turnaround_ns, halves[0].layers[1]), (LONGEST_NS, layer(Some(-hour), Some(hour))));
+        assert!(!why.contains('\u{1b}') && why.len() < 4_000);
+    }
 
     #[test]
     fn a_half_survives_the_session_and_nonsense_does_not() {

@@ -1,4 +1,4 @@
-//! The host of a remote server: hands out its stamps and hooks block by block, as times of its own clock.
+//! The host of a remote server: hands out its stamps, hooks and stamps of packets block by block, as times of its own clocks.
 
 use std::thread;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use hairpin_trace::join::{Drift, Span};
 use hairpin_trace::moment::{HOOKS, Route};
 use hairpin_trace::tracer::{Flow, Tracer};
 
+use crate::message::{NicHalf, NicReport};
+use crate::nics::{NO_CLOCK, ServersNics};
 use crate::worker::choose_clock;
 
 /// The server's side writes its stamps of a transaction within this time after its reply was received.
@@ -24,12 +26,13 @@ pub(crate) struct ServersHost {
     before: Option<Relation>,
     drift: Drift,
     seen: u64,
+    nics: Option<ServersNics>,
 }
 
 impl ServersHost {
     /// `stamps` is the shared area of the session's worker.
     pub(crate) fn new(stamps: Stamps) -> ServersHost {
-        ServersHost { stamps, clock: None, tracer: None, before: None, drift: Drift::default(), seen: 0 }
+        ServersHost { stamps, clock: None, tracer: None, before: None, drift: Drift::default(), seen: 0, nics: None }
     }
 
     /// The worker's shared area.
@@ -37,10 +40,33 @@ impl ServersHost {
         &self.stamps
     }
 
-    /// Stops tracing, between rows.
+    /// Stops tracing and stamping, between rows.
     pub(crate) fn rests(&mut self) {
         self.tracer = None;
         self.before = None;
+        self.nics = None;
+        self.stamps.want_every(0);
+    }
+
+    /// Has the packets of every `every`-th transaction stamped from now on; 0: of none.
+    pub(crate) fn stamps_of(&mut self, every: u32) {
+        let clock = self.clock();
+        self.nics.get_or_insert_with(|| ServersNics::new(clock)).ask(&self.stamps, every);
+    }
+
+    /// Stamps seen since the last call; no transaction is under way.
+    pub(crate) fn nics(&mut self) -> NicReport {
+        // As in `halves`.
+        thread::sleep(STAMPED_WITHIN);
+        let Some(nics) = &mut self.nics else { return NicReport::default() };
+        let (halves, counts) = nics.block(&self.stamps);
+        NicReport {
+            halves: halves.into_iter().map(NicHalf::from).collect(),
+            late: counts.late,
+            twice: counts.twice,
+            unknown: counts.unknown,
+            no_clock: NO_CLOCK.into(),
+        }
     }
 
     /// Attaches the hooks that this host offers, or detaches them. The program's own stamps are always there.

@@ -3,9 +3,10 @@
 //! ```text
 //!     0  count        stamps ever left
 //!   128  announced    the thread and the sockets of the flow
-//!   256  wanted       the reader wants stamps of packets and frames too
-//!   384  packets      how many of those were ever left
-//!   512  ring         the last 16,384 stamps: sequence, two moments
+//!   256  wanted       the reader wants stamps of packets and frames too: of every n-th transaction
+//!   384  left out     the block under way counts in no figure of the row
+//!   512  packets      how many stamps of packets were ever left
+//!   640  ring         the last 16,384 stamps: sequence, two moments
 //!   then the last 65,536 stamps of packets: which one, when
 //! ```
 //! One thread writes; the reader reads while that thread is known to wait, or takes what is still there:
@@ -33,6 +34,7 @@ struct Area {
     count: Apart<AtomicU64>,
     announced: Apart<[AtomicU64; 4]>,
     wanted: Apart<AtomicU64>,
+    left_out: Apart<AtomicU64>,
     packets: Apart<AtomicU64>,
     ring: [[AtomicU64; 3]; KEPT],
     packet_ring: [[AtomicU64; 2]; PACKETS],
@@ -57,8 +59,11 @@ pub struct Stamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub which: Which,
-    /// Time: CLOCK_REALTIME in ns for the kernel's stamps, ticks of the program's clock for those of the ring library.
+    /// Time: CLOCK_REALTIME in ns for the kernel's stamps, the NIC's clock in ns for those of a NIC, ticks of the program's clock for those of the ring
+    /// library.
     pub at: u64,
+    /// Sequence number in the payload of its message; 0 for [`Which::Kicked`], [`Which::Seen`] and [`Which::Stray`].
+    pub sequence: u32,
 }
 
 /// Place at which a stamp is taken.
@@ -67,13 +72,32 @@ pub enum Which {
     /// Kernel: the packet enters the device's queue.
     Scheduled,
     /// Kernel: the packet reaches the driver.
-    Driver,
+    SoftwareOut,
     /// Kernel: the packet reaches the receiver's stack.
-    Came,
+    SoftwareIn,
+    /// NIC: the packet leaves.
+    HardwareOut,
+    /// NIC: the packet comes in.
+    HardwareIn,
     /// Library: the frame is in the TX ring, and its consumer has been notified.
     Kicked,
     /// Library: the frame's descriptor was found in the RX ring.
     Seen,
+    /// A stamp of a packet that left, with a key of no message that is remembered.
+    Stray,
+}
+
+impl Which {
+    const ALL: [Which; 8] = [
+        Which::Scheduled,
+        Which::SoftwareOut,
+        Which::SoftwareIn,
+        Which::HardwareOut,
+        Which::HardwareIn,
+        Which::Kicked,
+        Which::Seen,
+        Which::Stray,
+    ];
 }
 
 /// Facts about a side that a tracer needs.
@@ -141,13 +165,34 @@ impl Stamps {
 
     /// Switches stamps of packets and frames on or off.
     pub fn want_packets(&self, wanted: bool) {
-        self.0.get().wanted.0.store(wanted.into(), Ordering::Release);
+        self.want_every(wanted.into());
+    }
+
+    /// Asks for stamps of the packets whose sequence number is a multiple of `every`; 0 for none.
+    pub fn want_every(&self, every: u32) {
+        self.0.get().wanted.0.store(every.into(), Ordering::Release);
     }
 
     /// True if stamps of packets and frames are wanted.
     #[inline]
     pub fn wants_packets(&self) -> bool {
-        self.0.get().wanted.0.load(Ordering::Relaxed) != 0
+        self.wants_every() != 0
+    }
+
+    /// The number given to [`Stamps::want_every`].
+    #[inline]
+    pub fn wants_every(&self) -> u32 {
+        self.0.get().wanted.0.load(Ordering::Relaxed) as u32
+    }
+
+    /// Says whether the coming blocks count in no figure of the row.
+    pub fn leave_out(&self, left_out: bool) {
+        self.0.get().left_out.0.store(left_out.into(), Ordering::Release);
+    }
+
+    /// True if the block under way counts in no figure of the row.
+    pub fn is_left_out(&self) -> bool {
+        self.0.get().left_out.0.load(Ordering::Relaxed) != 0
     }
 
     /// Adds a stamp of a packet or frame.
@@ -157,8 +202,8 @@ impl Stamps {
         let count = area.packets.0.load(Ordering::Relaxed);
         // As in `push`.
         fence(Ordering::Release);
-        let [which, at] = &area.packet_ring[count as usize % PACKETS];
-        which.store(packet.which as u64, Ordering::Relaxed);
+        let [what, at] = &area.packet_ring[count as usize % PACKETS];
+        what.store(u64::from(packet.sequence) << 32 | packet.which as u64, Ordering::Relaxed);
         at.store(packet.at, Ordering::Relaxed);
         area.packets.0.store(count.wrapping_add(1), Ordering::Release);
     }
@@ -167,15 +212,10 @@ impl Stamps {
     pub fn packets_since(&self, count: u64) -> (Vec<Packet>, u64) {
         let area = self.0.get();
         whole(&area.packets.0, count, PACKETS as u64, |at| {
-            let [which, at] = &area.packet_ring[at as usize % PACKETS];
-            let which = match which.load(Ordering::Relaxed) {
-                0 => Which::Scheduled,
-                1 => Which::Driver,
-                2 => Which::Came,
-                3 => Which::Kicked,
-                _ => Which::Seen,
-            };
-            Packet { which, at: at.load(Ordering::Relaxed) }
+            let [what, at] = &area.packet_ring[at as usize % PACKETS];
+            let what = what.load(Ordering::Relaxed);
+            let which = Which::ALL.get(what as u32 as usize).copied().unwrap_or(Which::Stray);
+            Packet { which, at: at.load(Ordering::Relaxed), sequence: (what >> 32) as u32 }
         })
     }
 
@@ -271,10 +311,15 @@ mod tests {
         assert!(!writer.wants_packets());
         reader.want_packets(true);
         assert!(writer.wants_packets());
-        let all = [Which::Scheduled, Which::Driver, Which::Came, Which::Kicked, Which::Seen];
-        let packets = all.map(|which| Packet { which, at: 7 + which as u64 });
+        let packets = Which::ALL.map(|which| Packet { which, at: 7 + which as u64, sequence: u32::MAX - which as u32 });
         packets.iter().for_each(|packet| writer.push_packet(*packet));
-        assert_eq!(reader.packets_since(1), (packets[1..].to_vec(), 5));
+        assert_eq!(reader.packets_since(1), (packets[1..].to_vec(), packets.len() as u64));
+        reader.want_every(50);
+        assert_eq!((writer.wants_packets(), writer.wants_every()), (true, 50));
+        reader.want_packets(false);
+        assert!(!writer.wants_packets() && !writer.is_left_out());
+        reader.leave_out(true);
+        assert!(writer.is_left_out());
     }
 
     #[test]

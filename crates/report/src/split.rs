@@ -1,0 +1,211 @@
+//! How much of a row's round trips is either host's and how much the wire's: a sentence, and in full a table of the parts.
+
+use hairpin_record::run::{Row, Side};
+use hairpin_record::split::{Impossible, Layer, PartName, Split, StampPlace, StampsOf, Way};
+use hairpin_units::Nanos;
+
+use crate::cell::{Cell, IntoCell};
+use crate::doc::{Column, Doc, Fields, List, Shown, Table};
+use crate::figure::{beside, time};
+use crate::label::{Name, path};
+use crate::prose::clean;
+
+/// The sentences of all rows with a split, and what a full view has beside them.
+pub(crate) fn splits(names: &[Name], rows: &[&Row]) -> Doc {
+    let all: Vec<(&Name, &Row, &Split)> =
+        names.iter().zip(rows).filter_map(|(name, row)| Some((name, *row, row.split.as_deref()?))).collect();
+    let mut doc = Doc::default();
+    if all.is_empty() {
+        return doc;
+    }
+    doc.gap();
+    for (name, row, split) in &all {
+        let lead = if rows.len() > 1 { format!("{}: ", title(name, rows)) } else { String::new() };
+        doc.lead(lead, sentence(row, split));
+    }
+    let mut full = Doc::default();
+    full.gap();
+    full.heading(
+        "Parts of the RTT by stamps where packets leave and enter the hosts, in blocks of their own; the mean is that of typical ones (RTT from p40 to p60) \
+         and adds up, client-out to client-in",
+    );
+    full.table(table(&all));
+    full.list(List::plain(
+        "Stamps where packets leave and enter the hosts",
+        all.iter().flat_map(|(name, _, split)| stamps(name, split)).collect(),
+    ));
+    let impossible = all.iter().flat_map(|(name, _, split)| split.impossible.iter().map(move |one| cannot_be(name, one)));
+    full.list(List::warnings("Impossible: in no other figure of the parts", impossible.collect()));
+    doc.part(Shown::Full, full);
+    doc
+}
+
+/// The shortest name of a row: its path, and its payload if another row has the same path.
+fn title(name: &Name, rows: &[&Row]) -> String {
+    let alike = rows.iter().filter(|row| path(row) == name.base).count();
+    if alike > 1 { format!("{} {}", name.base, name.size) } else { name.base.clone() }
+}
+
+/// `22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network; …`
+fn sentence(row: &Row, split: &Split) -> String {
+    let rtt = split.typical.rtt_ns;
+    let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
+    let short = |ns: f64| beside(ns, rtt);
+    let Some(client) = mean(PartName::Client) else {
+        return format!("no round trip could be split: {}", nothing(split));
+    };
+    let with = match (split.rtt_ns.p50, row.rtt_ns.p50) {
+        (Some(with), Some(without)) => format!("; RTT p50 with stamps {}, without {}", time(with as f64), time(without as f64)),
+        _ => String::new(),
+    };
+    let stamps = layers(split);
+    match (mean(PartName::Server), mean(PartName::Wire), mean(PartName::TurnAround)) {
+        (Some(server), Some(wire), turn) => {
+            let turn = turn.map_or(String::new(), |ns| format!(" (turn-around {} of it)", short(ns)));
+            format!(
+                "{} of {} (typical RTT) are the hosts: client {}, server {}{turn}; {} wire and network; {stamps}{with}",
+                short(client + server),
+                time(rtt),
+                short(client),
+                short(server),
+                short(wire)
+            )
+        }
+        _ => format!(
+            "{} of {} (typical RTT) are the client's host, {} wire, network and the server's host, which has no stamps: {}; {stamps}{with}",
+            short(client),
+            time(rtt),
+            short(rtt - client),
+            why(split, Side::Server)
+        ),
+    }
+}
+
+/// Why there is nothing to show.
+fn nothing(split: &Split) -> String {
+    let counts = &split.counts;
+    match (counts.transactions, counts.impossible) {
+        (0, _) => "no block with stamps was over when the row ended; use a longer --duration".into(),
+        (all, 0) => format!("of {all} transactions none has every stamp: {}", why(split, Side::Client)),
+        (all, wrong) => format!("of {all} transactions {wrong} are impossible, and the others lack a stamp"),
+    }
+}
+
+fn why(split: &Split, side: Side) -> String {
+    let of = split.stamps.iter().find(|of| of.side == side && !of.why.is_empty());
+    of.map_or_else(|| "no stamp came".into(), |of| clean(&of.why))
+}
+
+/// What the stamps are, and what that means for the parts.
+fn layers(split: &Split) -> String {
+    let lost = match split.stamps.iter().any(|of| of.place == Some(StampPlace::Ip)) {
+        true => "time and the way through the stack up to IP count as wire",
+        false => "time counts as wire",
+    };
+    let at = if lost.contains("IP") { "driver and IP" } else { "driver and stack" };
+    match (split.layer(Side::Client), split.layer(Side::Server)) {
+        (Layer::Hardware, Layer::Hardware) => "stamps: hardware, of the NICs".into(),
+        (Layer::Software, Layer::Software) => format!("stamps: software, the kernel's at {at}, so the NICs' own {lost}"),
+        (Layer::Hardware, Layer::Software) => {
+            format!("stamps: hardware of the client's NIC; the server's are the kernel's at {at}, so its NIC's own {lost}")
+        }
+        (Layer::Software, Layer::Hardware) => {
+            format!("stamps: hardware of the server's NIC; the client's are the kernel's at {at}, so its NIC's own {lost}")
+        }
+        (Layer::Hardware, _) => "stamps: hardware, of the client's NIC".into(),
+        (Layer::Software, _) => format!("stamps: software, the kernel's at {at}, so the NIC's own {lost}"),
+        (Layer::None, _) => "no stamps".into(),
+    }
+}
+
+fn table(all: &[(&Name, &Row, &Split)]) -> Table {
+    let lines = all.iter().flat_map(|(_, row, split)| {
+        split.parts.iter().map(move |part| {
+            let name = if part.part.is_sum() { format!("= {}", part.part.name()) } else { part.part.name().into() };
+            let ns = &part.ns;
+            let share = (split.typical.rtt_ns > 0.0).then(|| part.typical_ns / split.typical.rtt_ns);
+            let figures = [ns.p50, ns.p90, ns.p99].map(Cell::ns);
+            [path(row).into(), name.into()]
+                .into_iter()
+                .chain(figures)
+                .chain([Cell::Count(ns.count), Cell::Ns(part.typical_ns), share.into_cell(Cell::Percent)])
+                .collect::<Vec<_>>()
+        })
+    });
+    let columns = [Column::words("path"), Column::words("part")].into_iter().chain(["p50", "p90", "p99"].map(Column::us));
+    let columns = columns.chain([Column::figures("n"), Column::us("mean"), Column::figures("%")]).collect();
+    Table::new(columns, 2, lines)
+}
+
+/// The stamps of each side and way, and what became of the transactions.
+fn stamps(name: &Name, split: &Split) -> Vec<String> {
+    let of = |of: &StampsOf| {
+        let way = match of.way {
+            Way::Out => "out",
+            Way::In => "in",
+        };
+        let why = if of.why.is_empty() { String::new() } else { format!(": {}", clean(&of.why)) };
+        let StampsOf { side, layer, wanted, hardware, software, .. } = of;
+        let place = of.place.map_or("", |place| match place {
+            StampPlace::Nic => ", NIC",
+            StampPlace::Driver => ", driver",
+            StampPlace::Stack => ", stack",
+            StampPlace::Ip => ", IP (TCP on a link of this host)",
+        });
+        format!(
+            "{}: {side}, {way}: {}{place} (of {wanted} wanted {hardware} hardware, {software} software){why}",
+            name.base,
+            layer.name()
+        )
+    };
+    let counts = &split.counts;
+    let which = if split.every > 1 { format!(", one in {}", split.every) } else { String::new() };
+    let sum = format!(
+        "{}: {} transactions stamped{which}: {} complete, {} missing, {} impossible; stamps: {} late, {} twice, {} unknown; {} blocks, {} rejected because clocks disagreed",
+        name.base,
+        counts.transactions,
+        counts.complete,
+        counts.missing,
+        counts.impossible,
+        counts.late,
+        counts.twice,
+        counts.unknown,
+        split.blocks,
+        split.blocks_rejected
+    );
+    split.stamps.iter().map(of).chain([sum]).collect()
+}
+
+fn cannot_be(name: &Name, one: &Impossible) -> String {
+    let Impossible { sequence, rtt_ns, part, ns } = one;
+    format!("{}: transaction {sequence}, RTT {}: {} {ns} ns", name.base, Nanos(*rtt_ns), part.name())
+}
+
+/// Fields for scripts; the names do not depend on the row.
+pub(crate) fn line(row: &Row) -> Fields {
+    let split = row.split.as_deref();
+    let rtt = split.map(|split| &split.rtt_ns);
+    let mut line: Fields = vec![
+        ("split_rtt_p50_ns".into(), rtt.and_then(|rtt| rtt.p50).into()),
+        ("split_rtt_p99_ns".into(), rtt.and_then(|rtt| rtt.p99).into()),
+    ];
+    for part in PartName::ALL {
+        let ns = split.and_then(|split| split.part(part)).map(|part| &part.ns);
+        let name = part.name().replace('-', "_");
+        line.push((format!("split_{name}_p50_ns"), ns.and_then(|ns| ns.p50).into()));
+        line.push((format!("split_{name}_p99_ns"), ns.and_then(|ns| ns.p99).into()));
+    }
+    for (name, side) in [("client", Side::Client), ("server", Side::Server)] {
+        line.push((format!("split_stamps_{name}"), split.map(|split| split.layer(side).name()).into()));
+    }
+    let counts = split.map(|split| &split.counts);
+    for (name, count) in [
+        ("transactions", counts.map(|counts| counts.transactions)),
+        ("complete", counts.map(|counts| counts.complete)),
+        ("missing", counts.map(|counts| counts.missing)),
+        ("impossible", counts.map(|counts| counts.impossible)),
+    ] {
+        line.push((format!("split_{name}"), count.into()));
+    }
+    line
+}

@@ -1,0 +1,399 @@
+//! `hairpin ping --hw-stamps`: how much of a round trip is either host's and how much the wire's, with the kernel's own stamps where no NIC stamps.
+//!
+//! ```text
+//!   proof    the parts of typical round trips add up to their RTT, over every link and way of waiting
+//!            the kernel's stamps lie where the hooks of `explain` lie, of the same packets
+//!            a delay of known length, made in one part, makes that part longer and no other
+//!            a peer that lies makes impossible ones, and one that tells nothing leaves the client's half
+//! ```
+
+mod beside_hooks;
+mod between;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::alone::{self, Listed, Part};
+use crate::support::net::{Net, ip};
+use crate::support::{Home, Running, can, home_of_nobody, links, namespaces, root, rows};
+use between::{Between, Change};
+
+pub const PART: Part = Part::new("stamps", || alone::listed(TESTS));
+
+const TESTS: &[Listed] = &[
+    ("parts_add_up_over_every_link", parts_add_up_over_every_link),
+    ("parts_add_up_to_another_host", parts_add_up_to_another_host),
+    ("stamps_lie_where_the_hooks_of_explain_are", beside_hooks::stamps_lie_where_the_hooks_of_explain_are),
+    ("a_delay_in_the_server_is_its_turn_around", a_delay_in_the_server_is_its_turn_around),
+    ("a_delay_on_the_way_is_the_wires", a_delay_on_the_way_is_the_wires),
+    ("a_queue_before_the_driver_is_the_hosts", a_queue_before_the_driver_is_the_hosts),
+    ("so_many_in_a_second_are_stamped", so_many_in_a_second_are_stamped),
+    ("a_peer_that_lies_makes_impossible_ones", a_peer_that_lies_makes_impossible_ones),
+    ("a_server_that_tells_nothing_leaves_the_clients_half", a_server_that_tells_nothing_leaves_the_clients_half),
+    ("without_privilege_it_is_the_same", without_privilege_it_is_the_same),
+    ("ctrl_c_keeps_the_split", ctrl_c_keeps_the_split),
+    ("every_form_has_the_split", every_form_has_the_split),
+    ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
+];
+
+const SHORT: &str = "--hw-stamps --duration 1200ms --warmup 20ms";
+/// The parts of a round trip that add up, in its order.
+const PARTS: [&str; 6] = ["client-out", "wire", "server-in", "turn-around", "server-out", "client-in"];
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn part<'a>(split: &'a Value, name: &str) -> Option<&'a Value> {
+    split["parts"].as_array().expect("parts").iter().find(|part| part["part"] == name)
+}
+
+/// The mean of a part over typical round trips.
+#[track_caller]
+fn typical(split: &Value, name: &str) -> f64 {
+    number(&part(split, name).unwrap_or_else(|| panic!("no {name} in {split}"))["typical_ns"])
+}
+
+/// The splits of a run, by the kernel's own stamps of both hosts.
+fn splits(home: &Home, args: &str) -> Vec<Value> {
+    let run = home.json(&format!("ping {SHORT} {args}"));
+    rows(&run).iter().for_each(whole);
+    rows(&run).iter().map(|row| row["split"].clone()).collect()
+}
+
+/// The parts add up, hardly any transaction is missing, and none is impossible.
+#[track_caller]
+fn whole(row: &Value) {
+    let (path, split) = (&row["path"], &row["split"]);
+    let counts = &split["counts"];
+    let [all, complete, missing, impossible] =
+        ["transactions", "complete", "missing", "impossible"].map(|name| number(&counts[name]));
+    assert!(complete > 0.0 && impossible == 0.0, "{path}: {counts} {}", split["impossible"]);
+    assert_eq!(complete + missing, all, "{path}: {counts}");
+    assert!(missing <= all / 50.0, "{path}: {counts}");
+    // A segment that is sent again is stamped again.
+    assert!(number(&counts["twice"]) + number(&counts["unknown"]) <= all / 50.0, "{path}: {counts}");
+    let rtt = number(&split["typical"]["rtt_ns"]);
+    let sum: f64 = PARTS.iter().map(|name| typical(split, name)).sum();
+    assert!((sum / rtt - 1.0).abs() < 1e-6, "{path}: {sum} is not {rtt}");
+    for (name, of) in [("client", &["client-out", "client-in"][..]), ("server", &["server-in", "turn-around", "server-out"])] {
+        let parts: f64 = of.iter().map(|part| typical(split, part)).sum();
+        assert!((parts - typical(split, name)).abs() < 1e-6 * rtt, "{path}: {name} is not {parts}");
+    }
+    for part in split["parts"].as_array().expect("parts") {
+        assert_eq!(part["ns"]["count"], counts["complete"], "{path}: {part}");
+    }
+    for of in split["stamps"].as_array().expect("stamps") {
+        assert_eq!((&of["layer"], &of["hardware"]), (&"software".into(), &0.into()), "{path}: {of}");
+        assert!(of["why"].as_str().is_some_and(|why| why.contains("no stamp of a NIC came")), "{path}: {of}");
+    }
+    // The row's own figures are of the blocks without stamps.
+    assert!(number(&row["transactions"]) > 0.0 && number(&split["blocks"]) > 0.0, "{path}");
+}
+
+fn parts_add_up_over_every_link(name: &str) -> bool {
+    if !can(name, links(), "this user may not make namespaces here") {
+        return false;
+    }
+    let home = Home::new();
+    let paths = [
+        "udp:block",
+        "udp:poll",
+        "udp:epoll",
+        "udp:spin",
+        "udp:adaptive",
+        "udp:spin/block",
+        "tcp:block",
+        "tcp:epoll",
+        "tcp:spin",
+    ];
+    let paths = paths.map(|path| format!("--path {path}")).join(" ");
+    for link in ["veth", "loopback"] {
+        assert_eq!(splits(&home, &format!("{link} {paths}")).len(), 9);
+    }
+    // Messages in several writes, in several packets, over IPv6, on a schedule.
+    splits(&home, "veth --path tcp:spin,writes=3 --path tcp:block,quickack=on --request 5000 --reply 40");
+    splits(&home, "veth -6 --path udp:spin --path tcp:spin");
+    splits(&home, "veth --path udp:block --rate 2000");
+    true
+}
+
+fn parts_add_up_to_another_host(_: &str) -> bool {
+    let home = Home::new();
+    let (_serve, address) = home.serve("");
+    for _ in 0..2 {
+        assert_eq!(splits(&home, &format!("{address} --path udp:spin --path tcp:block --path udp:poll")).len(), 3);
+    }
+    // And then a row without.
+    let run = home.json(&format!("ping {address} --path udp --count 200 --warmup 5ms"));
+    assert!(rows(&run)[0]["split"].is_null() && rows(&run)[0]["transactions"] == 200);
+    true
+}
+
+/// Runs with and without, in turn.
+const ROUNDS: usize = 3;
+/// Tolerances as shares of the delay: of the part that it was made in, and for growth of any other.
+const NEAR: f64 = 0.1;
+const OTHERS: f64 = 0.15;
+
+/// Growth of the typical parts: the median over the rounds; and that of the RTT without.
+fn grown(without: impl Fn() -> Value, with: impl Fn() -> Value) -> ([f64; 6], f64) {
+    let middle = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let rounds: Vec<(Value, Value)> = (0..ROUNDS).map(|_| (without(), with())).collect();
+    let more = |name: &str| middle(rounds.iter().map(|(bare, delayed)| typical(delayed, name) - typical(bare, name)).collect());
+    (PARTS.map(more), middle(rounds.iter().map(|(bare, _)| number(&bare["typical"]["rtt_ns"])).collect()))
+}
+
+/// These parts grew together by `delay_ns`, and no other did.
+#[track_caller]
+fn only(parts: &[&str], delay_ns: f64, grown: [f64; 6]) {
+    println!("stamps: {parts:?}: {delay_ns:.0} ns more were made, and {grown:.0?} seen in {PARTS:?}");
+    let (of, others): (Vec<_>, Vec<_>) = PARTS.iter().zip(grown).partition(|(name, _)| parts.contains(name));
+    let sum: f64 = of.iter().map(|(_, ns)| ns).sum();
+    assert!((sum / delay_ns - 1.0).abs() <= NEAR, "{parts:?}: {sum} ns, made were {delay_ns}: {grown:?}");
+    for (name, ns) in others {
+        assert!(ns.abs() <= OTHERS * delay_ns, "{name} grew by {ns} ns, beside {delay_ns} in {parts:?}: {grown:?}");
+    }
+}
+
+const APART: &str = "--cpu 0,1 --sched fifo:50";
+
+fn a_delay_in_the_server_is_its_turn_around(name: &str) -> bool {
+    if !can(name, namespaces(), "SCHED_FIFO and namespaces need root") {
+        return false;
+    }
+    let home = Home::new();
+    let run = |path: &str| splits(&home, &format!("veth {APART} --path {path}")).remove(0);
+    for path in ["udp:block", "tcp:block"] {
+        let (more, _) = grown(|| run(path), || run(&format!("{path},delay=500000")));
+        only(&["turn-around"], 500_000.0, more);
+    }
+    true
+}
+
+/// Ethernet, IPv4 and UDP headers and 64 bytes, as a token bucket on veth counts them.
+const FRAME_BITS: f64 = 8.0 * (14.0 + 20.0 + 8.0 + 64.0);
+/// Of `tc qdisc`: two whole frames at once, and then a frame every 848 us.
+const BUCKET: &str = "root tbf rate 1mbit burst 3028 limit 20000";
+
+/// Two hosts with a router between them; this thread is on the client's.
+struct Routed {
+    nets: [Net; 3],
+    _serve: Running,
+}
+
+impl Routed {
+    fn new(home: &Home) -> Routed {
+        let nets = [(); 3].map(|()| Net::new());
+        let [client, router, server] = &nets;
+        router.enter();
+        ip(&format!("link add near type veth peer name left netns {}", client.pid()));
+        ip(&format!("link add far type veth peer name right netns {}", server.pid()));
+        for (end, address) in [("near", "198.18.1.1/24"), ("far", "198.18.2.1/24")] {
+            ip(&format!("address add {address} dev {end}"));
+            ip(&format!("link set {end} up"));
+        }
+        // Of the namespace that this thread is in.
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("forwarding");
+        for (net, end, host) in [(server, "right", "198.18.2"), (client, "left", "198.18.1")] {
+            net.enter();
+            ip("link set lo up");
+            ip(&format!("address add {host}.2/24 dev {end}"));
+            ip(&format!("link set {end} up"));
+            ip(&format!("route add default via {host}.1"));
+        }
+        std::fs::write(home.file("key"), "7".repeat(64)).expect("a key");
+        server.enter();
+        let mut serve = home.start("serve --listen 198.18.2.2:24444 --key-file key --allow-sched fifo:50");
+        serve.until("Ctrl-C ends it");
+        client.enter();
+        Routed { nets, _serve: serve }
+    }
+
+    /// Runs tc(8) on the router.
+    fn tc(&self, args: &str) {
+        let [client, router, _] = &self.nets;
+        router.enter();
+        let done = std::process::Command::new("tc").args(args.split_whitespace()).status().expect("tc of iproute2");
+        assert!(done.success(), "tc {args}");
+        client.enter();
+    }
+}
+
+fn a_delay_on_the_way_is_the_wires(name: &str) -> bool {
+    if !can(name, namespaces(), "namespaces need root") {
+        return false;
+    }
+    let home = Home::new();
+    let routed = Routed::new(&home);
+    let run = || splits(&home, &format!("198.18.2.2 --key-file key {APART} --path udp:block")).remove(0);
+    for (end, whose) in [("far", "requests"), ("near", "replies")] {
+        let with = || {
+            routed.tc(&format!("qdisc add dev {end} {BUCKET}"));
+            let split = run();
+            routed.tc(&format!("qdisc del dev {end} root"));
+            split
+        };
+        let (more, bare) = grown(run, with);
+        println!("stamps: {whose} wait on the router");
+        // A round trip takes as long as the bucket takes to fill; its own time lies within that.
+        only(&["wire"], FRAME_BITS * 1_000.0 - bare, more);
+    }
+    true
+}
+
+fn a_queue_before_the_driver_is_the_hosts(name: &str) -> bool {
+    if !can(name, namespaces(), "SCHED_FIFO and namespaces need root") {
+        return false;
+    }
+    let home = Home::new();
+    let run = |link: &str| splits(&home, &format!("{link} {APART} --path udp:block")).remove(0);
+    let (more, bare) = grown(|| run("veth"), || run("veth:rate=1M"));
+    // Both ends have a bucket, and a message waits at either.
+    only(&["client-out", "server-out"], FRAME_BITS * 1_000.0 - bare, more);
+    true
+}
+
+fn so_many_in_a_second_are_stamped(name: &str) -> bool {
+    if !can(name, links(), "this user may not make namespaces here") {
+        return false;
+    }
+    let home = Home::new();
+    for path in ["udp:spin", "tcp:spin", "tcp:spin,writes=2"] {
+        let run = home.json(&format!("ping veth --hw-stamps=500/s --duration 2s --warmup 20ms --path {path}"));
+        let row = &rows(&run)[0];
+        whole(row);
+        let split = &row["split"];
+        let (every, stamped) = (number(&split["every"]), number(&split["counts"]["transactions"]));
+        assert!(every > 1.0, "{path}: {every}");
+        // At most 500 in a second of the whole run; it is stamped half of the time.
+        assert!((1.0..=1_000.0).contains(&stamped), "{path}: {stamped}, one in {every}");
+    }
+    true
+}
+
+fn a_peer_that_lies_makes_impossible_ones(_: &str) -> bool {
+    let home = Home::new();
+    let (_serve, address) = home.serve("");
+    // Every second half says that the server took longer than the whole RTT, and one that the request went out before it came in.
+    let lies = |half: &mut Value, at: usize| match at % 4 {
+        0 => half[3][2] = 3_000_000_000_000_i64.into(),
+        2 => half[3][3] = (-5).into(),
+        _ => {}
+    };
+    let between = Between::new(&address, Change::Halves(Box::new(lies)));
+    let run = home.json(&format!("ping {} {SHORT} --path udp:spin", between.address()));
+    let row = &rows(&run)[0];
+    let (split, counts) = (&row["split"], &row["split"]["counts"]);
+    let [all, complete, impossible] = ["transactions", "complete", "impossible"].map(|name| number(&counts[name]));
+    assert!((impossible / all - 0.5).abs() < 0.1 && complete > 0.0, "{counts}");
+    let listed = split["impossible"].as_array().expect("a list");
+    assert_eq!(listed.len(), 16);
+    assert!(listed.iter().any(|one| one["part"] == "wire") && listed.iter().any(|one| one["part"] == "server-in"), "{listed:?}");
+    assert!(listed.iter().all(|one| number(&one["ns"]) < 0.0), "{listed:?}");
+    // The others are as true as without the lies.
+    let sum: f64 = PARTS.iter().map(|name| typical(split, name)).sum();
+    assert!((sum / number(&split["typical"]["rtt_ns"]) - 1.0).abs() < 1e-6, "{split}");
+    assert!(number(&part(split, "server").expect("it")["ns"]["max"]) < 1e12, "{split}");
+    let shown = home.hairpin(&format!("ping {} {SHORT} --path udp:spin -v", between.address()));
+    assert!(shown.code == Some(0) && shown.out.contains("Impossible"), "{shown:?}");
+    true
+}
+
+fn a_server_that_tells_nothing_leaves_the_clients_half(_: &str) -> bool {
+    let home = Home::new();
+    let (_serve, address) = home.serve("");
+    let between = Between::new(&address, Change::Earlier);
+    let done = home.hairpin(&format!("ping {} {SHORT} --path udp:spin --path tcp:block --json", between.address()));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for row in rows(&done.json()) {
+        let split = &row["split"];
+        assert!(number(&split["counts"]["complete"]) > 0.0, "{split}");
+        for known in ["client-out", "client-in", "client", "beyond"] {
+            assert!(part(split, known).is_some(), "no {known} in {split}");
+        }
+        assert!(["wire", "server", "turn-around", "hosts"].iter().all(|name| part(split, name).is_none()), "{split}");
+        let servers = split["stamps"].as_array().expect("stamps").iter().filter(|of| of["side"] == "server");
+        for of in servers {
+            assert!(of["layer"] == "none" && of["why"].as_str().is_some_and(|why| why.contains("earlier version")), "{of}");
+        }
+    }
+    let shown = home.hairpin(&format!("ping {} {SHORT} --path udp:spin", between.address()));
+    assert!(shown.out.contains("the client's host") && shown.out.contains("earlier version"), "{shown:?}");
+    true
+}
+
+fn without_privilege_it_is_the_same(name: &str) -> bool {
+    if !can(name, root(), "only root can become somebody without privileges") {
+        return false;
+    }
+    let done = home_of_nobody().as_nobody(&format!("ping loopback {SHORT} --path udp:spin --path tcp:block --json"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    rows(&done.json()).iter().for_each(whole);
+    true
+}
+
+fn ctrl_c_keeps_the_split(_: &str) -> bool {
+    let home = Home::new();
+    let run = home.start("ping loopback --hw-stamps --duration 30s --path udp:spin --json");
+    std::thread::sleep(Duration::from_secs(3));
+    run.signal("INT");
+    let done = run.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    assert_eq!(record["interrupted"], true);
+    whole(&rows(&record)[0]);
+    true
+}
+
+fn every_form_has_the_split(_: &str) -> bool {
+    let home = Home::new();
+    let ping = |more: &str| {
+        let done = home.hairpin(&format!("ping loopback {SHORT} --path udp:spin {more}"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.out
+    };
+    let short = ping("").split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in
+        ["are the hosts: client ", ", server ", "wire and network", "driver and stack, so the NICs' own time counts as wire"]
+    {
+        assert!(short.contains(part), "no \"{part}\" in {short}");
+    }
+    let full = ping("-v");
+    for part in ["client-out", "turn-around", "= hosts", " complete, ", "client, out: software"] {
+        assert!(full.contains(part), "no \"{part}\" in {full}");
+    }
+    assert!(full.lines().all(|line| line.chars().count() <= 80), "{full}");
+    assert!(ping("--format md").contains("| = hosts"));
+    let csv = ping("--format csv");
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let value = |name: &str| values[names.iter().position(|known| *known == name).unwrap_or_else(|| panic!("no {name}"))];
+    assert!(value("split_wire_p50_ns").parse::<u64>().is_ok() && value("split_stamps_server") == "software", "{csv}");
+    true
+}
+
+fn wrong_input_is_refused_in_words(_: &str) -> bool {
+    let home = Home::new();
+    for (args, parts) in [
+        ("loopback --hw-stamps --path udp:spin --flows 2", &["--hw-stamps follows one request at a time"][..]),
+        ("loopback --hw-stamps --path udp --outstanding 4", &["--hw-stamps follows one request at a time"]),
+        ("loopback --hw-stamps --path unix", &["unix has no stamps of driver and NIC", "takes tcp or udp"]),
+        ("loopback --hw-stamps --path udp/uring-udp", &["uring-udp has no stamps of driver and NIC"]),
+        ("loopback --hw-stamps --path udp --size 2", &["takes 4 bytes, not 2"]),
+        ("loopback --hw-stamps --path udp --count 100", &["give it a --duration of 0.5 s or more, and no --count"]),
+        ("loopback --hw-stamps --path udp --duration 400ms", &["give it a --duration of 0.5 s or more"]),
+        ("loopback --hw-stamps --path udp --path tcp --for 900ms", &["give it a --duration of 0.5 s or more"]),
+        ("loopback --hw-stamps --path udp --raw x.parquet", &["--raw has every sample"]),
+        ("echo:127.0.0.1:7 --hw-stamps --path udp", &["an echo service stamps nothing", "HOST on which hairpin serve runs"]),
+        ("frames:lo --hw-stamps", &["a reflector stamps nothing"]),
+        ("loopback --hw-stamps=often", &["\"often\" is not a rate", "--hw-stamps=1000/s"]),
+    ] {
+        home.hairpin(&format!("ping {args}")).fails(2, parts);
+    }
+    true
+}
