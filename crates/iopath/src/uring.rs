@@ -206,7 +206,8 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             // The kernel takes each once.
             ids: (how == "static").then(|| {
-                let all: BTreeSet<u32> = part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).collect();
+                let all: BTreeSet<u32> =
+                    part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).collect();
                 all.into_iter().collect()
             }),
         });
