@@ -142,7 +142,7 @@ set -- $(sums "$log")
 passed=$1 failed=$2 skipped=$3
 names=$(again "$log")
 second=
-if [ "$failed" != 0 ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "$failed" ]; then
+if [ -n "$names" ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "$failed" ]; then
     first=$log
     log=$scratch/again
     set --
