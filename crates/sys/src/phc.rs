@@ -1,4 +1,4 @@
-//! The clock of a NIC (PTP hardware clock, PHC), read beside the program's clock.
+//! A reading of another clock, such as that of a NIC (PTP hardware clock, PHC), beside the program's clock.
 
 use crate::clock::Ticks;
 
