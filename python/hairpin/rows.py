@@ -30,6 +30,7 @@ _RUN = f"""started=record/started link=record/link/kind path origin request_byte
     tcp_server_segments_in_per_transaction=tcp/server/segments_in_per_transaction
     connect_p50_ns=parts_ns/connect/p50 exchange_p50_ns=parts_ns/exchange/p50 close_p50_ns=parts_ns/close/p50
     warnings=codes run=record/run_id client_hostname=record/hosts/client/hostname server_hostname=record/hosts/server/hostname
+    {" ".join(f"{of}_stack=stack/{of}/name {of}_stack_received=stack/{of}/received {of}_stack_passed_kernel=stack/{of}/kernel/count" for of in ("client", "server"))}
     {_quantiles("split_rtt", "split/rtt_ns", "p50 p99")}
     {" ".join(_quantiles(f"split_{part.replace('-', '_')}", f"parts/{part}", "p50 p99") for part in _PARTS.split())}
     split_stamps_client=stamps/client split_stamps_server=stamps/server split_transactions=split/counts/transactions
