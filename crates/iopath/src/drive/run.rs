@@ -50,6 +50,7 @@ impl<E: Endpoint, C: Clock> Over<C> for E {
 }
 
 impl<C: Clock> Loop<'_, C> {
+    /// Runs the work; the result says how it ended.
     pub(super) fn run(mut self, over: &mut dyn Over<C>) -> LoopResult {
         self.between.starts();
         let origin = Relation::read(self.clock);
@@ -77,7 +78,7 @@ impl<C: Clock> Loop<'_, C> {
         let mut busy = 0;
         let mut early = None;
         while end.is_none() {
-            end = self.over(&recorder, began, ends);
+            end = self.reason_to_end(&recorder, began, ends);
             if end.is_some() {
                 break;
             }
@@ -131,7 +132,7 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// The reason to end the run before the next block, if any.
-    fn over(&self, recorder: &Recorder, began: Ticks, ends: Ticks) -> Option<LoopEnd> {
+    fn reason_to_end(&self, recorder: &Recorder, began: Ticks, ends: Ticks) -> Option<LoopEnd> {
         let transactions = recorder.rtt().count();
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(LoopEnd::Done);
