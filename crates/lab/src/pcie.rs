@@ -356,18 +356,19 @@ mod tests {
         (median(&mut said.borrow_mut()) as f64 + beyond, found.read_ns.p50.unwrap() as f64)
     }
 
-    /// Ten new random latencies between 100 ns and 3 us each time. Neighbours of a virtual machine may change the speed of its
-    /// CPU in the middle of a block, which no figure can tell from a longer read: of up to twenty blocks per latency, over 2 s, one must be
-    /// right.
+    /// Ten new random latencies between 100 ns and 3 us each time. The injected wait, the reading and the clock's own cost are each
+    /// the median of whole steps of the clock (10 ns on many CPUs), so up to half a step off. Neighbours of a virtual machine may change the speed of its CPU in the middle of a block, which no figure can tell
+    /// from a longer read: of up to twenty blocks per latency, over 2 s, one must be right.
     #[test]
-    fn injected_latencies_are_reported_within_10_ns() {
+    fn injected_latencies_are_reported_within_10_ns_and_the_step_of_the_clock() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
             // CLOCK_MONOTONIC_RAW is not independent of the device's clock, and its step may be more than 10 ns. The message is
             // written past the test harness, which hides the output of passed tests.
-            let _ = writeln!(io::stderr(), "injected_latencies_are_reported_within_10_ns: SKIPPED: no counter to be trusted");
+            let _ = writeln!(io::stderr(), "injected latencies: SKIPPED: no counter to be trusted");
             assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "no counter to be trusted");
             return;
         };
+        let bound = 10.0 + 1.5 * clock.step() as f64 / clock.rate();
         for n in 0..10 {
             let mut random = RandomState::new().build_hasher();
             random.write_u8(n);
@@ -378,10 +379,10 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(if at < 5 { 0 } else { 130 }));
                 let (injected, reported) = injected_and_reported(&clock, latency);
                 tries.push((injected, reported));
-                (reported - injected).abs() <= 10.0
+                (reported - injected).abs() <= bound
             });
             eprintln!("{latency} ns: (injected, reported) {tries:.1?}");
-            assert!(right, "{latency} ns: (injected, reported) {tries:.1?}");
+            assert!(right, "{latency} ns, bound {bound:.1} ns: (injected, reported) {tries:.1?}");
         }
     }
 
