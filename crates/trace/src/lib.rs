@@ -7,6 +7,7 @@
 //!   join      records + stamps of both programs ─▶ transactions, each with its intervals in order
 //!   packets   the kernel's stamps of a socket, for hosts without hooks
 //!   halves    the same for two sides on two hosts
+//!   phc       another clock, such as a NIC's, mapped to the program's and followed over a run
 //!   cost      the cost of one hook hit
 //!   events    events on the CPUs meanwhile, from separate BPF programs
 //!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
@@ -30,5 +31,6 @@ pub mod moment;
 pub mod names;
 mod packed;
 pub mod packets;
+pub mod phc;
 pub mod timeline;
 pub mod tracer;
