@@ -198,6 +198,14 @@ impl Testbed {
                 Answer::Opened(flows) => watcher.opened(flows),
                 Answer::Block => {
                     let row = |why| RunError::Row { path: watch.path.clone(), why };
+                    if watcher.wants_times() {
+                        watcher.times(self.server.times()?);
+                    }
+                    if watcher.wants_clock()
+                        && let Some(told) = self.server.clock()?
+                    {
+                        watcher.clock(told);
+                    }
                     let halves = if watcher.wants_halves() { self.server.halves()? } else { Vec::new() };
                     if let Some(on) = watcher.block(halves).map_err(row)? {
                         self.server.hooks(on)?;
