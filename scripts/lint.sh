@@ -5,15 +5,11 @@
 #     lint: N passed, N failed, N skipped
 #
 #     scripts/lint.sh
-#     setsid scripts/lint.sh --behind    at the lowest priority, in a session of its own, beside what measures; compiles the tests too
+#     scripts/lint.sh --tests    compiles the tests too, before the checks that take longest
 cd "$(dirname "$0")/.." || exit 1
 PATH="$PATH:/usr/sbin:/sbin"
-if [ "${1:-}" = --behind ]; then
-    # SCHED_IDLE takes what nobody else wants of a core. Where the kernel shares the cores between sessions, this one gets the least (sched(7)).
-    echo 19 2>/dev/null >/proc/self/autogroup || :
-    chrt --idle --pid 0 $$ 2>/dev/null || renice -n 19 $$ >/dev/null
-    behind=1
-fi
+tests=
+[ "${1:-}" != --tests ] || tests=1
 passed=0 failed=0 skipped=0
 
 # check COMMAND…
@@ -51,7 +47,7 @@ else
     skip "the report's page" "there is no node here, or not its packages (see above); install nodejs and npm to build and compare it"
 fi
 # By now the tests beside it have cargo's lock on the build behind them. What does not compile fails again where the tests are run, and is counted there.
-[ -z "${behind:-}" ] || cargo test --workspace --no-run --quiet
+[ -z "$tests" ] || cargo test --workspace --no-run --quiet
 if cargo clippy --version >/dev/null 2>&1; then
     check cargo clippy --workspace --all-targets --quiet -- -D warnings
 else

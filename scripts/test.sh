@@ -6,8 +6,8 @@
 # Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
-#     set-up ─▶ page in a browser ─┴─▶ build of the others, scripts/lint.sh, at the lowest priority ─────────┘
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests ──────────────┬─▶ tests that want idle cores ─▶ sum
+#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -34,11 +34,10 @@ export HAIRPIN_MUST_RUN="${HAIRPIN_MUST_RUN:-0}"
 scratch=$(mktemp -d) || exit 1
 log=$scratch/tests
 page=
-lint=
-rig=
+behind=
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$lint"; end "$rig"; rm -rf "$scratch"' EXIT
+trap 'end "$page"; end "$behind"; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -87,27 +86,23 @@ page=
 HAIRPIN_FOR=test
 . scripts/setup.sh
 
-# The tests that run by themselves wait for most of their time; what is compiled meanwhile gets what they leave.
-setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
-lint=$!
+# The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others and its checks, and then for a case
+# of two emulated machines; make test-rig runs the other cases.
+setsid scripts/behind.sh sh -c 'scripts/lint.sh --tests; status=$?; RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
+behind=$!
 
 # Tests of settings and causes that show only on cores which rest.
 idle='explain_detectors:: newcomer:: idle_states::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
-# Two emulated machines, beside tests that do not measure; make test-rig runs the other cases.
-setsid rig/run short >"$scratch/rig" 2>&1 &
-rig=$!
 # They wait most of their time, so twice as many as there are cores run at once.
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 unset RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --doc
-ended "$rig" "$scratch/rig" "rig/run short"
-rig=
-ended "$lint" "$scratch/lint" scripts/lint.sh
-lint=
+ended "$behind" "$scratch/behind" "scripts/lint.sh, rig/run short"
+behind=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
 
@@ -142,7 +137,7 @@ set -- $(sums "$log")
 passed=$1 failed=$2 skipped=$3
 names=$(again "$log")
 second=
-if [ "$failed" != 0 ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "$failed" ]; then
+if [ -n "$names" ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "$failed" ]; then
     first=$log
     log=$scratch/again
     set --

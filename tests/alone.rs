@@ -31,7 +31,7 @@ use support::alone::{self, Part};
 const PARTS: &[Part] = &[
     attached::PART,
     calls::PART,
-    compare::OF_BASELINES,
+    compare::OF_GATES,
     exec::PART,
     explain::PART,
     explain_detectors::PART,

@@ -12,9 +12,13 @@ use hairpin_sys::thread::{allowed_cpus, stay_on};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("compare", || alone::listed(TESTS)).side_by_side();
-/// How much runs differ is its subject, so nothing runs beside it.
-pub const OF_BASELINES: Part =
-    Part::new("baselines", || alone::listed(&[("a_baseline_is_measured_anew", a_baseline_is_measured_anew)]));
+/// How much runs differ is their subject, so nothing runs beside them.
+pub const OF_GATES: Part = Part::new("gates", || alone::listed(TESTS_OF_GATES));
+
+const TESTS_OF_GATES: &[Listed] = &[
+    ("a_baseline_is_measured_anew", a_baseline_is_measured_anew),
+    ("a_threshold_that_is_crossed_ends_with_3", a_threshold_that_is_crossed_ends_with_3),
+];
 
 const TESTS: &[Listed] = &[
     (
@@ -25,7 +29,6 @@ const TESTS: &[Listed] = &[
     ("two_placements_are_compared", two_placements_are_compared),
     ("the_placements_of_this_host_are_compared", the_placements_of_this_host_are_compared),
     ("sides_may_go_over_links_of_their_own", sides_may_go_over_links_of_their_own),
-    ("a_threshold_that_is_crossed_ends_with_3", a_threshold_that_is_crossed_ends_with_3),
     ("stored_runs_are_compared_with_a_warning", stored_runs_are_compared_with_a_warning),
     ("a_killed_sweep_goes_on", a_killed_sweep_goes_on),
     ("sweep_finds_each_factors_effect", sweep_finds_each_factors_effect),

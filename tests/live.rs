@@ -77,11 +77,11 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
     let port = free_port();
     let asked = Asked::start(port);
     let mut verbs: Vec<(String, [String; 2])> = [
-        ("ping loopback -p udp -p unix --for 3s", ["[1/2] udp:block   RTT p50 ", "[2/2] unix:block  ━"]),
-        ("compare udp udp:spin --for 4s", ["[1/2] udp   RTT p50 ", "round "]),
-        ("sweep -p udp -p tcp -p unix -s 64,128,256 --for 5s", ["/9] ", "RTT p50 "]),
+        ("ping loopback -p udp -p unix --for 2s", ["[1/2] udp:block   RTT p50 ", "[2/2] unix:block  ━"]),
+        ("compare udp udp:spin --for 2s", ["[1/2] udp   RTT p50 ", "round "]),
+        ("sweep -p udp -p tcp -p unix -s 64,128,256 --for 4s", ["/9] ", "RTT p50 "]),
         (
-            "load loopback -p udp --rate 500,1000 --for 3s",
+            "load loopback -p udp --rate 500,1000 --for 2s",
             ["[1/2] udp:block at 500/s   from due p50 ", "[2/2] udp:block at 1.00 k/s  ━"],
         ),
     ]
@@ -89,11 +89,11 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
     .into();
     // Where a core is left, somebody draws there; else a row that waits for nobody says how long it takes.
     verbs.push((
-        "ping loopback -p udp -p unix -r 1k --cpu 0,0 --for 4s".into(),
+        "ping loopback -p udp -p unix -r 1k --cpu 0,0 --for 3s".into(),
         ["[1/2] udp:block  ━", "   RTT p50 "].map(str::to_owned),
     ));
     verbs.push((
-        "ping loopback -p udp -p tcp --threads 2 --flows 2 --for 3s".into(),
+        "ping loopback -p udp -p tcp --threads 2 --flows 2 --for 2s".into(),
         ["[1/2] udp:block  ", "─"].map(str::to_owned),
     ));
     // A host with much else to do does not pass.
@@ -101,8 +101,8 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
     if root() {
         let stream = "stream --link veth -p packet -s 64,128 --direction inject -t 300ms";
         verbs.push((stream.into(), ["[2/2] packet:spin inject 128 B", " offered, "].map(str::to_owned)));
-        verbs.push(("explain loopback -p udp -p udp:spin --for 3s".into(), ["] udp:", "   RTT p50 "].map(str::to_owned)));
-        verbs.push((format!("explain :{port} --for 3s"), [format!("hairpin explain :{port}  ━"), "   p50 ".into()]));
+        verbs.push(("explain loopback -p udp -p udp:spin --for 2s".into(), ["] udp:", "   RTT p50 "].map(str::to_owned)));
+        verbs.push((format!("explain :{port} --for 2s"), [format!("hairpin explain :{port}  ━"), "   p50 ".into()]));
     }
     if root() && fs::exists("/dev/cpu_dma_latency").unwrap_or(false) {
         let verb = "tune try loopback -p udp --knob cpu_dma_latency_us=0 --yes --for 4s";

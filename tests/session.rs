@@ -201,7 +201,7 @@ fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
     ] {
         let home = Home::new();
         if path == "uring-udp" {
-            let rings = home.hairpin("ping --link loopback --path uring-udp --count 1").code == Some(0);
+            let rings = home.hairpin("ping --link loopback --path uring-udp --count 1").code != Some(4);
             if !can(name, rings, "io_uring is off here") {
                 continue;
             }

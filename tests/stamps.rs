@@ -37,7 +37,7 @@ const TESTS: &[Listed] = &[
     ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
 ];
 
-const SHORT: &str = "--hw-stamps --duration 1200ms --warmup 20ms";
+const SHORT: &str = "--hw-stamps --duration 600ms --warmup 20ms";
 /// The parts of a round trip that add up, in its order.
 const PARTS: [&str; 6] = ["client-out", "wire", "server-in", "turn-around", "server-out", "client-in"];
 
@@ -264,14 +264,14 @@ fn so_many_in_a_second_are_stamped(name: &str) -> bool {
     }
     let home = Home::new();
     for path in ["udp:spin", "tcp:spin", "tcp:spin,writes=2"] {
-        let run = home.json(&format!("ping veth --hw-stamps=500/s --duration 2s --warmup 20ms --path {path}"));
+        let run = home.json(&format!("ping veth --hw-stamps=500/s --duration 1s --warmup 20ms --path {path}"));
         let row = &rows(&run)[0];
         whole(row);
         let split = &row["split"];
         let (every, stamped) = (number(&split["every"]), number(&split["counts"]["transactions"]));
         assert!(every > 1.0, "{path}: {every}");
-        // At most 500 in a second of the whole run; it is stamped half of the time.
-        assert!((1.0..=1_000.0).contains(&stamped), "{path}: {stamped}, one in {every}");
+        // At most 500 in the second that the run takes; it is stamped half of the time.
+        assert!((1.0..=500.0).contains(&stamped), "{path}: {stamped}, one in {every}");
     }
     true
 }

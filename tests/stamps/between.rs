@@ -11,8 +11,10 @@ pub enum Change {
     /// It is one of an earlier version, which knows no stamps.
     Earlier,
     /// Each half of each report, with its place there.
-    Halves(Box<dyn Fn(&mut Value, usize) + Send + Sync>),
+    Halves(Box<Edit>),
 }
+
+type Edit = dyn Fn(&mut Value, usize) + Send + Sync;
 
 /// Bytes of the handshake's preamble, which comes before the frames.
 const PREAMBLE: usize = 8;

@@ -5,7 +5,7 @@
 //!                          │       └ fold samples, publish, ask the neighbouring core how far it is: counted in gap_ns
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
-//! The closed loop is in this file; `paced` and `open` send at due times, and `overdue` handles late and missing replies.
+//! The closed loop is in this file, and what lies around its blocks in `run`; `paced` and `open` send at due times, and `overdue` handles late and missing replies.
 //! Inside a block nothing allocates, locks, logs or formats. The path is a type; the pace is a value matched once per block; wait
 //! policy and clock are values whose branches are predicted.
 
@@ -17,6 +17,7 @@ mod open;
 mod open_tests;
 mod overdue;
 mod paced;
+mod run;
 #[cfg(test)]
 mod script;
 #[cfg(test)]
@@ -31,8 +32,8 @@ mod work;
 use std::io;
 
 use hairpin_record::histogram::Times;
-use hairpin_record::recorder::{BlockFacts, Recorder, Sample};
-use hairpin_sys::clock::{Clock, Relation, Ticks};
+use hairpin_record::recorder::Sample;
+use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_units::{Nanos, Quantile};
 use hairpin_wire::probe;
 
@@ -48,18 +49,12 @@ use crate::stalls::Stalls;
 
 /// A block ends after [`BLOCK_TRANSACTIONS`], or after this time in ns.
 pub const BLOCK_NS: u64 = 100_000_000;
-/// The rate must have been watched for this long before a disagreement counts, in ns.
-const CLOCK_BASELINE_NS: u64 = 200_000_000;
 /// Shortest wait before a datagram is given up, in ns …
 const LEAST_PATIENCE_NS: u64 = 10_000_000;
 /// … and in an open loop, which needs no room for the next request: the longer it waits, the fewer answers come late.
 const OPEN_PATIENCE_NS: u64 = 100_000_000;
 /// Patience before the first round trip is known, in ns: the initial retransmission timeout of RFC 6298.
 const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
-/// Untimed transactions after each gap, in which caches, branch predictors and the other side settle.
-const SETTLE: u32 = 4;
-/// An untimed transaction that takes longer than this, in ns, met a stall and is measured after all.
-const STALLED_NS: u64 = 1_000_000;
 /// Interval between looks at the stop flag while nothing is received, in ns.
 const TURN_NS: u64 = 10_000_000;
 /// The same interval while no request is due: longer, as each look wakes the core.
@@ -156,258 +151,56 @@ pub fn drive<E: Endpoint, C: Clock>(
     work: Work,
     between: &mut dyn BetweenBlocks,
 ) -> LoopResult {
-    let mask = probe::sequence_mask(work.request.min(work.reply));
-    let now = clock.now();
-    let is_open = matches!(pace, Pace::Open(_));
-    let mut this = Loop {
-        clock,
-        pace,
-        between,
-        work,
-        mask,
-        proven: work.request.min(work.reply) >= probe::LEN,
-        flight: Flight::new(work.flows, work.outstanding, mask, E::LOSSY),
-        lossy: E::LOSSY,
-        stamps: Vec::new(),
-        kept: 0,
-        counts: Counts::default(),
-        uncounted: 0,
-        patience: clock.to_ticks(FIRST_PATIENCE_NS),
-        timeout: clock.to_ticks(work.timeout_ns),
-        look_at: now,
-        walk_at: now,
-        last_reply: now,
-        last_stamp: now,
-        paused: now,
-        answered: true,
-        silence: 0,
-        stop_least: clock.to_ticks(STOP_NS + work.overstays_ns),
-        silences: Silences::new(clock),
-        silent_until: Ticks(0),
-        overdue: Vec::new(),
-        left_out: 0,
-        stalled: None,
-        called: false,
-        stalls: Stalls::new(clock, is_open),
-    };
-    // Touch every page now, so that no page fault happens inside a block.
-    this.stamps.resize(BLOCK_TRANSACTIONS, Stamp::default());
-    if this.pace.timetable().is_some() {
-        this.overdue = vec![Overdue::default(); BLOCK_TRANSACTIONS];
-        this.overdue.clear();
+    Loop::new(clock, pace, work, between, E::LOSSY).run(endpoint)
+}
+
+impl<'a, C: Clock> Loop<'a, C> {
+    fn new(clock: &'a C, pace: Pace, work: Work, between: &'a mut dyn BetweenBlocks, lossy: bool) -> Loop<'a, C> {
+        let mask = probe::sequence_mask(work.request.min(work.reply));
+        let now = clock.now();
+        let is_open = matches!(pace, Pace::Open(_));
+        let mut this = Loop {
+            clock,
+            pace,
+            between,
+            work,
+            mask,
+            proven: work.request.min(work.reply) >= probe::LEN,
+            flight: Flight::new(work.flows, work.outstanding, mask, lossy),
+            lossy,
+            stamps: Vec::new(),
+            kept: 0,
+            counts: Counts::default(),
+            uncounted: 0,
+            patience: clock.to_ticks(FIRST_PATIENCE_NS),
+            timeout: clock.to_ticks(work.timeout_ns),
+            look_at: now,
+            walk_at: now,
+            last_reply: now,
+            last_stamp: now,
+            paused: now,
+            answered: true,
+            silence: 0,
+            stop_least: clock.to_ticks(STOP_NS + work.overstays_ns),
+            silences: Silences::new(clock),
+            silent_until: Ticks(0),
+            overdue: Vec::new(),
+            left_out: 0,
+            stalled: None,
+            called: false,
+            stalls: Stalls::new(clock, is_open),
+        };
+        // Touch every page now, so that no page fault happens inside a block.
+        this.stamps.resize(BLOCK_TRANSACTIONS, Stamp::default());
+        if this.pace.timetable().is_some() {
+            this.overdue = vec![Overdue::default(); BLOCK_TRANSACTIONS];
+            this.overdue.clear();
+        }
+        this
     }
-    this.run(endpoint)
 }
 
 impl<C: Clock> Loop<'_, C> {
-    fn run<E: Endpoint>(mut self, endpoint: &mut E) -> LoopResult {
-        self.between.starts();
-        let origin = Relation::read(self.clock);
-        let mut end = self.warm_up(endpoint);
-        let mut core_rtt = if end.is_none() { self.neighbour(endpoint) } else { None };
-        // The figures exclude everything that happened during warm-up.
-        self.flight.begin();
-        self.uncounted += self.counts.sent;
-        (self.counts, self.silence) = (Counts::default(), 0);
-        self.silences.clear();
-        (self.silent_until, self.stalled) = (Ticks(0), None);
-        self.overdue.clear();
-        let timed = self.pace.timetable().is_some();
-        let mut recorder = Recorder::new(self.work.duration_ns.map(Nanos), timed, self.work.thread, self.work.threads);
-        if matches!(self.pace, Pace::Open(_)) {
-            recorder = recorder.with_lateness();
-        }
-        self.pace.timetable_mut().into_iter().for_each(Timetable::rewind);
-        let began = self.clock.now();
-        self.between.begins(began);
-        let ends = self.work.duration_ns.map_or(Ticks::NEVER, |ns| began.plus(self.clock.to_ticks(ns)));
-        self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
-        self.paused = began;
-        let mut last = Relation::read(self.clock);
-        let mut busy = 0;
-        let mut early = None;
-        while end.is_none() {
-            end = self.over(&recorder, began, ends);
-            if end.is_some() {
-                break;
-            }
-            let before = Relation::read(self.clock);
-            let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
-            self.between.begins_block();
-            let (start, result) = self.block(endpoint, ends, left);
-            self.between.ends_block(self.kept as u64);
-            let length = self.last_stamp.since(start);
-            last = Relation::read(self.clock);
-            end = result;
-            endpoint.fold(true);
-            let known = before.raw_ns.saturating_sub(origin.raw_ns) >= CLOCK_BASELINE_NS;
-            if known && early.is_none() {
-                early = Some(last);
-            }
-            let next_rtt = if end.is_none() { self.after_block(endpoint) } else { None };
-            let facts = BlockFacts {
-                at_ns: self.clock.to_ns(start.since(began)),
-                length_ns: self.clock.to_ns(length),
-                core_rtt_ns: core_rtt.max(next_rtt),
-                clock_suspect: known && last.disagrees(&origin, &before),
-            };
-            core_rtt = next_rtt;
-            let counted = !self.between.leaves_out();
-            *(if counted { &mut busy } else { &mut self.left_out }) += length;
-            if let Err(error) = self.publish(&mut recorder, facts, began, counted) {
-                end = Some(LoopEnd::Failed(error));
-            }
-        }
-        let end = end.unwrap_or(LoopEnd::Done);
-        if timed {
-            self.close_accounts(endpoint, &mut recorder, began, ends, &end);
-        }
-        self.end_last_silence();
-        let typical = recorder.rtt().typical();
-        let silences = std::mem::replace(&mut self.silences, Silences::new(self.clock));
-        let silences = silences.finish(self.clock.to_ticks(typical), self.lossy);
-        LoopResult {
-            gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
-            silences: silences.iter().map(|one| self.clock_silence(one, began)).collect(),
-            recorder,
-            exchanges: self.uncounted + self.counts.sent,
-            counts: self.counts,
-            end,
-            drift_ppb: early.and_then(|early: Relation| {
-                let apart = last.raw_ns.saturating_sub(early.raw_ns) >= CLOCK_BASELINE_NS;
-                apart.then(|| (last.rate_since(&early) / early.rate_since(&origin) - 1.0) * 1e9)
-            }),
-        }
-    }
-
-    /// The reason to end the run before the next block, if any.
-    fn over(&self, recorder: &Recorder, began: Ticks, ends: Ticks) -> Option<LoopEnd> {
-        let transactions = recorder.rtt().count();
-        if self.work.count.is_some_and(|count| transactions >= count) {
-            return Some(LoopEnd::Done);
-        }
-        if self.pace.timetable().is_some_and(Timetable::is_over) {
-            return Some(LoopEnd::Done);
-        }
-        let now = self.clock.now();
-        if now >= ends && !self.catches_up(now, ends) {
-            if self.counts.sent == 0 || transactions > 0 {
-                return Some(LoopEnd::Done);
-            }
-            // Without a single reply there is nothing to report. A peer that stands still for longer than a short run is not dead yet: a closed loop sends on
-            // until one reply comes, or the timeout passes.
-            let sends_on = matches!(self.pace, Pace::Closed) && now < ends.plus(self.timeout);
-            if !sends_on {
-                return Some(LoopEnd::Failed(self.silent(self.clock.to_ns(now.since(began)))));
-            }
-        }
-        self.between.stopped().then_some(LoopEnd::Stopped)
-    }
-
-    /// True if requests that were due before the end are still to be sent.
-    fn catches_up(&self, now: Ticks, ends: Ticks) -> bool {
-        let waits = self.pace.timetable().is_some_and(|table| table.next().at != Ticks::NEVER);
-        waits && now < ends.plus(self.clock.to_ticks(CATCH_UP_NS))
-    }
-
-    /// Folds the samples of a block, if they are `counted`, and passes them on.
-    fn publish(&mut self, recorder: &mut Recorder, facts: BlockFacts, began: Ticks, counted: bool) -> io::Result<()> {
-        let stamps = &self.stamps[..self.kept];
-        if counted {
-            recorder.fold(facts, samples(self.clock, &self.stalls, stamps, began));
-            self.fold_overdue(recorder);
-        } else {
-            self.overdue.clear();
-        }
-        self.counts.longest_silence_ns = self.clock.to_ns(self.silence);
-        self.patience = self.patience_after(recorder.rtt()).unwrap_or(self.patience);
-        self.between.block(recorder, &self.counts, &mut samples(self.clock, &self.stalls, &self.stamps[..self.kept], began))
-    }
-
-    /// Runs blocks that are discarded, so that the first measured block finds everything warm.
-    fn warm_up<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<LoopEnd> {
-        let began = self.clock.now();
-        let ends = began.plus(self.clock.to_ticks(self.work.warmup_ns));
-        self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
-        let mut rtt = Times::new();
-        while self.clock.now() < ends {
-            if self.between.stopped() {
-                return Some(LoopEnd::Stopped);
-            }
-            let (_, end) = self.block(endpoint, ends, u64::MAX);
-            endpoint.fold(false);
-            self.stamps[..self.kept].iter().for_each(|stamp| rtt.record(self.clock.to_ns(stamp.rtt)));
-            self.patience = self.patience_after(&rtt).unwrap_or(self.patience);
-            if end.is_some() {
-                return end;
-            }
-        }
-        None
-    }
-
-    /// Meets the other side's core after a block, where that delays no request past its due time. A closed loop does it by
-    /// transactions of its own; a paced loop has called with its last request; an open loop always has requests, so it meets the
-    /// core before the first block only.
-    fn after_block<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<u64> {
-        match self.pace {
-            Pace::Closed => self.neighbour(endpoint),
-            Pace::Every(_) if std::mem::take(&mut self.called) => self.between.meet_neighbour(),
-            Pace::Every(_) | Pace::Open(_) => None,
-        }
-    }
-
-    /// Meets the other side's core: calls it, lets it see the call through an untimed transaction, measures, and settles again.
-    fn neighbour<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<u64> {
-        // A wait in vain here must not count as silence in the next block, so there is none with a dead peer.
-        if !self.answered || !self.between.call_neighbour() {
-            return None;
-        }
-        // The stamps still hold the samples to publish next.
-        let (kept, counts, silence) = (self.kept, self.counts, self.silence);
-        self.untimed(endpoint, 1);
-        let core_rtt = self.between.meet_neighbour();
-        if !matches!(self.pace, Pace::Every(_)) {
-            self.untimed(endpoint, SETTLE);
-        }
-        // Late replies and duplicates of measured requests may have arrived meanwhile.
-        self.uncounted += self.counts.sent - counts.sent;
-        self.counts = Counts { sent: counts.sent, lost: counts.lost, reordered: counts.reordered, ..self.counts };
-        (self.kept, self.silence) = (kept, silence);
-        endpoint.fold(false);
-        core_rtt
-    }
-
-    /// Runs `count` transactions whose samples are dropped; a failure here recurs, and is reported, in the next block.
-    fn untimed<E: Endpoint>(&mut self, endpoint: &mut E, count: u32) {
-        for _ in 0..count {
-            // An index past the end of the stamps keeps nothing.
-            self.kept = usize::MAX;
-            let now = self.clock.now();
-            let deadline = now.plus(if self.lossy { self.patience.min(self.timeout) } else { self.timeout });
-            self.last_reply = now;
-            self.last_stamp = now;
-            self.look_after(now);
-            let sequence = self.flight.next(0).sequence;
-            if !self.send_apart(endpoint, 0, None, self.work.request).unwrap_or(false) {
-                break;
-            }
-            while self.flight.live() > 0 && self.clock.now() < deadline && !self.between.stopped() {
-                let until = deadline.min(self.clock.now().plus(self.clock.to_ticks(TURN_NS)));
-                if self.receive_apart(endpoint, until).is_err() {
-                    break;
-                }
-            }
-            if self.flight.give_up(Ticks::NEVER, 0, false, |_| ()).0 > 0 {
-                self.answered = false;
-                break;
-            }
-            let rtt = self.last_reply.since(now);
-            if self.answered && rtt >= self.clock.to_ticks(STALLED_NS) {
-                self.stalled = Some(Stamp { due: now, sent: now, rtt, sequence, flow: 0 });
-            }
-        }
-    }
-
     /// Runs one block of at most `left` transactions until `ends`. Returns its start, and the reason for the run to end, if any.
     fn block<E: Endpoint>(&mut self, endpoint: &mut E, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
         self.kept = 0;

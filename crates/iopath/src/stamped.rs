@@ -18,7 +18,9 @@ use hairpin_sys::timestamping::{self, Ask, Control, Place};
 use hairpin_sys::wait::Policy;
 use hairpin_wire::probe;
 
+use crate::error::PathError;
 use crate::flows::Carrier;
+use crate::measure::{ClientRun, ServerRun};
 
 /// A flow over a socket that the kernel can stamp.
 pub(crate) trait Stampable<'fd>: Carrier<'fd> {
@@ -29,7 +31,7 @@ pub(crate) trait Stampable<'fd>: Carrier<'fd> {
 }
 
 /// A flow that passes on the stamps of its packets.
-pub(crate) struct Stamped<'a, F> {
+struct Stamped<'a, F> {
     plain: F,
     stamps: &'a Stamps,
     ask: Ask,
@@ -41,13 +43,31 @@ pub(crate) struct Stamped<'a, F> {
     keys: Keys,
 }
 
+impl ClientRun<'_> {
+    /// As [`over`](ClientRun::over), and passes on the stamps of packets if the job wants them. Returns the flows.
+    pub(crate) fn over_stampable<'fd, F: Stampable<'fd> + Send>(&mut self, mut flows: Vec<F>) -> Result<Vec<F>, PathError> {
+        let Some(stamps) = wanted(self.stamps, self.job) else { return self.over(&mut flows).map(|()| flows) };
+        let mut stamped = all(flows, stamps, self.job, Side::Client);
+        self.over(&mut stamped).map(|()| unwrapped(stamped))
+    }
+}
+
+impl ServerRun<'_> {
+    /// As [`over`](ServerRun::over), and passes on the stamps of packets if the job wants them. Returns the flows.
+    pub(crate) fn over_stampable<'fd, F: Stampable<'fd> + Send>(&mut self, mut flows: Vec<F>) -> Result<Vec<F>, PathError> {
+        let Some(stamps) = wanted(self.stamps, self.job) else { return self.over(&mut flows).map(|()| flows) };
+        let mut stamped = all(flows, stamps, self.job, Side::Server);
+        self.over(&mut stamped).map(|()| unwrapped(stamped))
+    }
+}
+
 /// The area for stamps of packets, if the job wants such stamps.
-pub(crate) fn wanted<'a>(stamps: Option<&'a Stamps>, job: &Job) -> Option<&'a Stamps> {
+fn wanted<'a>(stamps: Option<&'a Stamps>, job: &Job) -> Option<&'a Stamps> {
     stamps.filter(|_| job.socket_stamps || job.nic_stamps.is_some())
 }
 
 /// Wraps all flows of a side.
-pub(crate) fn all<'a, 'fd, F: Stampable<'fd>>(flows: Vec<F>, stamps: &'a Stamps, job: &Job, side: Side) -> Vec<Stamped<'a, F>> {
+fn all<'a, 'fd, F: Stampable<'fd>>(flows: Vec<F>, stamps: &'a Stamps, job: &Job, side: Side) -> Vec<Stamped<'a, F>> {
     let policy = match side {
         Side::Client => job.spec.client.policy,
         Side::Server => job.spec.server.policy,
@@ -60,7 +80,7 @@ pub(crate) fn all<'a, 'fd, F: Stampable<'fd>>(flows: Vec<F>, stamps: &'a Stamps,
 }
 
 /// The flows as they were.
-pub(crate) fn unwrapped<F>(flows: Vec<Stamped<'_, F>>) -> Vec<F> {
+fn unwrapped<F>(flows: Vec<Stamped<'_, F>>) -> Vec<F> {
     flows.into_iter().map(|flow| flow.plain).collect()
 }
 

@@ -57,7 +57,7 @@ impl<'fd> Stream<'fd> {
         self.sent(message, send(self.fd, message, SendFlags::NOSIGNAL))
     }
 
-    /// Completes a message of which a call has sent so much.
+    /// Sends what the call that returned `sent` has left of `message`.
     #[inline(always)]
     fn sent(&self, message: &[u8], sent: Result<usize, Errno>) -> io::Result<bool> {
         match or_nothing(sent)? {

@@ -51,7 +51,7 @@ impl Suspension {
         let asked = spec.options.number(&SUSPEND_USECS).filter(|_| spec.policy == Policy::Epoll);
         let Some(usecs) = asked else { return Ok(None) };
         let failed = |why: &dyn std::fmt::Display| PathError::Missing(format!("suspend-usecs={usecs}: {why}"));
-        let (told, untold): (Vec<_>, Vec<_>) = flows.map(|flow| socket::napi_id(&flow)).partition(Option::is_some);
+        let (told, untold): (Vec<_>, Vec<_>) = flows.map(socket::napi_id).partition(Option::is_some);
         let mut ids: BTreeSet<u32> = told.into_iter().flatten().collect();
         // On a link of Hairpin's own every instance is this side's.
         if !untold.is_empty() && own_link {

@@ -81,13 +81,14 @@ pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut 
     let first = sockets.first().map(AsFd::as_fd);
     tell(run.stamps, first, first);
     let notes = Mutex::new(Notes::default());
+    let heard_on = std::mem::take(&mut run.heard_on);
     let side = Part {
         spec: &job.spec.server,
         side: Side::Server,
         expected: job.request,
         longest: job.reply,
         overstays: true,
-        heard_on: &run.heard_on.clone(),
+        heard_on: &heard_on,
     };
     let outcome = run.on_threads(sockets, |sockets, at| {
         let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
@@ -113,7 +114,7 @@ struct Part<'a> {
     heard_on: &'a [u32],
 }
 
-/// What the rings of a side's threads have to say.
+/// Notes of the rings of a side's threads.
 #[derive(Default)]
 struct Notes {
     refused: Vec<Granted>,
@@ -206,7 +207,8 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             // The kernel takes each once.
             ids: (how == "static").then(|| {
-                let all: BTreeSet<u32> = part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).collect();
+                let all: BTreeSet<u32> =
+                    part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).collect();
                 all.into_iter().collect()
             }),
         });

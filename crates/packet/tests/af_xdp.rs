@@ -39,7 +39,7 @@ const NOBODY: u32 = 65534;
 
 type Case = (&'static str, fn() -> Outcome);
 
-pub const PART: Part = Part::new("af_xdp", tests).playing(play);
+pub const PART: Part = Part::new("af_xdp", tests).playing(play).side_by_side();
 
 const TESTS: &[Case] = &[
     ("frames of every size cross in both modes", frames_of_every_size_cross),

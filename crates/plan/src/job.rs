@@ -112,7 +112,7 @@ impl Job {
 /// `--hw-stamps[=N/s]`: which transactions are stamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NicStamps {
-    /// At most so many in a second, for devices that stamp one packet at a time; `None`: all.
+    /// Upper limit of stamped transactions per second, for devices that stamp one packet at a time; `None`: all are stamped.
     pub per_s: Option<f64>,
 }
 

@@ -33,7 +33,7 @@ pub struct Split {
     pub counts: StampCounts,
     /// Transactions with a part of less than nothing, or with stamps out of order: the first 16. They are in no other figure of this split.
     pub impossible: Vec<Impossible>,
-    /// Every so-many-th transaction was stamped; 1: each.
+    /// The step between stamped transactions; 1: each was stamped.
     pub every: u32,
     /// Stamped blocks that count.
     pub blocks: u64,
@@ -188,11 +188,11 @@ pub struct StampsOf {
     pub layer: Layer,
     /// The place where it is taken; `null` without a layer.
     pub place: Option<StampPlace>,
-    /// Stamps of that layer were wanted for so many transactions …
+    /// Transactions for which stamps were wanted.
     pub wanted: u64,
-    /// … and so many hardware stamps came …
+    /// Hardware stamps that came.
     pub hardware: u64,
-    /// … and so many software stamps.
+    /// Software stamps that came.
     pub software: u64,
     /// Why it is no better layer, or why its parts are not known; empty without reason.
     pub why: String,

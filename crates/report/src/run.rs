@@ -205,7 +205,9 @@ pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
         ("server_hostname", run.place.hosts.server.as_ref().map(|host| &host.hostname).into()),
     ]));
     let stacks = row.stack.as_deref();
-    for (side, stack) in [("client", stacks.and_then(|both| both.client.as_ref())), ("server", stacks.and_then(|both| both.server.as_ref()))] {
+    for (side, stack) in
+        [("client", stacks.and_then(|both| both.client.as_ref())), ("server", stacks.and_then(|both| both.server.as_ref()))]
+    {
         let name = |field: &str| format!("{side}_stack{field}");
         line.push((name(""), stack.map(|stack| &stack.name).into()));
         line.push((name("_received"), stack.map(|stack| stack.received).into()));

@@ -96,13 +96,12 @@ fn why(split: &Split, side: Side) -> String {
     of.map_or_else(|| "no stamp came".into(), |of| clean(&of.why))
 }
 
-/// What the stamps are, and what that means for the parts.
+/// The layers in use, and the time that counts as wire with them.
 fn layers(split: &Split) -> String {
-    let lost = match split.stamps.iter().any(|of| of.place == Some(StampPlace::Ip)) {
-        true => "time and the way through the stack up to IP count as wire",
-        false => "time counts as wire",
+    let (at, lost) = match split.stamps.iter().any(|of| of.place == Some(StampPlace::Ip)) {
+        true => ("driver and IP", "time and the way through the stack up to IP count as wire"),
+        false => ("driver and stack", "time counts as wire"),
     };
-    let at = if lost.contains("IP") { "driver and IP" } else { "driver and stack" };
     match (split.layer(Side::Client), split.layer(Side::Server)) {
         (Layer::Hardware, Layer::Hardware) => "stamps: hardware, of the NICs".into(),
         (Layer::Software, Layer::Software) => format!("stamps: software, the kernel's at {at}, so the NICs' own {lost}"),

@@ -48,7 +48,7 @@ pub struct Ping {
     work: WorkFlags,
     #[command(flatten)]
     whole: Whole,
-    /// Stamps of the NICs, else of the drivers, in blocks of their own: how much of the RTT is the hosts' and how much the wire's; =1000/s for at most so many
+    /// Stamps of the NICs, else of the drivers, in blocks of their own: how much of the RTT is the hosts' and how much the wire's; =1000/s: of at most 1,000 transactions per second
     #[arg(long, value_name = "N/s", num_args = 0..=1, require_equals = true, default_missing_value = ALL, value_parser = hw_stamps)]
     hw_stamps: Option<NicStamps>,
     /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says

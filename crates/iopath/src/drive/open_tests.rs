@@ -3,6 +3,7 @@
 
 use hairpin_plan::schedule::Schedule;
 use hairpin_record::histogram::Times;
+use hairpin_record::recorder::Recorder;
 use hairpin_sys::clock::FakeClock;
 use hairpin_units::Quantile;
 

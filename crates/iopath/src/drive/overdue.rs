@@ -9,8 +9,8 @@
 use hairpin_record::recorder::{Recorder, Waited};
 use hairpin_sys::clock::{Clock, Ticks};
 
+use super::run::Over;
 use super::{FIRST_PATIENCE_NS, Loop, LoopEnd, TURN_NS};
-use crate::endpoint::Endpoint;
 use crate::pace::Timetable;
 
 /// A request answered late or never.
@@ -53,16 +53,16 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// Ends the run: waits for late replies, then counts every request unanswered or unsent with the time it has waited so far.
-    pub(super) fn close_accounts<E: Endpoint>(
+    pub(super) fn close_accounts(
         &mut self,
-        endpoint: &mut E,
+        over: &mut dyn Over<C>,
         recorder: &mut Recorder,
         began: Ticks,
         ends: Ticks,
         end: &LoopEnd,
     ) {
         if matches!(end, LoopEnd::Done) && !self.answered {
-            self.await_late(endpoint);
+            self.await_late(over);
         }
         self.fold_overdue(recorder);
         let now = self.clock.now();
@@ -82,14 +82,14 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// Waits for replies to datagrams given up: they may still be on their way if the peer stalls at the end.
-    fn await_late<E: Endpoint>(&mut self, endpoint: &mut E) {
+    fn await_late(&mut self, over: &mut dyn Over<C>) {
         let least = self.clock.now();
         let most = least.plus(self.clock.to_ticks(FIRST_PATIENCE_NS).min(self.timeout));
         while !self.flight.given_up.is_empty() && !self.between.stopped() {
             let now = self.clock.now();
             // Once the peer answers, the other replies follow.
             let until = if self.answered { self.last_reply.plus(self.patience).min(most) } else { most };
-            if now >= until || self.receive_apart(endpoint, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
+            if now >= until || over.receive(self, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
                 break;
             }
             self.looked(self.clock.now());

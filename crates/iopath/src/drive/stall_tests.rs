@@ -3,6 +3,7 @@
 
 use hairpin_plan::replay::Arrival;
 use hairpin_plan::schedule::{Arrivals, OpenLoop, Schedule};
+use hairpin_record::recorder::Recorder;
 use hairpin_sys::clock::FakeClock;
 
 use super::served::{SERVICE, Served};

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use hairpin_plan::schedule::Schedule;
+use hairpin_record::recorder::Recorder;
 use hairpin_sys::clock::FakeClock;
 use proptest::prelude::*;
 

@@ -13,7 +13,6 @@ use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
 use crate::polling;
 use crate::runner::{Runner, Support};
-use crate::stamped;
 use crate::stream::{How, Stream};
 
 pub struct Tcp;
@@ -27,16 +26,9 @@ impl Runner for Tcp {
         let peer = needs_inet(&run.peer)?;
         let fds = inet::connect_tcp(run.job, peer, run.observer, &mut run.found.side)?;
         let spec = &run.job.spec.client;
-        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
+        let flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
         let before = inet::tcp_totals(&fds);
-        match stamped::wanted(run.stamps, run.job) {
-            Some(stamps) => {
-                let mut stamped = stamped::all(flows, stamps, run.job, Side::Client);
-                run.over(&mut stamped)?;
-                flows = stamped::unwrapped(stamped);
-            }
-            None => run.over(&mut flows)?,
-        }
+        let flows = run.over_stampable(flows)?;
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
         polling::note_queues(&fds, spec, Side::Client, &mut run.found.side);
@@ -50,16 +42,9 @@ impl Runner for Tcp {
         let fds = inet::accept_tcp(run.job, &listener, &run.listen, run.observer, &mut run.found.side)?;
         drop(listener);
         let spec = &run.job.spec.server;
-        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
+        let flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
         let before = inet::tcp_totals(&fds);
-        match stamped::wanted(run.stamps, run.job) {
-            Some(stamps) => {
-                let mut stamped = stamped::all(flows, stamps, run.job, Side::Server);
-                run.over(&mut stamped)?;
-                flows = stamped::unwrapped(stamped);
-            }
-            None => run.over(&mut flows)?,
-        }
+        let flows = run.over_stampable(flows)?;
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
         polling::note_queues(&fds, spec, Side::Server, &mut run.found.side);

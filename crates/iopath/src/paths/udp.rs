@@ -18,7 +18,7 @@ use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound};
 use crate::polling;
 use crate::runner::{Runner, Support};
-use crate::stamped::{self, Stampable};
+use crate::stamped::Stampable;
 
 pub struct Udp;
 
@@ -30,15 +30,8 @@ impl Runner for Udp {
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let peer = needs_inet(&run.peer)?;
         let fds = inet::connect_udp(run.job, peer, run.observer, &mut run.found.side)?;
-        let mut flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
-        match stamped::wanted(run.stamps, run.job) {
-            Some(stamps) => {
-                let mut stamped = stamped::all(flows, stamps, run.job, Side::Client);
-                run.over(&mut stamped)?;
-                flows = stamped::unwrapped(stamped);
-            }
-            None => run.over(&mut flows)?,
-        }
+        let flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
+        let flows = run.over_stampable(flows)?;
         note_too_long(&flows, Side::Client, &mut run.found.side);
         polling::note_queues(&fds, &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
@@ -51,15 +44,8 @@ impl Runner for Udp {
         let fds = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
         run.heard_on = doors.iter().filter_map(socket::napi_id).collect();
         drop(doors);
-        let mut flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
-        match stamped::wanted(run.stamps, run.job) {
-            Some(stamps) => {
-                let mut stamped = stamped::all(flows, stamps, run.job, Side::Server);
-                run.over(&mut stamped)?;
-                flows = stamped::unwrapped(stamped);
-            }
-            None => run.over(&mut flows)?,
-        }
+        let flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
+        let flows = run.over_stampable(flows)?;
         note_too_long(&flows, Side::Server, &mut run.found.side);
         polling::note_queues(&fds, &run.job.spec.server, Side::Server, &mut run.found.side);
         Ok(())

@@ -203,7 +203,8 @@ impl<'a> Stamping<'a> {
     }
 }
 
-/// The step at which at most `per_s` of so many transactions in a second are stamped; both sides can tell from the sequence number alone which ones.
+/// The step between stamped transactions at which, of `transactions_per_s`, at most `per_s` are stamped. A step, because both sides can then tell from the
+/// sequence number alone which ones.
 fn every(transactions_per_s: f64, per_s: Option<f64>) -> u32 {
     per_s.map_or(1, |per_s| (transactions_per_s / per_s).ceil().clamp(1.0, f64::from(u32::MAX)) as u32)
 }

@@ -190,7 +190,7 @@ impl Why {
     }
 }
 
-/// Why software stamps are used on a way of which so many `hardware` stamps came, and of the other way so many.
+/// Why software stamps are used on a way: `hardware` is the number of hardware stamps of that way, `other` of the other way, `wanted` of transactions.
 fn software_alone(hardware: u64, other: u64, wanted: u64) -> String {
     match (hardware, other) {
         (0, 0) => "no stamp of a NIC came: the device takes none, or is not told to".into(),
