@@ -1,5 +1,6 @@
 //! The server's times of a block's transactions, for one-way delays.
 
+use hairpin_iopath::measure::TRACED_BLOCK;
 use serde::{Deserialize, Serialize};
 
 /// The transactions of a block, by the time of day of the server's host.
@@ -15,6 +16,8 @@ pub struct Times {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timed(pub u32, pub u64, pub u64);
 
+/// Most transactions of a report that count: those of two blocks. Each of this side's is looked for among them.
+const MOST_TRANSACTIONS: usize = 2 * TRACED_BLOCK;
 /// Longest turn-around that is taken from another host: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
@@ -22,6 +25,7 @@ impl Times {
     /// The times that another host told, as far as they make sense: it may run another version, or be hostile. A time of day may be any.
     #[must_use]
     pub fn checked(mut self) -> Times {
+        self.transactions.truncate(MOST_TRANSACTIONS);
         self.transactions.retain(|Timed(_, received_ns, turnaround_ns)| {
             *turnaround_ns <= LONGEST_NS && i64::try_from(received_ns.saturating_add(*turnaround_ns)).is_ok()
         });
@@ -45,5 +49,7 @@ mod tests {
             error_ns: Some(u64::MAX),
         };
         assert_eq!(hostile.checked(), Times { error_ns: None, ..sound });
+        let flood = Times { transactions: vec![Timed(1, 5, 5); 40 * TRACED_BLOCK], error_ns: None };
+        assert_eq!(flood.checked().transactions.len(), 2 * TRACED_BLOCK);
     }
 }
