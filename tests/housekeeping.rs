@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::support::{Home, can};
+use crate::support::net::{Net, apart, ip, veth};
+use crate::support::{Home, can, namespaces};
 
 #[test]
 fn every_verb_has_its_page() {
@@ -65,12 +66,13 @@ const FLAGS: &[(&str, &[&str])] = &[
             "--watch",
             "--metrics",
             "--stack",
+            "--one-way",
         ],
     ),
     ("compare", &["--stack", "--knob", "--for"]),
     ("watch", &["RUN|FILE|-", "latest"]),
     ("serve", &["--listen", "--key-file", "--data-ports", "--stack", "127.0.0.1:24444"]),
-    ("paths", &["veth", "--json"]),
+    ("paths", &["veth", "--interface", "--json"]),
     ("runs", &["list", "show", "export", "rm"]),
     ("runs show", &["RUN", "--json", "- csv:", "- md:", "--format", "--percentiles", "--hrt"]),
     ("demo", &[]),
@@ -356,6 +358,57 @@ fn each_path_is_listed() {
     let pipe = veth["paths"].as_array().unwrap().iter().find(|path| path["path"] == "pipe").unwrap();
     assert_eq!(pipe["support"], "no");
     assert!(pipe["why"].as_str().unwrap().contains("one host"), "{pipe}");
+}
+
+#[test]
+fn stamps_of_an_interface_are_claimed_and_seen_apart() {
+    let home = Home::new();
+    let text = home.hairpin("paths -i lo");
+    assert_eq!(text.code, Some(0), "{text:?}");
+    assert!(text.out.starts_with("Stamps of lo\n"), "{}", text.out);
+    assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
+    let json = home.hairpin("paths -i lo --json").json();
+    let device = &json["device"];
+    let stamps = device["stamps"].as_array().expect("stamps");
+    let of = |direction: &str, layer: &str| {
+        stamps.iter().find(|stamp| stamp["direction"] == direction && stamp["layer"] == layer).expect("every way and layer")
+    };
+    // Loopback is a link of everybody's own: what it claims is seen there.
+    for way in ["out", "in"] {
+        assert_eq!((&of(way, "software")["claimed"], &of(way, "software")["seen"]), (&true.into(), &true.into()), "{device}");
+        assert_eq!((&of(way, "hardware")["claimed"], &of(way, "hardware")["seen"]), (&false.into(), &false.into()), "{device}");
+    }
+    assert!(device["no_clock"].as_str().expect("why").starts_with("the device names no clock"), "{device}");
+    assert!(device["own_link"]["software_in"].as_u64() > Some(0), "{device}");
+    home.hairpin("paths -i nowhere0").fails(2, &["there is no interface \"nowhere0\"; there are: lo"]);
+}
+
+#[test]
+fn stamps_of_a_device_of_the_host_are_claimed_and_not_tried() {
+    if !can("stamps_of_a_device_of_the_host_are_claimed_and_not_tried", namespaces(), "a device of one's own needs root") {
+        return;
+    }
+    apart(|| {
+        let net = Net::new();
+        net.enter();
+        veth("one", "two");
+        let home = Home::new();
+        let device = home.hairpin("paths -i one --json").json()["device"].clone();
+        assert_eq!(device["driver"], "veth", "{device}");
+        for stamp in device["stamps"].as_array().expect("stamps") {
+            assert!(stamp["seen"].is_null(), "nothing is sent over it: {stamp}");
+            let claimed = stamp["layer"] == "software";
+            assert_eq!(stamp["claimed"], claimed, "{stamp}");
+            let why = stamp["why"].as_str().expect("why");
+            let said = if claimed { "only claimed: nothing was sent over the device" } else { "the driver claims none" };
+            assert_eq!(why, said);
+        }
+        assert_eq!(device["own_link"]["link"], "veth", "{device}");
+        assert!(device["own_link"]["software_out"].as_u64() > Some(0), "{device}");
+        assert_eq!(ip("-o link").lines().count(), 3, "lo and both ends: the probe's own link is gone");
+        let text = home.hairpin("paths -i one");
+        assert!(text.out.contains("not tried") && text.out.contains("next  hairpin ping HOST --hw-stamps"), "{}", text.out);
+    });
 }
 
 /// Output of a function of scripts/setup.sh, with these programs before all others and these variables.

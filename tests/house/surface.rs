@@ -16,6 +16,7 @@ const CLOSED: &[(&str, &[&str])] = &[
             "Counts",
             "Direction",
             "Figure",
+            "Follows",
             "Layer",
             "Matched",
             "Origin",

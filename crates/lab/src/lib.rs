@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   ping      the rows of a plan                         demo     the rows of `hairpin demo`
+//!   one_way   both directions of a round trip by two clocks with a common source, with their error bound
 //!   load      round trips against the rate at which requests are due         bulk     TCP streams that fill the link meanwhile
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
 //!   explain   the stages of a round trip                 attached  the same of an application that already runs
 //!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
+//!   device_stamps  what a network device claims of stamps, and what is seen on a link of one's own
 //!   pcie      4-byte reads of a device by the CPU, and the cost of a NIC driver's steps
 //!   experiment  short blocks of several arms in turn, and the results of their pairs      compare  the arms against the first
 //!   sweep     every combination of several factors, and the effect of each
@@ -24,12 +26,14 @@ pub mod bulk;
 pub mod check;
 pub mod compare;
 pub mod demo;
+pub mod device_stamps;
 pub mod exec;
 pub mod experiment;
 pub mod explain;
 pub mod knobs;
 pub mod load;
 pub mod metrics;
+pub mod one_way;
 pub mod pcie;
 pub mod ping;
 pub mod records;

@@ -4,7 +4,7 @@ mod stamping;
 
 use hairpin_plan::job::{Job, Sides};
 use hairpin_record::head::Record;
-use hairpin_record::run::{Run, RunBody};
+use hairpin_record::run::{Row, Run, RunBody};
 use hairpin_session::error::RunError;
 use hairpin_session::live::Live;
 use hairpin_session::message::Order;
@@ -18,39 +18,64 @@ use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 
 use self::stamping::Stamping;
+use crate::one_way;
+
+/// Figures beside the round trips.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside {
+    /// One-way delays.
+    pub one_way: bool,
+}
 
 /// Measures every row of the plan. A row that fails part way ends the run: the record keeps the results so far, with the
 /// error.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
+    run_beside(plan, Beside::default(), signals, watcher)
+}
+
+/// The same, with figures beside the round trips.
+pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     for job in &plan.rows {
         stamping::check(job, &plan.target, plan.raw.is_some())?;
     }
     check(plan)?;
+    if beside.one_way {
+        one_way::check(plan)?;
+    }
+    let stamped = beside.one_way || plan.rows.iter().any(|job| job.nic_stamps.is_some());
+    let stamps = stamped.then(areas).transpose()?;
     let head = rows::begin::<RunBody>(&plan.command);
-    let stamps = plan.rows.iter().any(|job| job.nic_stamps.is_some()).then(areas).transpose()?;
     let clock = stamps.as_ref().map(|_| choose_clock().0);
     let mut testbed = Testbed::set_up(plan, stamps.as_ref())?;
+    let mut clocks = match clock.filter(|_| beside.one_way) {
+        Some(clock) => Some(one_way::Clocks::read(&mut testbed.server, clock)?),
+        None => None,
+    };
     let mut run = Record { head, body: RunBody { place: testbed.place(plan)?, results: Vec::new() } };
     rows::rows(
         plan,
         &mut run,
         |run| run.results.is_empty(),
         |Record { head, body }, index, job| {
-            let job = &emulating(job, plan.floor.as_ref())?;
+            let job = &Job { traced: beside.one_way, ..emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
             let mut live = Live::new(watcher, job, &body.place.hosts, &testbed.server);
-            let (measured, split) = match (job.nic_stamps, &stamps, clock) {
-                (Some(asked), Some(stamps), Some(clock)) => {
+            let (measured, split, one_way) = match (job.nic_stamps, &stamps, clock, &mut clocks) {
+                (Some(asked), Some(stamps), Some(clock), _) => {
                     let job = &Job { traced: true, ..job.clone() };
                     let in_ip = stamping::in_ip(job, &body.place);
                     let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, in_ip, &mut live);
                     let measured = testbed.row(job, index, signals, &mut stamping)?;
-                    (measured, Some(Box::new(stamping.finish())))
+                    (measured, Some(Box::new(stamping.finish())), None)
                 }
-                _ => (testbed.row(job, index, signals, &mut live)?, None),
+                (None, Some(stamps), _, Some(clocks)) => {
+                    let mut tracing = one_way::Tracing::new(stamps, clocks, &mut live);
+                    let measured = testbed.row(job, index, signals, &mut tracing)?;
+                    (measured, None, Some(Box::new(tracing.finish(&mut testbed.server))))
+                }
+                _ => (testbed.row(job, index, signals, &mut live)?, None, None),
             };
-            let mut row = testbed.joined(plan, job, measured, head, &mut body.place);
-            row.split = split;
+            let row = Row { split, one_way, ..testbed.joined(plan, job, measured, head, &mut body.place) };
             watcher.ends(&row);
             body.results.push(row);
             Ok(())

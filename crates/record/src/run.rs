@@ -12,6 +12,7 @@ use hairpin_units::Picos;
 
 use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
+use crate::one_way::OneWay;
 pub use crate::place::{ClockFacts, HostFacts, Hosts, Link};
 pub use crate::quantiles::{Interpolated, Quantiles};
 pub use crate::side::{Origin, Side, Silence};
@@ -124,6 +125,9 @@ pub struct Row {
     pub stack: Option<Box<Stacks>>,
     /// The declared physical floor; `null` where none was declared.
     pub floor: Option<Box<Floor>>,
+    /// One-way delays; absent where they were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<Box<OneWay>>,
     /// The path `niq` only: the emulated design, and the work of its driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub niq: Option<Box<Niq>>,

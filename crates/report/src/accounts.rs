@@ -1,5 +1,5 @@
-//! Extra tables that some rows carry beside their round trips: TCP segments, the parts of a transaction, paced requests, an
-//! emulated NIC.
+//! Extra tables that some rows carry beside their round trips: TCP segments, the parts of a transaction, paced requests, one-way
+//! delays, an emulated NIC.
 
 use hairpin_record::run::{Due, Niq, Row, TcpSide};
 use hairpin_units::Picos;
@@ -8,6 +8,7 @@ use crate::cell::{Cell, IntoCell};
 use crate::doc::{Column, Table};
 use crate::figure::{payload, time, us};
 use crate::label::{paced, path};
+use crate::one_way;
 use crate::prose::clean;
 
 /// A table, the sentence above it that explains it, and true if a terminal's short view has it too.
@@ -18,7 +19,7 @@ const UNLIKE: f64 = 1.1;
 
 /// Every extra table that at least one of these rows has data for.
 pub(crate) fn accounts(rows: &[&Row]) -> impl Iterator<Item = Account> {
-    let all = [tcp(rows), parts(rows), from_due(rows), pcie(rows), emulated(rows)];
+    let all = [tcp(rows), parts(rows), from_due(rows), directions(rows), pcie(rows), emulated(rows)];
     all.into_iter().filter(|(_, table, _)| !table.rows.is_empty())
 }
 
@@ -57,6 +58,16 @@ fn segments_differ(rows: &[&Row]) -> bool {
     let out = || all().filter_map(|side| side.segments_out_per_transaction);
     let (least, most) = (out().fold(f64::INFINITY, f64::min), out().fold(0.0, f64::max));
     most > least * UNLIKE || all().any(|side| side.retransmitted > 0)
+}
+
+/// `--one-way`: both directions, and their difference.
+fn directions(rows: &[&Row]) -> Account {
+    let table = one_way::table(rows, labels(), |row| [path(row).into(), payload(row).into()]);
+    (
+        "One-way delays in us, each right to within ±; request: client's send call entered -> server's receive call returned",
+        table,
+        false,
+    )
 }
 
 /// `tcp-crr`: connect, exchange and close, then any other parts a path has.

@@ -47,6 +47,7 @@ mod markdown;
 mod median;
 mod next;
 mod notes;
+mod one_way;
 mod options;
 mod paths;
 mod pcie;

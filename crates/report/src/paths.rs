@@ -1,5 +1,8 @@
-//! The output of `hairpin paths`: every way to do a round trip, and whether this host supports it.
+//! The output of `hairpin paths`: every way to do a round trip, and whether this host supports it; or the stamps of a device.
 
+mod device;
+
+use hairpin_record::device::DeviceStamps;
 use serde::Serialize;
 
 use crate::cell::Cell;
@@ -9,18 +12,26 @@ use crate::next;
 use crate::options::Options;
 use crate::style::Tone;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Paths {
     schema: &'static str,
     paths: Vec<PathRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     root_adds: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<DeviceStamps>,
 }
 
 impl Paths {
     /// Keeps the given order.
     pub fn new(paths: Vec<PathRow>) -> Paths {
-        Paths { schema: "hairpin.paths/1", paths, root_adds: Vec::new() }
+        Paths { schema: "hairpin.paths/1", paths, root_adds: Vec::new(), device: None }
+    }
+
+    /// The stamps of a device that was asked about.
+    #[must_use]
+    pub fn device(self, device: DeviceStamps) -> Paths {
+        Paths { device: Some(device), ..self }
     }
 
     /// Paths that this user lacks the rights for, and root has.
@@ -68,6 +79,9 @@ pub struct PathOption {
 
 impl Show for Paths {
     fn doc(&self, options: &Options) -> Doc {
+        if let Some(found) = &self.device {
+            return device::doc(found, options);
+        }
         if options.detail > 0 {
             return in_full(self, options);
         }

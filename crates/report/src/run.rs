@@ -13,6 +13,7 @@ use crate::label::{self, Name};
 use crate::link::between;
 use crate::median::median;
 use crate::notes::{ended, lists, mark, merged, of_table, stacks_in_short, strayed};
+use crate::one_way;
 use crate::options::{Options, PERCENTILES};
 use crate::split::{self, splits};
 
@@ -41,7 +42,9 @@ impl Show for Run {
             }
         }
         doc.blocks.extend(splits(&names, &rows).blocks);
+        doc.blocks.extend(one_way::sentences(&names, &rows).blocks);
         let mut full = Doc::default();
+        full.list(one_way::bounds(&names, &rows));
         full.lists(of_table(&names, &rows));
         full.part(Shown::Screen, intervals(&names, &rows));
         doc.part(Shown::Full, full);
@@ -211,5 +214,12 @@ pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
         line.push((name("_passed_kernel"), stack.and_then(|stack| stack.kernel).map(|passed| passed.count).into()));
     }
     line.extend(split::line(row));
+    let one_way = row.one_way.as_deref();
+    let times = |ns: Option<i64>| ns.into_cell(|ns| Cell::Ns(ns as f64));
+    line.extend(fields([
+        ("one_way_request_p50_ns", times(one_way.and_then(|found| found.request_ns.p50))),
+        ("one_way_reply_p50_ns", times(one_way.and_then(|found| found.reply_ns.p50))),
+        ("one_way_bound_ns", one_way.map(|found| found.bound_ns).into_cell(Cell::Ns)),
+    ]));
     line
 }

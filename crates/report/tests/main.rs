@@ -2,6 +2,7 @@
 
 mod attached;
 mod brief;
+mod clocks;
 mod drawn;
 mod experiments;
 mod explain;

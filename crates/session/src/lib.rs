@@ -37,5 +37,6 @@ pub mod side;
 mod socket;
 pub mod testbed;
 pub mod time;
+pub mod time_source;
 pub mod watch;
 pub mod worker;

@@ -24,15 +24,18 @@ use hairpin_units::{BitRate, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::io::IoSpec;
+use crate::time_source::Told;
 
 mod bulk;
 mod packets;
+mod times;
 mod traced;
 
 pub use bulk::{BulkReport, BulkWork};
 pub use packets::{
     AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, StreamWork,
 };
+pub use times::{Timed, Times};
 pub use traced::{Half, NicHalf, NicReport};
 
 /// An order from a verb to its own worker.
@@ -159,6 +162,10 @@ pub enum Request {
     Stamps(u32),
     /// A stamped block is over: report the stamps of the server's host.
     Nics,
+    /// A traced block is over: report its times by the time of day of the server's host.
+    Times,
+    /// Tell what the time of day of the server's host follows, and how far it may be off.
+    Clock,
     /// A sign of life from the client.
     Beat,
     /// The row is over: report the server's figures.
@@ -199,6 +206,10 @@ pub enum Answer {
     Halves(Vec<Half>),
     /// Stamps of the server's host for a stamped block.
     Nics(Box<NicReport>),
+    /// Times of a traced block by the time of day of the server's host.
+    Times(Times),
+    /// The time of day of the server's host.
+    Clock(Box<Told>),
     /// The client's side's report of a row.
     Client(Box<ClientReport>),
     /// The server's side's report of a row.

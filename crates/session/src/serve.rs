@@ -338,7 +338,19 @@ impl<'a> Session<'a> {
 
     fn take(&mut self, request: Request) -> Result<(), SessionError> {
         match request {
-            Request::Beat | Request::Go => Ok(()),
+            Request::Beat => Ok(()),
+            Request::Go => {
+                self.host.goes();
+                Ok(())
+            }
+            Request::Times => {
+                let times = self.host.times();
+                Ok(self.channel.send(&Answer::Times(times))?)
+            }
+            Request::Clock => {
+                let told = self.host.told();
+                Ok(self.channel.send(&Answer::Clock(Box::new(told)))?)
+            }
             Request::Hooks(on) => {
                 self.host.hooks(on);
                 Ok(self.channel.send(&Answer::Done)?)
@@ -385,6 +397,9 @@ impl<'a> Session<'a> {
         let deadline = now + Duration::from(job.warmup) + lasts + GRACE + job.opens_within();
         self.row = Some(RowState { deadline, done: false });
         self.host.rests();
+        if job.traced {
+            self.host.follow_day();
+        }
         self.worker.clear_stop();
         Ok(self.worker.send(&Order::Plan { job, listen: self.listen })?)
     }

@@ -12,8 +12,9 @@ use hairpin_trace::halves;
 
 use crate::channel::Channel;
 use crate::error::RunError;
-use crate::message::{Answer, Order, Request, ServerReport};
+use crate::message::{Answer, Failure, Order, Request, ServerReport, Times};
 use crate::side::{SideError, WorkerSide};
+use crate::time_source;
 use crate::watch::{Told, Turn, Wants};
 
 /// Time limit for a server to listen: a link that a new XDP program takes down is waited for.
@@ -156,6 +157,39 @@ impl Server {
             (Answer::Nics(report), Wants::Nics) => Ok(Told::Nics(report)),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure)),
             (other, _) => Err(SideError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// Times of the block that is over, by the time of day of a remote server's host. For a local worker there are none: the verb has its stamps
+    /// itself.
+    pub fn times(&mut self) -> Result<Times, SideError> {
+        let Server::Remote { channel, .. } = self else { return Ok(Times::default()) };
+        channel.send(&Request::Times).map_err(SideError::ToServer)?;
+        match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
+            Answer::Times(times) => Ok(times.checked()),
+            Answer::Failed(failure) => Err(SideError::Failed(failure)),
+            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// What the time of day of a remote server's host follows; `None` for a local worker, which has this host's.
+    pub fn clock(&mut self) -> Result<Option<time_source::Told>, SideError> {
+        let Server::Remote { channel, .. } = self else { return Ok(None) };
+        channel.send(&Request::Clock).map_err(SideError::ToServer)?;
+        match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
+            Answer::Clock(told) => {
+                told.checked().map(Some).map_err(|message| SideError::Failed(Failure { message, missing: false }))
+            }
+            Answer::Failed(failure) => Err(SideError::Failed(failure)),
+            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// The address of a remote server, as seen from this host.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Server::Remote { at, .. } => Some(*at),
+            Server::Worker { .. } | Server::Silent(_) => None,
         }
     }
 

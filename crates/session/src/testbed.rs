@@ -198,6 +198,14 @@ impl Testbed {
                 Answer::Opened(flows) => watcher.opened(flows),
                 Answer::Block => {
                     let row = |why| RunError::Row { path: watch.path.clone(), why };
+                    if watcher.wants_times() {
+                        watcher.times(self.server.times()?);
+                    }
+                    if watcher.wants_clock()
+                        && let Some(told) = self.server.clock()?
+                    {
+                        watcher.clock(told);
+                    }
                     let told = self.server.told(watcher.wants())?;
                     if let Some(turn) = watcher.block(told).map_err(row)? {
                         self.server.turn(turn)?;

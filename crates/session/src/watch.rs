@@ -5,7 +5,8 @@ use hairpin_record::progress::Progress;
 use hairpin_record::run::Row;
 use hairpin_trace::halves::Half;
 
-use crate::message::NicReport;
+use crate::message::{NicReport, Times};
+use crate::time_source;
 
 /// What a watcher wants of a remote server's host when a block is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,18 @@ pub trait Watcher {
     fn block(&mut self, _told: Told) -> Result<Option<Turn>, String> {
         Ok(None)
     }
+    /// True to get the times of a remote server's host for the block that is over, by its time of day.
+    fn wants_times(&self) -> bool {
+        false
+    }
+    /// These times, before [`block`](Watcher::block).
+    fn times(&mut self, _times: Times) {}
+    /// True to learn between blocks what the time of day of a remote server's host follows.
+    fn wants_clock(&self) -> bool {
+        false
+    }
+    /// What it follows, before [`block`](Watcher::block).
+    fn clock(&mut self, _told: time_source::Told) {}
     /// True to get snapshots: each progress message then holds the data since the one before, CPU time and warnings.
     fn wants_snapshots(&self) -> bool {
         false

@@ -231,7 +231,7 @@ pub fn monotonic_ns() -> u64 {
     kernel_ns(ClockId::Monotonic)
 }
 
-fn kernel_ns(clock: ClockId) -> u64 {
+pub(crate) fn kernel_ns(clock: ClockId) -> u64 {
     let t = clock_gettime(clock);
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
@@ -299,13 +299,15 @@ impl Relation {
     }
 }
 
-struct Bracket {
-    middle: u64,
-    ns: u64,
-    width: u64,
+/// A reading of one of the kernel's clocks between two ticks, in ticks and ns.
+pub(crate) struct Bracket {
+    pub(crate) middle: u64,
+    pub(crate) ns: u64,
+    pub(crate) width: u64,
 }
 
-fn bracket<C: Clock>(clock: &C, id: ClockId) -> Bracket {
+/// The narrowest of several readings.
+pub(crate) fn bracket<C: Clock>(clock: &C, id: ClockId) -> Bracket {
     let read = || {
         let before = clock.stop();
         let ns = kernel_ns(id);

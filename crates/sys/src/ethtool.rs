@@ -5,6 +5,7 @@
 //!
 //! Sources: `include/uapi/linux/ethtool.h`, `net/ethtool/ioctl.c`, ethtool(8), netdevice(7).
 
+mod claims;
 mod uapi;
 
 use std::ffi::c_char;
@@ -13,6 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+pub use claims::{Claims, Event, Filter, Layer};
 use uapi::Request;
 
 /// Error of an ethtool call.
@@ -289,6 +291,15 @@ impl Ethtool {
         }
     }
 
+    /// Reads what the device claims of its stamps; `None` if it says nothing of them.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn claims(&self, interface: &str) -> Result<Option<Claims>, EthtoolError> {
+        let info = self.read("read the stamps", interface, uapi::StampsInfo::get())?;
+        Ok(info.map(|info| Claims::new(info.so_timestamping, info.phc_index, info.tx_types, info.rx_filters)))
+    }
+
     /// Reads which packets the device stamps; `None` if it has no timestamps.
     ///
     /// # Errors
@@ -401,6 +412,17 @@ mod tests {
         assert_eq!(ethtool.coalesce("lo").unwrap(), None);
         assert_eq!(ethtool.rings("lo").unwrap(), None);
         assert_eq!(ethtool.channels("lo").unwrap(), None);
+    }
+
+    #[test]
+    fn loopback_claims_the_kernels_stamps_and_no_clock() {
+        let claims =
+            Ethtool::open().unwrap().claims("lo").unwrap().expect("the kernel answers for devices without a driver's answer");
+        assert_eq!(
+            (claims.software_in(), claims.hardware_out(), claims.hardware_in(), claims.clock()),
+            (true, false, false, None)
+        );
+        assert!(Ethtool::open().unwrap().claims("hp-missing").is_err());
     }
 
     #[test]

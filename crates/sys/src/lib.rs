@@ -1,7 +1,7 @@
 //! All unsafe code of Hairpin and its unusual requests to the kernel, as safe types.
 //!
 //! ```text
-//!   time        clock                   the CPU's counter and the kernel's clocks, related to each other
+//!   time        clock, phc              the CPU's counter, the kernel's clocks and a NIC's, related to each other
 //!   waiting     wait                    block, poll, epoll, spin, busy-poll, adaptive: once, over file descriptors
 //!   sockets     socket, timestamping    options, TCP_INFO, the kernel's stamps of packets
 //!               uring                   io_uring over connected sockets

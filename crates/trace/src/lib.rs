@@ -8,6 +8,7 @@
 //!   packets   the kernel's stamps of a socket, for hosts without hooks
 //!   nics      stamps where packets leave and enter two hosts ─▶ how much is either host, and how much the wire
 //!   halves    the same for two sides on two hosts
+//!   phc       another clock, such as a NIC's, mapped to the program's and followed over a run
 //!   cost      the cost of one hook hit
 //!   events    events on the CPUs meanwhile, from separate BPF programs
 //!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
@@ -32,5 +33,6 @@ pub mod names;
 pub mod nics;
 mod packed;
 pub mod packets;
+pub mod phc;
 pub mod timeline;
 pub mod tracer;

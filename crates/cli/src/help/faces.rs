@@ -85,8 +85,14 @@ pub const FACES: &[Face] = &[
             ("hairpin paths", "paths over loopback"),
             ("hairpin paths veth", "paths over a veth pair"),
             ("hairpin paths tcp", "one path, with its options in full"),
+            ("hairpin paths -i eth0", "the stamps of a NIC, and its clock"),
         ],
-        flags: &[("names", "these paths only; the link that they are asked about"), FORMAT, JSON],
+        flags: &[
+            ("names", "these paths only; the link that they are asked about"),
+            ("interface", "the stamps of this NIC: what it claims, what is seen"),
+            FORMAT,
+            JSON,
+        ],
     },
     Face {
         verb: "runs",

@@ -6,17 +6,21 @@ use std::str::FromStr;
 use clap::Args;
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
+use hairpin_lab::device_stamps;
 use hairpin_plan::option::OptionDef;
 use hairpin_plan::path::{LinkKind, Path};
 use hairpin_plan::paths::PATHS;
 use hairpin_plan::spec::{Spec, SpecError};
+use hairpin_record::device::DeviceStamps;
 use hairpin_report::{Options, PathOption, PathRow, Paths as Record, Support as Here};
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::capability::Capability;
 
 use crate::exit::Failure;
+use crate::flags::interface_exists;
 use crate::output::{Output, options};
 use crate::place::Place;
+use crate::verbs::ping::signals;
 
 /// List the paths, with this host's support for each
 #[derive(Debug, Args)]
@@ -27,6 +31,9 @@ pub struct Paths {
     /// The same as loopback or veth
     #[arg(long, value_name = "LINK", hide = true)]
     link: Option<LinkSpec>,
+    /// The stamps of this interface: what it claims, its clock, and what is seen on a link made for that
+    #[arg(short = 'i', long, value_name = "IF")]
+    interface: Option<String>,
     #[command(flatten)]
     output: Output,
 }
@@ -51,8 +58,9 @@ impl FromStr for Asked {
 }
 
 impl Paths {
-    /// Lists the paths. Only reads.
+    /// Lists the paths, or the stamps of a device. Only reads; what it sends goes over a link of its own.
     pub fn run(self) -> Result<ExitCode, Failure> {
+        let device = self.interface.as_deref().map(stamps_of).transpose()?;
         let (mut names, mut links) = (Vec::new(), Vec::from_iter(self.link));
         for word in self.names {
             match word {
@@ -91,9 +99,19 @@ impl Paths {
         if names.is_empty() {
             record = record.root_adds(root_adds());
         }
+        if let Some(device) = device {
+            record = record.device(device);
+        }
         self.output.print_with(&record, &Options { detail: names.len(), ..options() })?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The stamps of a device.
+fn stamps_of(interface: &str) -> Result<DeviceStamps, Failure> {
+    interface_exists(interface)?;
+    // The probe's processes inherit which signals are taken.
+    device_stamps::of(interface, &signals()?).map_err(Failure::failed)
 }
 
 /// The rows that take rights which this process lacks; each right is asked for by itself.

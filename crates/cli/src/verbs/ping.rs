@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::metrics::Listen;
-use hairpin_lab::ping;
+use hairpin_lab::ping::{self, Beside};
 use hairpin_plan::job::NicStamps;
 use hairpin_plan::paths::{DEFAULT, UDP};
 use hairpin_record::run::Run;
@@ -54,6 +54,9 @@ pub struct Ping {
     /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
     #[arg(long)]
     floor: bool,
+    /// One-way delays of both directions with their error bound, by the hosts' clocks: chrony or ptp4l must steer both from one source
+    #[arg(long, conflicts_with = "hw_stamps")]
+    one_way: bool,
     /// Write every sample to this Parquet file
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
@@ -102,7 +105,7 @@ impl Ping {
             watcher.draw();
         }
         let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
-        let measured = ping::run(&plan, &signals, &mut watcher);
+        let measured = ping::run_beside(&plan, Beside { one_way: self.one_way }, &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();
         let run = measured?;

@@ -1,18 +1,21 @@
-//! The host of a remote server: hands out its stamps, hooks and stamps of packets block by block, as times of its own clocks.
+//! The host of a remote server: hands out its stamps, hooks and stamps of packets block by block, as times of its own clocks or of its time of day.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_record::explain::Direction;
 use hairpin_sys::clock::{AnyClock, Clock, Relation};
-use hairpin_sys::shared::{Announced, Stamps};
+use hairpin_sys::phc::Point;
+use hairpin_sys::shared::{Announced, Stamp, Stamps};
 use hairpin_trace::halves::{self, Half};
 use hairpin_trace::join::{Drift, Span};
 use hairpin_trace::moment::{HOOKS, Route};
+use hairpin_trace::phc::Course;
 use hairpin_trace::tracer::{Flow, Tracer};
 
-use crate::message::{NicHalf, NicReport};
+use crate::message::{NicHalf, NicReport, Timed, Times};
 use crate::nics::{NO_CLOCK, ServersNics};
+use crate::time_source::{self, Told};
 use crate::worker::choose_clock;
 
 /// The server's side writes its stamps of a transaction within this time after its reply was received.
@@ -27,12 +30,29 @@ pub(crate) struct ServersHost {
     drift: Drift,
     seen: u64,
     nics: Option<ServersNics>,
+    /// The time of day against the program's clock, in a traced row.
+    day: Option<Course>,
+    /// The time of day's source as it was read last, and when: a client does not make this host start programs all the time.
+    told: Option<(Instant, Told)>,
 }
+
+/// The time of day's source is read anew after this time.
+const TOLD_FOR: Duration = Duration::from_secs(1);
 
 impl ServersHost {
     /// `stamps` is the shared area of the session's worker.
     pub(crate) fn new(stamps: Stamps) -> ServersHost {
-        ServersHost { stamps, clock: None, tracer: None, before: None, drift: Drift::default(), seen: 0, nics: None }
+        ServersHost {
+            stamps,
+            clock: None,
+            tracer: None,
+            before: None,
+            drift: Drift::default(),
+            seen: 0,
+            nics: None,
+            day: None,
+            told: None,
+        }
     }
 
     /// The worker's shared area.
@@ -45,6 +65,7 @@ impl ServersHost {
         self.tracer = None;
         self.before = None;
         self.nics = None;
+        self.day = None;
         self.stamps.want_every(0);
     }
 
@@ -67,6 +88,50 @@ impl ServersHost {
             unknown: counts.unknown,
             no_clock: NO_CLOCK.into(),
         }
+    }
+
+    /// Follows the time of day from here on. Before a traced row, whose stamps come later.
+    pub(crate) fn follow_day(&mut self) {
+        let clock = self.clock();
+        let mut day = Course::new(clock.rate());
+        day.add(Point::of_realtime(&clock));
+        self.day = Some(day);
+        self.seen = self.stamps.count();
+    }
+
+    /// Measuring begins: the rate of the time of day is known from here on.
+    pub(crate) fn goes(&mut self) {
+        let clock = self.clock;
+        if let (Some(day), Some(clock)) = (&mut self.day, clock) {
+            day.add(Point::of_realtime(&clock));
+        }
+    }
+
+    /// Times of the transactions since the last call, by the time of day; no transaction is under way.
+    pub(crate) fn times(&mut self) -> Times {
+        // As in `halves`.
+        thread::sleep(STAMPED_WITHIN);
+        let clock = self.clock();
+        let (stamps, seen) = self.stamps.since(self.seen);
+        self.seen = seen;
+        let Some(leg) = self.day.as_mut().and_then(|day| day.add(Point::of_realtime(&clock))) else { return Times::default() };
+        let timed = |stamp: &Stamp| {
+            let (received, sent) = (leg.span.nic_at(stamp.first), leg.span.nic_at(stamp.second));
+            Timed(stamp.sequence, received, sent.saturating_sub(received))
+        };
+        Times { transactions: stamps.iter().map(timed).collect(), error_ns: leg.steady.then(|| leg.error_ns().ceil() as u64) }
+    }
+
+    /// What the time of day follows, and how far it may be off.
+    pub(crate) fn told(&mut self) -> Told {
+        let fresh = |(at, _): &(Instant, Told)| at.elapsed() < TOLD_FOR;
+        if let Some((_, told)) = self.told.as_ref().filter(|told| fresh(told)) {
+            let (boot_id, raw_ns) = time_source::kernel();
+            return Told { boot_id, raw_ns, ..told.clone() };
+        }
+        let told = time_source::read(&self.clock());
+        self.told = Some((Instant::now(), told.clone()));
+        told
     }
 
     /// Attaches the hooks that this host offers, or detaches them. The program's own stamps are always there.

@@ -24,6 +24,7 @@ pub(super) const SFLAGS: u32 = 0x26;
 pub(super) const GGRO: u32 = 0x2b;
 pub(super) const SGRO: u32 = 0x2c;
 const GCHANNELS: u32 = 0x3c;
+const GET_TS_INFO: u32 = 0x41;
 const SCHANNELS: u32 = 0x3d;
 /// `ETH_FLAG_LRO`, in the result of `GFLAGS`.
 pub(super) const FLAG_LRO: u32 = 1 << 15;
@@ -186,6 +187,28 @@ impl Channels {
         self.rx_count = to.rx;
         self.tx_count = to.tx;
         self.combined_count = to.combined;
+    }
+}
+
+/// `struct ethtool_ts_info`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct StampsInfo {
+    cmd: u32,
+    pub(super) so_timestamping: u32,
+    pub(super) phc_index: i32,
+    pub(super) tx_types: u32,
+    tx_reserved: [u32; 3],
+    pub(super) rx_filters: u32,
+    rx_reserved: [u32; 3],
+}
+const _: () = assert!(size_of::<StampsInfo>() == 44);
+// SAFETY: repr(C), integers; made with GET_TS_INFO only, whose structure has this size.
+unsafe impl Request for StampsInfo {}
+
+impl StampsInfo {
+    pub(super) fn get() -> StampsInfo {
+        StampsInfo { cmd: GET_TS_INFO, ..StampsInfo::default() }
     }
 }
 

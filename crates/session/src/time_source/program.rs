@@ -1,0 +1,89 @@
+//! Runs a program that asks a daemon for its state: a fixed command line, no input, bounded in time and output.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A program that takes longer is ended.
+const WITHIN: Duration = Duration::from_millis(2_500);
+/// Interval between looks at it.
+const LOOK: Duration = Duration::from_millis(2);
+/// Most bytes of its output; less than a pipe holds, so that it never waits for this reader.
+const MOST: u64 = 60 << 10;
+
+/// The program's output.
+///
+/// # Errors
+/// It is not installed, failed, or took too long; in words that name it.
+pub(super) fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => format!("{program} is not installed"),
+        _ => format!("{program} cannot be run: {error}"),
+    })?;
+    let ended = end_of(&mut child);
+    // Ended or not, nothing of it stays; both fail only if it is gone.
+    let _ = child.kill();
+    let _ = child.wait();
+    let succeeded = ended.map_err(|error| format!("{program} cannot be waited for: {error}"))?;
+    let said = text(child.stdout.take());
+    match succeeded {
+        Some(true) => Ok(said),
+        Some(false) => {
+            let errors = text(child.stderr.take());
+            // chronyc says why on standard output.
+            let why = errors.lines().chain(said.lines()).map(str::trim).find(|line| !line.is_empty());
+            Err(format!("{program}: {}", short(why.unwrap_or("it failed and does not say why"))))
+        }
+        None => Err(format!("{program} did not end within {WITHIN:?}")),
+    }
+}
+
+/// All that a program wrote there; what could not be read is not there.
+fn text(from: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    let _ = from.map(|from| from.take(MOST).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether it succeeded; `None` if it still runs.
+fn end_of(child: &mut Child) -> io::Result<Option<bool>> {
+    let until = Instant::now() + WITHIN;
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.success()));
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(None)
+}
+
+/// A line for a message, which may go to another host.
+fn short(line: &str) -> String {
+    line.chars().filter(|c| !c.is_control()).take(120).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_of_a_program_or_why_there_is_none() {
+        let shell = |script: &str| output("sh", &["-c", script]);
+        assert_eq!(shell("echo $LC_ALL; cat"), Ok("C\n".into()), "no input");
+        assert_eq!(shell("echo 506 Cannot talk to daemon; exit 1"), Err("sh: 506 Cannot talk to daemon".into()));
+        assert_eq!(shell("echo out; echo no >&2; exit 3"), Err("sh: no".into()));
+        assert_eq!(shell("exit 1"), Err("sh: it failed and does not say why".into()));
+        assert_eq!(output("hairpin-no-such-program", &[]), Err("hairpin-no-such-program is not installed".into()));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let begun = Instant::now();
+        let error = output("sh", &["-c", "exec sleep 600"]).expect_err("it hangs");
+        assert_eq!(error, "sh did not end within 2.5s");
+        assert!(begun.elapsed() < Duration::from_secs(300));
+    }
+}
