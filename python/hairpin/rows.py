@@ -34,7 +34,8 @@ _RUN = f"""started=record/started link=record/link/kind path origin request_byte
     {_quantiles("split_rtt", "split/rtt_ns", "p50 p99")}
     {" ".join(_quantiles(f"split_{part.replace('-', '_')}", f"parts/{part}", "p50 p99") for part in _PARTS.split())}
     split_stamps_client=stamps/client split_stamps_server=stamps/server split_transactions=split/counts/transactions
-    split_complete=split/counts/complete split_missing=split/counts/missing split_impossible=split/counts/impossible"""
+    split_complete=split/counts/complete split_missing=split/counts/missing split_impossible=split/counts/impossible
+    one_way_request_p50_ns=one_way/request_ns/p50 one_way_reply_p50_ns=one_way/reply_ns/p50 one_way_bound_ns=one_way/bound_ns"""
 
 
 def _split(row: Json) -> Json:
