@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_packet::device::{BackEnd, Config, Favour};
 use hairpin_packet::filter::Filter;
-use hairpin_packet::granted::{Feature, Mode};
+use hairpin_packet::granted::{Feature, Mode, TimeSource};
 use hairpin_packet::io::{Counters, PacketIo};
 use hairpin_plan::job::{Address, Job, LocalPort, Reflector, Rewrite, scope_of};
 use hairpin_plan::option::{self};
@@ -25,7 +25,9 @@ use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{FlowFacts, Granted, Side};
 use hairpin_record::warning::Warning;
+use hairpin_sys::clock::AnyClock;
 use hairpin_sys::netlink::{LinkFacts, Netlink};
+use hairpin_sys::shared::Stamps;
 use hairpin_sys::wait::{Policy, Waiting};
 use hairpin_sys::xsk::{LARGEST_CHUNK, LONGEST_IN_ONE};
 use hairpin_wire::ethernet::{self, Mac};
@@ -328,6 +330,8 @@ fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts, ipv6: bo
         // Enough for both rings and the fill ring when full, plus a ring's worth in hand.
         chunks: 4 * ring_entries,
         longest_frame,
+        metadata: job.nic_stamps.is_some(),
+        departures: job.nic_stamps.is_some(),
         ..Config::default()
     }
 }
@@ -381,6 +385,11 @@ fn open<B: BackEnd>(
             "a frame takes several entries of a ring, and one that arrives is put together by a copy",
         );
     }
+    if job.nic_stamps.is_some() {
+        let by = |time: Option<TimeSource>| time.map_or("none".to_owned(), |time| time.to_string());
+        note("stamps-out", Some("hardware".into()), &by(granted.tx_time), why_of(Feature::HardwareDeparture));
+        note("stamps-in", Some("hardware".into()), &by(granted.rx_time), why_of(Feature::HardwareTime));
+    }
     if let Some(usecs) = config.busy_poll_us {
         let asked = format!("{usecs} us");
         let got = if granted.busy_poll { asked.clone() } else { "asked, not in force".into() };
@@ -411,8 +420,8 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
     let outcome = match run.stamps {
         None => measure_over(run, io, framing),
         Some(stamps) => {
-            let io: Box<dyn PacketIo> = Box::new(io);
-            measure_over(run, Stamped::new(io, run.clock, stamps), framing)
+            let stamped = stamped::<F>(Box::new(io), run.clock, stamps, run.job, Side::Client)?;
+            measure_over(run, stamped, framing)
         }
     };
     let elsewhere = elsewhere(device.astray(), &place);
@@ -434,8 +443,8 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
     let outcome = match run.stamps {
         None => respond_over(run, io, framing),
         Some(stamps) => {
-            let io: Box<dyn PacketIo> = Box::new(io);
-            respond_over(run, Stamped::new(io, run.clock, stamps), framing)
+            let stamped = stamped::<F>(Box::new(io), run.clock, stamps, run.job, Side::Server)?;
+            respond_over(run, stamped, framing)
         }
     };
     let elsewhere = elsewhere(device.astray(), &place).filter(|_| run.found.answered == 0);
@@ -444,6 +453,24 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
     let closed = if elsewhere.is_none() { device.close().err() } else { None };
     run.found.error = run.found.error.take().or(elsewhere).or(closed.map(|error| error.to_string()));
     outcome
+}
+
+/// Wraps a ring of a traced run, of whatever device it is.
+fn stamped<'a, F: Framing>(
+    io: Box<dyn PacketIo>,
+    clock: AnyClock,
+    stamps: &'a Stamps,
+    job: &Job,
+    whose: Side,
+) -> Result<Stamped<'a, Box<dyn PacketIo>>, PathError> {
+    let policy = match whose {
+        Side::Client => job.spec.client.policy,
+        Side::Server => job.spec.server.policy,
+    };
+    match job.nic_stamps {
+        None => Ok(Stamped::new(io, clock, stamps)),
+        Some(_) => Stamped::with_nic(io, clock, stamps, F::HEADERS, policy).map_err(PathError::at("cannot switch the stamps of frames")),
+    }
 }
 
 /// The queue on which frames for a ring arrived instead, and advice; `place` is the ring's interface and queue.

@@ -132,18 +132,25 @@ static ALWAYS_INLINE int is_wanted(struct xdp_md *ctx)
 static long (*const bpf_xdp_adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
 /* include/net/xdp.h, as far as it is used. */
 enum xdp_rss_hash_type { XDP_RSS_TYPE_NONE = 0 };
-/* Documentation/networking/xdp-rx-metadata.rst; 0, or an error. */
+/* Documentation/networking/xdp-rx-metadata.rst; 0, or an error. The last one came with Linux 6.8, the others with 6.3. */
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, u64 *timestamp) SEC(".ksyms");
 extern int bpf_xdp_metadata_rx_hash(const struct xdp_md *ctx, u32 *hash, enum xdp_rss_hash_type *type) SEC(".ksyms");
+extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, u16 *protocol, u16 *tci) SEC(".ksyms") __attribute__((weak));
+
+/* Not zero while nobody wants metadata: frames then go to their ring as they do without METADATA. */
+volatile u32 metadata_paused SEC(".bss.metadata");
 
 /* Lies right in front of the frame. crates/packet/src/af_xdp/metadata.rs has the same layout. */
 struct metadata {
 	u64 time; /* ns of the device's clock */
 	u32 hash;
-	u32 valid; /* TIME, HASH; zero where this was never written */
+	u16 vlan_protocol; /* in network order */
+	u16 vlan_tci;	   /* in host order */
+	u32 unused;
+	u32 valid; /* TIME, HASH, VLAN; zero where this was never written */
 };
-enum { TIME = 1, HASH = 2 };
-_Static_assert(sizeof(struct metadata) == 16, "known to metadata.rs");
+enum { TIME = 1, HASH = 2, VLAN = 4 };
+_Static_assert(sizeof(struct metadata) == 24, "known to metadata.rs");
 
 static ALWAYS_INLINE void put_metadata(struct xdp_md *ctx)
 {
@@ -155,6 +162,8 @@ static ALWAYS_INLINE void put_metadata(struct xdp_md *ctx)
 		known.valid |= TIME;
 	if (!bpf_xdp_metadata_rx_hash(ctx, &known.hash, &type) && (known.hash || type != XDP_RSS_TYPE_NONE))
 		known.valid |= HASH;
+	if (bpf_xdp_metadata_rx_vlan_tag && !bpf_xdp_metadata_rx_vlan_tag(ctx, &known.vlan_protocol, &known.vlan_tci))
+		known.valid |= VLAN;
 	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(known)))
 		return;
 	struct metadata *place = (struct metadata *)(u64)ctx->data_meta;
@@ -170,7 +179,8 @@ int hairpin_xsk(struct xdp_md *ctx)
 	if (!state.running || !is_wanted(ctx))
 		return XDP_PASS;
 #ifdef METADATA
-	put_metadata(ctx);
+	if (!metadata_paused)
+		put_metadata(ctx);
 #endif
 	u32 queue = ctx->rx_queue_index;
 	/* The flags are the verdict where no socket is. */

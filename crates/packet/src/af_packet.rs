@@ -22,10 +22,12 @@ use rustix::io::Errno;
 use crate::device::{BackEnd, Config, Favour, OpenError};
 use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Refused, TimeSource};
-use crate::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
+use crate::io::{Arrival, Arrived, Counters, Departure, Kick, Kicked, PacketIo};
+use stamps::Departures;
 
 mod checksum;
 mod program;
+mod stamps;
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -47,6 +49,8 @@ pub struct Io {
     pool: Pool,
     umem: Arc<Umem>,
     queue: VecDeque<Frame>,
+    /// The stamps of sent frames, if they were asked for.
+    departures: Option<Box<Departures>>,
     granted: Granted,
     counters: Counters,
 }
@@ -64,13 +68,16 @@ impl BackEnd for AfPacket {
         }
         packet_socket::permitted().map_err(|error| refusal(interface.into(), error))?;
         let longest = (link.mtu as usize + ETHERNET).min(MAX_CHUNK).min(config.longest_frame.unwrap_or(MAX_CHUNK));
+        let mut refused = refused(config);
+        let [rx, tx] = stamps::claimed(interface, config, &mut refused);
         let granted = Granted {
             queues: config.rings,
-            rx_time: Some(TimeSource::Software),
+            rx_time: rx,
+            tx_time: tx,
             // TPACKET_V2, the layout for delay, has no field for it.
             rx_hash: config.favour == Favour::Rate,
             longest_frame: longest,
-            refused: refused(config),
+            refused,
             ..Granted::nothing("af_packet", interface)
         };
         let gates = vec![None; config.rings as usize];
@@ -99,6 +106,7 @@ impl BackEnd for AfPacket {
             entries: self.config.ring_entries,
             longest: self.granted.longest_frame,
             promiscuous: self.config.promiscuous || self.config.filter == Filter::All,
+            device_stamps: self.config.metadata,
         };
         let socket = PacketSocket::open(&ask).map_err(|error| refusal(interface(), error))?;
         if self.config.rings > 1 {
@@ -111,7 +119,11 @@ impl BackEnd for AfPacket {
             opened.map_err(|source| step("attach the filter", interface(), source))?;
         }
         self.gates[queue as usize] = Some(gate);
+        let by_device = self.granted.tx_time == Some(TimeSource::Hardware);
+        let departures = self.granted.tx_time.map(|_| Departures::of(&socket, by_device, self.config.ring_entries)).transpose();
+        let departures = departures.map_err(|source| step("ask for stamps of sent frames", interface(), source))?;
         Ok(Io {
+            departures: departures.map(Box::new),
             socket,
             umem: pool.umem().clone(),
             pool,
@@ -165,8 +177,8 @@ impl PacketIo for Io {
                     if received.checksum_missing {
                         checksum::finish(self.umem.bytes_mut(&mut received.frame));
                     }
-                    let time = received.time_ns.map(Arrived::Software);
-                    into.push(Arrival { frame: received.frame, time, hash: received.hash });
+                    let time = received.time_ns.map(if received.by_device { Arrived::Hardware } else { Arrived::Software });
+                    into.push(Arrival { frame: received.frame, time, hash: received.hash, vlan: None });
                 }
                 Step::Fault(Fault::TooLong) => self.counters.rx_too_long += 1,
                 Step::Fault(Fault::Invalid) => self.counters.rx_invalid += 1,
@@ -180,6 +192,9 @@ impl PacketIo for Io {
     #[inline]
     fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
         let count = frames.len().min(self.queue.capacity() - self.queue.len());
+        if let Some(departures) = &mut self.departures {
+            departures.queued(self.counters.tx_frames as u32, count);
+        }
         self.counters.tx_frames += count as u64;
         self.counters.tx_bytes += frames[..count].iter().map(|frame| frame.len() as u64).sum::<u64>();
         self.queue.extend(frames.drain(..count));
@@ -191,7 +206,13 @@ impl PacketIo for Io {
         match what {
             Kick::Send => self.send(),
             // The kernel fills the ring without kicks; this only checks that it still does.
-            Kick::Receive => self.socket.take_error().map(|()| Kicked::Done),
+            Kick::Receive => {
+                // A stamp that nobody has taken wakes every wait.
+                if let Some(departures) = &mut self.departures {
+                    departures.collect(&self.socket)?;
+                }
+                self.socket.take_error().map(|()| Kicked::Done)
+            }
         }
     }
 
@@ -199,9 +220,24 @@ impl PacketIo for Io {
         self.socket.as_fd()
     }
 
+    fn take_stamps(&mut self, taken: bool) -> io::Result<()> {
+        self.departures.as_mut().map_or(Ok(()), |departures| departures.switch(&self.socket, taken))
+    }
+
+    fn ask_departures(&mut self, asked: bool) {
+        if let Some(departures) = &mut self.departures {
+            departures.asks = asked;
+        }
+    }
+
+    fn departures(&mut self, into: &mut Vec<Departure>) -> io::Result<usize> {
+        self.departures.as_mut().map_or(Ok(0), |departures| departures.take(&self.socket, into))
+    }
+
     fn counters(&mut self) -> Counters {
         // Fails on a bad descriptor only, and this one is open.
         self.counters.rx_ring_full += u64::from(self.socket.take_drops().unwrap_or(0));
+        self.counters.tx_unstamped = self.departures.as_ref().map_or(0, |departures| departures.lost);
         self.counters
     }
 }
@@ -211,7 +247,9 @@ impl Io {
     #[inline]
     fn send(&mut self) -> io::Result<Kicked> {
         while let Some(first) = self.queue.front() {
-            let sent = if self.queue.len() == 1 {
+            let sent = if let Some(departures) = self.departures.as_mut().filter(|departures| departures.has_asked()) {
+                departures.send(&self.socket, self.umem.bytes(first)).map(|()| 1)
+            } else if self.queue.len() == 1 {
                 self.socket.send(self.umem.bytes(first)).map(|()| 1)
             } else {
                 self.socket.send_many(self.queue.iter().map(|frame| self.umem.bytes(frame)))
@@ -232,6 +270,9 @@ impl Io {
             };
             for frame in self.queue.drain(..done) {
                 self.pool.give(frame);
+            }
+            if let Some(departures) = &mut self.departures {
+                departures.left(done);
             }
         }
         Ok(Kicked::Done)
@@ -275,10 +316,7 @@ fn refusal(interface: String, error: PacketSocketError) -> OpenError {
 
 /// Requested features that AF_PACKET never grants.
 fn refused(config: &Config) -> Vec<Refused> {
-    let mut refused = vec![Refused {
-        feature: Feature::HardwareTime,
-        why: "the kernel's own stamp is taken; AF_PACKET does not turn the device's stamps on".into(),
-    }];
+    let mut refused = Vec::new();
     let mut not = |asked: bool, feature, why: &str| {
         if asked {
             refused.push(Refused { feature, why: why.into() });

@@ -15,7 +15,8 @@
 mod attach;
 mod carrier;
 mod faster;
-mod metadata;
+#[doc(hidden)]
+pub mod metadata;
 mod program;
 mod queue;
 
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_sys::bpf::XdpLink;
 use hairpin_sys::ethtool::Ethtool;
-use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError, RxMetadata};
+use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError, XdpMetadata};
 use hairpin_sys::packet_socket::promiscuous;
 use hairpin_sys::umem::{MAX_CHUNK, MIN_CHUNK, UmemError};
 use hairpin_sys::xsk::{HEADROOM, LARGEST_CHUNK, LONGEST_IN_ONE, Memory, Options, Socket, XskError};
@@ -35,7 +36,7 @@ use rustix::io::Errno;
 use crate::device::{BackEnd, Config, Favour, OpenError};
 use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Mode, Refused, TimeSource};
-use attach::{Attached, attach, foreign};
+use attach::{Attached, Needs, attach, foreign};
 use program::Program;
 pub use queue::Queue;
 
@@ -60,6 +61,8 @@ pub struct AfXdp {
     granted: Granted,
     sizes: Sizes,
     offers_zero_copy: Option<bool>,
+    /// What was told about stamps of sent frames, if they were asked for: see [`XdpMetadata::tx_time`].
+    stamps_sent: Option<Result<Option<bool>, String>>,
     program: Program,
     _attached: XdpLink,
     _promiscuous: Option<OwnedFd>,
@@ -83,13 +86,18 @@ impl BackEnd for AfXdp {
         let mut sizes = Sizes::of(&link, config);
         let offers_zero_copy = foreign(&link)?.offers_zero_copy();
         let (queues, tx_queues) = queues(&link);
-        let Attached { program, link: attached, mode, mode_why, xdp } =
-            attach(&link, queues, config, sizes.pages > 1, &mut refused)?;
+        let told = (config.metadata || config.departures).then(|| XdpMetadata::of(link.index).map_err(|e| e.to_string()));
+        let tells = told.as_ref().is_some_and(|told| told.as_ref().is_ok_and(|told| told.rx_time || told.rx_hash || told.rx_vlan));
+        let needs = Needs { queues, pages: sizes.pages > 1, metadata: config.metadata && tells };
+        let Attached { program, link: attached, mode, mode_why, xdp } = attach(&link, config, needs, &mut refused)?;
         carrier::back(&link, ATTACHING)?;
         if sizes.pages > 1 && !xdp.pages {
             sizes = Sizes::in_one(&link, config, &mut refused)?;
         }
-        let knows = if xdp.device.is_some() { knows(&link, &mut refused) } else { RxMetadata::default() };
+        let knows = match &told {
+            Some(told) if config.metadata => knows(&link, told, xdp.device.is_some(), &mut refused),
+            _ => XdpMetadata::default(),
+        };
         let granted = Granted {
             back_end: "af_xdp",
             interface: interface.into(),
@@ -102,8 +110,10 @@ impl BackEnd for AfXdp {
             need_wakeup: false,
             busy_poll: false,
             multi_buffer: sizes.pages > 1,
-            rx_time: knows.time.then_some(TimeSource::Hardware),
-            rx_hash: knows.hash,
+            rx_time: knows.rx_time.then_some(TimeSource::Hardware),
+            rx_hash: knows.rx_hash,
+            rx_vlan: knows.rx_vlan,
+            tx_time: None,
             longest_frame: sizes.longest,
             refused,
         };
@@ -116,6 +126,7 @@ impl BackEnd for AfXdp {
             granted,
             sizes,
             offers_zero_copy,
+            stamps_sent: told.filter(|_| config.departures).map(|told| told.map(|told| told.tx_time)),
             program,
             _attached: attached,
             _promiscuous,
@@ -154,7 +165,9 @@ impl BackEnd for AfXdp {
                 Err(error) => granted.refused.push(Refused { feature: Feature::BusyPoll, why: no_busy_poll(&error) }),
             }
         }
-        let ring = Queue::new(socket, granted);
+        let pause = knows_any(&granted).then(|| self.program.pause()).transpose();
+        let pause = pause.map_err(|error| step("find the switch of the metadata", interface(), io::Error::other(error)))?;
+        let ring = Queue::new(socket, granted, pause);
         let put = self.program.set_socket(queue, ring.socket());
         put.map_err(|error| step("give the XDP program its socket", interface(), io::Error::other(error)))?;
         carrier::back(&self.link, ATTACHING)?;
@@ -189,17 +202,49 @@ impl AfXdp {
         done.map_err(|error| step("switch the XDP program", self.granted.interface.clone(), io::Error::other(error)))
     }
 
+    /// Who stamps sent frames in that mode, or why nobody does; `None` if it was not asked.
+    fn departures(&self, zero_copy: bool) -> Option<Result<TimeSource, String>> {
+        let driver = || format!("the driver of {}", self.link.name);
+        let told = self.stamps_sent.as_ref()?;
+        Some(match told {
+            _ if self.sizes.pages > 1 => Err("a frame of several pages fills them, and the request of a stamp has no place in front of it".into()),
+            Err(error) => Err(format!("the kernel does not say what {} stamps: {error}", driver())),
+            Ok(None) => Err("this kernel's AF_XDP has no metadata of sent frames: Linux 6.8 and later have".into()),
+            Ok(Some(true)) if zero_copy => Ok(TimeSource::Hardware),
+            Ok(Some(false)) if zero_copy => Err(format!("{} stamps no sent frames for AF_XDP (xsk-features)", driver())),
+            Ok(Some(_)) => Ok(TimeSource::Completion),
+        })
+    }
+
+    /// Notes who stamps sent frames, now that the mode is known.
+    fn grant_departures(&self, granted: &mut Granted) {
+        let Some(departures) = self.departures(granted.zero_copy) else { return };
+        let why = match departures {
+            Ok(TimeSource::Hardware) => {
+                granted.tx_time = Some(TimeSource::Hardware);
+                return;
+            }
+            Ok(source) => {
+                granted.tx_time = Some(source);
+                "in copy mode the kernel alone stamps a frame, when it has done with it (CLOCK_TAI), not when it leaves".into()
+            }
+            Err(why) => why,
+        };
+        granted.refused.push(Refused { feature: Feature::HardwareDeparture, why });
+    }
+
     /// A socket on that queue, with zero-copy if requested and supported by the driver.
     fn socket(&self, queue: u32, granted: &mut Granted) -> Result<Socket, OpenError> {
-        let interface = || granted.interface.clone();
+        let interface = || self.granted.interface.clone();
         let entries = self.config.ring_entries.max(self.sizes.pages.next_power_of_two());
-        let metadata = if granted.rx_hash || granted.rx_time.is_some() { metadata::BYTES } else { 0 };
+        let metadata = if knows_any(granted) { metadata::BYTES } else { 0 };
         let open = |zero_copy, send_on| -> Result<Result<Socket, XskError>, OpenError> {
+            let departures = self.departures(zero_copy).is_some_and(|departures| departures.is_ok());
             let give_up = Instant::now() + RELEASE;
             loop {
                 let memory = self.sizes.memory(self.config.chunks, entries)?;
                 let few_chunks = self.config.favour == Favour::Delay;
-                let options = Options { entries, zero_copy, few_chunks, send_on, metadata };
+                let options = Options { entries, zero_copy, few_chunks, send_on, metadata, departures };
                 match Socket::open(memory, self.link.index, queue, options) {
                     // A socket closed a moment ago releases its queue only now.
                     Err(error) if taken(&error) && Instant::now() < give_up => sleep(LOOK),
@@ -213,6 +258,7 @@ impl AfXdp {
             (true, Some(Mode::Native)) => match open(true, None)? {
                 Ok(socket) => {
                     (granted.zero_copy, granted.need_wakeup) = (true, true);
+                    self.grant_departures(granted);
                     return Ok(socket);
                 }
                 Err(error) if taken(&error) => return Err(OpenError::QueueTaken { interface: interface(), queue }),
@@ -226,6 +272,7 @@ impl AfXdp {
         }
         let why = "in copy mode the system call itself sends, so there is none to save".into();
         granted.refused.push(Refused { feature: Feature::NeedWakeup, why });
+        self.grant_departures(granted);
         // In copy mode a separate send queue keeps the cache lines of sending apart from those of the core
         // that sends to this queue.
         let asked = self.config.send_queue;
@@ -267,13 +314,14 @@ struct Sizes {
 
 impl Sizes {
     fn of(link: &LinkFacts, config: &Config) -> Sizes {
-        let possible = (link.mtu as usize + ETHERNET).min(MAX_CHUNK - TAG - metadata::BYTES);
+        let metadata = if config.metadata { metadata::BYTES } else { 0 };
+        let possible = (link.mtu as usize + ETHERNET).min(MAX_CHUNK - TAG - metadata);
         let longest = config.longest_frame.unwrap_or(possible).min(possible);
         if longest <= LONGEST_IN_ONE {
             let chunk = (longest + TAG + HEADROOM).next_power_of_two().clamp(MIN_CHUNK, LARGEST_CHUNK);
             return Sizes { longest, chunk, pages: 1 };
         }
-        let chunk = (longest + TAG + metadata::BYTES).next_power_of_two().max(2 * LARGEST_CHUNK);
+        let chunk = (longest + TAG + metadata).next_power_of_two().max(2 * LARGEST_CHUNK);
         Sizes { longest, chunk, pages: (longest + TAG).div_ceil(LONGEST_IN_ONE) as u32 }
     }
 
@@ -295,17 +343,24 @@ impl Sizes {
     }
 }
 
-/// Metadata that the device reports to a program that asks for it.
-fn knows(link: &LinkFacts, refused: &mut Vec<Refused>) -> RxMetadata {
-    let told = RxMetadata::of(link.index);
-    let why = match &told {
+/// Metadata of received frames that the driver claims to tell; `asked`: the program asks for it. `refused` gets the reason for what is missing, unless there is one.
+fn knows(link: &LinkFacts, told: &Result<XdpMetadata, String>, asked: bool, refused: &mut Vec<Refused>) -> XdpMetadata {
+    let why = match told {
         Ok(_) => format!("the driver of {} does not tell it (rx-metadata-features)", link.name),
         Err(error) => format!("the kernel does not say what the driver of {} tells: {error}", link.name),
     };
-    let knows = told.unwrap_or_default();
-    let missing = attach::METADATA.into_iter().zip([knows.time, knows.hash]).filter(|(_, known)| !known);
-    refused.extend(missing.map(|(feature, _)| Refused { feature, why: why.clone() }));
+    let knows = told.as_ref().ok().filter(|_| asked).copied().unwrap_or_default();
+    for (feature, known) in attach::METADATA.into_iter().zip([knows.rx_time, knows.rx_hash, knows.rx_vlan]) {
+        if !known && !refused.iter().any(|refused| refused.feature == feature) {
+            refused.push(Refused { feature, why: why.clone() });
+        }
+    }
     knows
+}
+
+/// True if frames come with any metadata.
+fn knows_any(granted: &Granted) -> bool {
+    granted.rx_time.is_some() || granted.rx_hash || granted.rx_vlan
 }
 
 /// Receive queues and send queues in use, not the number that the device could have.

@@ -28,9 +28,12 @@ pub struct Config {
     pub mode: Option<Mode>,
     /// Use zero-copy if the driver supports it.
     pub zero_copy: bool,
-    /// Metadata of each received frame, if the driver provides it: receive timestamp and flow hash. For AF_XDP this
-    /// requires native mode.
+    /// Metadata of each received frame, if the driver provides it: receive timestamp by the device, flow hash, VLAN tag. For AF_XDP this
+    /// requires native mode. The device stamps nothing until its stamping is on (`hardware_timestamping` of `hairpin tune`, SIOCSHWTSTAMP): an open does not
+    /// change that.
     pub metadata: bool,
+    /// A stamp of each sent frame, by the device or by the kernel: [`PacketIo::departures`] returns them. As with `metadata`, the device's stamping has to be on.
+    pub departures: bool,
     /// The queue that a ring sends on (AF_XDP in copy mode). With a queue of its own, sending shares no memory with the
     /// core that sends to this ring. `None` chooses the queue with the ring's own index behind the receive queues, if
     /// it exists, otherwise the ring's own queue. A requested queue that is not available is an error.
@@ -74,6 +77,7 @@ impl Default for Config {
             zero_copy: true,
             send_queue: None,
             metadata: false,
+            departures: false,
             busy_poll_us: None,
             ring_entries: 2048,
             chunks: 8192,

@@ -17,7 +17,7 @@ use hairpin_sys::umem::{Frame, Pool, Umem};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::granted::Granted;
-use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use crate::io::{Arrival, Counters, Departure, Kick, Kicked, PacketIo};
 
 /// Most frames held back at once; at this number nothing more is received.
 const HELD: usize = 256;
@@ -262,6 +262,18 @@ impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
 
     fn sends_on(&self) -> BorrowedFd<'_> {
         self.io.sends_on()
+    }
+
+    fn take_stamps(&mut self, taken: bool) -> io::Result<()> {
+        self.io.take_stamps(taken)
+    }
+
+    fn ask_departures(&mut self, asked: bool) {
+        self.io.ask_departures(asked);
+    }
+
+    fn departures(&mut self, into: &mut Vec<Departure>) -> io::Result<usize> {
+        self.io.departures(into)
     }
 
     /// Frames lost here count as `rx_dropped`, damaged ones as `rx_invalid`, duplicates as received.

@@ -33,6 +33,10 @@ pub struct Granted {
     pub rx_time: Option<TimeSource>,
     /// True if received frames have a hash over their flow.
     pub rx_hash: bool,
+    /// True if a received frame comes with the VLAN tag that the device took out of it.
+    pub rx_vlan: bool,
+    /// The source of the stamps of sent frames; `None` without stamps. Where it is hardware, a frame may have one of the kernel too.
+    pub tx_time: Option<TimeSource>,
     /// The longest frame in bytes, Ethernet header included, FCS not.
     pub longest_frame: usize,
     /// Features that were requested and not granted.
@@ -57,6 +61,8 @@ pub enum TimeSource {
     Hardware,
     /// The kernel.
     Software,
+    /// The kernel, when it has done with a sent frame: by CLOCK_TAI, and later than the frame left.
+    Completion,
 }
 
 impl fmt::Display for TimeSource {
@@ -64,6 +70,7 @@ impl fmt::Display for TimeSource {
         f.write_str(match self {
             TimeSource::Hardware => "hardware",
             TimeSource::Software => "software",
+            TimeSource::Completion => "completion",
         })
     }
 }
@@ -86,6 +93,10 @@ pub enum Feature {
     HardwareTime,
     /// A hash over the flow of received frames.
     Hash,
+    /// The VLAN tag of received frames, beside the frame.
+    Vlan,
+    /// Stamps of sent frames by the device.
+    HardwareDeparture,
 }
 
 impl fmt::Display for Feature {
@@ -98,6 +109,8 @@ impl fmt::Display for Feature {
             Feature::MultiBuffer => "multi-buffer frames",
             Feature::HardwareTime => "hardware receive stamps",
             Feature::Hash => "flow hash",
+            Feature::Vlan => "VLAN tag beside the frame",
+            Feature::HardwareDeparture => "hardware send stamps",
         })
     }
 }
@@ -152,6 +165,8 @@ impl Granted {
             multi_buffer: false,
             rx_time: None,
             rx_hash: false,
+            rx_vlan: false,
+            tx_time: None,
             longest_frame: 0,
             refused: Vec::new(),
         }
@@ -167,6 +182,8 @@ impl Granted {
             Feature::MultiBuffer => self.multi_buffer,
             Feature::HardwareTime => self.rx_time == Some(TimeSource::Hardware),
             Feature::Hash => self.rx_hash,
+            Feature::Vlan => self.rx_vlan,
+            Feature::HardwareDeparture => self.tx_time == Some(TimeSource::Hardware),
         }
     }
 

@@ -8,6 +8,7 @@
 //! ```
 
 use std::io;
+use std::num::NonZeroU16;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -55,6 +56,28 @@ pub trait PacketIo: Send {
         self.waitable()
     }
 
+    /// Switches the stamps and the other metadata of frames that were asked for and granted: they are taken from the open on. A frame that is on its way
+    /// meanwhile has them or not. For AF_XDP this holds for what all rings of the device receive. Does nothing if there are none.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn take_stamps(&mut self, _taken: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Asks for stamps of the frames passed to [`tx_batch`](PacketIo::tx_batch) from now on, or for none of them. All are stamped from the open on, and after
+    /// [`take_stamps`](PacketIo::take_stamps). Costs nothing, so that single frames can be chosen.
+    fn ask_departures(&mut self, _asked: bool) {}
+
+    /// Appends the stamps of sent frames that have come, and returns their number. A frame may have none, or one of each kind, which come when they are ready: a
+    /// device's may take longer than the answer to the frame. At most as many as the ring has entries are kept for this call. It may enter the kernel.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn departures(&mut self, _into: &mut Vec<Departure>) -> io::Result<usize> {
+        Ok(0)
+    }
+
     /// The counters since the queue pair was opened.
     fn counters(&mut self) -> Counters;
 }
@@ -98,6 +121,18 @@ impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
         (**self).sends_on()
     }
 
+    fn take_stamps(&mut self, taken: bool) -> io::Result<()> {
+        (**self).take_stamps(taken)
+    }
+
+    fn ask_departures(&mut self, asked: bool) {
+        (**self).ask_departures(asked);
+    }
+
+    fn departures(&mut self, into: &mut Vec<Departure>) -> io::Result<usize> {
+        (**self).departures(into)
+    }
+
     fn counters(&mut self) -> Counters {
         (**self).counters()
     }
@@ -131,6 +166,41 @@ pub struct Arrival {
     pub time: Option<Arrived>,
     /// The device's hash over its flow, if it provides one.
     pub hash: Option<u32>,
+    /// The VLAN tag that the device took out of the frame, if it tells it.
+    pub vlan: Option<Vlan>,
+}
+
+// A ring moves each frame in one of these.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Arrival>() == 48);
+
+/// A VLAN tag beside its frame (IEEE 802.1Q).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vlan {
+    protocol: NonZeroU16,
+    tci: u16,
+}
+
+impl Vlan {
+    /// The tag of the type `protocol` (0x8100, 0x88a8) with priority and VLAN number in `tci`. `None` for type 0, which no tag has.
+    pub fn new(protocol: u16, tci: u16) -> Option<Vlan> {
+        NonZeroU16::new(protocol).map(|protocol| Vlan { protocol, tci })
+    }
+
+    /// The tag's type: 0x8100, or 0x88a8 for an outer one.
+    pub fn protocol(self) -> u16 {
+        self.protocol.get()
+    }
+
+    /// Priority, drop eligibility and VLAN number, as in the frame.
+    pub fn tci(self) -> u16 {
+        self.tci
+    }
+
+    /// The VLAN's number, 0 to 4095.
+    pub fn id(self) -> u16 {
+        self.tci & 0xfff
+    }
 }
 
 /// A receive timestamp, in nanoseconds of the clock that took it.
@@ -141,6 +211,35 @@ pub enum Arrived {
     Hardware(u64),
     /// CLOCK_REALTIME, taken by the kernel on receipt.
     Software(u64),
+}
+
+/// The stamp of a sent frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Departure {
+    /// The number of frames that this queue pair had taken to send ([`Counters::tx_frames`]) before this one. It wraps.
+    pub frame: u32,
+    /// The stamp.
+    pub time: Departed,
+}
+
+impl Departure {
+    /// The stamp of frame `frame`.
+    pub fn new(frame: u32, time: Departed) -> Departure {
+        Departure { frame, time }
+    }
+}
+
+/// A stamp of a sent frame, in nanoseconds of the clock that took it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Departed {
+    /// The device's own clock, as the frame left.
+    Hardware(u64),
+    /// CLOCK_REALTIME, taken by the driver as it handed the frame to the device.
+    Software(u64),
+    /// CLOCK_TAI, taken by the kernel when it had done with the frame, which a virtual device has delivered by then: not the time at which it left.
+    Completed(u64),
 }
 
 /// Counters of frames and bytes since the queue pair was opened, with one counter for each way to lose a frame. They may
@@ -172,6 +271,9 @@ pub struct Counters {
     pub tx_dropped: u64,
     /// Kicks after which frames stayed in the TX ring because the device was busy. Those frames are not lost.
     pub tx_busy: u64,
+    /// Stamps of sent frames that were asked for and are lost: the device stamped nothing, as far as the kernel tells that, or nobody took them in time
+    /// ([`PacketIo::departures`]). The frames are not lost.
+    pub tx_unstamped: u64,
 }
 
 impl Counters {

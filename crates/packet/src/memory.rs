@@ -115,6 +115,10 @@ fn end(interface: &str, config: &Config, longest: usize, to: Sending, from: Rece
         (Feature::Native, config.mode.is_some()),
         (Feature::ZeroCopy, config.zero_copy),
         (Feature::BusyPoll, config.busy_poll_us.is_some()),
+        (Feature::HardwareTime, config.metadata),
+        (Feature::Hash, config.metadata),
+        (Feature::Vlan, config.metadata),
+        (Feature::HardwareDeparture, config.departures),
     ];
     let refused = asked.into_iter().filter(|(_, asked)| *asked);
     let granted = Granted {
@@ -194,7 +198,7 @@ impl PacketIo for MemoryIo {
             }
             self.counters.rx_frames = self.counters.rx_frames.wrapping_add(1);
             self.counters.rx_bytes = self.counters.rx_bytes.wrapping_add(u64::from(len));
-            into.push(Arrival { frame, time: None, hash: None });
+            into.push(Arrival { frame, time: None, hash: None, vlan: None });
             received += 1;
         }
         received
@@ -417,5 +421,10 @@ mod tests {
         let (one, _) = pair(&small()).unwrap();
         let error = one.granted().require(Feature::ZeroCopy).unwrap_err();
         assert_eq!(error.to_string(), "memory-0 queue 0 has no zero-copy: an in-memory pair has no device");
+        let (mut one, _) = pair(&Config { metadata: true, departures: true, ..small() }).unwrap();
+        let error = one.granted().require(Feature::HardwareDeparture).unwrap_err();
+        assert_eq!(error.to_string(), "memory-0 queue 0 has no hardware send stamps: an in-memory pair has no device");
+        one.take_stamps(true).unwrap();
+        assert_eq!(one.departures(&mut Vec::new()).unwrap(), 0);
     }
 }

@@ -26,7 +26,7 @@ use hairpin_sys::umem::{Frame, MIN_CHUNK, Pool, Umem, UmemError};
 use rustix::io::Errno;
 
 use crate::filter::Filter;
-use crate::granted::Granted;
+use crate::granted::{Feature, Granted, Refused};
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 
 use bell::Bell;
@@ -231,6 +231,7 @@ impl Port {
             send_queue: queue,
             queues: layout.queues,
             longest_frame: longest,
+            refused: [Feature::HardwareTime, Feature::HardwareDeparture].map(no_stamps).into(),
             ..Granted::nothing("niq", interface)
         };
         Ok(Port {
@@ -291,6 +292,12 @@ impl Port {
     }
 }
 
+/// A frame's line carries its deadline alone: with it the receiver does not know when the frame reached the far NIC.
+fn no_stamps(feature: Feature) -> Refused {
+    let why = "the emulated NIC has declared times and no clock: a frame is there at its deadline, whatever part of the way that is for";
+    Refused { feature, why: why.into() }
+}
+
 impl PacketIo for Port {
     fn granted(&self) -> &Granted {
         &self.granted
@@ -338,7 +345,7 @@ impl PacketIo for Port {
                 self.pool.give(frame);
                 continue;
             }
-            into.push(Arrival { frame, time: None, hash: None });
+            into.push(Arrival { frame, time: None, hash: None, vlan: None });
             (received, bytes_received) = (received + 1, bytes_received + found.len as u64);
             self.driver.expect_more();
             last = deadline;

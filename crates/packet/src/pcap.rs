@@ -16,7 +16,7 @@ use hairpin_sys::umem::{Frame, MAX_CHUNK, Pool, Umem};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::granted::Granted;
-use crate::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
+use crate::io::{Arrival, Arrived, Counters, Departure, Kick, Kicked, PacketIo};
 
 /// Bytes of a file's header.
 const HEADER: usize = 24;
@@ -205,7 +205,7 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
             let Some(mut frame) = self.io.pool().take() else { return received };
             frame.set_len(bytes.len());
             self.io.umem().bytes_mut(&mut frame).copy_from_slice(bytes);
-            into.push(Arrival { frame, time: Some(Arrived::Software(record.time_ns)), hash: None });
+            into.push(Arrival { frame, time: Some(Arrived::Software(record.time_ns)), hash: None, vlan: None });
             self.counters.rx_frames = self.counters.rx_frames.wrapping_add(1);
             self.counters.rx_bytes = self.counters.rx_bytes.wrapping_add(bytes.len() as u64);
             (self.next, received) = (self.next + 1, received + 1);
@@ -227,6 +227,18 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
 
     fn sends_on(&self) -> BorrowedFd<'_> {
         self.io.sends_on()
+    }
+
+    fn take_stamps(&mut self, taken: bool) -> io::Result<()> {
+        self.io.take_stamps(taken)
+    }
+
+    fn ask_departures(&mut self, asked: bool) {
+        self.io.ask_departures(asked);
+    }
+
+    fn departures(&mut self, into: &mut Vec<Departure>) -> io::Result<usize> {
+        self.io.departures(into)
     }
 
     fn counters(&mut self) -> Counters {
@@ -365,6 +377,18 @@ impl<P: PacketIo, W: Write + Send> PacketIo for PcapOut<P, W> {
 
     fn sends_on(&self) -> BorrowedFd<'_> {
         self.io.sends_on()
+    }
+
+    fn take_stamps(&mut self, taken: bool) -> io::Result<()> {
+        self.io.take_stamps(taken)
+    }
+
+    fn ask_departures(&mut self, asked: bool) {
+        self.io.ask_departures(asked);
+    }
+
+    fn departures(&mut self, into: &mut Vec<Departure>) -> io::Result<usize> {
+        self.io.departures(into)
     }
 
     fn counters(&mut self) -> Counters {

@@ -13,7 +13,7 @@ use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_sys::umem::{Frame, Pool, Umem};
 
 use crate::granted::Granted;
-use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use crate::io::{Arrival, Counters, Departure, Kick, Kicked, PacketIo};
 
 /// Frames that can go into a TX ring at once without an allocation.
 const BATCH: usize = 4096;
@@ -167,6 +167,18 @@ impl<P: PacketIo, C: Clock> PacketIo for Tracer<P, C> {
 
     fn sends_on(&self) -> BorrowedFd<'_> {
         self.io.sends_on()
+    }
+
+    fn take_stamps(&mut self, taken: bool) -> io::Result<()> {
+        self.io.take_stamps(taken)
+    }
+
+    fn ask_departures(&mut self, asked: bool) {
+        self.io.ask_departures(asked);
+    }
+
+    fn departures(&mut self, into: &mut Vec<Departure>) -> io::Result<usize> {
+        self.io.departures(into)
     }
 
     fn counters(&mut self) -> Counters {

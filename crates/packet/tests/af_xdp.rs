@@ -72,6 +72,18 @@ const TESTS: &[Case] = &[
     ("the hash of a kernel socket's frames comes with them", metadata::the_hash_of_a_kernel_socket_comes),
     ("metadata comes with frames of any length", metadata::metadata_comes_with_frames_of_any_length),
     ("metadata that is not there has its reason", metadata::metadata_that_is_not_there_has_its_reason),
+    (
+        "sent frames are stamped when the kernel has done with them",
+        metadata::sent_frames_are_stamped_when_the_kernel_has_done_with_them,
+    ),
+    (
+        "a frame without room for a stamp's request is counted",
+        metadata::a_frame_without_room_for_a_stamps_request_is_counted,
+    ),
+    (
+        "stamps of long frames are refused, and unread ones counted",
+        metadata::stamps_of_long_frames_are_refused_and_unread_ones_counted,
+    ),
     ("a killed process leaves no program, even with a child of its own alive", a_killed_process_leaves_nothing),
 ];
 
@@ -345,6 +357,8 @@ fn refused_features_have_reasons() -> Outcome {
         (Feature::MultiBuffer, "not asked for"),
         (Feature::HardwareTime, "not asked for"),
         (Feature::Hash, "not asked for"),
+        (Feature::Vlan, "not asked for"),
+        (Feature::HardwareDeparture, "not asked for"),
     ] {
         contains(&granted.require(feature).err().ok_or("it is there")?.to_string(), why)?;
     }

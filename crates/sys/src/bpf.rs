@@ -19,7 +19,7 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 
-use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
+use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, MapHandle, PrintLevel};
 
 #[cfg(feature = "tracing")]
 pub use self::tracing::{TraceLink, missing_functions, missing_tracepoints, tracing_links, untyped};
@@ -164,6 +164,18 @@ impl Object {
         })
     }
 
+    /// The variables of the section `name`, which is not `.bss`; they outlive the object.
+    ///
+    /// # Errors
+    /// There is no such section (ENOENT), or the descriptor cannot be duplicated.
+    pub fn section(&self, name: &str) -> Result<Section, BpfError> {
+        logged(&format!("find the BPF variables {name}"), || {
+            let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(name));
+            let map = map.ok_or_else(|| libbpf_rs::Error::from(io::Error::from_raw_os_error(libc::ENOENT)))?;
+            MapHandle::try_from(&map).map(Section)
+        })
+    }
+
     fn update(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
         logged(&format!("update the BPF map {name}"), || {
             let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(name));
@@ -196,6 +208,20 @@ impl Object {
             let input = libbpf_rs::ProgramInput { data_in: Some(frame), ..Default::default() };
             Ok(program.test_run(input)?.return_value)
         })
+    }
+}
+
+/// Variables of a loaded object in a section of their own.
+#[derive(Debug)]
+pub struct Section(MapHandle);
+
+impl Section {
+    /// Sets all of them. Programs that run at this moment may still have seen the old ones.
+    ///
+    /// # Errors
+    /// Another length, or the error of bpf(2).
+    pub fn set(&self, bytes: &[u8]) -> io::Result<()> {
+        self.0.update(&0_u32.to_ne_bytes(), bytes, MapFlags::ANY).map_err(|error| errno(&error))
     }
 }
 

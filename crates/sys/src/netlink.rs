@@ -41,7 +41,7 @@ use neli::{FromBytesWithInput, Size, ToBytes};
 pub use self::ethtool::{CoalesceParts, EthtoolSetting};
 pub(crate) use self::napi::ServedQueue;
 pub use self::napi::{NapiFacts, NapiSetting};
-pub use self::netdev::RxMetadata;
+pub use self::netdev::XdpMetadata;
 pub use self::qdisc::{RootQdisc, Tbf};
 pub use self::route::{QuickAck, Route};
 

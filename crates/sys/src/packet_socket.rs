@@ -68,6 +68,8 @@ pub struct Ask {
     pub longest: usize,
     /// Receive frames for other MAC addresses too: the interface is promiscuous as long as the socket lives.
     pub promiscuous: bool,
+    /// A frame's time is the device's, if the device has stamped it.
+    pub device_stamps: bool,
 }
 
 /// A step that the kernel refused.
@@ -105,8 +107,10 @@ const NOTHING: [Instruction; 1] =
 pub struct Received {
     /// The frame, including its VLAN tag if it had one.
     pub frame: Frame,
-    /// Time at which the kernel received it, in nanoseconds of CLOCK_REALTIME.
+    /// Time at which the kernel received it, in nanoseconds of CLOCK_REALTIME, or the device, in those of its own clock.
     pub time_ns: Option<u64>,
+    /// The time is the device's.
+    pub by_device: bool,
     /// Hash of its flow, in a ring of blocks.
     pub hash: Option<u32>,
     /// True if the sender left the transport checksum to a device that the frame never passed: the field holds only the
@@ -195,6 +199,11 @@ impl PacketSocket {
             Layout::Blocks => libc::tpacket_versions::TPACKET_V3,
         };
         set(fd, libc::PACKET_VERSION, &(version as i32)).map_err(failed("choose the ring's version"))?;
+        if ask.device_stamps {
+            // Where the device stamped nothing, the kernel's own stamp stays.
+            let stamps = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+            set(fd, libc::PACKET_TIMESTAMP, &stamps).map_err(failed("ask for the device's stamps"))?;
+        }
         let request = geometry(ask, page_size()).map_err(failed("plan the ring"))?;
         match ask.layout {
             Layout::Slots => {
@@ -432,7 +441,7 @@ mod tests {
         for page in [4 << 10, 16 << 10, 64 << 10] {
             for longest in [60, 1_514, 4_000, 9_014, 65_550] {
                 for layout in [Layout::Slots, Layout::Blocks] {
-                    let ring = geometry(&Ask { interface: 1, layout, entries: 256, longest, promiscuous: false }, page).unwrap();
+                    let ring = geometry(&Ask { interface: 1, layout, entries: 256, longest, promiscuous: false, device_stamps: false }, page).unwrap();
                     let [block, blocks, frame, frames] =
                         [ring.tp_block_size, ring.tp_block_nr, ring.tp_frame_size, ring.tp_frame_nr].map(|size| size as usize);
                     let case = format!("{page} {longest} {layout:?}: {block} {blocks} {frame} {frames}");

@@ -114,6 +114,11 @@ impl Frame {
         self.len = len.min(self.capacity()) as u32;
     }
 
+    /// Number of its chunk in the area.
+    pub(crate) fn chunk(&self) -> usize {
+        self.chunk as usize
+    }
+
     /// Moves the frame's start past its bytes, so that those lie in front of it.
     pub(crate) fn skip(&mut self) {
         (self.start, self.len) = (self.start + self.len, 0);
@@ -167,6 +172,26 @@ impl Umem {
         let at = self.offset(frame) - frame.start as usize;
         // SAFETY: as in bytes(): from the chunk's begin to the frame's, both in this area.
         unsafe { std::slice::from_raw_parts(self.area.as_ptr().add(at), frame.start as usize) }
+    }
+
+    /// The same for writing.
+    pub(crate) fn in_front_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
+        let at = self.offset(frame) - frame.start as usize;
+        // SAFETY: as in in_front(); the one Frame of this chunk is borrowed mutably, so nobody else reaches these bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.area.as_ptr().add(at), frame.start as usize) }
+    }
+
+    /// Moves the frame back in its chunk where fewer than `bytes` lie in front of it; false if the chunk has no room for that.
+    pub(crate) fn make_room(&self, frame: &mut Frame, bytes: usize) -> bool {
+        let (start, len) = (frame.start as usize, frame.len as usize);
+        let missing = bytes.saturating_sub(start);
+        if missing > frame.capacity() - len {
+            return false;
+        }
+        frame.len += missing as u32;
+        self.bytes_mut(frame).copy_within(..len, missing);
+        (frame.start, frame.len) = (frame.start + missing as u32, len as u32);
+        true
     }
 
     /// The frame's bytes.
@@ -275,6 +300,8 @@ pub struct Pool {
     lent: Vec<bool>,
     /// Per chunk the pages lent to a ring, if frames are lent page by page; otherwise empty.
     pages: Vec<u16>,
+    /// Bytes of a chunk in front of a new frame.
+    front: u32,
 }
 
 /// Result of returning a chunk that was lent page by page.
@@ -315,7 +342,8 @@ impl Pool {
         let id = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
         let id = id.expect("fewer than 4 billion areas in the life of a process");
         let umem = Umem { area, bytes, mapping: mapping.clone(), chunk, shift: chunk.trailing_zeros(), id };
-        Pool { umem: Arc::new(umem), free: (0..count).rev().collect(), lent: vec![false; count as usize], pages: Vec::new() }
+        let (free, lent) = ((0..count).rev().collect(), vec![false; count as usize]);
+        Pool { umem: Arc::new(umem), free, lent, pages: Vec::new(), front: 0 }
     }
 
     pub fn umem(&self) -> &Arc<Umem> {
@@ -348,7 +376,13 @@ impl Pool {
     #[inline(always)]
     pub fn take(&mut self) -> Option<Frame> {
         let chunk = self.free.pop()?;
-        Some(Frame { umem: self.umem.id, chunk, size: self.umem.chunk as u32, start: 0, len: 0 })
+        Some(Frame { umem: self.umem.id, chunk, size: self.umem.chunk as u32, start: self.front, len: 0 })
+    }
+
+    /// Lets new frames begin `bytes`, less than a chunk has, behind their chunk's start.
+    pub(crate) fn leave_in_front(&mut self, bytes: usize) {
+        assert!(bytes < self.umem.chunk);
+        self.front = bytes as u32;
     }
 
     /// Takes a frame back.
@@ -545,6 +579,28 @@ mod tests {
         let at = pool.lend(frame);
         let frame = pool.redeem(at + 256, 60).unwrap();
         assert_eq!((umem.in_front(&frame), umem.in_front(&held).len()), (&[7; 256][..], 0));
+    }
+
+    #[test]
+    fn room_in_front_is_left_or_made() {
+        let mut pool = Pool::new(1, 2048).unwrap();
+        pool.leave_in_front(24);
+        let umem = pool.umem().clone();
+        let mut frame = pool.take().unwrap();
+        assert_eq!((umem.in_front(&frame).len(), frame.capacity()), (24, 2024));
+        umem.in_front_mut(&mut frame).fill(9);
+        frame.set_len(3);
+        umem.bytes_mut(&mut frame).copy_from_slice(b"abc");
+        assert!(umem.make_room(&mut frame, 24));
+        assert_eq!((umem.bytes(&frame), umem.in_front(&frame)), (&b"abc"[..], &[9; 24][..]), "nothing to do");
+        assert!(umem.make_room(&mut frame, 100));
+        assert_eq!((umem.bytes(&frame), umem.in_front(&frame).len()), (&b"abc"[..], 100));
+        frame.clear();
+        frame.set_len(2020);
+        umem.bytes_mut(&mut frame).fill(7);
+        assert!(!umem.make_room(&mut frame, 29) && umem.make_room(&mut frame, 28));
+        assert_eq!((umem.bytes(&frame), frame.capacity()), (&[7; 2020][..], 2020));
+        pool.give(frame);
     }
 
     #[test]

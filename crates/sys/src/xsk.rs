@@ -31,9 +31,12 @@ use crate::ring::{Consumer, Producer};
 use crate::socket;
 use crate::umem::{Frame, PAGE, Pool, Umem, UmemError};
 
+mod departures;
 mod map;
 mod pages;
 
+pub use departures::DEPARTURE_BYTES;
+use departures::Departures;
 use map::Map;
 use pages::Pages;
 
@@ -79,6 +82,9 @@ pub struct Options {
     /// Number of bytes in front of each received frame that are zero unless the XDP program writes them; read them with
     /// [`Umem::in_front`].
     pub metadata: usize,
+    /// Each sent frame is stamped, from the beginning on: read the stamps with [`Socket::departures`]. It takes [`DEPARTURE_BYTES`] in front of each frame, and a
+    /// kernel that knows metadata of sent frames (Linux 6.8; older ones would take the request and ignore it). Not for frames of several pages.
+    pub departures: bool,
 }
 
 /// Memory for a socket: frames of one chunk each and, for frames longer than a page, pages to receive into.
@@ -114,7 +120,7 @@ pub struct Statistics {
     pub rx_dropped: u64,
     /// Invalid entries of the fill ring.
     pub rx_invalid: u64,
-    /// Invalid entries of the TX ring.
+    /// Invalid entries of the TX ring, and frames without room for the request of a stamp in their chunk.
     pub tx_invalid: u64,
     /// Dropped because the RX ring was full.
     pub rx_ring_full: u64,
@@ -160,10 +166,13 @@ pub struct Socket {
     zero_copy: bool,
     /// Frames are longer than a page; `pages` is set.
     paged: bool,
+    /// Frames are sent in a way of their own: they are longer than a page, or stamped.
+    sends_apart: bool,
     /// The fill ring gets pages, or chunks with cleared bytes in front.
     cleared: bool,
     metadata: usize,
     pages: Option<Box<Pages>>,
+    departures: Option<Box<Departures>>,
     /// The area registered with the kernel.
     area: u32,
     pool: Pool,
@@ -174,16 +183,20 @@ impl Socket {
     ///
     /// # Errors
     /// EPERM without CAP_NET_RAW, ENOBUFS if locking the memory is not allowed (RLIMIT_MEMLOCK), EINVAL for a chunk larger than a
-    /// page.
+    /// page, or for stamps of frames of several pages.
     fn unbound(memory: Memory, options: Options) -> Result<Socket, XskError> {
-        let Options { entries, zero_copy, few_chunks, send_on, metadata } = options;
+        let Options { entries, zero_copy, few_chunks, send_on, metadata, departures } = options;
         // A zero-copy driver fills its own ring from this one, so it gets all chunks.
         let level = if zero_copy || !few_chunks { entries } else { FEW.min(entries) };
         let at = |step| move |source: rustix::io::Errno| XskError { step, source: source.into() };
         let socket = || socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
         let fd = socket().map_err(at("make an AF_XDP socket"))?;
         let tx_fd = socket().map_err(at("make an AF_XDP socket"))?;
-        let Memory { pool, pages } = memory;
+        let Memory { mut pool, pages } = memory;
+        if departures && pages.is_some() {
+            // A part of a frame that fills its page leaves no room in front of it.
+            return Err(at("stamp frames of several pages")(rustix::io::Errno::INVAL));
+        }
         let (addr, len) = pool.umem().mapping();
         let memory = XdpUmemReg {
             addr,
@@ -193,7 +206,13 @@ impl Socket {
             flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,
         };
-        sockopt::set_xdp_umem_reg(&fd, memory).map_err(at("register the packet memory"))?;
+        let registered = if departures {
+            pool.leave_in_front(DEPARTURE_BYTES);
+            departures::register(&fd, memory)
+        } else {
+            sockopt::set_xdp_umem_reg(&fd, memory)
+        };
+        registered.map_err(at("register the packet memory"))?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, entries).map_err(at("make the fill ring"))?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, entries).map_err(at("make the completion ring"))?;
         // On a queue of its own the sending socket has its own record of the memory. The kernel requires a fill ring there too.
@@ -234,8 +253,10 @@ impl Socket {
             zero_copy: false,
             metadata,
             paged: pages.is_some(),
+            sends_apart: pages.is_some() || departures,
             cleared: metadata > 0 || pages.is_some(),
             pages: pages.map(|pool| Box::new(Pages::new(pool))),
+            departures: departures.then(|| Box::new(Departures::new(pool.chunks(), entries))),
             area: pool.area(),
             pool,
         };
@@ -397,8 +418,8 @@ impl Socket {
     pub fn send(&mut self, frames: &mut Vec<Frame>) -> (usize, u64) {
         self.has_its_pool();
         self.reclaim();
-        if self.paged {
-            return self.send_pages(frames);
+        if self.sends_apart {
+            return if self.paged { self.send_pages(frames) } else { self.send_stamped(frames) };
         }
         // The completion ring must have room for everything the kernel may complete.
         let want = (frames.len() as u32).min(self.entries - self.in_flight);
@@ -426,8 +447,8 @@ impl Socket {
             return;
         }
         self.has_its_pool();
-        if self.paged {
-            return self.reclaim_pages(done);
+        if self.sends_apart {
+            return if self.paged { self.reclaim_pages(done) } else { self.reclaim_stamped(done) };
         }
         for _ in 0..done {
             let at = self.completion.read(self.sent.slot());
@@ -519,7 +540,7 @@ impl Socket {
         Ok(Statistics {
             rx_dropped: counted.rx_dropped,
             rx_invalid: counted.rx_invalid_descs,
-            tx_invalid: sending.tx_invalid_descs,
+            tx_invalid: sending.tx_invalid_descs + self.departures.as_ref().map_or(0, |departures| departures.unfit),
             rx_ring_full: counted.rx_ring_full.unwrap_or(0),
             fill_empty: counted.rx_fill_ring_empty_descs.unwrap_or(0),
         })
@@ -528,6 +549,7 @@ impl Socket {
 
 /// Zeroes the bytes in front of the frame that the kernel will put into this chunk.
 fn clear(umem: &Umem, frame: &mut Frame, bytes: usize) {
+    frame.clear();
     frame.set_len(HEADROOM);
     umem.bytes_mut(frame)[HEADROOM - bytes..].fill(0);
     frame.clear();

@@ -55,19 +55,24 @@ impl Failure {
     }
 }
 
-/// Attaches the program in the requested mode, or in the faster one. `pages`: frames have several pages.
-pub(super) fn attach(
-    link: &LinkFacts,
-    queues: u32,
-    config: &Config,
-    pages: bool,
-    refused: &mut Vec<Refused>,
-) -> Result<Attached, OpenError> {
-    let mut at = |mode, why| place(link, queues, config, pages, (mode, why), refused);
+/// What the program is for, beside what the application asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Needs {
+    /// Receive queues of the device.
+    pub(super) queues: u32,
+    /// Frames have several pages.
+    pub(super) pages: bool,
+    /// The driver tells metadata, and it was asked for.
+    pub(super) metadata: bool,
+}
+
+/// Attaches the program in the requested mode, or in the faster one.
+pub(super) fn attach(link: &LinkFacts, config: &Config, needs: Needs, refused: &mut Vec<Refused>) -> Result<Attached, OpenError> {
+    let mut at = |mode, why| place(link, config, needs, (mode, why), refused);
     if let Some(mode) = config.mode {
         return at(mode, None).map_err(|failure| named(link, mode, failure));
     }
-    let Choice { mode, why } = faster::of(link, queues);
+    let Choice { mode, why } = faster::of(link, needs.queues);
     let native_why = match mode {
         Mode::Generic => why,
         Mode::Native => match at(mode, Some(why)) {
@@ -83,17 +88,16 @@ pub(super) fn attach(
 /// Attaches it in that mode, with the features that the kernel and the driver accept.
 fn place(
     link: &LinkFacts,
-    queues: u32,
     config: &Config,
-    pages: bool,
+    needs: Needs,
     (mode, mode_why): (Mode, Option<String>),
     refused: &mut Vec<Refused>,
 ) -> Result<Attached, Failure> {
-    let native = mode == Mode::Native;
+    let (native, pages) = (mode == Mode::Native, needs.pages);
     // In generic mode a program for several pages costs each frame about 0.2 us, so it is used only if needed.
     let mut xdp = Xdp {
         pages: pages || (native && link.mtu > NATIVE_IN_A_PAGE),
-        device: (native && config.metadata).then_some(link.index),
+        device: (native && needs.metadata).then_some(link.index),
     };
     let mut missing = Vec::new();
     if config.metadata && !native {
@@ -101,7 +105,7 @@ fn place(
         missing.extend(METADATA.map(|feature| Refused { feature, why: why.into() }));
     }
     loop {
-        let placed = Program::load(config.filter, queues, xdp).map_err(Failure::Load).and_then(|program| {
+        let placed = Program::load(config.filter, needs.queues, xdp).map_err(Failure::Load).and_then(|program| {
             let attached = program.attach(link.index, mode).map_err(Failure::Attach)?;
             Ok((program, attached))
         });
@@ -128,7 +132,7 @@ fn place(
 }
 
 /// The metadata that the program asks the device for.
-pub(super) const METADATA: [Feature; 2] = [Feature::HardwareTime, Feature::Hash];
+pub(super) const METADATA: [Feature; 3] = [Feature::HardwareTime, Feature::Hash, Feature::Vlan];
 
 /// The features of the driver. No other program may be attached: the kernel would refuse ours, and theirs would not see
 /// our frames.

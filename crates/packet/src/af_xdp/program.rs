@@ -1,8 +1,9 @@
 //! The XDP program that takes matching frames to the rings: `bpf/xsk.bpf.c`, compiled beforehand.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
-use hairpin_sys::bpf::{BpfError, Object, Xdp, XdpLink, XdpMode};
+use hairpin_sys::bpf::{BpfError, Object, Section, Xdp, XdpLink, XdpMode};
 
 use crate::filter::Filter;
 use crate::granted::Mode;
@@ -15,6 +16,8 @@ static WITH_METADATA: &[u8] = include_bytes!("../../bpf/xsk_metadata.bpf.o");
 const PROGRAM: &str = "hairpin_xsk";
 /// The XSKMAP: queue → socket.
 const SOCKETS: &str = "sockets";
+/// The variable `metadata_paused` of the program with metadata.
+const METADATA: &str = ".bss.metadata";
 
 /// The program in the kernel, with its filter and its table of sockets.
 pub(super) struct Program(Object);
@@ -38,6 +41,11 @@ impl Program {
         self.0.set_socket(SOCKETS, queue, socket)
     }
 
+    /// The switch of the metadata; for a program that was loaded for a device.
+    pub(super) fn pause(&self) -> Result<Pause, BpfError> {
+        self.0.section(METADATA).map(Pause)
+    }
+
     /// Switches receiving on or off.
     pub(super) fn run(&self, running: bool) -> Result<(), BpfError> {
         self.0.set_variables(&state(running))
@@ -53,6 +61,15 @@ impl Program {
     #[cfg(test)]
     fn takes(&self, frame: &[u8]) -> Result<bool, BpfError> {
         self.0.try_xdp(PROGRAM, frame).map(|verdict| verdict != 2)
+    }
+}
+
+/// Keeps the program from writing metadata for a while.
+pub(super) struct Pause(Section);
+
+impl Pause {
+    pub(super) fn set(&self, paused: bool) -> io::Result<()> {
+        self.0.set(&u32::from(paused).to_ne_bytes())
     }
 }
 
@@ -136,7 +153,7 @@ mod tests {
         let done = netns::apart(|| -> Result<(), Box<dyn Error + Send + Sync>> {
             Netlink::open()?.set_up("lo")?;
             // Nothing is attached: the kernel runs the program over one frame after the other, as if they came on queue 0 of loopback.
-            let options = Options { entries: 4, zero_copy: false, few_chunks: false, send_on: None, metadata: 0 };
+            let options = Options { entries: 4, zero_copy: false, few_chunks: false, send_on: None, metadata: 0, departures: false };
             let socket = Socket::open(Memory::new(8, 2048)?, 1, 0, options)?;
             for (text, pages) in FILTERS.iter().flat_map(|text| [(text, false), (text, true)]) {
                 let filter: Filter = text.parse()?;

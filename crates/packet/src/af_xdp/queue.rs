@@ -7,17 +7,22 @@ use std::sync::Arc;
 use hairpin_sys::umem::{Frame, Pool, Umem};
 use hairpin_sys::xsk::Socket;
 
-use super::metadata;
-use crate::granted::Granted;
-use crate::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
+use super::metadata::{self, Known};
+use super::program::Pause;
+use crate::granted::{Granted, TimeSource};
+use crate::io::{Arrival, Counters, Departed, Departure, Kick, Kicked, PacketIo};
 
 /// One queue: its AF_XDP socket, four rings and memory.
 pub struct Queue {
     socket: Socket,
     granted: Granted,
     counters: Counters,
-    /// True if the program writes the device's metadata.
+    /// True while the program writes the device's metadata.
     knows: bool,
+    /// Where the program can be told to write none, if it writes any.
+    pause: Option<Pause>,
+    /// Stamps and other metadata are taken.
+    taken: bool,
     /// Polls of the RX ring since the last receive kick.
     looks: u32,
     /// Number of such kicks since the kernel was last asked.
@@ -31,9 +36,9 @@ const SPINNING: u32 = 16;
 const ASK_EVERY: u32 = 256;
 
 impl Queue {
-    pub(super) fn new(socket: Socket, granted: Granted) -> Queue {
-        let knows = granted.rx_hash || granted.rx_time.is_some();
-        Queue { socket, granted, counters: Counters::default(), knows, looks: 0, unasked: 0 }
+    pub(super) fn new(socket: Socket, granted: Granted, pause: Option<Pause>) -> Queue {
+        let (counters, knows) = (Counters::default(), pause.is_some());
+        Queue { socket, granted, counters, knows, pause, taken: true, looks: 0, unasked: 0 }
     }
 
     #[cold]
@@ -44,14 +49,14 @@ impl Queue {
     }
 
     #[inline(always)]
-    fn take(&mut self, into: &mut Vec<Arrival>, most: usize, known: impl Fn(&Frame) -> (Option<Arrived>, Option<u32>)) -> usize {
+    fn take(&mut self, into: &mut Vec<Arrival>, most: usize, known: impl Fn(&Frame) -> Known) -> usize {
         self.looks = self.looks.saturating_add(1);
         let before = into.len();
         let counters = &mut self.counters;
         self.socket.receive(most.min(u32::MAX as usize) as u32, |frame| {
             counters.rx_bytes += frame.len() as u64;
-            let (time, hash) = known(&frame);
-            into.push(Arrival { frame, time, hash });
+            let Known { time, hash, vlan } = known(&frame);
+            into.push(Arrival { frame, time, hash, vlan });
         });
         let came = into.len() - before;
         counters.rx_frames += came as u64;
@@ -83,7 +88,7 @@ impl PacketIo for Queue {
         if self.knows {
             return self.take_with_metadata(into, most);
         }
-        self.take(into, most, |_| (None, None))
+        self.take(into, most, |_| Known::default())
     }
 
     #[inline(always)]
@@ -123,6 +128,30 @@ impl PacketIo for Queue {
         self.socket.sends_on()
     }
 
+    fn take_stamps(&mut self, taken: bool) -> io::Result<()> {
+        self.socket.ask_departures(taken);
+        self.taken = taken;
+        if let Some(pause) = &self.pause {
+            pause.set(!taken)?;
+            self.knows = taken;
+        }
+        Ok(())
+    }
+
+    fn ask_departures(&mut self, asked: bool) {
+        self.socket.ask_departures(self.taken && asked);
+    }
+
+    fn departures(&mut self, into: &mut Vec<Departure>) -> io::Result<usize> {
+        let before = into.len();
+        let by_device = self.granted.tx_time == Some(TimeSource::Hardware);
+        self.socket.departures(|frame, ns| {
+            let time = if by_device { Departed::Hardware(ns) } else { Departed::Completed(ns) };
+            into.push(Departure { frame, time });
+        });
+        Ok(into.len() - before)
+    }
+
     fn counters(&mut self) -> Counters {
         // It fails only for an invalid socket.
         let kernel = self.socket.statistics().unwrap_or_default();
@@ -136,6 +165,7 @@ impl PacketIo for Queue {
             rx_invalid: kernel.rx_invalid + self.socket.invalid(),
             rx_too_long: self.socket.too_long(),
             tx_invalid: kernel.tx_invalid,
+            tx_unstamped: self.socket.departures_lost(),
             ..self.counters
         }
     }

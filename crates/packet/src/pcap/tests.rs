@@ -17,7 +17,7 @@ fn file(frames: &[(u64, &[u8])]) -> Vec<u8> {
         let mut frame = out.pool().take().unwrap();
         frame.set_len(bytes.len());
         out.umem().bytes_mut(&mut frame).copy_from_slice(bytes);
-        let arrival = Arrival { frame, time: Some(Arrived::Hardware(*ns)), hash: None };
+        let arrival = Arrival { frame, time: Some(Arrived::Hardware(*ns)), hash: None, vlan: None };
         out.write(&arrival);
         out.pool().give(arrival.frame);
     }

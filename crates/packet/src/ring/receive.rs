@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::{Core, Ring, SHORTEST, Wait};
-use crate::io::{Arrival, Arrived, Kick, PacketIo};
+use crate::io::{Arrival, Arrived, Kick, PacketIo, Vlan};
 
 /// Polls of an empty ring between two readings of the clock or, unless the kernel polls, two kicks: some 100 ns apart.
 const LOOKS: u32 = 64;
@@ -210,6 +210,12 @@ impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
     #[inline]
     pub fn hash(&self) -> Option<u32> {
         self.arrival.as_ref().and_then(|arrival| arrival.hash)
+    }
+
+    /// The VLAN tag that the device took out of the frame, if it tells it.
+    #[inline]
+    pub fn vlan(&self) -> Option<Vlan> {
+        self.arrival.as_ref().and_then(|arrival| arrival.vlan)
     }
 
     /// The queue on which it arrived.

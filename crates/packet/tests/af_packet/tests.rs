@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use hairpin_packet::af_packet::{AfPacket, Io};
 use hairpin_packet::device::{BackEnd, Config, Favour, OpenError, Spread};
 use hairpin_packet::filter::Filter;
-use hairpin_packet::granted::Feature;
-use hairpin_packet::io::{Arrived, Kick, PacketIo};
+use hairpin_packet::granted::{Feature, TimeSource};
+use hairpin_packet::io::{Arrived, Departed, Kick, PacketIo};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -23,6 +23,9 @@ type Test = (&'static str, fn() -> Outcome);
 pub const ALL: &[Test] = &[
     ("frames of every size arrive as they were sent", every_size_arrives),
     ("frames have stamps, and hashes in blocks", frames_have_stamps),
+    ("sent frames are stamped by the driver", sent_frames_are_stamped),
+    ("stamps find their frames after one that was refused", stamps_find_their_frames_after_a_refusal),
+    ("a stamp that nobody took wakes no wait twice", a_stamp_wakes_no_wait_twice),
     ("what is granted is true and what is not has a reason", reports_granted_features),
     ("nothing comes before start and after stop", nothing_comes_before_start_and_after_stop),
     ("the filter of an ethertype", the_filter_of_an_ethertype),
@@ -74,10 +77,15 @@ fn every_size_arrives() -> Outcome {
     Ok(())
 }
 
+/// CLOCK_REALTIME in ns.
+fn now() -> Outcome<u64> {
+    Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos() as u64)
+}
+
 fn frames_have_stamps() -> Outcome {
-    for favour in BOTH {
-        let ((_a, mut a), (_b, mut b)) = (open(A, &ours(favour))?, open(B, &ours(favour))?);
-        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_nanos() as u64);
+    for (favour, metadata) in BOTH.into_iter().flat_map(|favour| [(favour, false), (favour, true)]) {
+        let config = Config { metadata, ..ours(favour) };
+        let ((_a, mut a), (_b, mut b)) = (open(A, &ours(favour))?, open(B, &config)?);
         let before = now()?;
         send(&mut a, &[ethernet(OURS, 60)])?;
         let mut found = arrivals(&mut b, 1);
@@ -86,6 +94,7 @@ fn frames_have_stamps() -> Outcome {
             Some(Arrived::Software(ns)) if (before..=now()?).contains(&ns) => {}
             other => return Err(format!("{favour:?}: stamp {other:?} after {before}").into()),
         }
+        equal("by", b.granted().rx_time, Some(TimeSource::Software))?;
         if favour == Favour::Delay {
             equal("hash", arrival.hash, None)?;
         }
@@ -102,6 +111,83 @@ fn frames_have_stamps() -> Outcome {
     }
 }
 
+/// The stamps of sent frames that have come: number and time.
+fn stamps(io: &mut Io) -> Outcome<Vec<(u32, u64)>> {
+    let mut came = Vec::new();
+    let count = io.departures(&mut came)?;
+    equal("told", count, came.len())?;
+    let times = came.iter().map(|departure| match departure.time {
+        Departed::Software(ns) => Ok((departure.frame, ns)),
+        other => Err(format!("a stamp of another kind: {other:?}").into()),
+    });
+    times.collect()
+}
+
+fn frames(stamps: &[(u32, u64)]) -> Vec<u32> {
+    stamps.iter().map(|(frame, _)| *frame).collect()
+}
+
+fn sent_frames_are_stamped() -> Outcome {
+    for favour in BOTH {
+        let config = Config { departures: true, ..ours(favour) };
+        let ((_a, mut a), (_b, mut b)) = (open(A, &config)?, open(B, &ours(favour))?);
+        equal("granted", (a.granted().tx_time, b.granted().tx_time), (Some(TimeSource::Software), None))?;
+        for turn in 0..3 {
+            let before = now()?;
+            send(&mut a, &[ethernet(OURS, 60), ethernet(OURS, 61)])?;
+            let sent = stamps(&mut a)?;
+            equal("numbers", frames(&sent), vec![2 * turn, 2 * turn + 1])?;
+            let arrived = arrivals(&mut b, 2);
+            // The driver of the one end, the ring of the other, one clock.
+            for ((_, sent), arrival) in sent.iter().zip(&arrived) {
+                match arrival.time {
+                    Some(Arrived::Software(ns)) if (before..=ns).contains(sent) => {}
+                    other => return Err(format!("{before}, sent {sent}, arrived {other:?}").into()),
+                }
+            }
+            equal("arrived", arrived.len(), 2)?;
+            arrived.into_iter().for_each(|arrival| b.pool().give(arrival.frame));
+        }
+        send(&mut b, &[ethernet(OURS, 60)])?;
+        equal("not asked", stamps(&mut b)?, Vec::new())?;
+        equal("arrived", receive(&mut a, 1).len(), 1)?;
+    }
+    Ok(())
+}
+
+fn stamps_find_their_frames_after_a_refusal() -> Outcome {
+    let config = Config { departures: true, ..ours(Favour::Delay) };
+    let ((_a, mut a), (_b, mut b)) = (open(A, &config)?, open(B, &ours(Favour::Delay))?);
+    // Too long for the MTU, and shorter than a header: the kernel may have counted them or not.
+    let [good, other] = [ethernet(OURS, 60), ethernet(OURS, 61)];
+    let refused = [ethernet(OURS, 1515), vec![0xff; 13]];
+    send(&mut a, &[good.clone(), refused[0].clone(), other.clone(), refused[1].clone(), good.clone()])?;
+    equal("arrived", receive(&mut b, 3), vec![good.clone(), other.clone(), good.clone()])?;
+    equal("stamped", frames(&stamps(&mut a)?), vec![0, 2, 4])?;
+    // A full device, or one without carrier: the frame stays and leaves later, with a stamp.
+    set_up(B, false)?;
+    send(&mut a, &[other.clone()])?;
+    equal("kept", a.counters().tx_busy, 1)?;
+    set_up(B, true)?;
+    eventually("carrier", || {
+        a.kick(Kick::Send)?;
+        Ok(a.pool().available() == 256)
+    })?;
+    send(&mut a, &[good])?;
+    equal("stamped", frames(&stamps(&mut a)?), vec![5, 6])?;
+    equal("lost", a.counters().tx_unstamped, 0)
+}
+
+fn a_stamp_wakes_no_wait_twice() -> Outcome {
+    let config = Config { departures: true, ..ours(Favour::Delay) };
+    let ((_a, mut a), (_b, _rest)) = (open(A, &config)?, open(B, &ours(Favour::Delay))?);
+    send(&mut a, &[ethernet(OURS, 60)])?;
+    equal("a stamp is there", polled(&a, 900)?.contains(PollFlags::ERR), true)?;
+    a.kick(Kick::Receive)?;
+    equal("asleep", polled(&a, 20)?, PollFlags::empty())?;
+    equal("kept", frames(&stamps(&mut a)?), vec![0])
+}
+
 fn reports_granted_features() -> Outcome {
     let config = Config { busy_poll_us: Some(50), ..small(Filter::All) };
     let (device, io) = open(B, &config)?;
@@ -111,6 +197,11 @@ fn reports_granted_features() -> Outcome {
             let why = granted.require(feature).err().ok_or("a feature that is not there")?.why;
             equal("a reason of its own", why.contains("was not asked for"), false)?;
         }
+    }
+    let (device, _io) = open(B, &Config { metadata: true, departures: true, ..config })?;
+    for feature in [Feature::HardwareTime, Feature::HardwareDeparture] {
+        let why = device.granted().require(feature).err().ok_or("a device's stamp over veth")?.why;
+        equal(format_args!("{why}"), why.contains(&format!("the driver of {B} has no stamps of a device")), true)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hairpin_packet::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
+use hairpin_packet::io::{Arrival, Arrived, Counters, Departure, Kick, Kicked, PacketIo};
 use hairpin_sys::umem::Frame;
 
 use super::Outcome;
@@ -170,6 +170,22 @@ impl End {
             }
             self.io.kick(Kick::Send)?;
         }
+    }
+
+    /// Takes `count` stamps of sent frames; one more would be found, too.
+    pub fn departed(&mut self, count: usize) -> Outcome<Vec<Departure>> {
+        let (mut came, due) = (Vec::new(), Instant::now() + PATIENCE);
+        while came.len() < count {
+            let before = came.len();
+            let more = self.io.departures(&mut came)?;
+            assert_eq!(came.len(), before + more);
+            if Instant::now() > due {
+                return Err(format!("{} of {count} stamps came: {:?}", came.len(), self.io.counters()).into());
+            }
+        }
+        sleep(Duration::from_millis(2));
+        self.io.departures(&mut came)?;
+        Ok(came)
     }
 
     pub fn counters(&mut self) -> Counters {

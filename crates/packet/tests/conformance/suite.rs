@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hairpin_packet::io::{Counters, Kick, PacketIo};
+use hairpin_packet::granted::TimeSource;
+use hairpin_packet::io::{Counters, Departed, Kick, PacketIo};
 use hairpin_packet::ring::{Coalesce, Injected, Lease, Received, Ring, RingConfig, Wait};
 use hairpin_sys::clock::MonotonicRaw;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +28,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("other frames stay with the kernel, own ones do not come back", filter),
     ("an exhausted pool recovers", exhausted_pool),
     ("stamps are there if they were granted", stamps),
+    ("sent frames have their stamps if they were granted", departures),
     ("readable when a frame has arrived, not before", waitable),
     ("round trips through rings, with every wait policy", wait_policies),
     ("a hundred thousand frames, and every counter adds up", long_run),
@@ -214,11 +216,13 @@ fn exhausted_pool(mut one: End, mut other: End) -> Outcome {
 }
 
 fn stamps(mut one: End, mut other: End) -> Outcome {
-    let granted = other.io.granted().rx_time.is_some();
+    let granted = other.io.granted().rx_time;
     one.send_numbers(0, WINDOW, 60)?;
     let mut last = None;
     for got in other.receive(WINDOW as usize)? {
-        ensure(got.time.is_some() == granted, format!("granted: {granted}, stamp: {:?}", got.time))?;
+        // A device's stamps are a claim of its driver: veth makes it and has none.
+        let as_granted = got.time.is_some() == granted.is_some() || granted == Some(TimeSource::Hardware);
+        ensure(as_granted, format!("granted: {granted:?}, stamp: {:?}", got.time))?;
         let ns = match got.time {
             Some(hairpin_packet::io::Arrived::Hardware(ns) | hairpin_packet::io::Arrived::Software(ns)) => Some(ns),
             _ => None,
@@ -226,6 +230,37 @@ fn stamps(mut one: End, mut other: End) -> Outcome {
         ensure(ns != Some(0) && ns >= last, format!("{ns:?} after {last:?}"))?;
         last = ns;
     }
+    adds_up(&mut one, &mut other)
+}
+
+fn departures(mut one: End, mut other: End) -> Outcome {
+    let granted = one.io.granted().tx_time;
+    let (mut first, mut last) = (0, 0);
+    // From the open on; then by frame, off, and on again.
+    for (taken, asked) in [(None, None), (None, Some(false)), (None, Some(true)), (Some(false), Some(true)), (Some(true), None)] {
+        taken.map_or(Ok(()), |taken| one.io.take_stamps(taken))?;
+        asked.into_iter().for_each(|asked| one.io.ask_departures(asked));
+        one.send_numbers(first, WINDOW, 60)?;
+        other.expect(first, WINDOW, 60)?;
+        let due = granted.is_some() && taken != Some(false) && asked != Some(false);
+        let came = one.departed(if due { WINDOW as usize } else { 0 })?;
+        let mut frames: Vec<u32> = came.iter().map(|departure| departure.frame).collect();
+        frames.sort_unstable();
+        let expected: Vec<u32> = if due { (first..first + WINDOW).collect() } else { Vec::new() };
+        ensure(frames == expected, format!("{taken:?} {asked:?}: stamps of the frames {frames:?}, not {expected:?}"))?;
+        for departure in came {
+            let (by, ns) = match departure.time {
+                Departed::Hardware(ns) => (TimeSource::Hardware, ns),
+                Departed::Software(ns) => (TimeSource::Software, ns),
+                Departed::Completed(ns) => (TimeSource::Completion, ns),
+                _ => return Err("a stamp of an unknown kind".into()),
+            };
+            ensure(Some(by) == granted && ns > 0 && ns >= last, format!("{departure:?} after {last}, granted: {granted:?}"))?;
+            last = ns;
+        }
+        first += WINDOW;
+    }
+    ensure(one.counters().tx_unstamped == 0, format!("{:?}", one.counters()))?;
     adds_up(&mut one, &mut other)
 }
 
@@ -292,7 +327,8 @@ fn long_run(mut one: End, mut other: End) -> Outcome {
     let mut expected = Counters::default();
     (expected.tx_frames, expected.tx_bytes) = (frames.into(), u64::from(frames) * 60);
     let sent = one.counters();
-    expected.tx_busy = sent.tx_busy;
+    // Nobody takes the stamps here.
+    (expected.tx_busy, expected.tx_unstamped) = (sent.tx_busy, sent.tx_unstamped);
     ensure(sent == expected, format!("{sent:?}"))?;
     adds_up(&mut one, &mut other)
 }

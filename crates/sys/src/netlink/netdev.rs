@@ -1,7 +1,8 @@
-//! A driver's metadata for XDP programs, from the kernel's generic netlink family `netdev`.
+//! The metadata of frames that a driver offers to XDP programs and to AF_XDP sockets, from the kernel's generic netlink family `netdev`.
 //!
 //! ```text
 //!   CTRL_CMD_GETFAMILY "netdev" ─▶ its number ─▶ NETDEV_CMD_DEV_GET interface ─▶ NETDEV_A_DEV_XDP_RX_METADATA_FEATURES
+//!                                                                              └▶ NETDEV_A_DEV_XSK_FEATURES
 //! ```
 //! Sources: `include/uapi/linux/{genetlink,netdev}.h`, `Documentation/netlink/specs/netdev.yaml`.
 
@@ -21,34 +22,56 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
+const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
 const NETDEV_XDP_RX_METADATA_TIMESTAMP: u64 = 1;
 const NETDEV_XDP_RX_METADATA_HASH: u64 = 2;
+const NETDEV_XDP_RX_METADATA_VLAN_TAG: u64 = 4;
+const NETDEV_XSK_FLAGS_TX_TIMESTAMP: u64 = 1;
 
 pub(super) type Message = Genlmsghdr<u8, u16>;
 
-/// The metadata of an arriving frame that a driver offers to an XDP program.
+/// The metadata of frames that a driver claims to offer. That it gives any for a certain frame is another matter: a device stamps nothing until its stamping is
+/// turned on, and veth has stamps only of frames that another device stamped before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RxMetadata {
-    /// Arrival time by the device's clock.
-    pub time: bool,
-    /// Hash of the flow.
-    pub hash: bool,
+pub struct XdpMetadata {
+    /// To an XDP program: arrival time by the device's clock (`bpf_xdp_metadata_rx_timestamp`).
+    pub rx_time: bool,
+    /// To an XDP program: hash of the flow (`bpf_xdp_metadata_rx_hash`).
+    pub rx_hash: bool,
+    /// To an XDP program: the VLAN tag that the device took out of the frame (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8).
+    pub rx_vlan: bool,
+    /// To an AF_XDP socket with zero-copy: the time of sending by the device's clock (`XDP_TXMD_FLAGS_TIMESTAMP`). `None`: this kernel's AF_XDP has no metadata of
+    /// sent frames (before Linux 6.8).
+    pub tx_time: Option<bool>,
 }
 
-impl RxMetadata {
+impl XdpMetadata {
     /// Reads it for the interface with index `interface`.
     ///
     /// # Errors
     /// ENOENT if the kernel lacks the family or does not report this (before Linux 6.6), ENODEV if there is no such interface.
-    pub fn of(interface: u32) -> Result<RxMetadata, NetlinkError> {
+    pub fn of(interface: u32) -> Result<XdpMetadata, NetlinkError> {
         let index = interface.to_string();
-        let asked = Asked { operation: "read the receive metadata of interface", interface: &index };
+        let asked = Asked { operation: "read the XDP metadata of interface", interface: &index };
         let netlink = Netlink::over(NlFamily::Generic)?;
         let family = family(&netlink, &asked, "netdev")?;
         let device = message(NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, interface).map_err(|e| asked.exchange(e))?;
-        let bits: u64 = netlink.attribute_of(&asked, GenlId::from(family), device, NETDEV_A_DEV_XDP_RX_METADATA_FEATURES)?;
-        let has = |bit| bits & bit != 0;
-        Ok(RxMetadata { time: has(NETDEV_XDP_RX_METADATA_TIMESTAMP), hash: has(NETDEV_XDP_RX_METADATA_HASH) })
+        let read = |answer: &Message| {
+            let attributes = answer.attrs().get_attr_handle();
+            let bits = |kind| attributes.get_attr_payload_as::<u64>(kind).ok();
+            bits(NETDEV_A_DEV_XDP_RX_METADATA_FEATURES).map(|rx| XdpMetadata::told(rx, bits(NETDEV_A_DEV_XSK_FEATURES)))
+        };
+        let answers = netlink.request(&asked, GenlId::from(family), NlmF::empty(), device, read)?;
+        answers.into_iter().flatten().next().ok_or_else(|| asked.refused(-libc::ENOENT, None))
+    }
+
+    fn told(rx: u64, xsk: Option<u64>) -> XdpMetadata {
+        XdpMetadata {
+            rx_time: rx & NETDEV_XDP_RX_METADATA_TIMESTAMP != 0,
+            rx_hash: rx & NETDEV_XDP_RX_METADATA_HASH != 0,
+            rx_vlan: rx & NETDEV_XDP_RX_METADATA_VLAN_TAG != 0,
+            tx_time: xsk.map(|bits| bits & NETDEV_XSK_FLAGS_TX_TIMESTAMP != 0),
+        }
     }
 }
 
@@ -92,12 +115,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_has_no_answers_and_a_missing_interface_is_an_error() {
-        match RxMetadata::of(1) {
-            Ok(told) => assert_eq!(told, RxMetadata::default()),
+    fn bits_of_an_answer_are_told_apart() {
+        let none = XdpMetadata::default();
+        assert_eq!(XdpMetadata::told(0, None), none);
+        assert_eq!(XdpMetadata::told(1, None), XdpMetadata { rx_time: true, ..none });
+        assert_eq!(XdpMetadata::told(2, Some(0)), XdpMetadata { rx_hash: true, tx_time: Some(false), ..none });
+        assert_eq!(XdpMetadata::told(4, Some(1)), XdpMetadata { rx_vlan: true, tx_time: Some(true), ..none });
+        // A checksum and a launch time are not a stamp.
+        assert_eq!(XdpMetadata::told(!7, Some(!1)), XdpMetadata { tx_time: Some(false), ..none });
+    }
+
+    #[test]
+    fn loopback_offers_nothing_and_a_missing_interface_is_an_error() {
+        match XdpMetadata::of(1) {
+            Ok(told) => assert_eq!(XdpMetadata { tx_time: None, ..told }, XdpMetadata::default()),
             Err(NetlinkError::Refused { source, .. }) => assert_eq!(source.raw_os_error(), Some(libc::ENOENT), "an older kernel"),
             Err(other) => panic!("{other}"),
         }
-        assert!(RxMetadata::of(0x7fff_ffff).is_err());
+        assert!(XdpMetadata::of(0x7fff_ffff).is_err());
     }
 }

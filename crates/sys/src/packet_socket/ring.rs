@@ -150,7 +150,7 @@ impl Head {
         }
     }
 
-    /// CLOCK_REALTIME in nanoseconds; the kernel leaves zero if it took no timestamp.
+    /// Nanoseconds of the clock that stamped the frame; the kernel leaves zero if it took no timestamp.
     #[inline(always)]
     fn time_ns(&self) -> Option<u64> {
         let ns = u64::from(self.seconds) * 1_000_000_000 + u64::from(self.nanoseconds);
@@ -288,6 +288,7 @@ impl Ring {
         Step::Frame(Received {
             frame,
             time_ns: head.time_ns(),
+            by_device: head.status & libc::TP_STATUS_TS_RAW_HARDWARE != 0,
             hash: (head.hash != 0).then_some(head.hash),
             checksum_missing: head.status & libc::TP_STATUS_CSUMNOTREADY != 0,
         })
@@ -420,6 +421,32 @@ mod tests {
         // Without two MAC addresses there is no place for a tag.
         ring.area.write(SLOT, &Says { status: USER | libc::TP_STATUS_VLAN_VALID, ..good(11) }.slot());
         assert_eq!(bytes(ring.step(&mut pool), &mut pool).len(), 11);
+    }
+
+    #[test]
+    fn the_status_says_who_took_the_time() {
+        for (layout, device) in [(Layout::Slots, true), (Layout::Slots, false), (Layout::Blocks, true), (Layout::Blocks, false)] {
+            let (mut ring, mut pool) = ring(layout);
+            let mut says = good(60);
+            says.status |= if device { libc::TP_STATUS_TS_RAW_HARDWARE } else { libc::TP_STATUS_TS_SOFTWARE };
+            let time = [3_u32, 4].map(u32::to_ne_bytes).concat();
+            match layout {
+                Layout::Slots => {
+                    let mut raw = says.slot();
+                    raw[16..24].copy_from_slice(&time);
+                    ring.area.write(0, &raw);
+                }
+                Layout::Blocks => {
+                    let mut raw = says.in_block(0);
+                    raw[4..12].copy_from_slice(&time);
+                    ring.area.write(48, &raw);
+                    ring.area.write(0, &block_head(1, 48));
+                }
+            }
+            let Step::Frame(received) = ring.step(&mut pool) else { panic!("no frame") };
+            assert_eq!((received.time_ns, received.by_device), (Some(3_000_000_004), device));
+            pool.give(received.frame);
+        }
     }
 
     #[test]

@@ -1,0 +1,287 @@
+//! Stamps of a packet socket's frames: who takes them, and those of sent frames as they come.
+//!
+//! ```text
+//!   tx_batch ─▶ queue: a number each, if it is to be stamped
+//!   kick     ─▶ sendmsg(2) with a request ─▶ driver, device
+//!                  key n: the n-th that was asked for      └─▶ error queue: key, stamp ─▶ departures: number, stamp
+//! ```
+//! The socket counts keys (SOF_TIMESTAMPING_OPT_ID), and a frame that it refuses may have used one up: then keys are counted anew.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+
+use hairpin_sys::ethtool::{Ethtool, Stamping};
+use hairpin_sys::packet_socket::PacketSocket;
+use hairpin_sys::timestamping::{self, Ask, Place, Sent};
+
+use crate::device::Config;
+use crate::granted::{Feature, Refused, TimeSource};
+use crate::io::{Departed, Departure};
+
+/// Frames whose keys are remembered, a power of two.
+const REMEMBERED: usize = 4096;
+
+/// Who stamps the frames that arrive and those that are sent, as far as the device claims it now.
+pub(super) fn claimed(interface: &str, config: &Config, refused: &mut Vec<Refused>) -> [Option<TimeSource>; 2] {
+    let (rx, tx) = (Feature::HardwareTime, Feature::HardwareDeparture);
+    let mut refuse = |feature, why: &str| refused.push(Refused { feature, why: why.into() });
+    if !config.metadata {
+        refuse(rx, "no metadata was requested, so the kernel's own stamp is taken");
+    }
+    let software = [Some(TimeSource::Software), config.departures.then_some(TimeSource::Software)];
+    if !config.metadata && !config.departures {
+        return software;
+    }
+    let told = Ethtool::open().and_then(|ethtool| ethtool.stamping(interface)).map_err(|error| error.to_string());
+    let whys = refusals(interface, &told);
+    let mut by = software;
+    for (((by, asked), feature), why) in by.iter_mut().zip([config.metadata, config.departures]).zip([rx, tx]).zip(whys) {
+        match why {
+            _ if !asked => {}
+            None => *by = Some(TimeSource::Hardware),
+            Some(why) => refuse(feature, &why),
+        }
+    }
+    by
+}
+
+/// Why the device does not stamp every frame that arrives, and every one that is sent; `None` if it says that it does.
+fn refusals(interface: &str, told: &Result<Option<Stamping>, String>) -> [Option<String>; 2] {
+    let both = |why: String| [Some(why.clone()), Some(why)];
+    match told {
+        Ok(None) => both(format!("the driver of {interface} has no stamps of a device (SIOCGHWTSTAMP)")),
+        Err(error) => both(error.clone()),
+        Ok(Some(Stamping { tx_type, rx_filter, .. })) => {
+            let off = |which| format!("{interface} stamps no frames that {which} now: hairpin tune apply hardware_timestamping=on -i {interface}");
+            // HWTSTAMP_FILTER_NONE, HWTSTAMP_FILTER_ALL; HWTSTAMP_TX_OFF.
+            let rx = match rx_filter {
+                0 => Some(off("arrive")),
+                1 => None,
+                some => Some(format!(
+                    "{interface} stamps only some of the frames that arrive (rx_filter {some} of SIOCGHWTSTAMP); those stamps are taken"
+                )),
+            };
+            [rx, (*tx_type == 0).then(|| off("are sent"))]
+        }
+    }
+}
+
+/// Stamps of the frames that a socket sends.
+pub(super) struct Departures {
+    ask: Ask,
+    on: bool,
+    /// Whether frames that are queued now are to be stamped.
+    pub(super) asks: bool,
+    /// By frame in the queue: its number, if it is to be stamped.
+    queue: VecDeque<Option<u32>>,
+    /// How many of them are to be stamped.
+    asked: usize,
+    /// Keys counted so far, and the numbers of the frames that had the last of them.
+    keys: u32,
+    numbers: Box<[u32; REMEMBERED]>,
+    came: VecDeque<Departure>,
+    most: usize,
+    /// Stamps that came while `most` others waited to be taken, and those of no known frame.
+    pub(super) lost: u64,
+}
+
+impl Departures {
+    /// Switches the socket's stamps on, those of the device too if it is said to have them.
+    pub(super) fn of(socket: &PacketSocket, by_device: bool, most: u32) -> io::Result<Departures> {
+        let ask = Ask { each: false, queue: false, hardware: by_device, stream: false };
+        // A frame may have a stamp of each kind.
+        let most = 2 * most as usize;
+        let mut departures = Departures {
+            ask,
+            on: false,
+            asks: true,
+            queue: VecDeque::with_capacity(most),
+            asked: 0,
+            keys: 0,
+            numbers: Box::new([0; REMEMBERED]),
+            came: VecDeque::with_capacity(most),
+            most,
+            lost: 0,
+        };
+        departures.switch(socket, true)?;
+        Ok(departures)
+    }
+
+    pub(super) fn switch(&mut self, socket: &PacketSocket, on: bool) -> io::Result<()> {
+        self.collect(socket)?;
+        (self.on, self.asks, self.keys) = (on, true, 0);
+        if on { timestamping::on(socket, self.ask).map(drop) } else { timestamping::off(socket) }
+    }
+
+    /// Notes `count` frames that are queued, of which the first has this number.
+    pub(super) fn queued(&mut self, first: u32, count: usize) {
+        let asks = self.on && self.asks;
+        self.asked += if asks { count } else { 0 };
+        self.queue.extend((0..count as u32).map(|n| asks.then(|| first.wrapping_add(n))));
+    }
+
+    /// True if a frame in the queue is to be stamped: all of it is then sent frame by frame.
+    #[inline]
+    pub(super) fn has_asked(&self) -> bool {
+        self.asked > 0
+    }
+
+    /// Sends the first frame of the queue, and asks for its stamps.
+    pub(super) fn send(&mut self, socket: &PacketSocket, frame: &[u8]) -> io::Result<()> {
+        let Some(number) = self.queue.front().copied().flatten().filter(|_| self.on) else { return socket.send(frame) };
+        match timestamping::send(socket, frame) {
+            Ok(_) => {
+                self.numbers[self.keys as usize % REMEMBERED] = number;
+                self.keys = self.keys.wrapping_add(1);
+                Ok(())
+            }
+            Err(error) => {
+                self.count_anew(socket)?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The first frames have left the queue, sent or refused.
+    pub(super) fn left(&mut self, count: usize) {
+        self.asked -= self.queue.drain(..count).flatten().count();
+    }
+
+    #[cold]
+    fn count_anew(&mut self, socket: &PacketSocket) -> io::Result<()> {
+        self.collect(socket)?;
+        self.keys = 0;
+        timestamping::on(socket, self.ask).map(drop)
+    }
+
+    /// Takes the stamps out of the socket's error queue.
+    pub(super) fn collect(&mut self, socket: &impl AsFd) -> io::Result<()> {
+        while let Some(sent) = timestamping::sent(socket)? {
+            self.note(sent);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, sent: Sent) {
+        // What was asked for before the stamps were switched off comes without them.
+        let stamps = [sent.hardware.map(Departed::Hardware), sent.software.map(Departed::Software)];
+        let number = self.number(sent.key).filter(|_| sent.place == Place::Driver);
+        for time in stamps.into_iter().flatten() {
+            match number {
+                Some(frame) if self.came.len() < self.most => self.came.push_back(Departure { frame, time }),
+                _ => self.lost = self.lost.wrapping_add(1),
+            }
+        }
+    }
+
+    /// The number of the frame with this key.
+    fn number(&self, key: u32) -> Option<u32> {
+        let since = self.keys.wrapping_sub(key);
+        (1..=REMEMBERED as u32).contains(&since).then(|| self.numbers[key as usize % REMEMBERED])
+    }
+
+    pub(super) fn take(&mut self, socket: &PacketSocket, into: &mut Vec<Departure>) -> io::Result<usize> {
+        self.collect(socket)?;
+        let count = self.came.len();
+        into.extend(self.came.drain(..));
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(key: u32, software: Option<u64>, hardware: Option<u64>) -> Sent {
+        Sent { place: Place::Driver, key, software, hardware }
+    }
+
+    fn departures() -> Departures {
+        Departures {
+            ask: Ask { each: false, queue: false, hardware: true, stream: false },
+            on: true,
+            asks: true,
+            queue: VecDeque::new(),
+            asked: 0,
+            keys: 0,
+            numbers: Box::new([0; REMEMBERED]),
+            came: VecDeque::new(),
+            most: 4,
+            lost: 0,
+        }
+    }
+
+    fn keyed(departures: &mut Departures, number: u32) {
+        departures.numbers[departures.keys as usize % REMEMBERED] = number;
+        departures.keys = departures.keys.wrapping_add(1);
+    }
+
+    #[test]
+    fn a_stamp_is_that_of_the_frame_with_its_key() {
+        let mut departures = departures();
+        [7, 9, u32::MAX].into_iter().for_each(|number| keyed(&mut departures, number));
+        departures.note(sent(0, Some(100), None));
+        departures.note(sent(2, None, Some(5)));
+        departures.note(sent(1, Some(200), Some(6)));
+        let expected = [
+            Departure::new(7, Departed::Software(100)),
+            Departure::new(u32::MAX, Departed::Hardware(5)),
+            Departure::new(9, Departed::Hardware(6)),
+            Departure::new(9, Departed::Software(200)),
+        ];
+        assert_eq!((departures.came.make_contiguous() as &[_], departures.lost), (&expected[..], 0));
+        departures.note(sent(1, Some(300), None));
+        assert_eq!((departures.came.len(), departures.lost), (4, 1), "nobody took the others");
+        departures.came.clear();
+        for key in [3, 4, u32::MAX] {
+            departures.note(sent(key, Some(1), None));
+        }
+        departures.note(Sent { place: Place::Queue, ..sent(1, Some(1), None) });
+        assert_eq!((departures.came.len(), departures.lost), (0, 5), "of no frame that was sent");
+        departures.note(sent(9, None, None));
+        assert_eq!(departures.lost, 5, "no stamp is none lost");
+    }
+
+    #[test]
+    fn the_last_keys_are_remembered_across_the_wrap() {
+        let mut departures = departures();
+        departures.keys = u32::MAX - 2;
+        (0..REMEMBERED as u32 + 5).for_each(|number| keyed(&mut departures, number));
+        let first = (u32::MAX - 2).wrapping_add(5);
+        assert_eq!((departures.number(first), departures.number(first.wrapping_sub(1))), (Some(5), None));
+        assert_eq!(departures.number(departures.keys.wrapping_sub(1)), Some(REMEMBERED as u32 + 4));
+        assert_eq!(departures.number(departures.keys), None);
+    }
+
+    #[test]
+    fn frames_in_the_queue_are_numbered_as_they_were_asked_for() {
+        let mut departures = departures();
+        departures.queued(u32::MAX, 2);
+        departures.asks = false;
+        departures.queued(1, 2);
+        departures.asks = true;
+        departures.queued(3, 1);
+        assert_eq!(departures.queue, [Some(u32::MAX), Some(0), None, None, Some(3)]);
+        departures.on = false;
+        departures.queued(4, 1);
+        departures.left(1);
+        assert_eq!((&departures.queue, departures.asked), (&VecDeque::from([Some(0), None, None, Some(3), None]), 2));
+        departures.left(5);
+        assert!(!departures.has_asked());
+    }
+
+    #[test]
+    fn what_a_device_claims_is_told_apart() {
+        let told = |tx_type, rx_filter| Ok(Some(Stamping { flags: 0, tx_type, rx_filter }));
+        assert_eq!(refusals("eth0", &told(1, 1)), [None, None]);
+        let [rx, tx] = refusals("eth0", &told(0, 12)).map(Option::unwrap_or_default);
+        assert!(rx.contains("only some of the frames that arrive (rx_filter 12"), "{rx}");
+        assert!(tx.contains("no frames that are sent now: hairpin tune apply hardware_timestamping=on -i eth0"), "{tx}");
+        let [rx, tx] = refusals("eth0", &told(2, 0));
+        assert!(rx.is_some_and(|why| why.contains("no frames that arrive")) && tx.is_none());
+        let [rx, tx] = refusals("veth0", &Ok(None));
+        assert!(rx == tx && rx.is_some_and(|why| why.contains("the driver of veth0 has no stamps")));
+        assert_eq!(refusals("eth0", &Err("gone".into())), [Some("gone".into()), Some("gone".into())]);
+    }
+}
