@@ -24,6 +24,7 @@ use hairpin_plan::option::{self};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{FlowFacts, Granted, Side};
+use hairpin_record::split;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::AnyClock;
 use hairpin_sys::netlink::{LinkFacts, Netlink};
@@ -387,8 +388,8 @@ fn open<B: BackEnd>(
     }
     if job.nic_stamps.is_some() {
         let by = |time: Option<TimeSource>| time.map_or("none".to_owned(), |time| time.to_string());
-        note("stamps-out", Some("hardware".into()), &by(granted.tx_time), why_of(Feature::HardwareDeparture));
-        note("stamps-in", Some("hardware".into()), &by(granted.rx_time), why_of(Feature::HardwareTime));
+        note(split::Way::Out.granted(), Some("hardware".into()), &by(granted.tx_time), why_of(Feature::HardwareDeparture));
+        note(split::Way::In.granted(), Some("hardware".into()), &by(granted.rx_time), why_of(Feature::HardwareTime));
     }
     if let Some(usecs) = config.busy_poll_us {
         let asked = format!("{usecs} us");
@@ -469,7 +470,9 @@ fn stamped<'a, F: Framing>(
     };
     match job.nic_stamps {
         None => Ok(Stamped::new(io, clock, stamps)),
-        Some(_) => Stamped::with_nic(io, clock, stamps, F::HEADERS, policy).map_err(PathError::at("cannot switch the stamps of frames")),
+        Some(_) => {
+            Stamped::with_nic(io, clock, stamps, F::HEADERS, policy).map_err(PathError::at("cannot switch the stamps of frames"))
+        }
     }
 }
 

@@ -76,6 +76,7 @@ pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut 
                 _ => (testbed.row(job, index, signals, &mut live)?, None, None),
             };
             let row = Row { split, one_way, ..testbed.joined(plan, job, measured, head, &mut body.place) };
+            let row = stamping::of_rings(row);
             watcher.ends(&row);
             body.results.push(row);
             Ok(())

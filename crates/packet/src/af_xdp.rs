@@ -87,7 +87,8 @@ impl BackEnd for AfXdp {
         let offers_zero_copy = foreign(&link)?.offers_zero_copy();
         let (queues, tx_queues) = queues(&link);
         let told = (config.metadata || config.departures).then(|| XdpMetadata::of(link.index).map_err(|e| e.to_string()));
-        let tells = told.as_ref().is_some_and(|told| told.as_ref().is_ok_and(|told| told.rx_time || told.rx_hash || told.rx_vlan));
+        let tells =
+            told.as_ref().is_some_and(|told| told.as_ref().is_ok_and(|told| told.rx_time || told.rx_hash || told.rx_vlan));
         let needs = Needs { queues, pages: sizes.pages > 1, metadata: config.metadata && tells };
         let Attached { program, link: attached, mode, mode_why, xdp } = attach(&link, config, needs, &mut refused)?;
         carrier::back(&link, ATTACHING)?;
@@ -207,7 +208,9 @@ impl AfXdp {
         let driver = || format!("the driver of {}", self.link.name);
         let told = self.stamps_sent.as_ref()?;
         Some(match told {
-            _ if self.sizes.pages > 1 => Err("a frame of several pages fills them, and the request of a stamp has no place in front of it".into()),
+            _ if self.sizes.pages > 1 => {
+                Err("a frame of several pages fills them, and the request of a stamp has no place in front of it".into())
+            }
             Err(error) => Err(format!("the kernel does not say what {} stamps: {error}", driver())),
             Ok(None) => Err("this kernel's AF_XDP has no metadata of sent frames: Linux 6.8 and later have".into()),
             Ok(Some(true)) if zero_copy => Ok(TimeSource::Hardware),

@@ -76,10 +76,7 @@ const TESTS: &[Case] = &[
         "sent frames are stamped when the kernel has done with them",
         metadata::sent_frames_are_stamped_when_the_kernel_has_done_with_them,
     ),
-    (
-        "a frame without room for a stamp's request is counted",
-        metadata::a_frame_without_room_for_a_stamps_request_is_counted,
-    ),
+    ("a frame without room for a stamp's request is counted", metadata::a_frame_without_room_for_a_stamps_request_is_counted),
     (
         "stamps of long frames are refused, and unread ones counted",
         metadata::stamps_of_long_frames_are_refused_and_unread_ones_counted,

@@ -181,6 +181,7 @@ pub static PACKET: Path = Path {
     route: Route::PacketRing,
     policies: &[Policy::Block, Policy::Spin, Policy::Adaptive],
     options: &[&L3, &FAVOUR, &DSCP, &USECS],
+    nic_stamps: true,
     ..RING_PATH
 };
 
@@ -190,6 +191,7 @@ pub static XDP: Path = Path {
     route: Route::XdpRing,
     policies: &[Policy::Block, Policy::Spin, Policy::BusyPoll, Policy::Adaptive],
     options: &[&L3, &QUEUE, &SEND_QUEUE, &MODE, &ZERO_COPY, &DSCP, &USECS],
+    nic_stamps: true,
     ..RING_PATH
 };
 

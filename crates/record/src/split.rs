@@ -177,6 +177,17 @@ pub enum Way {
     In,
 }
 
+impl Way {
+    /// Name under which a ring tells, among its granted options, who stamps this way and why not the device.
+    #[must_use]
+    pub fn granted(self) -> &'static str {
+        match self {
+            Way::Out => "stamps-out",
+            Way::In => "stamps-in",
+        }
+    }
+}
+
 /// The stamps of one side and way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StampsOf {

@@ -317,7 +317,13 @@ fn csv_columns_of_fractions_have_a_point_and_the_run_is_named() {
     }
     let run = lines[0].iter().position(|head| *head == "run").unwrap();
     assert_eq!(lines[0][run..run + 3], ["run", "client_hostname", "server_hostname"]);
-    assert!(lines[0][run + 3..].iter().all(|head| ["split_", "one_way_"].iter().any(|of| head.starts_with(of)) || head.contains("_stack")), "{:?}", lines[0]);
+    assert!(
+        lines[0][run + 3..]
+            .iter()
+            .all(|head| ["split_", "one_way_"].iter().any(|of| head.starts_with(of)) || head.contains("_stack")),
+        "{:?}",
+        lines[0]
+    );
     assert!(lines[1..].iter().all(|line| line[run] == "20260302-094107-1234"), "{text}");
 }
 

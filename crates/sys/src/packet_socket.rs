@@ -441,7 +441,11 @@ mod tests {
         for page in [4 << 10, 16 << 10, 64 << 10] {
             for longest in [60, 1_514, 4_000, 9_014, 65_550] {
                 for layout in [Layout::Slots, Layout::Blocks] {
-                    let ring = geometry(&Ask { interface: 1, layout, entries: 256, longest, promiscuous: false, device_stamps: false }, page).unwrap();
+                    let ring = geometry(
+                        &Ask { interface: 1, layout, entries: 256, longest, promiscuous: false, device_stamps: false },
+                        page,
+                    )
+                    .unwrap();
                     let [block, blocks, frame, frames] =
                         [ring.tp_block_size, ring.tp_block_nr, ring.tp_frame_size, ring.tp_frame_nr].map(|size| size as usize);
                     let case = format!("{page} {longest} {layout:?}: {block} {blocks} {frame} {frames}");

@@ -323,7 +323,8 @@ mod tests {
         stamps.want_every(1);
         send(&mut ring, 501);
         send(&mut far, 501);
-        let all = |frame: u64, sequence| [(Which::HardwareOut, 1_000 + frame, sequence), (Which::SoftwareOut, 2_000 + frame, sequence)];
+        let all =
+            |frame: u64, sequence| [(Which::HardwareOut, 1_000 + frame, sequence), (Which::SoftwareOut, 2_000 + frame, sequence)];
         let came = |sequence| (Which::HardwareIn, 7, sequence);
         assert_eq!(packets(&mut ring), [&all(1, 501)[..], &[came(501)]].concat());
         stamps.want_every(2);

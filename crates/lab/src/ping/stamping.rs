@@ -16,7 +16,7 @@ use hairpin_plan::path::Speaks;
 use hairpin_record::head::Place;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Row;
-use hairpin_record::split::Split;
+use hairpin_record::split::{Layer, Split, Way};
 use hairpin_session::error::RunError;
 use hairpin_session::nics::{BlockReader, NO_CLOCK, ServersNics};
 use hairpin_session::plan::Target;
@@ -201,6 +201,20 @@ impl<'a> Stamping<'a> {
         let split = self.nics.finish(self.counts, self.every, &self.why);
         Split { blocks: self.blocks, blocks_rejected: self.rejected, ..split }
     }
+}
+
+/// Moves what a ring says of its stamps from the row's options to its split, which has a line for each side and way.
+pub(super) fn of_rings(mut row: Row) -> Row {
+    let Some(split) = &mut row.split else { return row };
+    row.granted.retain(|granted| {
+        let Some(way) = [Way::Out, Way::In].into_iter().find(|way| way.granted() == granted.option) else { return true };
+        let of = split.stamps.iter_mut().find(|of| (of.side, of.way) == (granted.side, way) && of.layer != Layer::Hardware);
+        if let Some(of) = of.filter(|_| !granted.why.is_empty()) {
+            of.why = granted.why.clone();
+        }
+        false
+    });
+    row
 }
 
 /// The step between stamped transactions at which, of `transactions_per_s`, at most `per_s` are stamped. A step, because both sides can then tell from the

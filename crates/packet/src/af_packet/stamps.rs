@@ -53,7 +53,11 @@ fn refusals(interface: &str, told: &Result<Option<Stamping>, String>) -> [Option
         Ok(None) => both(format!("the driver of {interface} has no stamps of a device (SIOCGHWTSTAMP)")),
         Err(error) => both(error.clone()),
         Ok(Some(Stamping { tx_type, rx_filter, .. })) => {
-            let off = |which| format!("{interface} stamps no frames that {which} now: hairpin tune apply hardware_timestamping=on -i {interface}");
+            let off = |which| {
+                format!(
+                    "{interface} stamps no frames that {which} now: hairpin tune apply hardware_timestamping=on -i {interface}"
+                )
+            };
             // HWTSTAMP_FILTER_NONE, HWTSTAMP_FILTER_ALL; HWTSTAMP_TX_OFF.
             let rx = match rx_filter {
                 0 => Some(off("arrive")),
@@ -79,7 +83,7 @@ pub(super) struct Departures {
     asked: usize,
     /// Keys counted so far, and the numbers of the frames that had the last of them.
     keys: u32,
-    numbers: Box<[u32; REMEMBERED]>,
+    numbers: Box<[Option<u32>; REMEMBERED]>,
     came: VecDeque<Departure>,
     most: usize,
     /// Stamps that came while `most` others waited to be taken, and those of no known frame.
@@ -99,7 +103,7 @@ impl Departures {
             queue: VecDeque::with_capacity(most),
             asked: 0,
             keys: 0,
-            numbers: Box::new([0; REMEMBERED]),
+            numbers: Box::new([None; REMEMBERED]),
             came: VecDeque::with_capacity(most),
             most,
             lost: 0,
@@ -110,7 +114,8 @@ impl Departures {
 
     pub(super) fn switch(&mut self, socket: &PacketSocket, on: bool) -> io::Result<()> {
         self.collect(socket)?;
-        (self.on, self.asks, self.keys) = (on, true, 0);
+        (self.on, self.asks) = (on, true);
+        self.forget();
         if on { timestamping::on(socket, self.ask).map(drop) } else { timestamping::off(socket) }
     }
 
@@ -132,7 +137,7 @@ impl Departures {
         let Some(number) = self.queue.front().copied().flatten().filter(|_| self.on) else { return socket.send(frame) };
         match timestamping::send(socket, frame) {
             Ok(_) => {
-                self.numbers[self.keys as usize % REMEMBERED] = number;
+                self.numbers[self.keys as usize % REMEMBERED] = Some(number);
                 self.keys = self.keys.wrapping_add(1);
                 Ok(())
             }
@@ -151,8 +156,14 @@ impl Departures {
     #[cold]
     fn count_anew(&mut self, socket: &PacketSocket) -> io::Result<()> {
         self.collect(socket)?;
-        self.keys = 0;
+        self.forget();
         timestamping::on(socket, self.ask).map(drop)
+    }
+
+    /// The socket is about to count keys from 0.
+    fn forget(&mut self) {
+        self.keys = 0;
+        self.numbers.fill(None);
     }
 
     /// Takes the stamps out of the socket's error queue.
@@ -178,7 +189,7 @@ impl Departures {
     /// The number of the frame with this key.
     fn number(&self, key: u32) -> Option<u32> {
         let since = self.keys.wrapping_sub(key);
-        (1..=REMEMBERED as u32).contains(&since).then(|| self.numbers[key as usize % REMEMBERED])
+        (1..=REMEMBERED as u32).contains(&since).then(|| self.numbers[key as usize % REMEMBERED]).flatten()
     }
 
     pub(super) fn take(&mut self, socket: &PacketSocket, into: &mut Vec<Departure>) -> io::Result<usize> {
@@ -205,7 +216,7 @@ mod tests {
             queue: VecDeque::new(),
             asked: 0,
             keys: 0,
-            numbers: Box::new([0; REMEMBERED]),
+            numbers: Box::new([None; REMEMBERED]),
             came: VecDeque::new(),
             most: 4,
             lost: 0,
@@ -213,7 +224,7 @@ mod tests {
     }
 
     fn keyed(departures: &mut Departures, number: u32) {
-        departures.numbers[departures.keys as usize % REMEMBERED] = number;
+        departures.numbers[departures.keys as usize % REMEMBERED] = Some(number);
         departures.keys = departures.keys.wrapping_add(1);
     }
 

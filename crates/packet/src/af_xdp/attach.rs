@@ -95,10 +95,8 @@ fn place(
 ) -> Result<Attached, Failure> {
     let (native, pages) = (mode == Mode::Native, needs.pages);
     // In generic mode a program for several pages costs each frame about 0.2 us, so it is used only if needed.
-    let mut xdp = Xdp {
-        pages: pages || (native && link.mtu > NATIVE_IN_A_PAGE),
-        device: (native && needs.metadata).then_some(link.index),
-    };
+    let mut xdp =
+        Xdp { pages: pages || (native && link.mtu > NATIVE_IN_A_PAGE), device: (native && needs.metadata).then_some(link.index) };
     let mut missing = Vec::new();
     if config.metadata && !native {
         let why = "generic XDP has no device to ask: only native mode has";

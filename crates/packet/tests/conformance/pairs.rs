@@ -77,9 +77,7 @@ pub const PAIRS: &[Maker] = &[
     ("AF_XDP generic over veth, frames of several pages", || {
         veth_of::<AfXdp>(Some(9000), Config { mode: Some(Mode::Generic), ..config() })
     }),
-    ("AF_XDP native over veth, with stamps and metadata", || {
-        veth::<AfXdp>(Config { mode: Some(Mode::Native), ..with_stamps() })
-    }),
+    ("AF_XDP native over veth, with stamps and metadata", || veth::<AfXdp>(Config { mode: Some(Mode::Native), ..with_stamps() })),
     ("AF_XDP generic over veth, with stamps", || veth::<AfXdp>(Config { mode: Some(Mode::Generic), ..with_stamps() })),
     ("AF_PACKET V2 over veth", || veth::<AfPacket>(config())),
     ("AF_PACKET V2 over veth, with stamps", || veth::<AfPacket>(with_stamps())),

@@ -136,7 +136,7 @@ impl Job {
         })?;
         let Some(stamps) = self.nic_stamps else { return Ok(()) };
         for side in [&self.spec.client, &self.spec.server] {
-            refuse(side.path.nic_stamps && side.speaks() != Speaks::Raw, || {
+            refuse(side.path.nic_stamps, || {
                 let known: Vec<&str> = PATHS.iter().filter(|path| path.nic_stamps).map(|path| path.name).collect();
                 format!(
                     "{} has no stamps of driver and NIC: --hw-stamps takes {}, on both sides",
@@ -385,11 +385,11 @@ mod tests {
                 change(job);
             })
         };
-        for path in ["tcp", "udp:spin", "udp:poll/block"] {
+        for path in ["tcp", "udp:spin", "udp:poll/block", "packet:spin", "xdp:spin", "udp/packet"] {
             assert_eq!(with(path, |_| {}), "goes", "{path}");
         }
         for path in ["tcp-crr", "unix", "memory", "uring-udp", "udp/uring-udp"] {
-            assert!(with(path, |_| {}).ends_with("--hw-stamps takes tcp or udp, on both sides"), "{path}");
+            assert!(with(path, |_| {}).ends_with("--hw-stamps takes tcp or udp or packet or xdp, on both sides"), "{path}");
         }
         for several in [
             |job: &mut Job| job.flows = 2,
