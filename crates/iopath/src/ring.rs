@@ -32,7 +32,7 @@ use hairpin_sys::shared::Stamps;
 use hairpin_sys::wait::{Policy, Waiting};
 use hairpin_sys::xsk::{LARGEST_CHUNK, LONGEST_IN_ONE};
 use hairpin_wire::ethernet::{self, Mac};
-use hairpin_wire::raw;
+use hairpin_wire::raw::Shape;
 use rustix::net::{SendFlags, getpeername, getsockname, send};
 use socket2::{SockFilter, SockRef};
 
@@ -82,8 +82,8 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
     note_flows(&flows, &mut run.found.side);
     let mtu = way.link.mtu;
     let outcome = match (side.speaks(), ipv6) {
-        (Speaks::Raw, _) => {
-            let sends = way.sends(job, REQUEST, job.request);
+        (Speaks::Raw(shape), _) => {
+            let sends = way.sends(job, shape, REQUEST, job.request);
             measure(run, device, io, Raw::new(sends, Accepts::From(way.peer, REPLY)).ok_or_else(too_long)?)
         }
         (_, false) => measure(run, device, io, way.inet::<false>(&flows, &side, false, job.request)?),
@@ -128,8 +128,8 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
         )));
     }
     match (side.speaks(), client.is_ipv6()) {
-        (Speaks::Raw, _) => {
-            let sends = way.sends(job, REPLY, job.reply);
+        (Speaks::Raw(shape), _) => {
+            let sends = way.sends(job, shape, REPLY, job.reply);
             respond(run, device, io, Raw::new(sends, Accepts::From(way.peer, REQUEST)).ok_or_else(too_long)?)
         }
         (_, false) => respond(run, device, io, way.inet::<false>(&flows, &side, true, job.reply)?),
@@ -139,6 +139,9 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
 
 /// Sends frames to a reflector; there is no peer process to agree with.
 fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflector: &Reflector) -> Result<(), PathError> {
+    let Speaks::Raw(shape) = side.speaks() else {
+        return Err(PathError::Way("a reflector returns frames without IP: use l3=off".into()));
+    };
     let link = Netlink::open()?.link(&reflector.interface)?;
     let own = mac_of(&link)?;
     let way = Way { peer: reflector.destination.unwrap_or(own), own, link };
@@ -150,14 +153,21 @@ fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflecto
     way.check(run.job, side, Side::Client, false)?;
     // A frame returned unchanged is not addressed to this interface.
     let promiscuous = reflector.rewrite == Rewrite::None && way.peer != own;
-    let (device, io) =
-        open::<B>(&way.link, Filter::Ethertype(raw::ETHERTYPE), promiscuous, Side::Client, run.job, false, &mut run.found.side)?;
+    let (device, io) = open::<B>(
+        &way.link,
+        Filter::Ethertype(shape.ethertype()),
+        promiscuous,
+        Side::Client,
+        run.job,
+        false,
+        &mut run.found.side,
+    )?;
     let accepts = match reflector.rewrite {
         // A reflector that swaps the addresses of a frame to ourselves changes nothing.
         Rewrite::Macs if way.peer != own => Accepts::NotFrom(own),
         _ => Accepts::Any,
     };
-    let sends = way.sends(run.job, REQUEST, run.job.request);
+    let sends = way.sends(run.job, shape, REQUEST, run.job.request);
     measure(run, device, io, Raw::new(sends, accepts).ok_or_else(too_long)?)
 }
 
@@ -176,7 +186,7 @@ impl Way {
         let netlink = Netlink::open()?;
         let (own_ip, peer_ip) = (flow.own.ip(), flow.peer.ip());
         let route = netlink.route_over(peer_ip, scope)?;
-        if let Some(gateway) = route.gateway.filter(|_| side.speaks() == Speaks::Raw) {
+        if let Some(gateway) = route.gateway.filter(|_| side.speaks().is_raw()) {
             return Err(PathError::Way(format!(
                 "l3=off has no IP header that {gateway}, the router to {peer_ip}, could go by: leave it out, or use a peer on the same link"
             )));
@@ -226,10 +236,10 @@ impl Way {
             .ok_or_else(|| PathError::Way("the flows do not share one port and one pair of addresses".into()))
     }
 
-    fn sends(&self, job: &Job, hops: u8, len: u32) -> Sends {
+    fn sends(&self, job: &Job, shape: Shape, hops: u8, len: u32) -> Sends {
         // The limit of the path's flows fits into 16 bits.
         let flows = job.flows as u16;
-        Sends { source: self.own, destination: self.peer, hops, cookie: job.cookie, flows, len: len as usize }
+        Sends { shape, source: self.own, destination: self.peer, hops, cookie: job.cookie, flows, len: len as usize }
     }
 }
 
@@ -301,7 +311,7 @@ fn hold(sockets: &[OwnedFd]) -> Result<(), PathError> {
 
 fn filter(side: &SideSpec, ports: impl Iterator<Item = u16> + Clone) -> Filter {
     match side.speaks() {
-        Speaks::Raw => Filter::Ethertype(raw::ETHERTYPE),
+        Speaks::Raw(shape) => Filter::Ethertype(shape.ethertype()),
         _ => Filter::Udp { first: ports.clone().min().unwrap_or(0), last: ports.max().unwrap_or(0) },
     }
 }

@@ -26,6 +26,7 @@ pub mod bulk;
 pub mod check;
 pub mod compare;
 pub mod demo;
+pub mod device_stamping;
 pub mod device_stamps;
 pub mod exec;
 pub mod experiment;

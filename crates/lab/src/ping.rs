@@ -8,7 +8,7 @@ use hairpin_record::run::{Row, Run, RunBody};
 use hairpin_session::error::RunError;
 use hairpin_session::live::Live;
 use hairpin_session::message::Order;
-use hairpin_session::plan::{Plan, check, emulating};
+use hairpin_session::plan::{Plan, Target, check, emulating};
 use hairpin_session::rows;
 use hairpin_session::side::SideError;
 use hairpin_session::testbed::Testbed;
@@ -36,7 +36,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
 /// The same, with figures beside the round trips.
 pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     for job in &plan.rows {
-        stamping::check(job, &plan.target, plan.raw.is_some())?;
+        stamping::check(job, plan.raw.is_some())?;
     }
     check(plan)?;
     if beside.one_way {
@@ -64,7 +64,9 @@ pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut 
                 (Some(asked), Some(stamps), Some(clock), _) => {
                     let job = &Job { traced: true, ..job.clone() };
                     let in_ip = stamping::in_ip(job, &body.place);
-                    let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, in_ip, &mut live);
+                    // A link of this host lies in namespaces of its own, and has no NIC.
+                    let interface = body.place.link.interface.as_deref().filter(|_| !matches!(plan.target, Target::Link(_)));
+                    let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, interface, in_ip, &mut live);
                     let measured = testbed.row(job, index, signals, &mut stamping)?;
                     (measured, Some(Box::new(stamping.finish())), None)
                 }

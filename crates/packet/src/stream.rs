@@ -16,7 +16,7 @@ use std::io;
 use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_units::Nanos;
 use hairpin_wire::ethernet::{Ethernet, Header as EthernetHeader, LEN as ETHERNET, Mac};
-use hairpin_wire::raw::{self, Header};
+use hairpin_wire::raw::{self, Header, Shape};
 use hairpin_wire::{framing, probe};
 
 use crate::io::PacketIo;
@@ -267,7 +267,7 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
         }
         let ethernet = EthernetHeader { destination: plan.destination, source: plan.source, ethertype: raw::ETHERTYPE }.encode();
         let heads = (0..rings.len() as u16).map(|ring| {
-            let header = Header { hops: 0, flow: plan.first_flow + ring, cookie: plan.cookie };
+            let header = Header { shape: Shape::Own, hops: 0, flow: plan.first_flow + ring, cookie: plan.cookie };
             let mut head = [0; ETHERNET + raw::LEN];
             head[..ETHERNET].copy_from_slice(&ethernet);
             // The length fits, because `most` is the limit.

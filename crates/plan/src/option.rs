@@ -118,9 +118,9 @@ pub const CLOSES: OptionDef = OptionDef {
 /// Ethernet frames with or without an IP header.
 pub const L3: OptionDef = OptionDef {
     name: "l3",
-    values: ON_OFF,
+    values: Values::Words(&["on", "off", "ptp"]),
     default: "on",
-    doc: "off: frames of ethertype 88B5 instead of UDP over IP, to a peer on the same link; both sides alike",
+    doc: "off: frames of ethertype 88B5 instead of UDP over IP, to a peer on the same link; ptp: the same, shaped as PTP events (88F7); both sides alike",
 };
 /// The device's queue.
 pub const QUEUE: OptionDef =
@@ -296,6 +296,12 @@ impl Options {
             self.0.insert(def.name, kept);
         }
         Ok(())
+    }
+
+    /// Adds an option with its value, in place of the one it has.
+    pub fn set(&mut self, def: &'static OptionDef, value: &str) -> Result<(), ValueError> {
+        self.0.remove(def.name);
+        self.add(def, value)
     }
 
     /// The given value, if it is not the default.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use hairpin_sys::wait::Policy;
 
+use hairpin_wire::raw::Shape;
+
 use crate::option::{L3, OptionDef, Options};
 
 #[derive(Debug)]
@@ -71,7 +73,11 @@ impl Limits {
 impl Path {
     /// The protocol with these options.
     pub fn speaks(&self, options: &Options) -> Speaks {
-        if options.get(&L3) == Some("off") { Speaks::Raw } else { self.speaks }
+        match options.get(&L3) {
+            Some("off") => Speaks::Raw(Shape::Own),
+            Some("ptp") => Speaks::Raw(Shape::Ptp),
+            _ => self.speaks,
+        }
     }
 
     /// Largest payload in bytes.
@@ -88,7 +94,7 @@ impl Path {
     /// packet.
     pub fn headers_in_mtu(&self, options: &Options, ipv6: bool) -> Option<u32> {
         let headers = self.payload.headers_in_mtu?[usize::from(ipv6)];
-        Some(if self.speaks(options) == Speaks::Raw { hairpin_wire::raw::LEN as u32 } else { headers })
+        Some(if self.speaks(options).is_raw() { hairpin_wire::raw::LEN as u32 } else { headers })
     }
 
     /// True if `explain` knows the stages of its round trips.
@@ -129,9 +135,17 @@ pub enum Speaks {
     /// UDP datagrams.
     Udp,
     /// Ethernet frames of Hairpin's own framing.
-    Raw,
+    Raw(Shape),
     /// A channel between processes of one host; the name of the path, since no two such paths mix.
     Local(&'static str),
+}
+
+impl Speaks {
+    /// True for frames without IP.
+    #[must_use]
+    pub fn is_raw(self) -> bool {
+        matches!(self, Speaks::Raw(_))
+    }
 }
 
 impl fmt::Display for Speaks {
@@ -139,7 +153,7 @@ impl fmt::Display for Speaks {
         f.pad(match self {
             Speaks::Tcp | Speaks::TcpPerTransaction => "tcp",
             Speaks::Udp => "udp",
-            Speaks::Raw => "raw",
+            Speaks::Raw(_) => "raw",
             Speaks::Local(_) => "local",
         })
     }

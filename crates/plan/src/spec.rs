@@ -50,7 +50,7 @@ impl SideSpec {
         let (name, speaks) = (self.path.name, self.speaks());
         match speaks == self.path.speaks {
             true => name.into(),
-            false => format!("{name} with l3=off"),
+            false => format!("{name} with l3={}", self.options.get(&L3).unwrap_or_default()),
         }
     }
 
@@ -61,6 +61,14 @@ impl SideSpec {
             let _ = self.options.add(&L3, "off");
         }
         self
+    }
+
+    fn shaped_as_ptp(mut self) -> Result<SideSpec, SpecError> {
+        if !self.path.takes(&L3) {
+            return Err(SpecError::Shape(self.path.name));
+        }
+        self.options.set(&L3, "ptp")?;
+        Ok(self)
     }
 
     /// Time for which the kernel is asked to poll the devices that the sockets' packets come from, in microseconds.
@@ -132,6 +140,9 @@ pub enum SpecError {
         /// The server's path.
         server: String,
     },
+    /// A path whose messages cannot have the shape of PTP events.
+    #[error("{0} sends no frames of its own, so they have no shape: --probe-shape takes packet or xdp")]
+    Shape(&'static str),
     /// No side, or more than two.
     #[error("\"{0}\" is not a path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
     Form(String),
@@ -142,6 +153,14 @@ impl Spec {
     pub fn towards_reflector(self) -> Spec {
         let client = self.client.below_ip();
         Spec { server: client.clone(), client }
+    }
+
+    /// The same path with frames in the shape of PTP events.
+    ///
+    /// # Errors
+    /// The path of a side that cannot do that.
+    pub fn shaped_as_ptp(self) -> Result<Spec, SpecError> {
+        Ok(Spec { client: self.client.shaped_as_ptp()?, server: self.server.shaped_as_ptp()? })
     }
 }
 

@@ -37,8 +37,28 @@ pub struct Split {
     pub every: u32,
     /// Stamped blocks that count.
     pub blocks: u64,
-    /// Stamped blocks that were rejected, because a clock was set or clocks disagreed by more than 50 ns over them.
+    /// Stamped blocks that were rejected, because a clock was set or left its rate, or clocks disagreed by more than 50 ns over them.
     pub blocks_rejected: u64,
+    /// The clocks of the NICs that were read, by which their stamps are placed on the clocks of the programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nic_clocks: Vec<NicClock>,
+}
+
+/// The clock of a side's NIC, followed over the row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NicClock {
+    /// The side whose NIC it is.
+    pub side: Side,
+    /// The number of its device file, `/dev/ptpN`.
+    pub index: u32,
+    /// The kernel's request by which it is read beside the program's clock.
+    pub method: String,
+    /// Width of the widest bracket around a reading: a stamp is placed to within half of it.
+    pub width_ns: u64,
+    /// Its rate against the program's clock, less 1, in parts per 10^9.
+    pub drift_ppb: Option<f64>,
+    /// Times that it was set or left its rate, as by a daemon that steers it. Blocks over which it did are rejected.
+    pub changed: u64,
 }
 
 /// One part of the round trips.

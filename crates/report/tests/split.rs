@@ -2,7 +2,9 @@
 
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{Row, Run, Side};
-use hairpin_record::split::{Impossible, Layer, PartName, Split, SplitPart, StampCounts, StampPlace, StampsOf, Typical, Way};
+use hairpin_record::split::{
+    Impossible, Layer, NicClock, PartName, Split, SplitPart, StampCounts, StampPlace, StampsOf, Typical, Way,
+};
 use hairpin_report::{Options, markdown, term};
 use insta::assert_snapshot;
 
@@ -70,6 +72,7 @@ fn split([client_out, wire, server_in, turn, server_out, client_in]: [u64; 6], l
         every: 1,
         blocks: 5,
         blocks_rejected: 1,
+        nic_clocks: Vec::new(),
     }
 }
 
@@ -87,7 +90,17 @@ const NIC: [u64; 6] = [3_300, 8_900, 4_100, 400, 5_700, 8_600];
 
 #[test]
 fn one_row_by_stamps_of_nics() {
-    let run = run(vec![with("udp:spin/udp:spin", 30_200, split(NIC, [Layer::Hardware; 2]))]);
+    let clock = |side, changed| NicClock {
+        side,
+        index: 3,
+        method: "PTP_SYS_OFFSET_EXTENDED".into(),
+        width_ns: 1_241,
+        drift_ppb: Some(-12_140.0),
+        changed,
+    };
+    let clocks = vec![clock(Side::Client, 0), NicClock { drift_ppb: None, ..clock(Side::Server, 2) }];
+    let split = Split { nic_clocks: clocks, ..split(NIC, [Layer::Hardware; 2]) };
+    let run = run(vec![with("udp:spin/udp:spin", 30_200, split)]);
     assert_snapshot!(term(&run, &Options { percentiles: Options::default().percentiles, ..BRIEF }));
     assert_snapshot!(term(&run, &Options::default()));
     assert_snapshot!(markdown(&run, &Options::default()));

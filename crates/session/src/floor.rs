@@ -196,7 +196,7 @@ fn headers(side: &SideSpec, known: Known<'_>, notes: &mut Vec<String>) -> Result
             };
             Ok(ETHERNET_HEADER + ip + TCP_HEADER + options)
         }
-        Speaks::Raw => Ok(ETHERNET_HEADER),
+        Speaks::Raw(_) => Ok(ETHERNET_HEADER),
         Speaks::Local(_) => Err("this path never leaves the host, so no wire bounds it".into()),
     }
 }

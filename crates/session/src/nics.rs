@@ -9,13 +9,15 @@ use hairpin_sys::shared::{Packet, Stamp, Stamps};
 use hairpin_trace::join::{Drift, Span};
 use hairpin_trace::nics::{Clocks, Counts, Gather, Half, half};
 
-/// Why hardware stamps of a side are not placed on its program's clock.
-pub const NO_CLOCK: &str = "the NIC's clock is not related to the program's here, so both ways through the host are one sum";
+mod clock;
+
+pub use self::clock::FollowedPhc;
 
 /// Reads the area of one side.
 #[derive(Debug)]
 pub struct BlockReader {
     clock: AnyClock,
+    phc: FollowedPhc,
     seen: u64,
     seen_packets: u64,
     before: Option<Relation>,
@@ -27,21 +29,27 @@ pub struct BlockReader {
 pub struct Block {
     pub stamps: Vec<Stamp>,
     pub packets: Vec<Packet>,
-    /// The relations of the clocks over it; `None` if a clock was set, or two disagree.
+    /// The relations of the clocks over it; `None` if a clock was set, or two disagree, or the NIC's has left its rate.
     pub clocks: Option<Clocks>,
 }
 
 impl BlockReader {
-    /// For an area whose ticks are those of `clock`.
-    pub fn new(clock: AnyClock) -> BlockReader {
-        BlockReader { clock, seen: 0, seen_packets: 0, before: None, drift: Drift::default() }
+    /// For an area whose ticks are those of `clock`, and stamps of the NIC whose clock `phc` is.
+    pub fn new(clock: AnyClock, phc: FollowedPhc) -> BlockReader {
+        BlockReader { clock, phc, seen: 0, seen_packets: 0, before: None, drift: Drift::default() }
     }
 
     /// A block begins that is the first one to be read: what was left before it is passed over.
     pub fn begin(&mut self, area: &Stamps) {
         self.seen = area.count();
         self.seen_packets = area.packets_since(u64::MAX).1;
+        self.phc.read(&self.clock);
         self.before = Some(self.clock.relation());
+    }
+
+    /// The clock of the NIC.
+    pub fn phc(&self) -> &FollowedPhc {
+        &self.phc
     }
 
     /// A block is over, and no transaction is under way; the next one begins when this returns.
@@ -50,10 +58,12 @@ impl BlockReader {
         let (stamps, seen) = area.since(self.seen);
         let (packets, seen_packets) = area.packets_since(self.seen_packets);
         (self.seen, self.seen_packets) = (seen, seen_packets);
+        let nic = self.phc.read(&self.clock);
         let clocks = self.before.and_then(|before| {
             let agrees = self.drift.agrees(&Span::new(before, after, self.clock.rate()));
-            let clocks = Clocks::new(self.clock.rate(), None, [&before, &after]);
-            (agrees && !is_set(&before, &after) && clocks.has_software()).then_some(clocks)
+            let clocks = Clocks::new(self.clock.rate(), nic.map(|(points, _)| points), [&before, &after]);
+            let steady = nic.is_none_or(|(_, steady)| steady);
+            (agrees && steady && !is_set(&before, &after) && clocks.has_software()).then_some(clocks)
         });
         self.before = Some(self.clock.relation());
         Block { stamps, packets, clocks }
@@ -76,9 +86,14 @@ pub struct ServersNics {
 }
 
 impl ServersNics {
-    /// For an area whose ticks are those of `clock`.
-    pub fn new(clock: AnyClock) -> ServersNics {
-        ServersNics { reader: BlockReader::new(clock), gather: Gather::new(), every: 0 }
+    /// For an area whose ticks are those of `clock`, and stamps of the NIC whose clock `phc` is.
+    pub fn new(clock: AnyClock, phc: FollowedPhc) -> ServersNics {
+        ServersNics { reader: BlockReader::new(clock, phc), gather: Gather::new(), every: 0 }
+    }
+
+    /// The clock of the NIC.
+    pub fn phc(&self) -> &FollowedPhc {
+        &self.reader.phc
     }
 
     /// Asks the side's worker for stamps of every `every`-th transaction from the next block on; 0 for none.
@@ -120,7 +135,7 @@ mod tests {
     #[test]
     fn a_servers_half_is_read_block_by_block() {
         let (area, clock) = (Stamps::create().unwrap(), AnyClock::calibrate().0);
-        let mut nics = ServersNics::new(clock);
+        let mut nics = ServersNics::new(clock, FollowedPhc::of(None, clock));
         leave(&area, clock, 1);
         nics.ask(&area, 2);
         assert_eq!(area.wants_every(), 2);

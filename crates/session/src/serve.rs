@@ -360,7 +360,8 @@ impl<'a> Session<'a> {
                 Ok(self.channel.send(&Answer::Halves(halves))?)
             }
             Request::Stamps(every) => {
-                self.host.stamps_of(every);
+                let Listen { address, scope, .. } = self.listen;
+                self.host.stamps_of(every, || interface_at(address, scope));
                 Ok(self.channel.send(&Answer::Done)?)
             }
             Request::Nics => {

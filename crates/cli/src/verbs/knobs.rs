@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::SystemTime;
 
+use hairpin_lab::device_stamping::StampingDevices;
 use hairpin_lab::knobs::{self, KnobError, Knobs};
 use hairpin_session::plan::Target;
 use hairpin_session::time::rfc3339;
@@ -73,4 +74,15 @@ pub(super) fn agreed(question: &str, else_: &str) -> Result<bool, Failure> {
 /// The journal, to which changes are written before they are made.
 pub(super) fn journal() -> Result<Journal, Failure> {
     Ok(Journal::at(default_dir().map_err(Failure::failed)?))
+}
+
+/// Switches the hardware stamps of these interfaces on until the returned value is dropped, and says so.
+pub(super) fn stamping(interfaces: &[String]) -> Result<StampingDevices<'static>, Failure> {
+    if interfaces.is_empty() {
+        return Ok(StampingDevices::default());
+    }
+    let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
+    let (devices, said) = StampingDevices::on(&RealHost, &journal()?, interfaces, &about);
+    said.iter().for_each(say);
+    Ok(devices)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use hairpin_lab::knobs::interface_towards;
 use hairpin_lab::metrics::Listen;
 use hairpin_lab::ping::{self, Beside};
 use hairpin_plan::job::NicStamps;
@@ -22,6 +23,7 @@ use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where, ipv6_has_effect};
 use crate::progress::PingProgress;
 use crate::screen;
+use crate::verbs::knobs::stamping;
 use crate::wire::Declared;
 
 /// Measure round trips
@@ -51,6 +53,9 @@ pub struct Ping {
     /// Stamps of the NICs, else of the drivers, in blocks of their own: how much of the RTT is the hosts' and how much the wire's; =1000/s: of at most 1,000 transactions per second
     #[arg(long, value_name = "N/s", num_args = 0..=1, require_equals = true, default_missing_value = ALL, value_parser = hw_stamps)]
     hw_stamps: Option<NicStamps>,
+    /// Shape of the frames: ptp for PTP events (ethertype 88F7), for NICs that stamp nothing else; paths packet and xdp, a peer on the same link
+    #[arg(long, value_name = "ptp")]
+    probe_shape: Option<ProbeShape>,
     /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
     #[arg(long)]
     floor: bool,
@@ -74,6 +79,13 @@ pub struct Ping {
     output: RunOutput,
 }
 
+/// The shape of probes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ProbeShape {
+    /// PTP events.
+    Ptp,
+}
+
 impl Ping {
     /// Measures, prints and stores.
     pub fn run(mut self) -> Result<ExitCode, Failure> {
@@ -92,6 +104,11 @@ impl Ping {
         self.declared.check(&target)?;
         self.whole.share(&mut rows);
         rows.iter_mut().for_each(|row| row.nic_stamps = self.hw_stamps);
+        if let Some(ProbeShape::Ptp) = self.probe_shape {
+            for row in &mut rows {
+                row.spec = row.spec.clone().shaped_as_ptp().map_err(Failure::usage)?;
+            }
+        }
         let shown = self.output.shown();
         let stack = stack(self.stack.as_deref())?;
         let floor = (self.floor || self.declared.is_any())
@@ -104,10 +121,13 @@ impl Ping {
         if self.watch {
             watcher.draw();
         }
+        let interfaces = if self.hw_stamps.is_some() { interface_towards(&target).into_iter().collect() } else { Vec::new() };
+        let devices = stamping(&interfaces)?;
         let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run_beside(&plan, Beside { one_way: self.one_way }, &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();
+        devices.off().map_err(Failure::failed)?;
         let run = measured?;
         self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run)?;
         Ok(end(&run))

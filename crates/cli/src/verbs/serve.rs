@@ -14,6 +14,7 @@ use hairpin_session::error::RunError;
 use hairpin_session::key::Key;
 use hairpin_session::serve::{Grants, Service, serve};
 use hairpin_session::side::WorkerSide;
+use hairpin_session::testbed::interface_of;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::Netlink;
@@ -23,6 +24,7 @@ use crate::exit::{Failure, say};
 use crate::flags::{schedule, stack};
 use crate::output::print;
 use crate::place::{HostPort, PORT, load_key, scoped};
+use crate::verbs::knobs::stamping;
 use crate::verbs::ping::signals;
 
 /// Answer the requests of `hairpin ping` on another host
@@ -49,6 +51,9 @@ pub struct Serve {
     /// A library that takes the place of the kernel's sockets, loaded into the processes that answer (LD_PRELOAD): Onload, libxlio, libvma
     #[arg(long, value_name = "LIBRARY")]
     stack: Option<PathBuf>,
+    /// Switch the hardware stamps of this host's devices on while it serves, for clients with --hw-stamps
+    #[arg(long)]
+    hw_stamps: bool,
 }
 
 impl Serve {
@@ -77,12 +82,15 @@ impl Serve {
             }
             given => (given, None),
         };
+        let interfaces = if self.hw_stamps { interfaces_of(bound)? } else { Vec::new() };
+        let devices = stamping(&interfaces)?;
         say(format_args!("hairpin serves on {shown}; Ctrl-C ends it"));
         let log = |line: String| say(format_args!("{} {line}", rfc3339(SystemTime::now())));
         // The key is valid only in this process, so its file is removed too.
         let ends = || made.iter().for_each(|file| drop(fs::remove_file(file)));
         serve(&listener, Service { key, ports: self.data_ports, grants, stack }, &signals, &log, &ends)
             .map_err(|error| Failure::failed(format_args!("cannot serve on {shown}: {error}")))?;
+        devices.off().map_err(Failure::failed)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -102,6 +110,15 @@ fn address(listen: &HostPort, by: &str) -> Result<SocketAddr, Failure> {
         ))),
         ip => Ok(SocketAddr::new(ip, port)),
     }
+}
+
+/// The interfaces that a listener's clients come over.
+fn interfaces_of(bound: SocketAddr) -> Result<Vec<String>, Failure> {
+    if !bound.ip().is_unspecified() {
+        return Ok(interface_of(bound.ip()).into_iter().collect());
+    }
+    let links = Netlink::open().and_then(|netlink| netlink.links()).map_err(Failure::failed)?;
+    Ok(links.into_iter().map(|link| link.name).collect())
 }
 
 /// The index of an interface by its name; if no interface has that name, by its number.

@@ -1,7 +1,7 @@
-//! Hairpin's own framing below IP, for `l3=off` and for reflectors: see [`hairpin_wire::raw`].
+//! Hairpin's own framing below IP, for `l3=off`, `l3=ptp` and reflectors: see [`hairpin_wire::raw`].
 //!
 //! ```text
-//!   |Ethernet 14, type 88B5|magic, version, hops, flow, length, cookie: 16|payload …|padding, count 4     all but the count is known before the loop
+//!   |Ethernet 14, type 88B5 or 88F7|magic, version, hops, flow, length, cookie: 16|payload …|padding, count 4     all but the count is known before the loop
 //! ```
 //! Only payloads too short to hold a number need the count: without it a bouncer takes identical frames for a loop and drops
 //! them.
@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use hairpin_wire::ethernet::{self, Mac};
 use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
-use hairpin_wire::raw;
+use hairpin_wire::raw::{self, Shape};
 
 use super::{Framing, Message};
 
@@ -22,6 +22,7 @@ const COUNT: std::ops::Range<usize> = MIN_FRAME_WITHOUT_FCS as usize - 4..MIN_FR
 
 pub(crate) struct Raw {
     accepts: Accepts,
+    shape: Shape,
     cookie: u64,
     hops: u8,
     headers: Vec<[u8; HEADERS]>,
@@ -45,6 +46,7 @@ pub(crate) enum Accepts {
 /// Fields of the frames this side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sends {
+    pub(crate) shape: Shape,
     /// Address of this side's interface.
     pub(crate) source: Mac,
     /// Destination address.
@@ -61,16 +63,17 @@ pub(crate) struct Sends {
 impl Raw {
     /// `None` if the payload is too long for the length field.
     pub(crate) fn new(sends: Sends, accepts: Accepts) -> Option<Raw> {
-        let frame = ethernet::Header { destination: sends.destination, source: sends.source, ethertype: raw::ETHERTYPE };
+        let frame = ethernet::Header { destination: sends.destination, source: sends.source, ethertype: sends.shape.ethertype() };
         let header = |flow| {
-            let inner = raw::Header { hops: sends.hops, flow, cookie: sends.cookie }.encode(sends.len)?;
+            let inner = raw::Header { shape: sends.shape, hops: sends.hops, flow, cookie: sends.cookie }.encode(sends.len)?;
             let mut headers = [0; HEADERS];
             headers[..ethernet::LEN].copy_from_slice(&frame.encode());
             headers[ethernet::LEN..].copy_from_slice(&inner);
             Some(headers)
         };
         let headers = (0..sends.flows).map(header).collect::<Option<_>>()?;
-        Some(Raw { accepts, cookie: sends.cookie, hops: sends.hops, headers, len: sends.len, count: Cell::new(0) })
+        let Sends { shape, cookie, hops, len, .. } = sends;
+        Some(Raw { accepts, shape, cookie, hops, headers, len, count: Cell::new(0) })
     }
 }
 
@@ -87,7 +90,8 @@ impl Framing for Raw {
             Accepts::Any => true,
             Accepts::NotFrom(own) => source != own,
         };
-        let ours = head[12..] == raw::ETHERTYPE.to_be_bytes() && header.cookie == self.cookie;
+        let ours =
+            head[12..] == self.shape.ethertype().to_be_bytes() && (header.shape, header.cookie) == (self.shape, self.cookie);
         let known = usize::from(header.flow) < self.headers.len() && payload.len() == self.len;
         (accepted && ours && known).then_some(Message { flow: header.flow.into(), len: payload.len(), checked: false })
     }

@@ -10,6 +10,7 @@ use hairpin_sys::clock::{AnyClock, MonotonicRaw, Ticks};
 use hairpin_wire::ethernet::Ethernet;
 use hairpin_wire::ipv4::Ipv4;
 use hairpin_wire::ipv6::Ipv6;
+use hairpin_wire::raw::Shape;
 use hairpin_wire::udp::{self, Check, Udp};
 use proptest::prelude::*;
 
@@ -39,8 +40,8 @@ fn inet<const V6: bool>(count: u16, request: usize, reply: usize) -> (Inet<V6>, 
 }
 
 fn raw(count: u16, len: usize) -> (Raw, Raw) {
-    let client = Sends { source: CLIENT, destination: SERVER, hops: 0, cookie: COOKIE, flows: count, len };
-    let server = Sends { source: SERVER, destination: CLIENT, hops: 1, cookie: COOKIE, flows: count, len };
+    let client = Sends { shape: Shape::Own, source: CLIENT, destination: SERVER, hops: 0, cookie: COOKIE, flows: count, len };
+    let server = Sends { shape: Shape::Own, source: SERVER, destination: CLIENT, hops: 1, cookie: COOKIE, flows: count, len };
     (Raw::new(client, Accepts::From(SERVER, 1)).unwrap(), Raw::new(server, Accepts::From(CLIENT, 0)).unwrap())
 }
 
@@ -302,7 +303,8 @@ fn only_the_proven_peers_frames_are_answered() {
 
 #[test]
 fn a_reflectors_frames_are_known_by_their_cookie() {
-    let sends = Sends { source: CLIENT, destination: SERVER, hops: 0, cookie: COOKIE, flows: 1, len: PAYLOAD.len() };
+    let sends =
+        Sends { shape: Shape::Own, source: CLIENT, destination: SERVER, hops: 0, cookie: COOKIE, flows: 1, len: PAYLOAD.len() };
     let frame = request(Raw::new(sends, Accepts::Any).unwrap(), 0, &PAYLOAD);
     let mut swapped = frame.clone();
     hairpin_wire::ethernet::swap_macs(&mut swapped);

@@ -15,11 +15,10 @@ use hairpin_plan::job::{Job, NicStamps, Sides};
 use hairpin_plan::path::Speaks;
 use hairpin_record::head::Place;
 use hairpin_record::progress::Progress;
-use hairpin_record::run::Row;
-use hairpin_record::split::{Layer, Split, Way};
+use hairpin_record::run::{Row, Side};
+use hairpin_record::split::{Layer, NicClock, Split, Way};
 use hairpin_session::error::RunError;
-use hairpin_session::nics::{BlockReader, NO_CLOCK, ServersNics};
-use hairpin_session::plan::Target;
+use hairpin_session::nics::{BlockReader, FollowedPhc, ServersNics};
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
 use hairpin_session::server::Server;
 use hairpin_session::watch::{Told, Turn, Wants, Watcher};
@@ -32,29 +31,22 @@ const PHASE: Duration = Duration::from_millis(250);
 /// Most transactions that are kept, 24 bytes each.
 const MOST: usize = 1_000_000;
 
-/// Refuses rows whose packets cannot be stamped as asked, before anything starts.
-pub(super) fn check(job: &Job, target: &Target, raw: bool) -> Result<(), RunError> {
+/// Refuses rows that have no time for blocks with stamps and without, before anything starts.
+pub(super) fn check(job: &Job, raw: bool) -> Result<(), RunError> {
     if job.nic_stamps.is_none() {
         return Ok(());
     }
-    let wrong = match target {
-        Target::Echo { .. } => {
-            Some("an echo service stamps nothing: --hw-stamps takes a HOST on which hairpin serve runs, loopback or veth")
+    let short = job.count.is_some() || job.duration.is_some_and(|duration| Duration::from(duration) < 2 * PHASE);
+    let wrong = match (raw, short) {
+        (true, _) => {
+            "--raw has every sample of a row, and with --hw-stamps part of it runs in blocks with stamps: leave out one of them"
         }
-        Target::Reflector(_) => {
-            Some("a reflector stamps nothing: --hw-stamps takes a HOST on which hairpin serve runs, loopback or veth")
+        (_, true) => {
+            "--hw-stamps measures with and without stamps in turn: give it a --duration of 0.5 s or more, and no --count"
         }
-        Target::Link(_) | Target::Host { .. } if raw => Some(
-            "--raw has every sample of a row, and with --hw-stamps part of it runs in blocks with stamps: leave out one of them",
-        ),
-        Target::Link(_) | Target::Host { .. } => {
-            let short = job.count.is_some() || job.duration.is_some_and(|duration| Duration::from(duration) < 2 * PHASE);
-            short.then_some(
-                "--hw-stamps measures with and without stamps in turn: give it a --duration of 0.5 s or more, and no --count",
-            )
-        }
+        _ => return Ok(()),
     };
-    wrong.map_or(Ok(()), |why| Err(RunError::Unsupported { path: job.spec.to_string(), why: why.into() }))
+    Err(RunError::Unsupported { path: job.spec.to_string(), why: wrong.into() })
 }
 
 /// True where the kernel stamps a packet that comes in late: a segment over loopback or veth still carries the time at which TCP sent it, in place of a
@@ -90,6 +82,7 @@ pub(super) struct Stamping<'a> {
     every: u32,
     counts: Counts,
     why: Why,
+    servers_clock: Option<NicClock>,
     blocks: u64,
     rejected: u64,
 }
@@ -110,15 +103,20 @@ impl<'a> Stamping<'a> {
         stamps: &'a Sides<Stamps>,
         clock: AnyClock,
         server: &Server,
+        interface: Option<&str>,
         in_ip: bool,
         watcher: &'a mut dyn Watcher,
     ) -> Stamping<'a> {
-        let mut why = Why { no_server: String::new(), no_clock: [NO_CLOCK.into(), NO_CLOCK.into()], in_ip };
-        let server = match server.stamps() {
-            true if server.is_here() => OfServer::Here(Box::new(ServersNics::new(clock))),
-            true => OfServer::There,
-            false => {
+        let mut why = Why { no_server: String::new(), no_clock: Default::default(), in_ip };
+        let server = match server {
+            Server::Worker { .. } => OfServer::Here(Box::new(ServersNics::new(clock, FollowedPhc::of(None, clock)))),
+            Server::Remote { .. } if server.stamps() => OfServer::There,
+            Server::Remote { .. } => {
                 why.no_server = "this server tells no stamps: it runs an earlier version of hairpin".into();
+                OfServer::Nowhere
+            }
+            Server::Silent(_) => {
+                why.no_server = "it runs no hairpin".into();
                 OfServer::Nowhere
             }
         };
@@ -126,7 +124,7 @@ impl<'a> Stamping<'a> {
             watcher,
             stamps,
             asked,
-            client: BlockReader::new(clock),
+            client: BlockReader::new(clock, FollowedPhc::of(interface, clock)),
             server,
             nics: Nics::new(),
             phase: Phase::Bare,
@@ -136,6 +134,7 @@ impl<'a> Stamping<'a> {
             every: 1,
             counts: Counts::default(),
             why,
+            servers_clock: None,
             blocks: 0,
             rejected: 0,
         }
@@ -151,8 +150,11 @@ impl<'a> Stamping<'a> {
         let (halves, counts) = match (&mut self.server, told) {
             (OfServer::Here(server), _) => server.block(&self.stamps.server),
             (OfServer::There, Told::Nics(report)) => {
-                let (halves, counts, no_clock) = report.read();
-                self.why.no_clock[1] = no_clock;
+                let (halves, counts, clock) = report.read();
+                match clock {
+                    Ok(clock) => self.servers_clock = Some(clock),
+                    Err(why) => self.why.no_clock[1] = why,
+                }
                 (halves, counts)
             }
             (OfServer::There | OfServer::Nowhere, _) => (Vec::new(), self.counts),
@@ -198,8 +200,11 @@ impl<'a> Stamping<'a> {
         self.phase = Phase::Bare;
         self.ask();
         self.stamps.client.leave_out(false);
+        let phc = self.client.phc();
+        self.why.no_clock[0] = phc.why();
+        let nic_clocks = phc.found(Side::Client).into_iter().chain(self.servers_clock).collect();
         let split = self.nics.finish(self.counts, self.every, &self.why);
-        Split { blocks: self.blocks, blocks_rejected: self.rejected, ..split }
+        Split { blocks: self.blocks, blocks_rejected: self.rejected, nic_clocks, ..split }
     }
 }
 
@@ -297,18 +302,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_stamped_in_turn_is_refused() {
-        let link = Target::Link(hairpin_session::link::LinkSpec::Loopback);
-        let echo = Target::Echo { host: "h".into(), port: 7 };
         let job = Job { nic_stamps: Some(NicStamps::default()), ..Job::new("udp".parse().unwrap()) };
-        let said =
-            |job: &Job, target: &Target, raw| check(job, target, raw).map_or_else(|error| error.to_string(), |()| "goes".into());
-        assert_eq!(said(&job, &link, false), "goes");
-        assert_eq!(said(&Job { nic_stamps: None, count: Some(1), ..job.clone() }, &echo, true), "goes");
-        assert!(said(&job, &echo, false).contains("an echo service stamps nothing"));
-        assert!(said(&job, &link, true).contains("--raw has every sample"));
+        let said = |job: &Job, raw| check(job, raw).map_or_else(|error| error.to_string(), |()| "goes".into());
+        assert_eq!(said(&job, false), "goes");
+        assert_eq!(said(&Job { nic_stamps: None, count: Some(1), ..job.clone() }, true), "goes");
+        assert!(said(&job, true).contains("--raw has every sample"));
         for short in [Job { count: Some(9), ..job.clone() }, Job { duration: Some(Nanos::from_millis(499)), ..job.clone() }] {
-            assert!(said(&short, &link, false).contains("--duration of 0.5 s or more"));
+            assert!(said(&short, false).contains("--duration of 0.5 s or more"));
         }
-        assert_eq!(said(&Job { duration: None, ..job }, &link, false), "goes", "until Ctrl-C");
+        assert_eq!(said(&Job { duration: None, ..job }, false), "goes", "until Ctrl-C");
     }
 }

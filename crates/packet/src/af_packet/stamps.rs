@@ -25,10 +25,6 @@ const REMEMBERED: usize = 4096;
 /// Who stamps the frames that arrive and those that are sent, as far as the device claims it now.
 pub(super) fn claimed(interface: &str, config: &Config, refused: &mut Vec<Refused>) -> [Option<TimeSource>; 2] {
     let (rx, tx) = (Feature::HardwareTime, Feature::HardwareDeparture);
-    let mut refuse = |feature, why: &str| refused.push(Refused { feature, why: why.into() });
-    if !config.metadata {
-        refuse(rx, "no metadata was requested, so the kernel's own stamp is taken");
-    }
     let software = [Some(TimeSource::Software), config.departures.then_some(TimeSource::Software)];
     if !config.metadata && !config.departures {
         return software;
@@ -40,7 +36,7 @@ pub(super) fn claimed(interface: &str, config: &Config, refused: &mut Vec<Refuse
         match why {
             _ if !asked => {}
             None => *by = Some(TimeSource::Hardware),
-            Some(why) => refuse(feature, &why),
+            Some(why) => refused.push(Refused { feature, why }),
         }
     }
     by

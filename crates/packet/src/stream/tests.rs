@@ -151,7 +151,7 @@ fn follows_the_next_sender_after_the_first_falls_silent() {
     let frame = |cookie, sequence| {
         let mut frame = vec![0; 60];
         frame[12..14].copy_from_slice(&raw::ETHERTYPE.to_be_bytes());
-        frame[14..30].copy_from_slice(&Header { hops: 0, flow: 0, cookie }.encode(30).unwrap());
+        frame[14..30].copy_from_slice(&Header { shape: Shape::Own, hops: 0, flow: 0, cookie }.encode(30).unwrap());
         probe::write(&mut frame[30..], sequence, cookie);
         frame
     };

@@ -193,7 +193,7 @@ fn reports_granted_features() -> Outcome {
     let (device, io) = open(B, &config)?;
     for granted in [device.granted(), io.granted()] {
         equal("granted", (granted.back_end, granted.queues, granted.queue, granted.longest_frame), ("af_packet", 1, 0, 1514))?;
-        for feature in [Feature::ZeroCopy, Feature::BusyPoll, Feature::HardwareTime] {
+        for feature in [Feature::ZeroCopy, Feature::BusyPoll] {
             let why = granted.require(feature).err().ok_or("a feature that is not there")?.why;
             equal("a reason of its own", why.contains("was not asked for"), false)?;
         }

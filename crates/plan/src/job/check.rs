@@ -3,6 +3,7 @@
 use hairpin_record::run::Side;
 use hairpin_units::Nanos;
 use hairpin_wire::probe;
+use hairpin_wire::raw::{PTP_PAYLOAD, Shape};
 
 use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
 use crate::path::{LinkKind, Path, Speaks};
@@ -39,10 +40,13 @@ impl Job {
         let (request, reply) = (self.request, self.reply);
         let path = self.spec.client.path;
         refuse(!self.plain_peer || !matches!(path.speaks, Speaks::Local(_)), || no_echo(path))?;
-        refuse(self.plain_peer || self.spec.client.speaks() != Speaks::Raw || request == reply, || {
+        refuse(self.plain_peer || !self.spec.client.speaks().is_raw() || request == reply, || {
             format!(
                 "without IP a server answers with as many bytes as came: a request of {request} bytes has no reply of {reply}"
             )
+        })?;
+        refuse(self.spec.client.speaks() != Speaks::Raw(Shape::Ptp) || self.smallest() as usize >= PTP_PAYLOAD, || {
+            format!("frames in the shape of PTP carry payloads of {PTP_PAYLOAD} bytes or more, not {}", self.smallest())
         })?;
         refuse(!self.plain_peer || request == reply, || {
             format!(
@@ -56,7 +60,7 @@ impl Job {
     /// # Errors Names the messages that the peer does return.
     pub fn check_peer(&self, kind: LinkKind) -> Result<(), Refused> {
         let path = self.spec.client.path;
-        let is_raw = self.spec.client.speaks() == Speaks::Raw;
+        let is_raw = self.spec.client.speaks().is_raw();
         refuse(kind != LinkKind::Reflector || is_raw, || {
             format!("a reflector returns Ethernet frames: use --path packet or --path xdp, not {}", path.name)
         })?;
@@ -241,7 +245,7 @@ impl Job {
         if self.local_port == LocalPort::Any {
             return Ok(());
         }
-        refuse(!matches!(client.speaks(), Speaks::Local(_) | Speaks::Raw), || {
+        refuse(!matches!(client.speaks(), Speaks::Local(_) | Speaks::Raw(_)), || {
             format!("{} has no ports, so --local-port does not go with it", client.path.name)
         })?;
         let (first, count) = match self.local_port {

@@ -1,6 +1,8 @@
 //! Traced and stamped transactions as the server's host saw them, in the session's messages.
 
 use hairpin_iopath::measure::TRACED_BLOCK;
+use hairpin_record::run::Side;
+use hairpin_record::split::NicClock;
 use hairpin_trace::moment::Moment;
 use hairpin_trace::{halves, nics};
 use serde::{Deserialize, Serialize};
@@ -60,7 +62,7 @@ impl From<Half> for halves::Half {
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// A side's stamps at its NIC or driver, since the last report.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NicReport {
     /// The transactions of the block that is over, and those before it of which stamps came late.
     pub halves: Vec<NicHalf>,
@@ -70,6 +72,9 @@ pub struct NicReport {
     pub unknown: u64,
     /// Why the NIC's clock is not related to the program's; empty without reason.
     pub no_clock: String,
+    /// The NIC's clock, if it was read.
+    #[serde(default)]
+    pub clock: Option<NicClock>,
 }
 
 /// One transaction by the server's stamps. Short in JSON, as a block has thousands.
@@ -104,13 +109,16 @@ impl From<NicHalf> for nics::Half {
 }
 
 impl NicReport {
-    /// The halves and counts in it, within the bounds of a row; the rest counts as unknown.
-    pub fn read(self) -> (Vec<nics::Half>, nics::Counts, String) {
+    /// The halves and counts in it, within the bounds of a row, and what it tells of the NIC's clock; the rest counts as unknown.
+    pub fn read(self) -> (Vec<nics::Half>, nics::Counts, Result<NicClock, String>) {
         let too_many = self.halves.len().saturating_sub(MOST_HALVES) as u64;
         let halves = self.halves.into_iter().take(MOST_HALVES).map(nics::Half::from).collect();
         let unknown = self.unknown.saturating_add(too_many).min(MOST_COUNTED);
         let (late, twice) = (self.late.min(MOST_COUNTED), self.twice.min(MOST_COUNTED));
-        (halves, nics::Counts { late, twice, unknown, ..nics::Counts::default() }, printable(&self.no_clock, LONGEST_REASON))
+        let clock =
+            self.clock.map(|clock| NicClock { side: Side::Server, method: printable(&clock.method, LONGEST_REASON), ..clock });
+        let clock = clock.ok_or_else(|| printable(&self.no_clock, LONGEST_REASON));
+        (halves, nics::Counts { late, twice, unknown, ..nics::Counts::default() }, clock)
     }
 }
 
@@ -137,8 +145,14 @@ mod tests {
             twice: u64::MAX,
             unknown: 5,
             no_clock: "\u{1b}[2J".repeat(1_000),
+            clock: None,
         };
-        let (halves, counts, why) = report.read();
+        let clock =
+            NicClock { side: Side::Client, index: 0, method: report.no_clock.clone(), width_ns: 9, drift_ppb: None, changed: 1 };
+        let told = NicReport { clock: Some(clock), ..NicReport::default() }.read().2.unwrap();
+        assert!((told.side, told.method.contains('\u{1b}')) == (Side::Server, false) && told.method.len() < 4_000);
+        let (halves, counts, clock) = report.read();
+        let why = clock.unwrap_err();
         assert_eq!((halves.len(), counts.unknown, counts.late, counts.twice), (MOST_HALVES, 8, MOST_COUNTED, MOST_COUNTED));
         let hour = LONGEST_NS as i64;
         assert_eq!((halves[0].turnaround_ns, halves[0].layers[1]), (LONGEST_NS, layer(Some(-hour), Some(hour))));

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hairpin_record::explain::Direction;
+use hairpin_record::run::Side;
 use hairpin_sys::clock::{AnyClock, Clock, Relation};
 use hairpin_sys::phc::Point;
 use hairpin_sys::shared::{Announced, Stamp, Stamps};
@@ -14,7 +15,7 @@ use hairpin_trace::phc::Course;
 use hairpin_trace::tracer::{Flow, Tracer};
 
 use crate::message::{NicHalf, NicReport, Timed, Times};
-use crate::nics::{NO_CLOCK, ServersNics};
+use crate::nics::{FollowedPhc, ServersNics};
 use crate::time_source::{self, Told};
 use crate::worker::choose_clock;
 
@@ -69,10 +70,11 @@ impl ServersHost {
         self.stamps.want_every(0);
     }
 
-    /// Has the packets of every `every`-th transaction stamped from now on; 0: of none.
-    pub(crate) fn stamps_of(&mut self, every: u32) {
+    /// Has the packets of every `every`-th transaction stamped from now on, which come over `interface`; 0: of none.
+    pub(crate) fn stamps_of(&mut self, every: u32, interface: impl FnOnce() -> Option<String>) {
         let clock = self.clock();
-        self.nics.get_or_insert_with(|| ServersNics::new(clock)).ask(&self.stamps, every);
+        let new = || ServersNics::new(clock, FollowedPhc::of(interface().as_deref(), clock));
+        self.nics.get_or_insert_with(new).ask(&self.stamps, every);
     }
 
     /// Stamps seen since the last call; no transaction is under way.
@@ -86,7 +88,8 @@ impl ServersHost {
             late: counts.late,
             twice: counts.twice,
             unknown: counts.unknown,
-            no_clock: NO_CLOCK.into(),
+            no_clock: nics.phc().why(),
+            clock: nics.phc().found(Side::Server),
         }
     }
 

@@ -47,7 +47,7 @@ impl Watch {
         let counter = match spec.path.speaks {
             Speaks::Udp => Counter::UdpInDatagrams,
             Speaks::Tcp | Speaks::TcpPerTransaction => Counter::TcpInSegs,
-            Speaks::Raw | Speaks::Local(_) => return None,
+            Speaks::Raw(_) | Speaks::Local(_) => return None,
         };
         Some(Watch { library: stack::in_place()?, counter, from: read(host, counter), shared })
     }

@@ -139,10 +139,11 @@ pub(crate) static HARDWARE_TIMESTAMPING: Knob = Knob {
     change: Some(Control {
         network: Network::Own,
         scope: Scope::Interface,
-        values: Values::OnOff,
+        values: Values::Words(&["on", "ptp", "off"]),
         write: Write::WhereRead { form: Form::Words, encode: stamping_text },
         mechanism: "Whether the device timestamps packets: `on` asks for sent packets whose sender requests \
-                    it and for all received ones.",
+                    it and for all received ones; `ptp` for PTP's event messages among the received ones, where \
+                    a device can do no more.",
         effect: "Off, the device runs at full speed; with all received packets timestamped some devices are \
                  slower, or lose receive offloads.",
         cost: "On: the device writes a timestamp with every packet.",
@@ -215,9 +216,14 @@ fn duplex(text: &str) -> Result<Option<Value>, String> {
     }
 }
 
-/// `HWTSTAMP_TX_ON` and `HWTSTAMP_FILTER_ALL`, or neither.
+/// `HWTSTAMP_TX_ON` with `HWTSTAMP_FILTER_ALL` or `HWTSTAMP_FILTER_PTP_V2_EVENT`, or neither.
 fn stamping_text(value: &str) -> String {
-    if value == "on" { "tx=1,rx=1,flags=0" } else { "tx=0,rx=0,flags=0" }.to_owned()
+    match value {
+        "on" => "tx=1,rx=1,flags=0",
+        "ptp" => "tx=1,rx=12,flags=0",
+        _ => "tx=0,rx=0,flags=0",
+    }
+    .to_owned()
 }
 
 #[cfg(test)]
