@@ -77,8 +77,10 @@ pub struct Nics {
     /// The relations of the client's clocks over the last block.
     clocks: Option<Clocks>,
     halves: HashMap<u32, Half>,
-    /// The layers in use, of the client and of the server, once enough stamps have shown what there is.
+    /// The layers in use, of the client and of the server: hardware from when enough stamps of it have come.
     layers: [Option<usize>; 2],
+    /// By side: transactions, and those of which both stamps came, by layer.
+    came: [(u64, [u64; 2]); 2],
     /// Stamps of the server's transactions: request and reply, by layer.
     servers: [[u64; 2]; 2],
     fold: Fold,
@@ -99,6 +101,7 @@ impl Nics {
             clocks: None,
             halves: HashMap::new(),
             layers: [None; 2],
+            came: [(0, [0; 2]); 2],
             servers: [[0; 2]; 2],
             fold: Fold::default(),
             strange_halves: 0,
@@ -148,19 +151,25 @@ impl Nics {
         self.halves.retain(|sequence, _| client.is_of_last(*sequence));
     }
 
-    /// Chooses the layers by the stamps that came, if that is still open.
+    /// Chooses the layers by the stamps that came so far. Once one is hardware it stays; what was split by software before is then in no figure, since no
+    /// part is to be of both.
     fn choose(&mut self) {
-        let owns: Vec<&Own> = self.client.before().collect();
-        let choice = |complete: [usize; 2]| match complete {
-            [hardware, _] if hardware > 0 && hardware as f64 >= ENOUGH * owns.len() as f64 => Some(0),
-            [_, software] if software > 0 => Some(1),
-            _ => None,
-        };
-        let of_client = [0, 1].map(|at| owns.iter().filter(|own| own.came[at].is_some() && own.out[at].is_some()).count());
-        let halves: Vec<&Half> = owns.iter().filter_map(|own| self.halves.get(&own.stamp.sequence)).collect();
-        let of_server = [0, 1].map(|at| halves.iter().filter(|half| half.layers[at].inside_ns.is_some()).count());
-        let chosen = [choice(of_client), choice(of_server)];
-        self.layers = [0, 1].map(|side| self.layers[side].or(chosen[side]));
+        for own in self.client.before() {
+            let half = self.halves.get(&own.stamp.sequence);
+            for at in [0, 1] {
+                self.came[0].1[at] += u64::from(own.came[at].is_some() && own.out[at].is_some());
+                self.came[1].1[at] += u64::from(half.is_some_and(|half| half.layers[at].inside_ns.is_some()));
+            }
+            self.came.iter_mut().for_each(|(all, _)| *all += 1);
+        }
+        for (layer, (all, [hardware, software])) in self.layers.iter_mut().zip(self.came) {
+            if *layer != Some(0) && hardware > 0 && hardware as f64 >= ENOUGH * all as f64 {
+                *layer = Some(0);
+                self.fold.leave_out_complete();
+            } else if layer.is_none() && software > 0 {
+                *layer = Some(1);
+            }
+        }
     }
 
     fn join(&mut self, own: &Own, clocks: &Clocks) {

@@ -1,5 +1,6 @@
 //! `hairpin serve`.
 
+use std::cell::Cell;
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener};
@@ -83,14 +84,18 @@ impl Serve {
             given => (given, None),
         };
         let interfaces = if self.hw_stamps { interfaces_of(bound)? } else { Vec::new() };
-        let devices = stamping(&interfaces)?;
+        let devices = Cell::new(stamping(&interfaces)?);
         say(format_args!("hairpin serves on {shown}; Ctrl-C ends it"));
         let log = |line: String| say(format_args!("{} {line}", rfc3339(SystemTime::now())));
         // The key is valid only in this process, so its file is removed too.
-        let ends = || made.iter().for_each(|file| drop(fs::remove_file(file)));
+        let ends = || {
+            made.iter().for_each(|file| drop(fs::remove_file(file)));
+            if let Err(left) = devices.take().off() {
+                say(left);
+            }
+        };
         serve(&listener, Service { key, ports: self.data_ports, grants, stack }, &signals, &log, &ends)
             .map_err(|error| Failure::failed(format_args!("cannot serve on {shown}: {error}")))?;
-        devices.off().map_err(Failure::failed)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -72,6 +72,11 @@ impl Fold {
         self.all.len()
     }
 
+    /// Forgets the transactions so far, but not the impossible ones.
+    pub(super) fn leave_out_complete(&mut self) {
+        self.all.clear();
+    }
+
     pub(super) fn add(&mut self, one: One) {
         self.all.push(one);
     }

@@ -161,6 +161,38 @@ fn a_stamp_that_comes_a_block_late_counts() {
 }
 
 #[test]
+fn stamps_of_a_nic_are_used_from_when_they_come() {
+    let mut nics = Nics::new();
+    let mut block = |from: u32, by_nic: bool| {
+        let (mut stamps, mut packets, mut halves) = (Vec::new(), Vec::new(), Vec::new());
+        for sequence in from..from + 10 {
+            let at = 10_000 * u64::from(sequence);
+            let (stamp, mut own) = of_client(sequence, at, SIX);
+            if by_nic {
+                own.extend([(Which::HardwareOut, SIX.out + 50), (Which::HardwareIn, SIX.came - 50)].map(|(which, ns)| Packet {
+                    which,
+                    at: NIC + at + ns,
+                    sequence,
+                }));
+            }
+            stamps.push(stamp);
+            packets.append(&mut own);
+            halves.push(of_server(sequence, at, SIX));
+        }
+        nics.block((&stamps, &packets), halves, Some(clocks(HERE, true)), 1, true);
+    };
+    block(0, false);
+    block(10, false);
+    block(20, true);
+    block(30, true);
+    let split = nics.finish(Counts::default(), 1, &Why::default());
+    assert_eq!((split.layer(Side::Client), split.layer(Side::Server)), (Layer::Hardware, Layer::Software));
+    // The first of each ten is left out.
+    assert_eq!((split.counts.complete, split.counts.missing), (18, 18), "those of the kernel alone are in no figure");
+    assert_eq!(typical(&split, ClientOut), 950.0);
+}
+
+#[test]
 fn what_is_not_whole_is_missing_and_a_strange_half_unknown() {
     let mut nics = Nics::new();
     let all: Vec<_> = (0..4).map(|n| of_client(n, 10_000 * u64::from(n), SIX)).collect();
