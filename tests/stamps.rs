@@ -10,12 +10,13 @@
 mod beside_hooks;
 mod between;
 
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::support::alone::{self, Listed, Part};
-use crate::support::net::{Net, ip};
+use crate::support::net::{MAC_B, Net, apart, ip, veth};
 use crate::support::{Home, Running, can, home_of_nobody, links, namespaces, root, rows};
 use between::{Between, Change};
 
@@ -23,6 +24,8 @@ pub const PART: Part = Part::new("stamps", || alone::listed(TESTS));
 
 const TESTS: &[Listed] = &[
     ("parts_add_up_over_every_link", parts_add_up_over_every_link),
+    ("a_ring_whose_driver_stamps_nothing_says_why", a_ring_whose_driver_stamps_nothing_says_why),
+    ("a_peer_without_hairpin_leaves_the_clients_half", a_peer_without_hairpin_leaves_the_clients_half),
     ("parts_add_up_to_another_host", parts_add_up_to_another_host),
     ("stamps_lie_where_the_hooks_of_explain_are", beside_hooks::stamps_lie_where_the_hooks_of_explain_are),
     ("a_delay_in_the_server_is_its_turn_around", a_delay_in_the_server_is_its_turn_around),
@@ -86,7 +89,8 @@ fn whole(row: &Value) {
     }
     for of in split["stamps"].as_array().expect("stamps") {
         assert_eq!((&of["layer"], &of["hardware"]), (&"software".into(), &0.into()), "{path}: {of}");
-        assert!(of["why"].as_str().is_some_and(|why| why.contains("no stamp of a NIC came")), "{path}: {of}");
+        let known = ["no stamp of a NIC came", "has no stamps of a device (SIOCGHWTSTAMP)"];
+        assert!(of["why"].as_str().is_some_and(|why| known.iter().any(|known| why.contains(known))), "{path}: {of}");
     }
     // The row's own figures are of the blocks without stamps.
     assert!(number(&row["transactions"]) > 0.0 && number(&split["blocks"]) > 0.0, "{path}");
@@ -116,6 +120,71 @@ fn parts_add_up_over_every_link(name: &str) -> bool {
     splits(&home, "veth --path tcp:spin,writes=3 --path tcp:block,quickack=on --request 5000 --reply 40");
     splits(&home, "veth -6 --path udp:spin --path tcp:spin");
     splits(&home, "veth --path udp:block --rate 2000");
+    // Frames of our own, and those in the shape of PTP.
+    splits(&home, "veth --path packet:spin --path packet:block --path udp:spin/packet:spin --path packet:spin,l3=off");
+    splits(&home, "veth --path packet:spin --probe-shape ptp --rate 2000");
+    splits(&home, "veth -6 --path packet:adaptive/udp:spin");
+    true
+}
+
+fn a_ring_whose_driver_stamps_nothing_says_why(name: &str) -> bool {
+    if !can(name, namespaces(), "rings need root") {
+        return false;
+    }
+    let home = Home::new();
+    let run = home.json(&format!("ping veth {SHORT} --path xdp:spin,mode=generic"));
+    let row = &rows(&run)[0];
+    assert!(number(&row["transactions"]) > 0.0 && number(&row["split"]["counts"]["missing"]) > 0.0, "{row}");
+    let whys: Vec<&str> = row["split"]["stamps"].as_array().expect("stamps").iter().filter_map(|of| of["why"].as_str()).collect();
+    for (at, part) in ["in copy mode the kernel alone", "generic XDP has no device", "generic XDP has no device", "in copy mode"]
+        .iter()
+        .enumerate()
+    {
+        assert!(whys[at].contains(part), "{whys:?}");
+    }
+    let options: Vec<&str> = row["granted"].as_array().expect("granted").iter().filter_map(|of| of["option"].as_str()).collect();
+    assert!(options.iter().all(|option| !option.starts_with("stamps")), "told once: {options:?}");
+    true
+}
+
+/// The client's half is whole, and nothing is known of the other.
+#[track_caller]
+fn half(home: &Home, args: &str) {
+    let done = home.hairpin(&format!("ping {args} {SHORT} --json"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let split = rows(&done.json())[0]["split"].clone();
+    assert!(number(&split["counts"]["complete"]) > 0.0 && number(&split["counts"]["impossible"]) == 0.0, "{args}: {split}");
+    let parts: Vec<&str> = split["parts"].as_array().expect("parts").iter().filter_map(|part| part["part"].as_str()).collect();
+    assert_eq!(parts, ["client-out", "client-in", "client", "beyond"], "{args}");
+    assert!(split["stamps"][2]["why"].as_str().is_some_and(|why| why == "it runs no hairpin"), "{split}");
+}
+
+fn a_peer_without_hairpin_leaves_the_clients_half(name: &str) -> bool {
+    if !can(name, namespaces(), "a reflector needs root") {
+        return false;
+    }
+    let home = Home::new();
+    let echo = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let port = echo.local_addr().expect("its address").port();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        while let Ok((len, from)) = echo.recv_from(&mut bytes) {
+            let _ = echo.send_to(&bytes[..len], from);
+        }
+    });
+    half(&home, &format!("echo:127.0.0.1:{port} --path udp:spin"));
+    apart(move || {
+        let net = Net::new();
+        net.enter();
+        veth("a0", "b0");
+        let mut bouncer = home.start("bounce b0 --path packet:spin --filter ethertype:0x88f7");
+        bouncer.until("Ctrl-C ends it");
+        std::thread::sleep(Duration::from_millis(100));
+        let to = MAC_B.map(|byte| format!("{byte:02x}")).join(":");
+        half(&home, &format!("frames:a0 --dst-mac {to} --rewrite macs --path packet:spin --probe-shape ptp"));
+        bouncer.signal("INT");
+        bouncer.done();
+    });
     true
 }
 
@@ -382,15 +451,16 @@ fn wrong_input_is_refused_in_words(_: &str) -> bool {
     for (args, parts) in [
         ("loopback --hw-stamps --path udp:spin --flows 2", &["--hw-stamps follows one request at a time"][..]),
         ("loopback --hw-stamps --path udp --outstanding 4", &["--hw-stamps follows one request at a time"]),
-        ("loopback --hw-stamps --path unix", &["unix has no stamps of driver and NIC", "takes tcp or udp"]),
+        ("loopback --hw-stamps --path unix", &["unix has no stamps of driver and NIC", "takes tcp, udp, packet or xdp"]),
         ("loopback --hw-stamps --path udp/uring-udp", &["uring-udp has no stamps of driver and NIC"]),
         ("loopback --hw-stamps --path udp --size 2", &["takes 4 bytes, not 2"]),
         ("loopback --hw-stamps --path udp --count 100", &["give it a --duration of 0.5 s or more, and no --count"]),
         ("loopback --hw-stamps --path udp --duration 400ms", &["give it a --duration of 0.5 s or more"]),
         ("loopback --hw-stamps --path udp --path tcp --for 900ms", &["give it a --duration of 0.5 s or more"]),
         ("loopback --hw-stamps --path udp --raw x.parquet", &["--raw has every sample"]),
-        ("echo:127.0.0.1:7 --hw-stamps --path udp", &["an echo service stamps nothing", "HOST on which hairpin serve runs"]),
-        ("frames:lo --hw-stamps", &["a reflector stamps nothing"]),
+        ("loopback --probe-shape ptp --path udp", &["udp sends no frames of its own", "--probe-shape takes packet or xdp"]),
+        ("loopback --probe-shape ptp --path packet --size 27", &["payloads of 28 bytes or more, not 27"]),
+        ("loopback --probe-shape ntp --path packet", &["'ntp'", "[possible values: ptp]"]),
         ("loopback --hw-stamps=often", &["\"often\" is not a rate", "--hw-stamps=1000/s"]),
     ] {
         home.hairpin(&format!("ping {args}")).fails(2, parts);

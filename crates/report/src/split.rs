@@ -199,7 +199,8 @@ fn nic_clock(clock: &NicClock) -> String {
 }
 
 fn left_its_rate(times: u64) -> String {
-    format!("it was set, or left its rate, {times} times: blocks over which it did are rejected")
+    let times = if times == 1 { "once".into() } else { format!("{times} times") };
+    format!("it was set, or left its rate, {times}: blocks over which it did are rejected")
 }
 
 fn cannot_be(name: &Name, one: &Impossible) -> String {

@@ -142,10 +142,11 @@ impl Job {
         for side in [&self.spec.client, &self.spec.server] {
             refuse(side.path.nic_stamps, || {
                 let known: Vec<&str> = PATHS.iter().filter(|path| path.nic_stamps).map(|path| path.name).collect();
+                let (last, others) = known.split_last().unwrap_or((&"", &[]));
                 format!(
-                    "{} has no stamps of driver and NIC: --hw-stamps takes {}, on both sides",
+                    "{} has no stamps of driver and NIC: --hw-stamps takes {} or {last}, on both sides",
                     side.path.name,
-                    known.join(" or ")
+                    others.join(", ")
                 )
             })?;
         }
@@ -393,7 +394,7 @@ mod tests {
             assert_eq!(with(path, |_| {}), "goes", "{path}");
         }
         for path in ["tcp-crr", "unix", "memory", "uring-udp", "udp/uring-udp"] {
-            assert!(with(path, |_| {}).ends_with("--hw-stamps takes tcp or udp or packet or xdp, on both sides"), "{path}");
+            assert!(with(path, |_| {}).ends_with("--hw-stamps takes tcp, udp, packet or xdp, on both sides"), "{path}");
         }
         for several in [
             |job: &mut Job| job.flows = 2,
