@@ -36,6 +36,7 @@ use hairpin_units::Nanos;
 
 use self::meanwhile::Meanwhile;
 use crate::experiment::stands::cpus;
+use crate::stamping;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::rows;
@@ -128,6 +129,13 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
             };
             tracing.finish(paced, &mut explained);
             body.results.push(explained);
+            if remote {
+                // An end of it leaves the stages.
+                let split = stamping::split_of(&mut testbed, job, index, (&stamps, clock), &body.place, signals)?;
+                if let Some(explained) = body.results.last_mut() {
+                    explained.split = split;
+                }
+            }
             Ok(())
         },
     )?;

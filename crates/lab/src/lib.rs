@@ -39,6 +39,7 @@ pub mod pcie;
 pub mod ping;
 pub mod records;
 mod search;
+mod stamping;
 pub mod store;
 pub mod stream;
 pub mod sweep;

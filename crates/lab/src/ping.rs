@@ -1,7 +1,5 @@
 //! `hairpin ping`: the rows of a plan, measured in turn on a testbed that is set up once.
 
-mod stamping;
-
 use hairpin_plan::job::{Job, Sides};
 use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run, RunBody};
@@ -17,8 +15,8 @@ use hairpin_session::worker::choose_clock;
 use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 
-use self::stamping::Stamping;
 use crate::one_way;
+use crate::stamping::{self, Stamping};
 
 /// Figures beside the round trips.
 #[derive(Clone, Copy, Debug, Default)]

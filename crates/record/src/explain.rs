@@ -15,6 +15,7 @@ use crate::compare::Cpus;
 use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
 use crate::run::{Granted, Origin, Quantiles, Side};
+use crate::split::Split;
 use crate::warning::Note;
 
 /// The record `hairpin.explain/1`: a head and a [`ExplainBody`].
@@ -106,6 +107,9 @@ pub struct Explained {
     pub granted: Vec<Granted>,
     /// The physical floor of the declared link; `null` where none was declared.
     pub floor: Option<Box<Floor>>,
+    /// How much of a round trip is either host's and how much the wire's, by stamps of NIC and driver, in a row of its own; to another host only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Box<Split>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }

@@ -30,6 +30,7 @@ use crate::link::between;
 use crate::next;
 use crate::notes::{beside_floor, ended, merged, not_granted, warned};
 use crate::options::Options;
+use crate::split;
 use crate::style::Tone;
 use crate::term::{LINES, height};
 use crate::view::Beside;
@@ -103,6 +104,14 @@ impl Show for Explain {
             waterfall::show(&mut detail, result);
             conclusion::show(&mut detail, result, &self.place.hosts);
             causes::show(&mut detail, result);
+            if let Some(split) = result.split.as_deref() {
+                detail.gap();
+                detail.text(split::sentence(split, result.untraced_rtt_ns.p50));
+                detail.list(List::plain(
+                    "Stamps where packets leave and enter the hosts",
+                    split::stamps(&name(result).base, split),
+                ));
+            }
             doc.part(Shown::Full, detail);
             timeline::show(&mut doc, result, options.detail);
         }
@@ -117,6 +126,9 @@ fn answer(result: &Explained, place: &Place, options: &Options) -> Doc {
     let mut doc = Doc::default();
     losses(&mut doc, result);
     answer::show(&mut doc, result, place, options.columns());
+    if let Some(line) = result.split.as_deref().and_then(split::in_a_line) {
+        doc.text(line);
+    }
     doc
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn splits(names: &[Name], rows: &[&Row]) -> Doc {
     doc.gap();
     for (name, row, split) in &all {
         let lead = if rows.len() > 1 { format!("{}: ", title(name, rows)) } else { String::new() };
-        doc.lead(lead, sentence(row, split));
+        doc.lead(lead, sentence(split, row.rtt_ns.p50));
     }
     let mut full = Doc::default();
     full.gap();
@@ -32,7 +32,7 @@ pub(crate) fn splits(names: &[Name], rows: &[&Row]) -> Doc {
     full.table(table(&all));
     full.list(List::plain(
         "Stamps where packets leave and enter the hosts",
-        all.iter().flat_map(|(name, _, split)| stamps(name, split)).collect(),
+        all.iter().flat_map(|(name, _, split)| stamps(&name.base, split)).collect(),
     ));
     let impossible = all.iter().flat_map(|(name, _, split)| split.impossible.iter().map(move |one| cannot_be(name, one)));
     full.list(List::warnings("Impossible: in no other figure of the parts", impossible.collect()));
@@ -47,14 +47,14 @@ fn title(name: &Name, rows: &[&Row]) -> String {
 }
 
 /// `22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network; …`
-fn sentence(row: &Row, split: &Split) -> String {
+pub(crate) fn sentence(split: &Split, without: Option<u64>) -> String {
     let rtt = split.typical.rtt_ns;
     let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
     let short = |ns: f64| beside(ns, rtt);
     let Some(client) = mean(PartName::Client) else {
         return format!("no round trip could be split: {}", nothing(split));
     };
-    let mut with = match (split.rtt_ns.p50, row.rtt_ns.p50) {
+    let mut with = match (split.rtt_ns.p50, without) {
         (Some(with), Some(without)) => format!("; RTT p50 with stamps {}, without {}", time(with as f64), time(without as f64)),
         _ => String::new(),
     };
@@ -86,6 +86,24 @@ fn sentence(row: &Row, split: &Split) -> String {
             )
         }
     }
+}
+
+/// The same in a line: `by stamps: 22.1 of 31.0 us are the hosts (client 11.9, server 10.2), 8.90 wire and network`
+pub(crate) fn in_a_line(split: &Split) -> Option<String> {
+    let rtt = split.typical.rtt_ns;
+    let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
+    let short = |ns: f64| beside(ns, rtt);
+    let (client, server, wire) = (mean(PartName::Client)?, mean(PartName::Server)?, mean(PartName::Wire)?);
+    let layers = [Side::Client, Side::Server].map(|side| split.layer(side));
+    let by = if layers == [Layer::Hardware; 2] { "stamps of the NICs" } else { "the kernel's stamps" };
+    Some(format!(
+        "by {by}: {} of {} are the hosts (client {}, server {}), {} wire",
+        short(client + server),
+        time(rtt),
+        short(client),
+        short(server),
+        short(wire)
+    ))
 }
 
 /// Why there is nothing to show.
@@ -144,7 +162,7 @@ fn table(all: &[(&Name, &Row, &Split)]) -> Table {
 }
 
 /// The stamps of each side and way, and what became of the transactions.
-fn stamps(name: &Name, split: &Split) -> Vec<String> {
+pub(crate) fn stamps(name: &str, split: &Split) -> Vec<String> {
     let of = |of: &StampsOf| {
         let way = match of.way {
             Way::Out => "out",
@@ -160,7 +178,7 @@ fn stamps(name: &Name, split: &Split) -> Vec<String> {
         });
         format!(
             "{}: {side}, {way}: {}{place} (of {wanted} wanted {hardware} hardware, {software} software){why}",
-            name.base,
+            name,
             layer.name()
         )
     };
@@ -168,7 +186,7 @@ fn stamps(name: &Name, split: &Split) -> Vec<String> {
     let which = if split.every > 1 { format!(", one in {}", split.every) } else { String::new() };
     let sum = format!(
         "{}: {} transactions stamped{which}: {} complete, {} missing, {} impossible; stamps: {} late, {} twice, {} unknown; {} blocks, {} rejected because clocks disagreed",
-        name.base,
+        name,
         counts.transactions,
         counts.complete,
         counts.missing,
@@ -179,7 +197,7 @@ fn stamps(name: &Name, split: &Split) -> Vec<String> {
         split.blocks,
         split.blocks_rejected
     );
-    let clocks = split.nic_clocks.iter().map(|clock| format!("{}: {}", name.base, nic_clock(clock)));
+    let clocks = split.nic_clocks.iter().map(|clock| format!("{}: {}", name, nic_clock(clock)));
     split.stamps.iter().map(of).chain([sum]).chain(clocks).collect()
 }
 

@@ -21,10 +21,13 @@ use hairpin_session::error::RunError;
 use hairpin_session::nics::{BlockReader, FollowedPhc, ServersNics};
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
 use hairpin_session::server::Server;
-use hairpin_session::watch::{Told, Turn, Wants, Watcher};
+use hairpin_session::testbed::{RowEnd, Testbed};
+use hairpin_session::watch::{NoWatcher, Told, Turn, Wants, Watcher};
 use hairpin_sys::clock::AnyClock;
 use hairpin_sys::shared::Stamps;
+use hairpin_sys::signal::Signals;
 use hairpin_trace::nics::{Counts, Nics, Why};
+use hairpin_units::Nanos;
 
 /// Least time of a phase, without the block that is left out.
 const PHASE: Duration = Duration::from_millis(250);
@@ -32,7 +35,7 @@ const PHASE: Duration = Duration::from_millis(250);
 const MOST: usize = 1_000_000;
 
 /// Refuses rows that have no time for blocks with stamps and without, before anything starts.
-pub(super) fn check(job: &Job, raw: bool) -> Result<(), RunError> {
+pub(crate) fn check(job: &Job, raw: bool) -> Result<(), RunError> {
     if job.nic_stamps.is_none() {
         return Ok(());
     }
@@ -51,7 +54,7 @@ pub(super) fn check(job: &Job, raw: bool) -> Result<(), RunError> {
 
 /// True where the kernel stamps a packet that comes in late: a segment over loopback or veth still carries the time at which TCP sent it, in place of a
 /// stamp, until IP delivers it (`skb_clear_delivery_time` of the kernel's include/linux/skbuff.h).
-pub(super) fn in_ip(job: &Job, place: &Place) -> bool {
+pub(crate) fn in_ip(job: &Job, place: &Place) -> bool {
     let of_kernel = place.link.interface.as_deref() == Some("lo")
         || place.link.kind == "veth"
         || place.hosts.client.facts.get("driver").is_some_and(|driver| driver == "veth");
@@ -65,7 +68,7 @@ enum Phase {
 }
 
 /// The stamps of one row; passes everything else on to a watcher.
-pub(super) struct Stamping<'a> {
+pub(crate) struct Stamping<'a> {
     watcher: &'a mut dyn Watcher,
     stamps: &'a Sides<Stamps>,
     asked: NicStamps,
@@ -98,7 +101,7 @@ enum OfServer {
 }
 
 impl<'a> Stamping<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         asked: NicStamps,
         stamps: &'a Sides<Stamps>,
         clock: AnyClock,
@@ -196,7 +199,7 @@ impl<'a> Stamping<'a> {
     }
 
     /// The split. The areas are as before the row.
-    pub(super) fn finish(mut self) -> Split {
+    pub(crate) fn finish(mut self) -> Split {
         self.phase = Phase::Bare;
         self.ask();
         self.stamps.client.leave_out(false);
@@ -208,8 +211,32 @@ impl<'a> Stamping<'a> {
     }
 }
 
+/// Time of a row that is measured for its split alone.
+const ALONE: Nanos = Nanos::from_secs(1);
+
+/// The split of a job to another host, in a row of its own; `None` where its packets cannot be stamped.
+pub(crate) fn split_of(
+    testbed: &mut Testbed,
+    job: &Job,
+    index: usize,
+    (stamps, clock): (&Sides<Stamps>, AnyClock),
+    place: &Place,
+    signals: &Signals,
+) -> Result<Option<Box<Split>>, RowEnd> {
+    let asked = NicStamps::default();
+    let job = Job { nic_stamps: Some(asked), traced: true, socket_stamps: false, duration: Some(ALONE), ..job.clone() };
+    if job.check(false).is_err() {
+        return Ok(None);
+    }
+    let mut nobody = NoWatcher;
+    let (interface, in_ip) = (place.link.interface.as_deref(), in_ip(&job, place));
+    let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, interface, in_ip, &mut nobody);
+    testbed.row(&job, index, signals, &mut stamping)?;
+    Ok(Some(Box::new(stamping.finish())))
+}
+
 /// Moves what a ring says of its stamps from the row's options to its split, which has a line for each side and way.
-pub(super) fn of_rings(mut row: Row) -> Row {
+pub(crate) fn of_rings(mut row: Row) -> Row {
     let Some(split) = &mut row.split else { return row };
     row.granted.retain(|granted| {
         let Some(way) = [Way::Out, Way::In].into_iter().find(|way| way.granted() == granted.option) else { return true };
@@ -282,8 +309,6 @@ impl Watcher for Stamping<'_> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_units::Nanos;
-
     use super::*;
 
     #[test]
