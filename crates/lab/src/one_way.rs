@@ -91,12 +91,12 @@ impl Clocks {
         let told = server.clock().map_err(RunError::Side)?;
         let after = time_source::kernel();
         let between = match told {
-            None => Between::OneClock,
-            Some(told) if one_kernel(&told, &before, &after) => Between::OneKernel,
+            None => Between::Clock,
+            Some(told) if one_kernel(&told, &before, &after) => Between::Kernel,
             Some(told) => {
                 let own = time_source::read(&clock);
                 let readings = Readings::begin(own.state, told.state, addresses);
-                Between::OneSource(Box::new(readings.map_err(|why| RunError::Lacking { path: FLAG.into(), why })?))
+                Between::Source(Box::new(readings.map_err(|why| RunError::Lacking { path: FLAG.into(), why })?))
             }
         };
         Ok(Clocks { clock, between, addresses })
@@ -172,7 +172,7 @@ impl<'a> Tracing<'a> {
     /// The row's one-way delays; reads both clocks a last time.
     pub fn finish(self, server: &mut Server) -> OneWay {
         let Tracing { clocks, fold, .. } = self;
-        if let Between::OneSource(readings) = &mut clocks.between {
+        if let Between::Source(readings) = &mut clocks.between {
             // A server that is gone tells nothing: then the error grows from the last reading on.
             if let Ok(Some(told)) = server.clock() {
                 readings.add(time_source::read(&clocks.clock).state, told.state, clocks.addresses);
@@ -216,7 +216,7 @@ impl Watcher for Tracing<'_> {
     }
 
     fn wants_times(&self) -> bool {
-        !matches!(self.clocks.between, Between::OneClock)
+        !matches!(self.clocks.between, Between::Clock)
     }
 
     fn times(&mut self, times: Times) {
@@ -224,12 +224,12 @@ impl Watcher for Tracing<'_> {
     }
 
     fn wants_clock(&self) -> bool {
-        matches!(&self.clocks.between, Between::OneSource(readings) if readings.is_older_than(READ_EVERY))
+        matches!(&self.clocks.between, Between::Source(readings) if readings.is_older_than(READ_EVERY))
     }
 
     fn clock(&mut self, told: Told) {
         let addresses = self.clocks.addresses;
-        if let Between::OneSource(readings) = &mut self.clocks.between {
+        if let Between::Source(readings) = &mut self.clocks.between {
             readings.add(time_source::read(&self.clocks.clock).state, told.state, addresses);
         }
     }
@@ -245,8 +245,8 @@ impl Watcher for Tracing<'_> {
         let client = &all[settling(all.len())..];
         if !self.clocks.between.has_ended() {
             match self.clocks.between {
-                Between::OneClock => self.block_of_one_clock(client),
-                Between::OneKernel | Between::OneSource(_) => self.block_by_day(client),
+                Between::Clock => self.block_of_one_clock(client),
+                Between::Kernel | Between::Source(_) => self.block_by_day(client),
             }
         }
         self.watcher.block(told)

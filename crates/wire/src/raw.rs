@@ -33,6 +33,7 @@ const PTP_DOMAIN: u8 = 254;
 
 /// What the frames look like to a NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shape {
     /// Hairpin's own.
     #[default]

@@ -25,14 +25,14 @@ pub(super) struct Addresses {
     pub(super) server: Option<IpAddr>,
 }
 
-/// How the clocks of both sides are related.
+/// What the clocks of both sides have in common.
 pub(super) enum Between {
     /// Both sides' stamps are ticks of one clock.
-    OneClock,
+    Clock,
     /// Both sides read the time of day of one kernel.
-    OneKernel,
+    Kernel,
     /// Both follow one source.
-    OneSource(Box<Readings>),
+    Source(Box<Readings>),
 }
 
 /// True if the other side runs on this very kernel, as in another network namespace: it has the kernel's random id, and its clock that nobody sets
@@ -44,14 +44,14 @@ pub(super) fn one_kernel(told: &Told, before: &(String, u64), after: &(String, u
 impl Between {
     /// A row begins.
     pub(super) fn begins(&mut self) {
-        if let Between::OneSource(readings) = self {
+        if let Between::Source(readings) = self {
             readings.forget_all_but_the_last();
         }
     }
 
     /// True if the clocks lost their common source.
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self, Between::OneSource(readings) if readings.ended.is_some())
+        matches!(self, Between::Source(readings) if readings.ended.is_some())
     }
 
     /// The row's delays with their bound.
@@ -59,19 +59,19 @@ impl Between {
         let placing =
             ErrorPart { what: "placing both programs' stamps on the time of day".into(), ns: fold.placing_ns().round() };
         let found = match self {
-            Between::OneClock => {
+            Between::Clock => {
                 // Times are whole ns: a step of less is none.
                 let step_ns = (clock.step() as f64 / clock.rate()).floor();
                 let step = ErrorPart { what: "one step of the clock".into(), ns: step_ns };
                 let parts = if step_ns < 1.0 { Vec::new() } else { vec![step] };
                 OneWay { source: format!("one clock ({}) stamps on both sides", clock.source()), parts, ..OneWay::default() }
             }
-            Between::OneKernel => OneWay {
+            Between::Kernel => OneWay {
                 source: "both sides run on one kernel, and read one time of day".into(),
                 parts: vec![placing],
                 ..OneWay::default()
             },
-            Between::OneSource(readings) => readings.finish(placing),
+            Between::Source(readings) => readings.finish(placing),
         };
         let bound_ns = found.parts.iter().map(|part| part.ns).sum();
         let [request_ns, reply_ns, asymmetry_ns] = fold.times();
@@ -318,8 +318,8 @@ mod tests {
         readings.add(ntp("192.0.2.1", 150.0), ntp("192.0.2.1", 100.0), at());
         let placing = ErrorPart { what: "placing".into(), ns: 60.0 };
         readings.longest = Duration::from_secs(2);
-        let found = Between::OneSource(Box::new(readings));
-        let Between::OneSource(readings) = &found else { unreachable!() };
+        let found = Between::Source(Box::new(readings));
+        let Between::Source(readings) = &found else { unreachable!() };
         let parts: Vec<f64> = readings.finish(placing).parts.iter().map(|part| part.ns).collect();
         // 2 s at twice 1 ppm; the time since the last reading is less, unless this thread slept.
         assert!(parts[..2] == [900.0, 300.0] && parts[2] >= 4_000.0 && parts[3] == 60.0, "{parts:?}");

@@ -166,7 +166,7 @@ fn stamps_find_their_frames_after_a_refusal() -> Outcome {
     equal("stamped", frames(&stamps(&mut a)?), vec![0, 2, 4])?;
     // A full device, or one without carrier: the frame stays and leaves later, with a stamp.
     set_up(B, false)?;
-    send(&mut a, &[other.clone()])?;
+    send(&mut a, std::slice::from_ref(&other))?;
     equal("kept", a.counters().tx_busy, 1)?;
     set_up(B, true)?;
     eventually("carrier", || {

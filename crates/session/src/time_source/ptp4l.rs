@@ -91,11 +91,14 @@ fn responses(text: &str) -> Vec<Response<'_>> {
     all
 }
 
-/// Reads the data sets. `realtime_less_phc` reads the time of day less a NIC's clock, and the error of that, in ns.
+/// Reads the time of day less a NIC's clock, and the error of that, in ns.
+pub type ReadPhc<'a> = &'a mut dyn FnMut(&HardwareClock) -> Result<(i64, f64), String>;
+
+/// Reads the data sets.
 ///
 /// # Errors
 /// ptp4l does not answer, or is not locked, or tells no bound.
-pub fn state(text: &str, realtime_less_phc: &mut dyn FnMut(&HardwareClock) -> Result<(i64, f64), String>) -> Result<Ptp, String> {
+pub fn state(text: &str, realtime_less_phc: ReadPhc<'_>) -> Result<Ptp, String> {
     let all = responses(text);
     let sets = |name: &'static str| all.iter().filter(move |response| response.name == name);
     let field = |set: &'static str, name: &str| sets(set).find_map(|response| response.fields.get(name).copied());
@@ -141,7 +144,7 @@ pub fn state(text: &str, realtime_less_phc: &mut dyn FnMut(&HardwareClock) -> Re
 /// Errors of the time of day against the clock that ptp4l steers.
 fn realtime<'a>(
     field: &dyn Fn(&'static str, &str) -> Option<&'a str>,
-    realtime_less_phc: &mut dyn FnMut(&HardwareClock) -> Result<(i64, f64), String>,
+    realtime_less_phc: ReadPhc<'_>,
 ) -> Result<Vec<ErrorPart>, String> {
     if field("PORT_PROPERTIES_NP", "timestamping") == Some("SOFTWARE") {
         return Ok(Vec::new());
