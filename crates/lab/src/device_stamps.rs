@@ -12,7 +12,8 @@ use std::time::Duration;
 use hairpin_plan::job::{Job, Sides};
 use hairpin_plan::paths::UDP;
 use hairpin_plan::spec::{Spec, SpecError};
-use hairpin_record::device::{DeviceStamps, Layer, NicClock, OwnLink, StampClaim, Way};
+use hairpin_record::device::{DeviceStamps, NicClock, OwnLink, StampClaim};
+use hairpin_record::split::{Layer, Way};
 use hairpin_session::error::RunError;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::{Plan, Target};
@@ -104,7 +105,7 @@ fn stamps(claims: Option<Claims>, driver: Option<&str>, seen: Option<&OwnLink>) 
         let seen = seen.map(|seen| match (direction, layer) {
             (Way::Out, Layer::Software) => seen.software_out > 0,
             (Way::In, Layer::Software) => seen.software_in > 0,
-            (_, Layer::Hardware) => false,
+            _ => false,
         });
         let mut why = notes;
         match seen {

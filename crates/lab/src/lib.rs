@@ -8,7 +8,9 @@
 //!   explain   the stages of a round trip                 attached  the same of an application that already runs
 //!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
-//!   device_stamps  what a network device claims of stamps, and what is seen on a link of one's own
+//!   device_stamps  the stamps that a network device claims, and those seen on a link of one's own
+//!   stamping  how much of a round trip is either host's and how much the wire's, in blocks with stamps
+//!   hardware_timestamping  devices told to stamp for as long as a run lasts
 //!   pcie      4-byte reads of a device by the CPU, and the cost of a NIC driver's steps
 //!   experiment  short blocks of several arms in turn, and the results of their pairs      compare  the arms against the first
 //!   sweep     every combination of several factors, and the effect of each
@@ -26,11 +28,11 @@ pub mod bulk;
 pub mod check;
 pub mod compare;
 pub mod demo;
-pub mod device_stamping;
 pub mod device_stamps;
 pub mod exec;
 pub mod experiment;
 pub mod explain;
+pub mod hardware_timestamping;
 pub mod knobs;
 pub mod load;
 pub mod metrics;

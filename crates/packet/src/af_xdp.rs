@@ -61,7 +61,7 @@ pub struct AfXdp {
     granted: Granted,
     sizes: Sizes,
     offers_zero_copy: Option<bool>,
-    /// What was told about stamps of sent frames, if they were asked for: see [`XdpMetadata::tx_time`].
+    /// The kernel's answer on stamps of sent frames, if they were requested: see [`XdpMetadata::tx_time`].
     stamps_sent: Option<Result<Option<bool>, String>>,
     program: Program,
     _attached: XdpLink,

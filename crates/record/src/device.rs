@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::split::{Layer, Way};
+
 /// The stamps of one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceStamps {
@@ -21,7 +23,7 @@ pub struct DeviceStamps {
     /// Why its clock is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_clock: Option<String>,
-    /// What was seen on a link of the program's own.
+    /// Stamps seen on a link of the program's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_link: Option<OwnLink>,
     /// Why nothing was seen there.
@@ -42,26 +44,6 @@ pub struct StampClaim {
     pub seen: Option<bool>,
     /// What keeps a stamp from being seen or from being of use.
     pub why: String,
-}
-
-/// A direction, as the device sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Way {
-    /// Packets that it sends.
-    Out,
-    /// Packets that it receives.
-    In,
-}
-
-/// The place at which a stamp is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Layer {
-    /// By the NIC, from its own clock.
-    Hardware,
-    /// By the kernel, from CLOCK_REALTIME: sent packets in the driver, received ones in the stack.
-    Software,
 }
 
 /// A NIC's clock, as it was read.

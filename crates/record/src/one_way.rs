@@ -68,12 +68,12 @@ pub struct ErrorPart {
     pub ns: f64,
 }
 
-/// What a host's time of day follows, and how far it may be off, by the word of the daemon that steers it.
+/// The source of a host's time of day and its error bound, by the word of the daemon that steers it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockState {
     /// The daemon: `chrony`, `ptp4l` or both.
     pub daemon: String,
-    /// What it follows.
+    /// The source.
     pub follows: Follows,
     /// Largest error against that, in ns: the sum of `parts`.
     pub error_ns: f64,

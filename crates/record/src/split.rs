@@ -56,7 +56,7 @@ pub struct NicClock {
     /// Width of the widest bracket around a reading: a stamp is placed to within half of it.
     pub width_ns: u64,
     /// Its rate against the program's clock, less 1, in parts per 10^9.
-    pub drift_ppb: Option<f64>,
+    pub rate_ppb: Option<f64>,
     /// Times that it was set or left its rate, as by a daemon that steers it. Blocks over which it did are rejected.
     pub changed: u64,
 }
@@ -198,6 +198,15 @@ pub enum Way {
 }
 
 impl Way {
+    /// Its name in a record.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Out => "out",
+            Way::In => "in",
+        }
+    }
+
     /// Name under which a ring tells, among its granted options, who stamps this way and why not the device.
     #[must_use]
     pub fn granted(self) -> &'static str {

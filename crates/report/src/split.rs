@@ -1,7 +1,7 @@
 //! How much of a row's round trips is either host's and how much the wire's: a sentence, and in full a table of the parts.
 
 use hairpin_record::run::{Row, Side};
-use hairpin_record::split::{Impossible, Layer, NicClock, PartName, Split, StampPlace, StampsOf, Way};
+use hairpin_record::split::{Impossible, Layer, NicClock, PartName, Split, StampPlace, StampsOf};
 use hairpin_units::Nanos;
 
 use crate::cell::{Cell, IntoCell};
@@ -164,10 +164,7 @@ fn table(all: &[(&Name, &Row, &Split)]) -> Table {
 /// The stamps of each side and way, and what became of the transactions.
 pub(crate) fn stamps(name: &str, split: &Split) -> Vec<String> {
     let of = |of: &StampsOf| {
-        let way = match of.way {
-            Way::Out => "out",
-            Way::In => "in",
-        };
+        let way = of.way.name();
         let why = if of.why.is_empty() { String::new() } else { format!(": {}", clean(&of.why)) };
         let StampsOf { side, layer, wanted, hardware, software, .. } = of;
         let place = of.place.map_or("", |place| match place {
@@ -203,8 +200,8 @@ pub(crate) fn stamps(name: &str, split: &Split) -> Vec<String> {
 
 /// `the client's NIC: clock /dev/ptp0 by PTP_SYS_OFFSET_EXTENDED, its stamps placed to within 310 ns; runs 12.1 ppm fast`
 fn nic_clock(clock: &NicClock) -> String {
-    let NicClock { side, index, method, width_ns, drift_ppb, changed } = clock;
-    let rate = drift_ppb.map_or(String::new(), |ppb| {
+    let NicClock { side, index, method, width_ns, rate_ppb, changed } = clock;
+    let rate = rate_ppb.map_or(String::new(), |ppb| {
         let (ppm, word) = (ppb.abs() / 1e3, if ppb < 0.0 { "slow" } else { "fast" });
         format!("; it runs {ppm:.1} ppm {word}")
     });

@@ -1,8 +1,9 @@
 //! What is shown of clocks: the stamps of a device, and one-way delays beside the round trips.
 
-use hairpin_record::device::{DeviceStamps, Layer, NicClock, OwnLink, StampClaim, Way};
+use hairpin_record::device::{DeviceStamps, NicClock, OwnLink, StampClaim};
 use hairpin_record::one_way::{ErrorPart, OneWay, SignedTimes};
 use hairpin_record::run::Run;
+use hairpin_record::split::{Layer, Way};
 use hairpin_report::{Options, Paths, term};
 use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;

@@ -95,10 +95,10 @@ fn one_row_by_stamps_of_nics() {
         index: 3,
         method: "PTP_SYS_OFFSET_EXTENDED".into(),
         width_ns: 1_241,
-        drift_ppb: Some(-12_140.0),
+        rate_ppb: Some(-12_140.0),
         changed,
     };
-    let clocks = vec![clock(Side::Client, 0), NicClock { drift_ppb: None, ..clock(Side::Server, 2) }];
+    let clocks = vec![clock(Side::Client, 0), NicClock { rate_ppb: None, ..clock(Side::Server, 2) }];
     let split = Split { nic_clocks: clocks, ..split(NIC, [Layer::Hardware; 2]) };
     let run = run(vec![with("udp:spin/udp:spin", 30_200, split)]);
     assert_snapshot!(term(&run, &Options { percentiles: Options::default().percentiles, ..BRIEF }));

@@ -1,4 +1,4 @@
-//! What this host's time of day follows and how far it may be off, by the word of the daemon that steers it.
+//! The source of this host's time of day and its error bound, by the word of the daemon that steers it.
 //!
 //! ```text
 //!   chronyc -n -c tracking ─▶ chrony ─┬─ follows a server of NTP, or itself                     the state

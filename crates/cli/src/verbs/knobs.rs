@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::SystemTime;
 
-use hairpin_lab::device_stamping::StampingDevices;
+use hairpin_lab::hardware_timestamping::StampingDevices;
 use hairpin_lab::knobs::{self, KnobError, Knobs};
 use hairpin_session::plan::Target;
 use hairpin_session::time::rfc3339;
@@ -76,13 +76,20 @@ pub(super) fn journal() -> Result<Journal, Failure> {
     Ok(Journal::at(default_dir().map_err(Failure::failed)?))
 }
 
-/// Switches the hardware stamps of these interfaces on until the returned value is dropped, and says so.
-pub(super) fn stamping(interfaces: &[String]) -> Result<StampingDevices<'static>, Failure> {
+/// Switches the hardware stamps of these interfaces on until the returned value is dropped, and says so. A run goes on without them.
+pub(super) fn stamping(interfaces: &[String]) -> StampingDevices<'static> {
     if interfaces.is_empty() {
-        return Ok(StampingDevices::default());
+        return StampingDevices::default();
     }
+    let journal = match default_dir() {
+        Ok(dir) => Journal::at(dir),
+        Err(why) => {
+            say(format_args!("no device is told to stamp: {why}"));
+            return StampingDevices::default();
+        }
+    };
     let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
-    let (devices, said) = StampingDevices::on(&RealHost, &journal()?, interfaces, &about);
+    let (devices, said) = StampingDevices::on(&RealHost, &journal, interfaces, &about);
     said.iter().for_each(say);
-    Ok(devices)
+    devices
 }

@@ -122,14 +122,15 @@ impl Ping {
             watcher.draw();
         }
         let interfaces = if self.hw_stamps.is_some() { interface_towards(&target).into_iter().collect() } else { Vec::new() };
-        let devices = stamping(&interfaces)?;
+        let devices = stamping(&interfaces);
         let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run_beside(&plan, Beside { one_way: self.one_way }, &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();
-        devices.off().map_err(Failure::failed)?;
+        let left = devices.off();
         let run = measured?;
         self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run)?;
+        left.map_err(Failure::failed)?;
         Ok(end(&run))
     }
 }

@@ -10,12 +10,12 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
-use hairpin_plan::job::Schedule;
+use hairpin_plan::job::{Schedule, scope_of};
 use hairpin_session::error::RunError;
 use hairpin_session::key::Key;
 use hairpin_session::serve::{Grants, Service, serve};
 use hairpin_session::side::WorkerSide;
-use hairpin_session::testbed::interface_of;
+use hairpin_session::testbed::interface_at;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::Netlink;
@@ -84,7 +84,7 @@ impl Serve {
             given => (given, None),
         };
         let interfaces = if self.hw_stamps { interfaces_of(bound)? } else { Vec::new() };
-        let devices = Cell::new(stamping(&interfaces)?);
+        let devices = Cell::new(stamping(&interfaces));
         say(format_args!("hairpin serves on {shown}; Ctrl-C ends it"));
         let log = |line: String| say(format_args!("{} {line}", rfc3339(SystemTime::now())));
         // The key is valid only in this process, so its file is removed too.
@@ -120,7 +120,7 @@ fn address(listen: &HostPort, by: &str) -> Result<SocketAddr, Failure> {
 /// The interfaces that a listener's clients come over.
 fn interfaces_of(bound: SocketAddr) -> Result<Vec<String>, Failure> {
     if !bound.ip().is_unspecified() {
-        return Ok(interface_of(bound.ip()).into_iter().collect());
+        return Ok(interface_at(bound.ip(), scope_of(bound)).into_iter().collect());
     }
     let links = Netlink::open().and_then(|netlink| netlink.links()).map_err(Failure::failed)?;
     Ok(links.into_iter().map(|link| link.name).collect())

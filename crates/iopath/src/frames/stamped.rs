@@ -86,7 +86,7 @@ impl<'a, I: PacketIo> Stamped<'a, I> {
 /// Frames whose sequence numbers are remembered, a power of two.
 const REMEMBERED: usize = 4096;
 
-/// What is needed to tell whose stamp one is.
+/// Finds the message that a stamp of NIC or driver belongs to.
 struct Nic {
     /// Offset of the payload, which begins with the sequence number.
     headers: usize,

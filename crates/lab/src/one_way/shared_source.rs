@@ -1,4 +1,4 @@
-//! What the clocks of two hosts have in common, and how far one may be off from the other.
+//! The common source of two hosts' clocks, and the bound on their difference.
 //!
 //! ```text
 //!   client ≤ e₁ ─▶ source ◀─ e₂ ≥ server          |client − server| ≤ e₁ + e₂
@@ -25,7 +25,7 @@ pub(super) struct Addresses {
     pub(super) server: Option<IpAddr>,
 }
 
-/// What the clocks of both sides have in common.
+/// The relation of both sides' clocks.
 pub(super) enum Between {
     /// Both sides' stamps are ticks of one clock.
     Clock,

@@ -171,7 +171,7 @@ impl Departures {
     }
 
     fn note(&mut self, sent: Sent) {
-        // What was asked for before the stamps were switched off comes without them.
+        // A frame that was sent before the stamps were switched off may come with none.
         let stamps = [sent.hardware.map(Departed::Hardware), sent.software.map(Departed::Software)];
         let number = self.number(sent.key).filter(|_| sent.place == Place::Driver);
         for time in stamps.into_iter().flatten() {

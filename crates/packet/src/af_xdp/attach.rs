@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// What the program is for, beside what the application asks for.
+/// Properties of the device and its frames that decide which program is loaded.
 #[derive(Clone, Copy)]
 pub(super) struct Needs {
     /// Receive queues of the device.

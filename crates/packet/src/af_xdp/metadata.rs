@@ -13,7 +13,7 @@ const TIME: u32 = 1;
 const HASH: u32 = 2;
 const VLAN: u32 = 4;
 
-/// What the device tells of a frame.
+/// A frame's metadata from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// When it arrived, by the device's clock.

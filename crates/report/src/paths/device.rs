@@ -1,6 +1,6 @@
 //! The stamps of one network device: a line for each direction and layer, its clock, and what was seen on a link of one's own.
 
-use hairpin_record::device::{DeviceStamps, Layer, NicClock, OwnLink, Way};
+use hairpin_record::device::{DeviceStamps, NicClock, OwnLink};
 
 use crate::cell::Cell;
 use crate::doc::{Column, Doc, Table};
@@ -15,14 +15,7 @@ pub(super) fn doc(device: &DeviceStamps, options: &Options) -> Doc {
     let mut columns = ["way", "layer", "claimed", "seen"].map(Column::words).to_vec();
     columns.push(Column::prose("what to know"));
     let rows = device.stamps.iter().map(|stamp| {
-        let way = match stamp.direction {
-            Way::Out => "out",
-            Way::In => "in",
-        };
-        let layer = match stamp.layer {
-            Layer::Hardware => "hardware",
-            Layer::Software => "software",
-        };
+        let (way, layer) = (stamp.direction.name(), stamp.layer.name());
         let seen = match stamp.seen {
             Some(true) => "yes".into(),
             Some(false) => "no".into(),

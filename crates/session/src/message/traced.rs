@@ -115,8 +115,12 @@ impl NicReport {
         let halves = self.halves.into_iter().take(MOST_HALVES).map(nics::Half::from).collect();
         let unknown = self.unknown.saturating_add(too_many).min(MOST_COUNTED);
         let (late, twice) = (self.late.min(MOST_COUNTED), self.twice.min(MOST_COUNTED));
-        let clock =
-            self.clock.map(|clock| NicClock { side: Side::Server, method: printable(&clock.method, LONGEST_REASON), ..clock });
+        let clock = self.clock.map(|clock| NicClock {
+            side: Side::Server,
+            method: printable(&clock.method, LONGEST_REASON),
+            rate_ppb: clock.rate_ppb.filter(|ppb| ppb.abs() <= LARGEST_PPB),
+            ..clock
+        });
         let clock = clock.ok_or_else(|| printable(&self.no_clock, LONGEST_REASON));
         (halves, nics::Counts { late, twice, unknown, ..nics::Counts::default() }, clock)
     }
@@ -124,6 +128,8 @@ impl NicReport {
 
 /// Characters of a reason that are shown.
 const LONGEST_REASON: usize = 300;
+/// No clock is further off than this, in parts per 10^9.
+const LARGEST_PPB: f64 = 1e9;
 /// Upper limit of a count: sums of two stay numbers.
 const MOST_COUNTED: u64 = 1 << 62;
 
@@ -148,7 +154,7 @@ mod tests {
             clock: None,
         };
         let clock =
-            NicClock { side: Side::Client, index: 0, method: report.no_clock.clone(), width_ns: 9, drift_ppb: None, changed: 1 };
+            NicClock { side: Side::Client, index: 0, method: report.no_clock.clone(), width_ns: 9, rate_ppb: None, changed: 1 };
         let told = NicReport { clock: Some(clock), ..NicReport::default() }.read().2.unwrap();
         assert!((told.side, told.method.contains('\u{1b}')) == (Side::Server, false) && told.method.len() < 4_000);
         let (halves, counts, clock) = report.read();

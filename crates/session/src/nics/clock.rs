@@ -69,7 +69,7 @@ impl FollowedPhc {
             index: followed.phc.index(),
             method: followed.phc.method().to_string(),
             width_ns: followed.width_ns,
-            drift_ppb: followed.course.drift_ppb(),
+            rate_ppb: followed.course.drift_ppb(),
             changed: followed.course.changed(),
         })
     }
@@ -98,7 +98,7 @@ mod tests {
         assert!(!phc.read(&clock).unwrap().1, "set forward by a millisecond");
         let found = phc.found(Side::Server).unwrap();
         assert_eq!((found.index, &found.method[..], found.changed), (3, "PTP_SYS_OFFSET_EXTENDED", 1));
-        assert!(found.width_ns >= 1_000 && found.drift_ppb.is_some_and(|ppb| (ppb - 20_000.0).abs() < 200_000.0), "{found:?}");
+        assert!(found.width_ns >= 1_000 && found.rate_ppb.is_some_and(|ppb| (ppb - 20_000.0).abs() < 200_000.0), "{found:?}");
         nic.fail(19);
         assert!(phc.read(&clock).is_none() && phc.why().contains("/dev/ptp3"), "{}", phc.why());
     }
