@@ -48,6 +48,15 @@ else
 fi
 # By now the tests beside it have cargo's lock on the build behind them. What does not compile fails again where the tests are run, and is counted there.
 [ -z "$tests" ] || cargo test --workspace --no-run --quiet
+# The rows of the Python reader are those of the command's CSV.
+command=$(realpath -m "${CARGO_TARGET_DIR:-target}/debug/hairpin")
+if ! [ -x "$command" ]; then
+    skip "the Python reader's rows" "there is no command; make demo builds it"
+elif python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+    check env -C python/tests HAIRPIN_COMMAND="$command" PYTHONPATH=.. PYTHONDONTWRITEBYTECODE=1 python3 -m unittest test_rows
+else
+    skip "the Python reader's rows" "there is no Python 3.9 or newer here; install python3"
+fi
 if cargo clippy --version >/dev/null 2>&1; then
     check cargo clippy --workspace --all-targets --quiet -- -D warnings
 else

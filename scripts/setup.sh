@@ -128,6 +128,7 @@ fi
 if [ "${HAIRPIN_FOR:-demo}" = test ]; then
     setup_has redis-check-rdb || setup_has redis-server || setup_apt redis-tools || setup_say "no redis: hairpin explain is not tried on one"
     setup_unpack nginx nginx || setup_say "no nginx: hairpin explain is not tried on one"
+    setup_has python3 || setup_apt python3 || setup_say "no python3: the Python reader is not compared with the command"
     setup_has man || setup_apt man-db || setup_say "no man: the man pages are not rendered"
     # A terminal for the live view, and a scraper for its metrics.
     setup_has tmux || setup_apt tmux || setup_say "no tmux: the live view is not tried on a terminal"

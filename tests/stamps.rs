@@ -9,6 +9,7 @@
 
 mod beside_hooks;
 mod between;
+mod load;
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -38,6 +39,9 @@ const TESTS: &[Listed] = &[
     ("ctrl_c_keeps_the_split", ctrl_c_keeps_the_split),
     ("every_form_has_the_split", every_form_has_the_split),
     ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
+    ("each_rate_has_its_split", load::each_rate_has_its_split),
+    ("every_form_of_a_load_has_the_split", load::every_form_of_a_load_has_the_split),
+    ("a_load_that_cannot_be_stamped_is_refused", load::a_load_that_cannot_be_stamped_is_refused),
 ];
 
 const SHORT: &str = "--hw-stamps --duration 600ms --warmup 20ms";

@@ -18,6 +18,10 @@ def _quantiles(name: str, path: str, which: str = "p50 p99 p99.9 max") -> str:
 
 
 _PARTS = "client-out wire server-in turn-around server-out client-in client server hosts beyond"
+_SPLIT = f"""{_quantiles("split_rtt", "split/rtt_ns", "p50 p99")}
+    {" ".join(_quantiles(f"split_{part.replace('-', '_')}", f"parts/{part}", "p50 p99") for part in _PARTS.split())}
+    split_stamps_client=stamps/client split_stamps_server=stamps/server split_transactions=split/counts/transactions
+    split_complete=split/counts/complete split_missing=split/counts/missing split_impossible=split/counts/impossible"""
 _RUN = f"""started=record/started link=record/link/kind path origin request_bytes reply_bytes flows threads outstanding pace_per_s
     transactions lost late duplicates reordered corrupt duration_ns gap_ns transactions_per_s
     {_quantiles("rtt", "rtt_ns", "min mean stddev p50 p90 p99 p99.9 max")} {_quantiles("turnaround", "turnaround_ns", "p50 p99")}
@@ -31,10 +35,7 @@ _RUN = f"""started=record/started link=record/link/kind path origin request_byte
     connect_p50_ns=parts_ns/connect/p50 exchange_p50_ns=parts_ns/exchange/p50 close_p50_ns=parts_ns/close/p50
     warnings=codes run=record/run_id client_hostname=record/hosts/client/hostname server_hostname=record/hosts/server/hostname
     {" ".join(f"{of}_stack=stack/{of}/name {of}_stack_received=stack/{of}/received {of}_stack_passed_kernel=stack/{of}/kernel/count" for of in ("client", "server"))}
-    {_quantiles("split_rtt", "split/rtt_ns", "p50 p99")}
-    {" ".join(_quantiles(f"split_{part.replace('-', '_')}", f"parts/{part}", "p50 p99") for part in _PARTS.split())}
-    split_stamps_client=stamps/client split_stamps_server=stamps/server split_transactions=split/counts/transactions
-    split_complete=split/counts/complete split_missing=split/counts/missing split_impossible=split/counts/impossible
+    {_SPLIT}
     one_way_request_p50_ns=one_way/request_ns/p50 one_way_reply_p50_ns=one_way/reply_ns/p50 one_way_bound_ns=one_way/bound_ns"""
 
 
@@ -56,7 +57,7 @@ _LOAD = f"""started=record/started link=record/link/kind path=curve/path request
     offered_per_s achieved_per_s due sent unsent found_no_room transactions lost
     {_quantiles("rtt_from_due", "rtt_from_due_ns")} {_quantiles("rtt_from_sent", "rtt_from_sent_ns")}
     {_quantiles("lateness", "lateness_ns")} stalls=stalls/count stalled_ns=stalls/total_ns bulk_bits_per_s=bulk/bits_per_s
-    warnings=codes late_replies=late unanswered left_out wall_ns repeat"""
+    warnings=codes late_replies=late unanswered left_out wall_ns repeat {_SPLIT}"""
 #: Fields that the first version did not write, and what it meant by that.
 _LOAD_ONCE = dict.fromkeys(("unanswered", "left_out", "wall_ns", "repeat"), 0)
 
@@ -65,7 +66,7 @@ def loads(record: Json) -> Iterator[Json]:
     """Every rate of every path, with its `curve` and the `record`."""
     for curve in each(record, "results"):
         for row in each(curve, "rates"):
-            yield {**_LOAD_ONCE, **row, "codes": words(row, "warnings", "code"), "curve": curve, "record": record}
+            yield {**_LOAD_ONCE, **row, **_split(row), "codes": words(row, "warnings", "code"), "curve": curve, "record": record}
 
 
 def _load(record: Json) -> Table:

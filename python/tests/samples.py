@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "crates/record/tests/data"
 #: Records of a demo, of a run that emulates a NIC, and of one with a thousand million samples.
 REPORT = ROOT / "crates/report/tests/data"
-#: As pip installs it.
-COMMAND = shutil.which("hairpin", path=sysconfig.get_path("scripts")) or ""
+#: As pip installs it, else as it was built.
+COMMAND = shutil.which("hairpin", path=sysconfig.get_path("scripts")) or os.environ.get("HAIRPIN_COMMAND", "")
 
 #: What prints a record of the kinds that no store keeps.
 PRINTED = {

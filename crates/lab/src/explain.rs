@@ -14,7 +14,7 @@ mod meanwhile;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hairpin_plan::job::{Job, Sides};
+use hairpin_plan::job::{Job, NicStamps, Sides};
 use hairpin_plan::path::{self, Path, Speaks};
 use hairpin_record::explain::{Direction, Explain, ExplainBody, Explained, Missing};
 use hairpin_record::head::Record;
@@ -41,7 +41,6 @@ use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::rows;
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
-use hairpin_session::side::SideError;
 use hairpin_session::testbed::Testbed;
 use hairpin_session::watch::{NoWatcher, Told, Turn, Wants, Watcher};
 use hairpin_session::worker::choose_clock;
@@ -95,7 +94,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
     }
     hairpin_session::plan::check(plan)?;
     let head = rows::begin::<ExplainBody>(&plan.command);
-    let stamps = Sides { client: area()?, server: area()? };
+    let stamps = stamping::areas()?;
     let mut testbed = Testbed::set_up(plan, Some(&stamps))?;
     let place = testbed.place(plan)?;
     let mut found = Record { head, body: ExplainBody { place, missing: Vec::new(), results: Vec::new() } };
@@ -131,19 +130,19 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
             body.results.push(explained);
             if remote {
                 // An end of it leaves the stages.
-                let split = stamping::split_of(&mut testbed, job, index, (&stamps, clock), &body.place, signals)?;
-                if let Some(explained) = body.results.last_mut() {
-                    explained.split = split;
+                let job = stamping::alone(job, NicStamps::default());
+                if job.check(false).is_ok() {
+                    let at = (&body.place, &plan.target);
+                    let split = stamping::split_of(&mut testbed, &job, index, (&stamps, clock), at, signals)?;
+                    if let Some(explained) = body.results.last_mut() {
+                        explained.split = Some(split);
+                    }
                 }
             }
             Ok(())
         },
     )?;
     Ok(found)
-}
-
-fn area() -> Result<Stamps, SideError> {
-    Ok(Stamps::create()?)
 }
 
 /// The pace of a path, and its p50 when run flat out. An error here comes again, and is reported, in the paced run.

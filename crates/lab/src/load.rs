@@ -5,6 +5,7 @@
 //!                        10 %, 20 % … 110 % of it, or the rates given, a row each ──▶ knee
 //!                        a rate that fails is measured again, twice at most, up to the first that fails each time
 //!   --bulk tcp:N         two more workers fill the link during every row
+//!   --hw-stamps          after each rate, a row with stamps and one request in flight at the same rate
 //! ```
 
 mod knee;
@@ -12,24 +13,30 @@ mod knee;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hairpin_plan::job::Job;
+use hairpin_plan::job::{Job, NicStamps, Sides};
 use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::head::{Head, Place, Record};
 use hairpin_record::load::{BulkFacts, Load, LoadBody, LoadCurve, LoadHistograms, LoadRow, OpenFound, ScheduleFacts, StallFacts};
 use hairpin_record::run::{Granted, Row};
+use hairpin_record::split::Split;
+use hairpin_sys::clock::AnyClock;
+use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::wait::Policy;
 use hairpin_units::{Nanos, Quantile};
 
 pub use self::knee::{ACHIEVED, FACTOR};
 use crate::bulk::Bulk;
+use crate::stamping;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::row::{self, RowContext};
 use hairpin_session::rows;
+use hairpin_session::side::SideError;
 use hairpin_session::testbed::{Measured, RowEnd, Testbed};
 use hairpin_session::watch::NoWatcher;
+use hairpin_session::worker::choose_clock;
 
 /// Rates offered by default, in tenths of the rate of a closed loop: up to that rate, and one beyond.
 const TENTHS: std::ops::RangeInclusive<u32> = 1..=11;
@@ -44,6 +51,8 @@ pub struct How {
     pub schedule: Schedule,
     /// Bulk TCP streams that fill the link meanwhile.
     pub bulk: u32,
+    /// The split of each rate, by stamps of the NICs, in a row of its own.
+    pub stamps: Option<NicStamps>,
     /// Lowers the default room for requests in flight to the limit of each path, since the user did not ask for it.
     pub fits_room: bool,
 }
@@ -129,18 +138,24 @@ pub trait LoadWatcher {
 pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadWatcher) -> Result<Load, RunError> {
     for job in &mut plan.rows {
         schedule(job, how)?;
+        if let Some(asked) = how.stamps {
+            let bad = |source| RunError::Job { path: job.spec.to_string(), source };
+            stamping::alone(job, asked).check(plan.ipv6).map_err(bad)?;
+        }
     }
     hairpin_session::plan::check(&plan)?;
     if how.bulk > 0 && !matches!(plan.target, Target::Link(_)) {
         return Err(RunError::BulkElsewhere);
     }
     let head = rows::begin::<LoadBody>(&plan.command);
-    let mut testbed = Testbed::set_up(&plan, None)?;
+    let areas = how.stamps.map(|_| stamping::areas()).transpose()?;
+    let mut testbed = Testbed::set_up(&plan, areas.as_ref())?;
     let place = testbed.place(&plan)?;
     let body = LoadBody { place, schedule: facts(&how.schedule), bulk_streams: how.bulk, results: Vec::new() };
     let mut load = Record { head, body };
     let bulk = (how.bulk > 0).then(|| Bulk::beside(&testbed, &plan.target, plan.ipv6)).transpose()?;
-    let mut offering = Offering { plan: &plan, how, testbed, bulk, signals, watcher, rows: 0, step: 0 };
+    let stamps = areas.as_ref().map(|areas| (areas, choose_clock().0));
+    let mut offering = Offering { plan: &plan, how, testbed, bulk, stamps, signals, watcher, rows: 0, step: 0 };
     rows::rows(
         &plan,
         &mut load,
@@ -171,6 +186,7 @@ struct Offering<'a> {
     how: &'a How,
     testbed: Testbed,
     bulk: Option<Bulk>,
+    stamps: Option<(&'a Sides<Stamps>, AnyClock)>,
     signals: &'a Signals,
     watcher: &'a mut dyn LoadWatcher,
     rows: usize,
@@ -196,7 +212,8 @@ impl Offering<'_> {
             for repeat in 0.. {
                 let open = job.open.clone().map(|open| OpenLoop { per_s, ..open });
                 self.begins(job, Some(per_s), repeat);
-                let (measured, bulk) = self.row(&Job { open, ..job.clone() })?;
+                let job = &Job { open, ..job.clone() };
+                let (measured, bulk) = self.row(job)?;
                 head.interrupted |= measured.interrupted;
                 head.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
                 let (row, open) = self.join(job, place, measured);
@@ -210,9 +227,14 @@ impl Offering<'_> {
                 if head.interrupted || head.error.is_some() {
                     return Ok(());
                 }
-                if !(several && knee::again(&curve.rates)) {
-                    break;
+                if several && knee::again(&curve.rates) {
+                    continue;
                 }
+                let split = self.split(job, place)?;
+                if let Some(last) = curve.rates.last_mut() {
+                    last.split = split;
+                }
+                break;
             }
             self.step += 1;
         }
@@ -221,9 +243,10 @@ impl Offering<'_> {
 
     fn begins(&mut self, job: &Job, per_s: Option<f64>, repeat: u32) {
         let of = self.how.steps() * self.plan.rows.len();
-        let (each, left) =
-            (job.duration.map(|duration| Duration::from(duration) + Duration::from(job.warmup)), of.saturating_sub(self.step));
-        let left = each.map(|each| each * left as u32);
+        let left = of.saturating_sub(self.step) as u32;
+        let warmup = Duration::from(job.warmup);
+        let split = if self.stamps.is_some() { Duration::from(stamping::ALONE) + warmup } else { Duration::ZERO };
+        let left = job.duration.map(|duration| (Duration::from(duration) + warmup + split) * left);
         self.watcher.begins(&Offer { job, per_s, repeat, index: self.step, of, left });
     }
 
@@ -241,14 +264,33 @@ impl Offering<'_> {
         }
     }
 
+    /// Before a row.
+    fn go(&mut self) -> Result<(), SideError> {
+        self.bulk.as_mut().map_or(Ok(()), |bulk| bulk.go(self.how.bulk))
+    }
+
     fn row(&mut self, job: &Job) -> Result<(Measured, Option<BulkFacts>), RowEnd> {
-        if let Some(bulk) = &mut self.bulk {
-            bulk.go(self.how.bulk)?;
-        }
+        self.go()?;
         let measured = self.testbed.row(job, self.rows, self.signals, &mut NoWatcher);
+        let carried = self.halt()?;
+        Ok((measured?, carried))
+    }
+
+    /// After a row.
+    fn halt(&mut self) -> Result<Option<BulkFacts>, RunError> {
         self.rows += 1;
-        let carried = self.bulk.as_mut().map(Bulk::halt).transpose();
-        Ok((measured?, carried?))
+        self.bulk.as_mut().map(Bulk::halt).transpose()
+    }
+
+    /// The split at the rate of a job.
+    fn split(&mut self, job: &Job, place: &Place) -> Result<Option<Box<Split>>, RowEnd> {
+        let (Some(asked), Some(stamps)) = (self.how.stamps, self.stamps) else { return Ok(None) };
+        self.go()?;
+        let job = stamping::alone(job, asked);
+        let at = (place, &self.plan.target);
+        let split = stamping::split_of(&mut self.testbed, &job, self.rows, stamps, at, self.signals);
+        self.halt()?;
+        Ok(Some(split?))
     }
 
     fn join(&self, job: &Job, place: &mut Place, mut measured: Measured) -> (Row, OpenFound) {
@@ -328,6 +370,7 @@ fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFa
         stalls: (job.spec.client.policy == Policy::Spin).then_some(StallFacts { count, total_ns, share }),
         bulk,
         cpu: row.cpu,
+        split: None,
         warnings: row.warnings,
         repeat: 0,
     }

@@ -1,18 +1,16 @@
 //! `hairpin ping`: the rows of a plan, measured in turn on a testbed that is set up once.
 
-use hairpin_plan::job::{Job, Sides};
+use hairpin_plan::job::Job;
 use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run, RunBody};
 use hairpin_session::error::RunError;
 use hairpin_session::live::Live;
 use hairpin_session::message::Order;
-use hairpin_session::plan::{Plan, Target, check, emulating};
+use hairpin_session::plan::{Plan, check, emulating};
 use hairpin_session::rows;
-use hairpin_session::side::SideError;
 use hairpin_session::testbed::Testbed;
 use hairpin_session::watch::Watcher;
 use hairpin_session::worker::choose_clock;
-use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 
 use crate::one_way;
@@ -41,7 +39,7 @@ pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut 
         one_way::check(plan)?;
     }
     let stamped = beside.one_way || plan.rows.iter().any(|job| job.nic_stamps.is_some());
-    let stamps = stamped.then(areas).transpose()?;
+    let stamps = stamped.then(stamping::areas).transpose()?;
     let head = rows::begin::<RunBody>(&plan.command);
     let clock = stamps.as_ref().map(|_| choose_clock().0);
     let mut testbed = Testbed::set_up(plan, stamps.as_ref())?;
@@ -62,8 +60,7 @@ pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut 
                 (Some(asked), Some(stamps), Some(clock), _) => {
                     let job = &Job { traced: true, ..job.clone() };
                     let in_ip = stamping::in_ip(job, &body.place);
-                    // A link of this host lies in namespaces of its own, and has no NIC.
-                    let interface = body.place.link.interface.as_deref().filter(|_| !matches!(plan.target, Target::Link(_)));
+                    let interface = stamping::interface_of(&body.place, &plan.target);
                     let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, interface, in_ip, &mut live);
                     let measured = testbed.row(job, index, signals, &mut stamping)?;
                     (measured, Some(Box::new(stamping.finish())), None)
@@ -87,9 +84,4 @@ pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut 
         run.head.error.get_or_insert(error.to_string());
     }
     Ok(run)
-}
-
-/// An area for the stamps of each side.
-fn areas() -> Result<Sides<Stamps>, SideError> {
-    Ok(Sides { client: Stamps::create()?, server: Stamps::create()? })
 }

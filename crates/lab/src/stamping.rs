@@ -19,8 +19,10 @@ use hairpin_record::run::{Row, Side};
 use hairpin_record::split::{Layer, NicClock, Split, Way};
 use hairpin_session::error::RunError;
 use hairpin_session::nics::{BlockReader, FollowedPhc, ServersNics};
+use hairpin_session::plan::Target;
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
 use hairpin_session::server::Server;
+use hairpin_session::side::SideError;
 use hairpin_session::testbed::{RowEnd, Testbed};
 use hairpin_session::watch::{NoWatcher, Told, Turn, Wants, Watcher};
 use hairpin_sys::clock::AnyClock;
@@ -50,6 +52,16 @@ pub(crate) fn check(job: &Job, raw: bool) -> Result<(), RunError> {
         _ => return Ok(()),
     };
     Err(RunError::Unsupported { path: job.spec.to_string(), why: wrong.into() })
+}
+
+/// An area for the stamps of each side.
+pub(crate) fn areas() -> Result<Sides<Stamps>, SideError> {
+    Ok(Sides { client: Stamps::create()?, server: Stamps::create()? })
+}
+
+/// The interface whose NIC stamps. A link of this host lies in namespaces of its own, and has no NIC.
+pub(crate) fn interface_of<'p>(place: &'p Place, target: &Target) -> Option<&'p str> {
+    place.link.interface.as_deref().filter(|_| !matches!(target, Target::Link(_)))
 }
 
 /// True where the kernel stamps a packet that comes in late: a segment over loopback or veth still carries the time at which TCP sent it, in place of a
@@ -212,27 +224,39 @@ impl<'a> Stamping<'a> {
 }
 
 /// Time of a row that is measured for its split alone.
-const ALONE: Nanos = Nanos::from_secs(1);
+pub(crate) const ALONE: Nanos = Nanos::from_secs(1);
 
-/// The split of a job to another host, in a row of its own; `None` where its packets cannot be stamped.
+/// A job as measured for its split alone: an open loop at its rate, with one request in flight.
+pub(crate) fn alone(job: &Job, asked: NicStamps) -> Job {
+    let pace = job.open.as_ref().map(|open| open.per_s).or(job.pace);
+    Job {
+        nic_stamps: Some(asked),
+        traced: true,
+        socket_stamps: false,
+        duration: Some(ALONE),
+        count: None,
+        open: None,
+        pace,
+        outstanding: 1,
+        ..job.clone()
+    }
+}
+
+/// The split of such a job, in a row of its own.
 pub(crate) fn split_of(
     testbed: &mut Testbed,
     job: &Job,
     index: usize,
     (stamps, clock): (&Sides<Stamps>, AnyClock),
-    place: &Place,
+    (place, target): (&Place, &Target),
     signals: &Signals,
-) -> Result<Option<Box<Split>>, RowEnd> {
-    let asked = NicStamps::default();
-    let job = Job { nic_stamps: Some(asked), traced: true, socket_stamps: false, duration: Some(ALONE), ..job.clone() };
-    if job.check(false).is_err() {
-        return Ok(None);
-    }
+) -> Result<Box<Split>, RowEnd> {
+    let asked = job.nic_stamps.unwrap_or_default();
     let mut nobody = NoWatcher;
-    let (interface, in_ip) = (place.link.interface.as_deref(), in_ip(&job, place));
-    let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, interface, in_ip, &mut nobody);
-    testbed.row(&job, index, signals, &mut stamping)?;
-    Ok(Some(Box::new(stamping.finish())))
+    let in_ip = in_ip(job, place);
+    let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, interface_of(place, target), in_ip, &mut nobody);
+    testbed.row(job, index, signals, &mut stamping)?;
+    Ok(Box::new(stamping.finish()))
 }
 
 /// Moves what a ring says of its stamps from the row's options to its split, which has a line for each side and way.

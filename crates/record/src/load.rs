@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::head::{Body, Place, Record};
 use crate::recorder::Recorder;
 use crate::run::{Cpu, Granted, Origin, Quantiles, Silence};
+use crate::split::Split;
 use crate::warning::Note;
 
 /// The record `hairpin.load/1`: a head and a [`LoadBody`].
@@ -154,6 +155,9 @@ pub struct LoadRow {
     pub bulk: Option<BulkFacts>,
     /// CPU time of both sides.
     pub cpu: Cpu,
+    /// With `--hw-stamps`: how much of the RTT is either host's and how much the wire's at this rate, in a row of its own with one request in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Box<Split>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
     /// Number of the repetition: 0 for the first measurement of the rate, 1 and 2 for those after a failure.

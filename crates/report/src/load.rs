@@ -3,6 +3,7 @@
 mod short;
 
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
+use hairpin_record::split::Split;
 
 use crate::cell::{Cell, IntoCell};
 use crate::chart::offered::{ROWS, picture as picture_of};
@@ -15,6 +16,7 @@ use crate::link::over;
 use crate::notes::{ended, merged, not_granted, strayed, warned};
 use crate::options::Options;
 use crate::prose::clean;
+use crate::split;
 use crate::style::Tone;
 
 impl Show for Load {
@@ -39,6 +41,7 @@ impl Show for Load {
         }
         full.gap();
         self.results.iter().for_each(|curve| full.text(knee(curve)));
+        splits(&mut full, self);
         full.text(heading(self));
         full.blocks.extend(Doc::of(&self.head, over(&self.place)).blocks);
         full.lists(lists(self));
@@ -118,7 +121,7 @@ fn picture(curve: &LoadCurve, rows: usize) -> Option<Picture> {
 fn line(load: &Load, curve: &LoadCurve, row: &LoadRow) -> Fields {
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
     let [due, sent, late] = [&row.rtt_from_due_ns, &row.rtt_from_sent_ns, &row.lateness_ns];
-    fields([
+    let mut line = fields([
         ("started", (&load.head.started).into()),
         ("link", (&load.place.link.kind).into()),
         ("path", (&curve.path).into()),
@@ -156,7 +159,38 @@ fn line(load: &Load, curve: &LoadCurve, row: &LoadRow) -> Fields {
         ("left_out", row.left_out.into()),
         ("wall_ns", row.wall_ns.into()),
         ("repeat", row.repeat.into()),
-    ])
+    ]);
+    line.extend(split::line(row.split.as_deref()));
+    line
+}
+
+/// The split of each rate, and the stamps of all.
+fn splits(doc: &mut Doc, load: &Load) {
+    let rows = || load.results.iter().flat_map(|curve| curve.rates.iter().map(move |row| (curve, row)));
+    let all: Vec<(String, &Split)> = rows().filter_map(|(curve, row)| Some((at(curve, row), row.split.as_deref()?))).collect();
+    if all.is_empty() {
+        return;
+    }
+    doc.gap();
+    doc.text("By stamps, a second at each rate with one request in flight, in typical round trips (RTT from p40 to p60):");
+    for (name, split) in &all {
+        doc.lead(format!("{name}: "), split::sentence(split, None));
+    }
+    let stamps = all.iter().flat_map(|(name, split)| split::stamps(name, split)).collect();
+    doc.list(List::plain("Stamps where packets leave and enter the hosts", stamps));
+}
+
+/// `udp:spin at 20.0 k/s`
+fn at(curve: &LoadCurve, row: &LoadRow) -> String {
+    format!("{} at {}", short(&curve.path), per_second(row.offered_per_s))
+}
+
+/// The split at the highest rate with which a curve keeps up, else at the lowest, in a line.
+fn split_of(curve: &LoadCurve) -> Option<String> {
+    let kept = curve.knee.as_ref().and_then(|knee| knee.keeps_up_per_s);
+    let all = || curve.rates.iter().filter_map(|row| Some((row, row.split.as_deref()?)));
+    let (row, split) = all().rfind(|(row, _)| Some(row.offered_per_s) == kept).or_else(|| all().next())?;
+    Some(format!("{}, one in flight, {}", at(curve, row), split::in_a_line(split)?))
 }
 
 fn heading(load: &Load) -> String {

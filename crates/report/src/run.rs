@@ -213,7 +213,7 @@ pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
         line.push((name("_received"), stack.map(|stack| stack.received).into()));
         line.push((name("_passed_kernel"), stack.and_then(|stack| stack.kernel).map(|passed| passed.count).into()));
     }
-    line.extend(split::line(row));
+    line.extend(split::line(row.split.as_deref()));
     let one_way = row.one_way.as_deref();
     let times = |ns: Option<i64>| ns.into_cell(|ns| Cell::Ns(ns as f64));
     line.extend(fields([

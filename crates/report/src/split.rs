@@ -223,9 +223,8 @@ fn cannot_be(name: &Name, one: &Impossible) -> String {
     format!("{}: transaction {sequence}, RTT {}: {} {ns} ns", name.base, Nanos(*rtt_ns), part.name())
 }
 
-/// Fields for scripts; the names do not depend on the row.
-pub(crate) fn line(row: &Row) -> Fields {
-    let split = row.split.as_deref();
+/// Fields for scripts; the names do not depend on the split.
+pub(crate) fn line(split: Option<&Split>) -> Fields {
     let rtt = split.map(|split| &split.rtt_ns);
     let mut line: Fields = vec![
         ("split_rtt_p50_ns".into(), rtt.and_then(|rtt| rtt.p50).into()),

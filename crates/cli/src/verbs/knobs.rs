@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::SystemTime;
 
 use hairpin_lab::hardware_timestamping::StampingDevices;
-use hairpin_lab::knobs::{self, KnobError, Knobs};
+use hairpin_lab::knobs::{self, KnobError, Knobs, interface_towards};
 use hairpin_session::plan::Target;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::host::RealHost;
@@ -17,7 +17,7 @@ use crate::line;
 
 /// Why this host lacks the setting for traffic to `target`; `None` if it has it.
 pub fn missing(target: &Target, setting: &Setting) -> Option<String> {
-    let interface = knobs::interface_towards(target);
+    let interface = interface_towards(target);
     let place = Place { cpus: &[], interface: interface.as_deref() };
     match knobs::changes(&RealHost, &place, target, std::slice::from_ref(setting)) {
         Err(KnobError::Plan(PlanError::NoInterface(knob))) => {
@@ -34,7 +34,7 @@ pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs
         return Ok(None);
     }
     let of = |(target, settings): &(&Target, Vec<Setting>)| {
-        let interface = knobs::interface_towards(target);
+        let interface = interface_towards(target);
         knobs::changes(&RealHost, &Place { cpus: &[], interface: interface.as_deref() }, target, settings)
     };
     let changes = arms.iter().map(of).collect::<Result<Vec<_>, _>>().map_err(failure)?;
@@ -92,4 +92,10 @@ pub(super) fn stamping(interfaces: &[String]) -> StampingDevices<'static> {
     let (devices, said) = StampingDevices::on(&RealHost, &journal, interfaces, &about);
     said.iter().for_each(say);
     devices
+}
+
+/// The same for the interface towards a target, if stamps are asked for.
+pub(super) fn stamping_towards(target: &Target, asked: bool) -> StampingDevices<'static> {
+    let interface = asked.then(|| interface_towards(target)).flatten();
+    stamping(&interface.into_iter().collect::<Vec<_>>())
 }

@@ -7,17 +7,19 @@ use clap::{Args, ValueEnum};
 use hairpin_lab::bulk::streams;
 use hairpin_lab::load::{self, How, Rates, Schedule};
 use hairpin_model::nic::Nic;
+use hairpin_plan::job::NicStamps;
 use hairpin_plan::paths::NIQ;
 use hairpin_session::floor;
 use hairpin_session::plan::Plan;
 use hairpin_units::{list, parse_decimal};
 
 use crate::exit::Failure;
-use crate::flags::{self, Whole, WorkFlags, cookie, whole};
+use crate::flags::{self, ALL, Whole, WorkFlags, cookie, hw_stamps, whole};
 use crate::line;
 use crate::output::{Keep, Output};
 use crate::place::{Mirror, Where, ipv6_has_effect};
 use crate::progress::Offers;
+use crate::verbs::knobs::stamping_towards;
 use crate::verbs::ping::signals;
 use crate::wire::Declared;
 
@@ -57,6 +59,10 @@ pub struct Load {
     /// Fill the same link with N TCP streams meanwhile
     #[arg(long, value_name = "tcp:N", value_parser = streams)]
     bulk: Option<u32>,
+    /// After each rate, how much of the RTT is either host's and how much the wire's, by stamps of the NICs, else of the kernel: one request in flight at
+    /// the same rate for a second; all transactions, or so many per second
+    #[arg(long, value_name = "N/s", num_args = 0..=1, require_equals = true, default_missing_value = ALL, value_parser = hw_stamps, conflicts_with = "replay")]
+    hw_stamps: Option<NicStamps>,
     /// The NIC design that the path niq is to emulate, as `hairpin floor --nic` takes it, at its published rate
     #[arg(long, value_name = "NIC")]
     nic: Option<Nic>,
@@ -85,11 +91,14 @@ impl Load {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
         let (plan, how) = self.plan()?;
+        let devices = stamping_towards(&plan.target, how.stamps.is_some());
         let mut progress = Offers::new();
         let load = load::run(plan, &how, &signals, &mut progress);
         progress.clear();
+        let left = devices.off();
         let load = load?;
         keep.after(output.print(&load), &load)?;
+        left.map_err(Failure::failed)?;
         Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
@@ -130,7 +139,8 @@ impl Load {
             floor: floor.transpose()?,
             command: line::typed(),
         };
-        Ok((plan, How { rates, schedule, bulk: self.bulk.unwrap_or(0), fits_room: !line::was_given("outstanding") }))
+        let (bulk, fits_room) = (self.bulk.unwrap_or(0), !line::was_given("outstanding"));
+        Ok((plan, How { rates, schedule, bulk, stamps: self.hw_stamps, fits_room }))
     }
 }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_lab::knobs::interface_towards;
 use hairpin_lab::metrics::Listen;
 use hairpin_lab::ping::{self, Beside};
 use hairpin_plan::job::NicStamps;
@@ -23,7 +22,7 @@ use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where, ipv6_has_effect};
 use crate::progress::PingProgress;
 use crate::screen;
-use crate::verbs::knobs::stamping;
+use crate::verbs::knobs::stamping_towards;
 use crate::wire::Declared;
 
 /// Measure round trips
@@ -121,8 +120,7 @@ impl Ping {
         if self.watch {
             watcher.draw();
         }
-        let interfaces = if self.hw_stamps.is_some() { interface_towards(&target).into_iter().collect() } else { Vec::new() };
-        let devices = stamping(&interfaces);
+        let devices = stamping_towards(&target, self.hw_stamps.is_some());
         let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run_beside(&plan, Beside { one_way: self.one_way }, &signals, &mut watcher);
         // From here on output goes to the place of the view.

@@ -3,7 +3,7 @@
 
 use hairpin_record::load::{Load, LoadCurve, LoadRow};
 
-use super::{decided, lost_share, picture, timed};
+use super::{decided, lost_share, picture, split_of, timed};
 use crate::brief::{on_cpus, rounded, way};
 use crate::cell::Cell;
 use crate::doc::{Block, Column, Doc, Table, Text};
@@ -34,6 +34,7 @@ pub(super) fn view(load: &Load, options: &Options) -> Doc {
     if load.results.is_empty() {
         end.text("(no results)");
     }
+    load.results.iter().filter_map(split_of).for_each(|line| end.text(line));
     load.results.iter().for_each(|curve| decided(&mut end, load, curve));
     end.list(ended(&load.head));
     next::show(&mut end, &commands(load), options);
