@@ -18,9 +18,11 @@ mod facts;
 mod frames;
 mod labels;
 mod loads;
+mod one_way;
 mod records;
 mod rows;
 mod series;
+mod split;
 mod summary;
 
 use hairpin_record::any::AnyRecord;

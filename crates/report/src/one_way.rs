@@ -49,7 +49,7 @@ fn of_all(names: &[Name], rows: &[&Row], words: impl Fn(&OneWay) -> Vec<String>)
     merged(names, rows, |row| row.one_way.as_deref().map(&words).unwrap_or_default())
 }
 
-fn sentence(found: &OneWay) -> String {
+pub(crate) fn sentence(found: &OneWay) -> String {
     let (Some(request), Some(reply)) = (found.request_ns.p50, found.reply_ns.p50) else {
         let few = format!("{} transactions have the times of both sides, too few for a median", found.request_ns.count);
         return format!("{few} ({})", found.source);
@@ -75,7 +75,7 @@ fn sentence(found: &OneWay) -> String {
 }
 
 /// What makes the figures doubtful.
-fn faults(found: &OneWay) -> Vec<String> {
+pub(crate) fn faults(found: &OneWay) -> Vec<String> {
     let mut all = Vec::new();
     if found.impossible > 0 {
         all.push(format!(

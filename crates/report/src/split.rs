@@ -8,7 +8,7 @@ use crate::cell::{Cell, IntoCell};
 use crate::doc::{Column, Doc, Fields, List, Shown, Table};
 use crate::figure::{beside, time};
 use crate::label::{Name, path};
-use crate::prose::clean;
+use crate::prose::{capital, clean};
 
 /// The sentences of all rows with a split, and what a full view has beside them.
 pub(crate) fn splits(names: &[Name], rows: &[&Row]) -> Doc {
@@ -107,7 +107,7 @@ pub(crate) fn in_a_line(split: &Split) -> Option<String> {
 }
 
 /// Why there is nothing to show.
-fn nothing(split: &Split) -> String {
+pub(crate) fn nothing(split: &Split) -> String {
     let counts = &split.counts;
     match (counts.transactions, counts.impossible) {
         (0, _) => "no block with stamps was over when the row ended; use a longer --duration".into(),
@@ -119,6 +119,40 @@ fn nothing(split: &Split) -> String {
 fn why(split: &Split, side: Side) -> String {
     let of = split.stamps.iter().find(|of| of.side == side && !of.why.is_empty());
     of.map_or_else(|| "no stamp came".into(), |of| clean(&of.why))
+}
+
+/// The layers in use, as a sentence.
+pub(crate) fn with_stamps(split: &Split) -> String {
+    capital(&layers(split))
+}
+
+/// What became of the transactions that were stamped.
+pub(crate) fn counted(split: &Split) -> String {
+    let counts = &split.counts;
+    let which = if split.every > 1 { format!(", one in {}", split.every) } else { String::new() };
+    format!(
+        "{} transactions stamped{which}: {} complete, {} missing, {} impossible",
+        counts.transactions, counts.complete, counts.missing, counts.impossible
+    )
+}
+
+/// Why stamps are no better, or tell no more: each reason once.
+pub(crate) fn reasons(split: &Split) -> Vec<String> {
+    let mut reasons: Vec<(&StampsOf, Vec<Side>)> = Vec::new();
+    for of in split.stamps.iter().filter(|of| !of.why.is_empty()) {
+        match reasons.iter_mut().find(|(first, _)| (&first.why, first.layer) == (&of.why, of.layer)) {
+            Some((_, sides)) if sides.contains(&of.side) => (),
+            Some((_, sides)) => sides.push(of.side),
+            None => reasons.push((of, vec![of.side])),
+        }
+    }
+    let what = |layer| match layer {
+        Layer::Hardware => "Not each part",
+        Layer::Software => "No better stamps",
+        Layer::None => "No stamps",
+    };
+    let sides = |sides: &[Side]| sides.iter().map(Side::to_string).collect::<Vec<_>>().join(" and ");
+    reasons.iter().map(|(of, at)| format!("{} of the {}, since {}.", what(of.layer), sides(at), clean(&of.why))).collect()
 }
 
 /// The layers in use, and the time that counts as wire with them.
@@ -180,14 +214,9 @@ pub(crate) fn stamps(name: &str, split: &Split) -> Vec<String> {
         )
     };
     let counts = &split.counts;
-    let which = if split.every > 1 { format!(", one in {}", split.every) } else { String::new() };
     let sum = format!(
-        "{}: {} transactions stamped{which}: {} complete, {} missing, {} impossible; stamps: {} late, {} twice, {} unknown; {} blocks, {} rejected because clocks disagreed",
-        name,
-        counts.transactions,
-        counts.complete,
-        counts.missing,
-        counts.impossible,
+        "{name}: {}; stamps: {} late, {} twice, {} unknown; {} blocks, {} rejected because clocks disagreed",
+        counted(split),
         counts.late,
         counts.twice,
         counts.unknown,

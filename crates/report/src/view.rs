@@ -9,8 +9,11 @@ use hairpin_record::any::AnyRecord;
 use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::run::Origin;
 
+mod stamped;
+
 pub use hairpin_record::design::{CableType, Design, DesignCable, DesignPart};
 pub use hairpin_record::published::Published;
+pub use stamped::{Delay, OneWay, Split, SplitPart, SplitPiece};
 
 /// A record to show.
 #[derive(Clone, Debug)]
@@ -148,6 +151,10 @@ pub struct Row {
     pub buckets: Vec<Bucket>,
     /// The RTT over time.
     pub series: Series,
+    /// Its parts by host and wire, where stamps were taken.
+    pub split: Option<Split>,
+    /// Its two ways apart, where both clocks follow one source.
+    pub one_way: Option<OneWay>,
     pub warnings: Vec<Warning>,
     /// Why the row is not comparable with the others: its cores were at another distance. `null` if it is.
     pub apart: Option<String>,

@@ -1,11 +1,14 @@
 //! How much of a row is either host's and how much the wire's, as users read it.
 
+use hairpin_record::any::AnyRecord;
 use hairpin_record::histogram::Times;
+use hairpin_record::one_way::{OneWay, SignedTimes};
 use hairpin_record::run::{Row, Run, Side};
 use hairpin_record::split::{
     Impossible, Layer, NicClock, PartName, Split, SplitPart, StampCounts, StampPlace, StampsOf, Typical, Way,
 };
-use hairpin_report::{Options, markdown, term};
+use hairpin_report::view::{Beside, Input};
+use hairpin_report::{Options, html, markdown, term, view};
 use insta::assert_snapshot;
 
 use crate::formats::formats;
@@ -152,4 +155,103 @@ fn a_record_from_elsewhere_may_say_anything() {
     let text = term(&run, &Options::default());
     assert!(!text.contains('\u{1b}'), "{text}");
     formats(&run);
+    let rows = shown(run);
+    let split = rows[0].split.as_ref().unwrap();
+    assert!(split.typical_ns.is_none() && !split.said.concat().contains('\u{1b}'), "{split:?}");
+}
+
+/// The rows as a report's page has them.
+fn shown(run: Run) -> Vec<view::Row> {
+    let given = [Input { name: "run".into(), record: AnyRecord::Run(Box::new(run)) }];
+    let view = view(&given, "now", Beside::default());
+    assert!(html(&view).contains("\"split\":"));
+    view.rows
+}
+
+/// Name and mean of each piece of the bar.
+fn bar(split: &view::Split) -> Vec<(&str, f64)> {
+    split.bar.iter().map(|piece| (piece.name.as_str(), piece.ns)).collect()
+}
+
+#[test]
+fn the_page_has_a_bar_that_adds_up_whatever_is_known() {
+    let of = |layers, known: &[PartName]| {
+        let mut split = split(NIC, layers);
+        split.parts.retain(|part| known.contains(&part.part));
+        shown(run(vec![with("udp:spin/udp:spin", 30_200, split)])).swap_remove(0).split.unwrap()
+    };
+    let nics = [Layer::Hardware; 2];
+    let six = of(nics, &PartName::ALL);
+    let all = [
+        ("client-out", 3_300.0),
+        ("wire", 8_900.0),
+        ("server-in", 4_100.0),
+        ("turn-around", 400.0),
+        ("server-out", 5_700.0),
+        ("client-in", 8_600.0),
+    ];
+    assert_eq!(bar(&six), all);
+    let places: Vec<&str> = six.bar.iter().map(|piece| piece.part.as_str()).collect();
+    assert_eq!(places, ["client's host", "wire", "server's host", "server's host", "server's host", "client's host"]);
+    assert_eq!((six.typical_ns, six.typical_count, six.parts.len()), (Some(31_000.0), 4_000, 10));
+    assert_eq!((six.parts[1].name.as_str(), six.parts[6].name.as_str()), ("wire", "= client"));
+    assert_eq!((six.parts[1].count, six.parts[1].typical_ns), (20_000, Some(8_900.0)));
+    use PartName::{Beyond, Client, ClientIn, ClientOut, Server, Wire};
+    let sums = of(nics, &[Client, Wire, Server, Beyond]);
+    assert_eq!(bar(&sums), [("client", 11_900.0), ("wire", 8_900.0), ("server", 10_200.0)]);
+    let reflected = of(nics, &[Client, Beyond]);
+    assert_eq!(bar(&reflected), [("client", 11_900.0), ("beyond", 19_100.0)]);
+    let half = of([Layer::Software, Layer::None], &[ClientOut, ClientIn, Client, Beyond]);
+    assert_eq!(bar(&half), [("client-out", 3_300.0), ("beyond", 19_100.0), ("client-in", 8_600.0)]);
+    for split in [&six, &sums, &reflected, &half] {
+        assert_eq!(split.bar.iter().map(|piece| piece.ns).sum::<f64>(), 31_000.0);
+    }
+    // A part alone makes no whole.
+    assert_eq!(bar(&of(nics, &[Wire, ClientOut])), []);
+}
+
+#[test]
+fn the_page_says_what_the_stamps_are() {
+    let mut half = split(NIC, [Layer::Software, Layer::None]);
+    half.parts.retain(|part| matches!(part.part, PartName::Client | PartName::Beyond));
+    half.stamps[2].why = "it runs no hairpin".into();
+    half.stamps[3].why = "it runs no hairpin".into();
+    let mut phc = split(NIC, [Layer::Hardware; 2]);
+    phc.stamps[0].why = "its clock cannot be read".into();
+    let nothing = Split { counts: StampCounts { transactions: 50, missing: 50, ..StampCounts::default() }, ..Split::default() };
+    let all = [split(NIC, [Layer::Software; 2]), half, phc, nothing, Split::default()];
+    let told = all.map(|split| {
+        let split = shown(run(vec![with("udp:spin/udp:spin", 30_200, split)])).swap_remove(0).split.unwrap();
+        format!("{}\n  {}", split.headline, split.said.join("\n  "))
+    });
+    assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn the_page_has_delays_with_their_bound() {
+    let times = |p50: i64, count| SignedTimes { count, p50: Some(p50), p99: Some(p50 + 4_000), ..SignedTimes::default() };
+    let found = OneWay {
+        request_ns: times(14_100, 1_500),
+        reply_ns: times(16_800, 900),
+        asymmetry_ns: times(-2_700, 1_500),
+        bound_ns: 800.0,
+        source: "both follow the NTP server 10.0.0.1".into(),
+        negative: 3,
+        ..OneWay::default()
+    };
+    let run = run(vec![Row { one_way: Some(Box::new(found)), ..row("udp:block/udp:block", 1_500, 31_400) }]);
+    let row = shown(run).swap_remove(0);
+    assert!(row.split.is_none());
+    let one_way = row.one_way.unwrap();
+    let figures: Vec<_> = one_way.delays.iter().map(|of| (of.way.as_str(), of.p50_ns, of.p99_ns, of.bound_ns)).collect();
+    assert_eq!(
+        figures,
+        [
+            ("request", Some(14_100), Some(18_100), Some(800.0)),
+            // 900 are too few for p99.
+            ("reply", Some(16_800), None, Some(800.0)),
+            ("request - reply", Some(-2_700), Some(1_300), Some(1_600.0)),
+        ]
+    );
+    assert_snapshot!(one_way.said.join("\n"));
 }

@@ -6,9 +6,11 @@ use hairpin_record::run;
 
 use super::distribution::{buckets, percentiles, summary};
 use super::labels::Labels;
+use super::one_way::one_way;
 use super::records::{told, warning};
 use super::runs;
 use super::series::series;
+use super::split::split;
 use crate::notes::{APART, of_stacks, refused, strays};
 use crate::prose::clean;
 use crate::view::{Input, Row, Warning};
@@ -57,6 +59,8 @@ fn row(number: usize, record: usize, row: &run::Row, label: String, apart: Optio
         percentiles: percentiles(&row.rtt_ns, histogram.as_ref()),
         buckets: histogram.as_ref().map(buckets).unwrap_or_default(),
         series: series(&row.series, &row.blocks),
+        split: row.split.as_deref().map(|found| split(found, row.rtt_ns.p50)),
+        one_way: row.one_way.as_deref().map(one_way),
         warnings,
         apart,
     }

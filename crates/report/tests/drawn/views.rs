@@ -50,6 +50,8 @@ pub fn row(number: usize, record: usize, path: &str, count: u64, bytes: u64, bas
         floor_ns: None,
         percentiles: QUANTILES.into_iter().filter(|q| supported(*q)).map(|q| Percentile { q, ns: at(q) }).collect(),
         buckets: Vec::new(),
+        split: None,
+        one_way: None,
         series: Series::default(),
         warnings: Vec::new(),
         apart: None,

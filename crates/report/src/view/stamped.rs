@@ -1,0 +1,65 @@
+//! What stamps and synchronised clocks tell of a row's round trips: its parts by host and wire, and its two ways.
+
+use serde::Serialize;
+
+/// How much of a row's round trips is either host's and how much the wire's.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Split {
+    /// RTT and what each host and the wire are of it, as quantiles; or why there is nothing to show.
+    pub headline: String,
+    /// What the stamps are, what became of the transactions, and why stamps are no better.
+    pub said: Vec<String>,
+    /// Number of typical transactions (RTT from p40 to p60).
+    pub typical_count: u64,
+    /// Their mean RTT, which `bar` adds up to; `null` if the record's is no number.
+    pub typical_ns: Option<f64>,
+    /// The parts that make up a round trip, as fine as they are known, in the order of the bar.
+    pub bar: Vec<SplitPiece>,
+    /// All that is known: parts, then sums of them.
+    pub parts: Vec<SplitPart>,
+}
+
+/// A piece of the bar.
+#[derive(Clone, Debug, Serialize)]
+pub struct SplitPiece {
+    /// The part's name in the record.
+    pub name: String,
+    /// Where its time passes: `client's host`, `wire`, `server's host`, `wire and far side`.
+    pub part: String,
+    /// Mean over the typical transactions.
+    pub ns: f64,
+}
+
+/// A part of a round trip, or a sum of parts.
+#[derive(Clone, Debug, Serialize)]
+pub struct SplitPart {
+    /// Its name in the record; a sum has `= ` before it.
+    pub name: String,
+    /// Transactions that have it.
+    pub count: u64,
+    pub p50_ns: Option<u64>,
+    pub p99_ns: Option<u64>,
+    /// Mean over the typical transactions; `null` if the record's is no number.
+    pub typical_ns: Option<f64>,
+}
+
+/// The one-way delays of a row.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct OneWay {
+    /// The delays with their bound and what the clocks have in common, and what makes them doubtful.
+    pub said: Vec<String>,
+    /// `request`, `reply`, and `request - reply`.
+    pub delays: Vec<Delay>,
+}
+
+/// The delay of one way, or the difference of both.
+#[derive(Clone, Debug, Serialize)]
+pub struct Delay {
+    pub way: String,
+    pub count: u64,
+    /// Negative where the clocks differ by more than the delay.
+    pub p50_ns: Option<i64>,
+    pub p99_ns: Option<i64>,
+    /// The largest error of each figure, in either direction.
+    pub bound_ns: Option<f64>,
+}
