@@ -30,11 +30,6 @@ export function over(design: Design, cable: Cable | null): Design {
   return { ...design, parts, over: `${cable.type.name}:${cable.metres}m` };
 }
 
-/** A mean may be below zero by rounding. */
-export function length(ns: number): number {
-  return Number.isFinite(ns) ? Math.max(0, ns) : 0;
-}
-
 function sum(values: number[]): number {
   return values.reduce((all, value) => all + value, 0);
 }

@@ -15,6 +15,7 @@ import { load } from "./charts/load.ts";
 import { rttByPath } from "./charts/paths.ts";
 import { percentiles } from "./charts/percentiles.ts";
 import { sizes } from "./charts/sizes.ts";
+import { split } from "./charts/split.ts";
 import { stages } from "./charts/stages.ts";
 import { overTime } from "./charts/time.ts";
 import { h, unbroken } from "./dom.ts";
@@ -43,6 +44,7 @@ function build(view: View, root: HTMLElement): void {
     distribution,
     overTime,
     heatMap,
+    split,
     load,
     budget,
     stages,

@@ -66,6 +66,8 @@ export interface Row {
   percentiles: Percentile[];
   buckets: Bucket[];
   series: Series;
+  split: Split | null;
+  one_way: OneWay | null;
   warnings: Warning[];
   /** Why it is not comparable with the other rows. */
   apart: string | null;
@@ -106,6 +108,43 @@ export interface Series {
   max_ns: number[];
   core_rtt_ns: (number | null)[];
   clock_suspect: boolean[];
+}
+
+/** How much of a row's round trips is either host's and how much the wire's. */
+export interface Split {
+  headline: string;
+  said: string[];
+  typical_count: number;
+  typical_ns: number | null;
+  bar: SplitPiece[];
+  parts: SplitPart[];
+}
+
+export interface SplitPiece {
+  name: string;
+  part: string;
+  ns: number;
+}
+
+export interface SplitPart {
+  name: string;
+  count: number;
+  p50_ns: number | null;
+  p99_ns: number | null;
+  typical_ns: number | null;
+}
+
+export interface OneWay {
+  said: string[];
+  delays: Delay[];
+}
+
+export interface Delay {
+  way: string;
+  count: number;
+  p50_ns: number | null;
+  p99_ns: number | null;
+  bound_ns: number | null;
 }
 
 export interface Curve {

@@ -1,7 +1,7 @@
 // Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
 // nothing about any host.
 
-/** @import { Application, Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, Piece, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
+/** @import { Application, Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, OneWay, Piece, Published, Quantile, RecordGiven, Row, Series, Split, Stage, Summary, View } from "../src/view.ts" */
 
 /** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
  * @param {number} seed */
@@ -136,6 +136,8 @@ export function row(number, label, { kinds = [{ share: 1, ns: 5000, spread: 0.05
     percentiles: quantiles.filter((q) => (1 - q) * count >= 10 - 1e-6).map((q) => ({ q, ns: valueAt(all, count, q) })),
     buckets: all,
     series: series(count === 0 ? 0 : intervals, rtt, number * 7919 + 1, { far, suspect }),
+    split: null,
+    one_way: null,
     warnings: [],
     apart: null,
     ...given,
@@ -234,6 +236,10 @@ export function full() {
       fit_note: null,
     });
   }
+  const of = (/** @type {string} */ label) => /** @type {Row} */ (rows.find((row) => row.label === label));
+  of("udp:spin, 64 B").split = split();
+  of("tcp:spin, 64 B").split = clientAlone();
+  of("tcp:spin, 64 B").one_way = oneWay();
   return {
     tool: "hairpin 0.1.0",
     made: "2026-11-22T02:00:00Z",
@@ -471,6 +477,70 @@ export function comparison({ arm, verdict, ratio }) {
   };
 }
 
+/** A part of a split: its place, its mean over the typical round trips.
+ * @typedef {[string, string, number]} Part */
+
+/** @param {Part[]} bar @param {Part[]} sums @param {Partial<Split>} options @returns {Split} */
+function splitOf(bar, sums, options) {
+  const part = (/** @type {Part} */ [name, , ns]) => ({ name, count: 20_000, p50_ns: ns + 3, p99_ns: 2 * ns, typical_ns: ns });
+  return {
+    headline: "RTT p50 31.0 us, p99 62.0 us with stamps (20000 round trips); without stamps p50 30.2 us.",
+    said: [
+      "Stamps: software, the kernel's at driver and stack, so the NICs' own time counts as wire.",
+      "20012 transactions stamped: 20000 complete, 9 missing, 3 impossible.",
+      "No better stamps of the client and server, since no stamp of a NIC came: the device takes none, or is not told to.",
+    ],
+    typical_count: 4000,
+    typical_ns: bar.reduce((sum, [, , ns]) => sum + ns, 0),
+    bar: bar.map(([name, part, ns]) => ({ name, part, ns })),
+    parts: [...bar, ...sums].map(part),
+    ...options,
+  };
+}
+
+/** All six parts are known, 31 us together.
+ * @param {Partial<Split>} options */
+export function split(options = {}) {
+  const [client, server] = ["client's host", "server's host"];
+  /** @type {Part[]} */
+  const bar = [
+    ["client-out", client, 3300],
+    ["wire", "wire", 8900],
+    ["server-in", server, 4100],
+    ["turn-around", server, 400],
+    ["server-out", server, 5700],
+    ["client-in", client, 8600],
+  ];
+  return splitOf(bar, [["= client", client, 11_900]], options);
+}
+
+/** The far side has no stamps. */
+export function clientAlone() {
+  return splitOf(
+    [
+      ["client", "client's host", 11_900],
+      ["beyond", "wire and far side", 19_100],
+    ],
+    [],
+    { said: ["Stamps: hardware, of the client's NIC.", "No stamps of the server, since it runs no hairpin."] },
+  );
+}
+
+/** @returns {OneWay} */
+export function oneWay() {
+  const delay = (/** @type {string} */ way, /** @type {number} */ p50, /** @type {number} */ bound) => ({
+    way,
+    count: 1500,
+    p50_ns: p50,
+    p99_ns: p50 + 4000,
+    bound_ns: bound,
+  });
+  return {
+    said: ["Request p50 14.1 us, reply p50 16.8 us, each ± 800 ns (both follow the NTP server 192.0.2.1)."],
+    delays: [delay("request", 14_100, 800), delay("reply", 16_800, 800), delay("request - reply", -2700, 1600)],
+  };
+}
+
 /** A path that keeps up with 50,000 a second; from there on requests queue.
  * @param {string} label @param {number} least @returns {LoadCurve} */
 export function loaded(label, least) {
@@ -642,6 +712,13 @@ export function hostile() {
   view.rows.forEach((each, index) =>
     Object.assign(each, { label: `${at(index)} ${index}`, path: at(index + 1), warnings: [{ code: at(index + 2), message: at(index + 3) }] }),
   );
+  for (const { split, one_way: ways } of view.rows) {
+    if (split) Object.assign(split, { headline: at(0), said: evil });
+    split?.bar.forEach((piece, index) => Object.assign(piece, { name: at(index), part: at(index + 1) }));
+    split?.parts.forEach((part, index) => (part.name = at(index)));
+    if (ways) ways.said = evil;
+    ways?.delays.forEach((delay, index) => (delay.way = at(index)));
+  }
   view.curves.forEach((each, index) => Object.assign(each, { label: at(index), fit_said: [at(index + 1)] }));
   view.breakdowns.forEach((each) => {
     each.label = at(0);

@@ -100,6 +100,7 @@ browser("a full report: all sections in their order, nothing fetched, nothing co
     "distribution",
     "time",
     "heat",
+    "split",
     "load",
     "budget",
     "stages",
@@ -251,6 +252,80 @@ browser("a latency budget over a real link: the floor is a part of what was meas
   await close();
 });
 
+/** The pieces of each drawn bar, as shares of it, with their colours.
+ * @param {Page} page */
+const barsOf = (page) =>
+  page.locator("#split .budget-bar").evaluateAll((bars) =>
+    bars.map((bar) => {
+      const width = (/** @type {Element} */ element) => element.getBoundingClientRect().width;
+      return [...bar.children].map((piece) => ({ share: width(piece) / width(bar), colour: getComputedStyle(piece).backgroundColor }));
+    }),
+  );
+
+browser("host and wire: a bar to scale for each stamped row, and delays with their bound", async () => {
+  const rows = [
+    fixtures.row(1, "udp:spin", { split: fixtures.split() }),
+    fixtures.row(2, "tcp:spin", { split: fixtures.clientAlone(), one_way: fixtures.oneWay(), kinds: [{ share: 1, ns: 9000, spread: 0.05 }] }),
+    fixtures.row(3, "pipe:spin"),
+  ];
+  const { page, complaints, close } = await open(fixtures.bare({ rows }));
+  assert.deepEqual(await page.locator("#split h3").allTextContents(), ["udp:spin", "tcp:spin"]);
+  const [six = [], two = []] = await barsOf(page);
+  const whole = 31_000;
+  for (const [index, ns] of [3300, 8900, 4100, 400, 5700, 8600].entries()) {
+    assert.ok(Math.abs((six[index]?.share ?? NaN) - ns / whole) < 0.002, `${ns}: ${six[index]?.share}`);
+  }
+  assert.ok(Math.abs((two[0]?.share ?? NaN) - 11_900 / whole) < 0.002 && two.length === 2, JSON.stringify(two));
+  const [out, wire, into, turn, back, last] = six.map((piece) => piece.colour);
+  assert.deepEqual([out, into, into], [last, turn, back], "a host has one colour");
+  assert.equal(new Set([out, wire, into, two[1]?.colour]).size, 4);
+  const told = page.locator("#split .budget-bar").first();
+  assert.equal(
+    await told.getAttribute("aria-label"),
+    "client-out 3.30 us; wire 8.90 us; server-in 4.10 us; turn-around 400 ns; server-out 5.70 us; client-in 8.60 us",
+  );
+  assert.deepEqual(await page.locator("#split .beside").allTextContents(), ["RTT 31.0 us", "RTT 31.0 us"]);
+  assert.deepEqual(await page.locator("#split .legend").nth(1).locator(".entry").allTextContents(), [
+    "client's host 11.9 us",
+    "wire 8.90 us",
+    "server's host 10.2 us",
+  ]);
+  const words = (await page.locator("#split .breakdown").first().textContent()) ?? "";
+  for (const said of [/RTT p50 31\.0 us, p99 62\.0 us with stamps/, /means of 4,000 typical/, /9 missing, 3 impossible/, /the device takes none/])
+    assert.match(words, said);
+  const { heads, rows: lines } = await tableOf(page, "split");
+  assert.deepEqual(heads, ["row", "part", "transactions", "p50 ns", "p99 ns", "typical, mean ns", "± ns"]);
+  assert.deepEqual(lines[1], ["udp:spin", "wire", "20,000", "8,903", "17,800", "8,900", ""]);
+  assert.deepEqual(lines.at(-1), ["tcp:spin", "one way, request - reply", "1,500", "-2,700", "1,300", "", "1,600"]);
+  assert.equal(lines.length, 7 + 2 + 3);
+  const ways = page.locator("#split .breakdown").nth(1).locator("tbody tr");
+  assert.deepEqual(await ways.nth(0).locator("th, td").allTextContents(), ["request", "14.1 us ± 800 ns", "18.1 us ± 800 ns", "1,500"]);
+  assert.deepEqual(await ways.nth(2).locator("th, td").allTextContents(), ["request - reply", "-2.70 us ± 1.60 us", "1.30 us ± 1.60 us", "1,500"]);
+  assert.doesNotMatch((await page.locator("#split figcaption").textContent()) ?? "", /:[^.;]*:/);
+  await page.locator('#filter-rows input[value="1"]').uncheck();
+  await drawAll(page);
+  assert.deepEqual(await page.locator("#split h3").allTextContents(), ["tcp:spin"]);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("host and wire: a row whose stamps tell nothing says so, and delays alone are enough", async () => {
+  const nothing = fixtures.split({ headline: "No round trip could be split.", bar: [], parts: [], typical_count: 0, typical_ns: null });
+  const rows = [fixtures.row(1, "udp:spin", { split: nothing })];
+  const { page, complaints, close } = await open(fixtures.bare({ rows }));
+  assert.match((await page.locator("#split .breakdown").textContent()) ?? "", /No round trip could be split\./);
+  assert.equal(await page.locator("#split .budget-bar").count(), 0);
+  assert.deepEqual(complaints, []);
+  await close();
+  const alone = await open(fixtures.bare({ rows: [fixtures.row(1, "udp:spin", { one_way: fixtures.oneWay() })] }));
+  assert.equal((await tableOf(alone.page, "split")).rows.length, 3);
+  assert.doesNotMatch((await alone.page.locator("#split").textContent()) ?? "", /stamped|Bars/);
+  await alone.close();
+  const none = await open(fixtures.bare({ rows: [fixtures.row(1, "udp:spin")] }));
+  assert.equal(await none.page.locator("#split").count(), 0);
+  await none.close();
+});
+
 browser("the copy button gives every figure as CSV", async () => {
   const view = fixtures.full();
   const { page, close } = await open(view, { permissions: ["clipboard-read", "clipboard-write"] });
@@ -290,6 +365,7 @@ browser("the CSV names its columns as the other formats do", async () => {
     ["check", "check", ["asked_ns"]],
     ["application", "explain :PORT or PROGRAM", []],
     ["steps", "floor pcie", []],
+    ["split", "explain", ["label", "part", "count", "bound_ns"]],
   ];
   const { page, close } = await open(fixtures.full(), { permissions: ["clipboard-read", "clipboard-write"] });
   for (const [id, kind, own] of sections) {
@@ -605,7 +681,7 @@ browser("paper: light, all charts, no filters", async () => {
   assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(15).fill("true"),
+    new Array(16).fill("true"),
   );
   await page.emulateMedia({ media: "print" });
   assert.ok(await page.locator("aside").isHidden());
@@ -618,7 +694,7 @@ browser("a picture of the whole page has every chart, though nobody scrolls", as
   const { page, close } = await open(fixtures.full(), { drawn: false });
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(15).fill("true"),
+    new Array(16).fill("true"),
   );
   await close();
 });

@@ -1,16 +1,13 @@
 // Latency budget: one bar to scale for each explained path, measured parts solid, the floor of a NIC and a cable of the reader's choice hatched.
 
-import { budget as budgetOf, FLOOR, length, over, type Cable } from "../budget.ts";
+import { budget as budgetOf, FLOOR, over, type Cable } from "../budget.ts";
 import { h } from "../dom.ts";
 import { figure, type Figure } from "../figure.ts";
-import { entry } from "../marks.ts";
-import { fixed } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { time } from "../units.ts";
 import type { Breakdown, Design, Piece, View } from "../view.ts";
-import { laneTicks } from "./lane.ts";
-import { axisLine } from "./stages.ts";
+import { bar, type Piece as BarPiece } from "./bar.ts";
 
 const DECLARED = "as declared";
 const NONE = "not drawn";
@@ -28,34 +25,15 @@ const COLOURS: Record<string, string> = {
 const MOST_METRES = 200e6;
 
 /** The part of a bar, or its sample in the legend. */
-function patch(part: string, kind = "patch"): HTMLElement {
+function patch(part: string, kind: string): HTMLElement {
   const element = h("span", { class: part === FLOOR ? `${kind} hatched` : kind });
   if (part !== FLOOR) element.style.background = COLOURS[part] ?? "var(--grey)";
   return element;
 }
 
-/** The whole with its parts' labels below it. */
-function bar(pieces: Piece[]): HTMLElement {
-  const whole = pieces.reduce((sum, piece) => sum + length(piece.ns), 0) || 1;
-  const told = pieces.map((piece) => `${piece.name} ${time(piece.ns)}, ${piece.class}`);
-  const drawn = pieces.map((piece, index) => {
-    const element = patch(piece.part, "piece");
-    element.style.width = `${(100 * length(piece.ns)) / whole}%`;
-    element.title = `${piece.part}: ${told[index]}`;
-    return element;
-  });
-  const parts = [...new Set(pieces.map((piece) => piece.part))].map((part) => {
-    const ns = pieces.filter((piece) => piece.part === part).reduce((sum, piece) => sum + piece.ns, 0);
-    return entry(patch(part), `${part} ${time(ns)}`);
-  });
-  const axis = fixed(0, whole, false);
-  return h(
-    "div",
-    { class: "budget" },
-    h("div", { class: "budget-bar", role: "img", "aria-label": told.join("; ") }, ...drawn),
-    axisLine(axis, laneTicks(axis, 6)),
-    h("div", { class: "legend" }, ...parts),
-  );
+/** A piece with its class, which tells measured from published. */
+function piece({ name, part, ns, class: kind }: Piece): BarPiece {
+  return { part, ns, said: `${name} ${time(ns)}, ${kind}` };
 }
 
 /** The figure, or null where nothing was explained. */
@@ -107,7 +85,7 @@ export function budget(view: View): Figure | null {
               "div",
               { class: "breakdown" },
               h("h3", {}, breakdown.label),
-              bar(found.pieces),
+              bar(found.pieces.map(piece), patch),
               h("p", { class: "arithmetic" }, found.sum),
               h("p", { class: "quiet" }, breakdown.wire_said),
             );
