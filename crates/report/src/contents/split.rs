@@ -71,8 +71,6 @@ fn headline(split: &split::Split, without: Option<u64>) -> String {
         let told: Vec<String> = known.iter().filter_map(|(q, ns)| Some(format!("{q} {}", time((*ns)? as f64)))).collect();
         if told.is_empty() { "too few for a quantile".into() } else { told.join(", ") }
     };
-    let plain = without.map_or(String::new(), |ns| format!("; without stamps p50 {}", time(ns as f64)));
-    let rtt = format!("RTT {} with stamps ({} round trips){plain}.", quantiles(&split.rtt_ns), split.rtt_ns.count);
     let sums = [PartName::Client, PartName::Wire, PartName::Server, PartName::Beyond];
     let known = |name: &PartName| *name != PartName::Beyond || split.part(PartName::Wire).is_none();
     let told: Vec<String> = sums
@@ -80,7 +78,9 @@ fn headline(split: &split::Split, without: Option<u64>) -> String {
         .filter(|name| known(name))
         .filter_map(|name| Some(format!("{} {}", place(*name), quantiles(&split.part(*name)?.ns))))
         .collect();
-    format!("{rtt} Of it: {}.", told.join("; "))
+    let rtt = format!("With stamps RTT {} ({} round trips)", quantiles(&split.rtt_ns), split.rtt_ns.count);
+    let plain = without.map_or(String::new(), |ns| format!(" Without stamps RTT p50 {}.", time(ns as f64)));
+    format!("{rtt}: {}.{plain}", told.join("; "))
 }
 
 fn said(split: &split::Split) -> Vec<String> {
