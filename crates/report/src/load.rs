@@ -176,7 +176,12 @@ fn splits(doc: &mut Doc, load: &Load) {
     for (name, split) in &all {
         doc.lead(format!("{name}: "), split::sentence(split, None));
     }
-    let stamps = all.iter().flat_map(|(name, split)| split::stamps(name, split)).collect();
+    let mut stamps: Vec<String> = all.iter().map(|(name, split)| format!("{name}: {}", split::counted(split))).collect();
+    for reason in all.iter().flat_map(|(_, split)| split::reasons(split)) {
+        if !stamps.contains(&reason) {
+            stamps.push(reason);
+        }
+    }
     doc.list(List::plain("Stamps where packets leave and enter the hosts", stamps));
 }
 

@@ -4,9 +4,12 @@ use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::load::{BulkFacts, Knee, Load, LoadBody, LoadCurve, LoadRow, ScheduleFacts, StallFacts};
 use hairpin_record::run::{Granted, Run, Side};
+use hairpin_record::split::Layer;
 use hairpin_record::warning::Warning;
 use hairpin_report::Options;
 use insta::assert_snapshot;
+
+use crate::split::{NIC, split};
 
 /// Asserts that no line on a terminal is wider than 80 columns.
 fn fits(text: &str) -> &str {
@@ -92,6 +95,28 @@ fn a_curve_up_to_saturation() {
     one.saturation_per_s = Some(100_213.4);
     let text = hairpin_report::term(&record(vec![one]), &whole());
     assert_snapshot!(fits(&text));
+}
+
+#[test]
+fn rates_with_the_split_of_hosts_and_wire() {
+    let mut rates = vec![row(20_000.0, 1.0, 9_500, 40), row(60_000.0, 1.0, 10_200, 90), row(100_000.0, 0.9, 14_000, 310_000)];
+    for row in &mut rates {
+        row.split = Some(Box::new(split(NIC, [Layer::Software; 2])));
+    }
+    let mut one = curve("udp:spin/udp:spin", rates, knee(Some(60_000.0), Some(100_000.0), "achieved"));
+    let mut load = record(vec![one.clone()]);
+    let text = |load: &Load, brief| hairpin_report::term(load, &Options { brief, ..Options::default() });
+    let brief = text(&load, true).split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "udp:spin at 60.0 k/s, one in flight, by the kernel's stamps: 22.1 of 31.0 us are the hosts (client 11.9, server 10.2), 8.90 wire";
+    assert!(brief.contains(line), "{brief}");
+    assert_snapshot!(fits(&text(&load, false)));
+    crate::formats::formats(&load);
+    // With stamps of the client alone there is nothing to say in a line.
+    for row in &mut one.rates {
+        row.split.iter_mut().for_each(|split| split.parts.retain(|part| part.part.name().starts_with("client")));
+    }
+    load.body.results = vec![one];
+    assert!(!text(&load, true).contains("one in flight") && text(&load, false).contains("are the client's host"));
 }
 
 #[test]

@@ -28,7 +28,7 @@ const BRIEF: Options = Options {
 };
 
 /// Six parts in ns, and their sums.
-fn split([client_out, wire, server_in, turn, server_out, client_in]: [u64; 6], layers: [Layer; 2]) -> Split {
+pub fn split([client_out, wire, server_in, turn, server_out, client_in]: [u64; 6], layers: [Layer; 2]) -> Split {
     let [client, server] = [client_out + client_in, server_in + turn + server_out];
     let rtt = client + wire + server;
     let all = [client_out, wire, server_in, turn, server_out, client_in, client, server, client + server, wire + server];
@@ -89,7 +89,7 @@ fn run(rows: Vec<Row>) -> Run {
     run
 }
 
-const NIC: [u64; 6] = [3_300, 8_900, 4_100, 400, 5_700, 8_600];
+pub const NIC: [u64; 6] = [3_300, 8_900, 4_100, 400, 5_700, 8_600];
 
 #[test]
 fn one_row_by_stamps_of_nics() {
