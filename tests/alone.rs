@@ -30,7 +30,6 @@ use support::alone::{self, Part};
 
 const PARTS: &[Part] = &[
     attached::PART,
-    calls::PART,
     compare::OF_GATES,
     exec::PART,
     explain::PART,
@@ -39,7 +38,6 @@ const PARTS: &[Part] = &[
     load::PART,
     newcomer::PART,
     niq::PART,
-    shell::PART,
     stamps::PART,
     sun_fire::PART,
     tune::PART,
@@ -48,11 +46,13 @@ const PARTS: &[Part] = &[
     // Side by side, the longest first.
     old_lines::PART,
     howto::PART,
+    calls::PART,
     compare::PART,
     live::PART,
     explain_detectors::OF_SETTINGS,
     stack::PART,
     metrics::PART,
+    shell::PART,
     watch::PART,
 ];
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::support::alone::{self, Part, Plain};
 use crate::support::{Done, HAIRPIN, Home, can, rows};
 
-pub const PART: Part = Part::new("calls", || alone::plain(TESTS));
+pub const PART: Part = Part::new("calls", || alone::plain(TESTS)).side_by_side();
 
 const TESTS: &[Plain] = &[
     ("spinning_sockets_call_nothing_else", spinning_sockets_call_nothing_else),

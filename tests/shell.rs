@@ -7,7 +7,7 @@ use crate::support::alone::{self, Listed, Part};
 use crate::support::terminal::{Terminal, terminals};
 use crate::support::{HAIRPIN, Home, can};
 
-pub const PART: Part = Part::new("shell", || alone::listed(TESTS));
+pub const PART: Part = Part::new("shell", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
     ("tab_completes_what_there_is_now_in_bash", in_bash),

@@ -80,7 +80,7 @@ fn whole(row: &Value) {
     assert_eq!(complete + missing, all, "{path}: {counts}");
     assert!(missing <= all / 50.0, "{path}: {counts}");
     // A segment that is sent again is stamped again.
-    assert!(number(&counts["twice"]) + number(&counts["unknown"]) <= all / 50.0, "{path}: {counts}");
+    assert!(number(&counts["twice"]) + number(&counts["unknown"]) <= (all / 50.0).max(2.0), "{path}: {counts}");
     let rtt = number(&split["typical"]["rtt_ns"]);
     let sum: f64 = PARTS.iter().map(|name| typical(split, name)).sum();
     assert!((sum / rtt - 1.0).abs() < 1e-6, "{path}: {sum} is not {rtt}");
