@@ -41,6 +41,37 @@ def older():
     return [json.loads(line) for line in (DATA / "older.jsonl").read_text().splitlines()]
 
 
+def split():
+    """Hosts and wire by stamps, each part apart."""
+    times = run()["results"][0]["rtt_ns"]
+    names = "client-out wire server-in turn-around server-out client-in client server hosts beyond".split()
+    counts = "transactions complete missing impossible late twice unknown".split()
+    ways = [("client", "out"), ("client", "in"), ("server", "in"), ("server", "out")]
+    return {
+        "rtt_ns": times,
+        "parts": [{"part": name, "ns": times, "histogram": "", "typical_ns": 1.0} for name in names],
+        "typical": {"count": 1, "from_ns": 1, "to_ns": 1, "rtt_ns": 1.0},
+        "stamps": [
+            {"side": side, "way": way, "layer": "hardware" if side == "client" else "software", "place": "nic"}
+            | {"wanted": 1, "hardware": 1, "software": 1, "why": ""}
+            for side, way in ways
+        ],
+        "counts": dict.fromkeys(counts, 1),
+        "impossible": [],
+        "every": 1,
+        "blocks": 1,
+        "blocks_rejected": 1,
+    }
+
+
+def one_way():
+    """Both ways of a round trip apart."""
+    times = dict.fromkeys(("count", "min", "mean", "p50", "p90", "p99", "p99.9", "max"), 1)
+    counts = dict.fromkeys(("readings", "unmatched", "blocks_rejected", "negative", "impossible"), 1)
+    ways = {name: times for name in ("request_ns", "reply_ns", "asymmetry_ns")}
+    return {**ways, **counts, "bound_ns": 1.5, "parts": [], "source": "one", "client": None, "server": None}
+
+
 def filled():
     """The same with fields that only later versions write, and no number twice: no column may show another's."""
 
@@ -58,8 +89,11 @@ def filled():
         for result in record.get("results", []):
             for rate in result.get("rates", []):
                 rate["stalls"] = {"count": 1, "total_ns": 1, "share": 0.5}
+                rate["split"] = split()
                 rate["bulk"] = {"bytes": 1, "duration_ns": 1, "bits_per_s": 1.0}
                 rate.update(dict.fromkeys(("unanswered", "left_out", "wall_ns", "repeat"), 1))
+            if record["schema"] == "hairpin.run/1":
+                result.update(split=split(), one_way=one_way())
             if "offered" in result:
                 result.update(loses_per_s=1.0)
                 result["offered"].update(
