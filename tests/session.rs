@@ -294,12 +294,15 @@ fn a_second_session_is_refused_with_the_time_left() {
     let (mut serve, address) = home.serve("");
     let first = home.start(&format!("ping {address} --path udp --duration 30s --warmup 1ms"));
     serve.until("session begins");
-    // The plan, with its duration, comes just after.
-    sleep(Duration::from_millis(500));
-    let done = home.hairpin(&format!("ping {address} {QUICK}"));
-    done.fails(1, &["is busy with another session for ", " s more"]);
-    let left = done.err.split("session for ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
-    assert!((20..=30).contains(&left), "{}", done.err);
+    // The plan, with its duration, comes just after; until then the server gives the client 10 s. A busy host takes its time.
+    let left = || {
+        sleep(Duration::from_millis(500));
+        let done = home.hairpin(&format!("ping {address} {QUICK}"));
+        done.fails(1, &["is busy with another session for ", " s more"]);
+        done.err.split("session for ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    let left = (0..10).map(|_| left()).find(|left| *left > 10).expect("the time of the plan");
+    assert!((15..=30).contains(&left), "{left}");
     serve.until("refused: this server is busy with another session for ");
 
     first.signal("INT");

@@ -55,11 +55,12 @@ fn stored(home: &Home) -> Value {
 
 const PING: &str = "ping --watch --link loopback --path udp:spin --duration 60s --warmup 100ms";
 
-/// A new run, and its picture once that shows two points in time.
+/// A new run, and its picture once that shows two points in time, each of enough round trips for a median.
 fn two_points(home: &Home) -> (Terminal<'_>, String) {
     let terminal = Terminal::start(home, &format!("{HAIRPIN} {PING}"));
     let text = terminal.until("two points", |text| {
-        text.contains("last ") && text.contains("Distribution since") && !text.contains("nothing yet")
+        let median = |line: &str, at: usize| text.lines().any(|it| it.starts_with(line)) && figures(text, line).get(at).is_some_and(|us| us.is_finite());
+        text.contains("Distribution since") && !text.contains("nothing yet") && median("last ", 2) && median("since start", 1)
     });
     (terminal, text)
 }
