@@ -74,28 +74,29 @@ fn strace(name: &str) -> bool {
 
 /// Others than the path's own, over as many transactions as a machine with other work has time for.
 fn others(spec: &str, transactions: u32, libraries: &str) {
-    let (beyond, allowed) = beyond(spec, transactions, libraries);
+    let (beyond, blocks) = beyond(spec, (FEW, transactions), &format!("!{OWN}"), libraries);
+    let allowed = BEYOND + blocks;
+    // One call per iteration is visible on the slowest machine.
+    assert!(allowed < u64::from(transactions), "{spec}: this machine is too slow to tell: {blocks} calls of blocks");
     assert!(beyond < allowed, "{spec}: {beyond} calls beyond those of {FEW} transactions, of {allowed} that may be");
 }
 
-/// Calls of a run beyond those of a run with few transactions, and their limit.
-fn beyond(spec: &str, transactions: u32, libraries: &str) -> (u64, u64) {
+/// Calls selected by `trace` that a run of many transactions makes beyond one of few, and how many of them its blocks may make.
+fn beyond(spec: &str, (few, many): (u32, u32), trace: &str, libraries: &str) -> (u64, u64) {
     let home = Home::new();
     let of = |transactions: u32| {
         let args = format!("ping --link loopback --path {spec} --size 8 --count {transactions} --warmup 0s --no-store --json");
-        let (calls, done) = count(&home, libraries, &format!("!{OWN}"), &args);
+        let (calls, done) = count(&home, libraries, trace, &args);
         let record = done.json();
         let took = |name: &str| rows(&record)[0][name].as_u64().expect("a time");
         (calls, (took("duration_ns") + took("gap_ns")) / BLOCK_NS)
     };
     let sum = |calls: &BTreeMap<String, u64>| calls.values().sum::<u64>();
-    let ((few, _), (many, blocks)) = (of(FEW), of(transactions));
+    let ((few, _), (many, blocks)) = (of(few), of(many));
     assert!(sum(&few) > 50, "strace saw {few:?}");
-    let (beyond, allowed) = (sum(&many).saturating_sub(sum(&few)), BEYOND + blocks * EACH_BLOCK);
-    println!("calls: {spec}: {beyond} beyond {few:?}, of {allowed} that may be in {blocks} blocks: {many:?}");
-    // One call per iteration is visible on the slowest machine.
-    assert!(allowed < u64::from(transactions), "{spec}: this machine is too slow to tell: {blocks} blocks");
-    (beyond, allowed)
+    let beyond = sum(&many).saturating_sub(sum(&few));
+    println!("calls: {spec}: {beyond} beyond {few:?}, in {blocks} blocks: {many:?}");
+    (beyond, blocks * EACH_BLOCK)
 }
 
 fn spinning_sockets_call_nothing_else() {
@@ -108,17 +109,10 @@ fn shared_memory_calls_nothing_at_all() {
     if !strace("shared_memory_calls_nothing_at_all") {
         return;
     }
-    let home = Home::new();
     for spec in ["memory", "niq:spin", "niq:spin --nic niq"] {
-        let of = |transactions: u32| {
-            let args = format!("ping --link loopback --path {spec} --size 8 --count {transactions} --warmup 0s --no-store");
-            count(&home, "", "all", &args).0
-        };
         // Start, setup and end take the same calls in both, but for a poll or two.
-        let (few, many) = (of(1_000), of(100_000));
-        let sum = |calls: &BTreeMap<String, u64>| calls.values().sum::<u64>();
-        assert!(sum(&few) > 50, "strace saw {few:?}");
-        assert!(sum(&many) < sum(&few) + 200, "{spec}: {few:?}, then {many:?}");
+        let (beyond, blocks) = beyond(spec, (1_000, 100_000), "all", "");
+        assert!(beyond < 200 + blocks, "{spec}: {beyond} calls, of {blocks} that its blocks may make");
     }
 }
 
@@ -131,8 +125,8 @@ fn waiting_sockets_call_nothing_else() {
 fn a_call_each_time_round_is_seen() {
     if strace("a_call_each_time_round_is_seen") {
         // Sets its option after each receive call.
-        let (beyond, allowed) = beyond("tcp:block,quickack=on", 20_000, "");
-        assert!(beyond > 20_000 && beyond > allowed, "{beyond} of {allowed}");
+        let (beyond, blocks) = beyond("tcp:block,quickack=on", (FEW, 20_000), &format!("!{OWN}"), "");
+        assert!(beyond > 20_000 && beyond > BEYOND + blocks, "{beyond} of {blocks} that its blocks may make");
     }
 }
 
