@@ -99,13 +99,19 @@ impl<'a> Terminal<'a> {
     /// Waits for the command's end: the exit code, with the terminal as it was before.
     #[track_caller]
     pub fn ended(&self) -> String {
+        let (code, all) = self.left();
+        assert_eq!(code, "0", "{all}");
+        all
+    }
+
+    /// The same with any exit code.
+    pub fn left(&self) -> (String, String) {
         let text = self.shows("modes: ");
         assert!(text.contains("modes: icanon echo"), "{text}");
         assert_eq!(self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]).trim(), "0 1", "{text}");
         let all = self.all();
         let code = all.lines().find_map(|line| line.strip_prefix("ended with ")).expect("an exit code");
-        assert_eq!(code.trim(), "0", "{all}");
-        all
+        (code.trim().to_owned(), all)
     }
 
     /// The hairpin that runs in it: the child of its shell.
