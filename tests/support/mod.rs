@@ -56,7 +56,7 @@ impl Home {
         let mut command = Command::new(program);
         command.env("HAIRPIN_RUNS", self.runs()).env("HAIRPIN_JOURNAL", self.journal());
         command.env("HAIRPIN_LIBRARY", self.file("library"));
-        command.env_remove("XDG_DATA_HOME").env("NO_COLOR", "1").current_dir(self.path());
+        command.env_remove("XDG_DATA_HOME").env_remove("COLUMNS").env("NO_COLOR", "1").current_dir(self.path());
         command
     }
 
@@ -267,7 +267,11 @@ impl Home {
     /// Starts the copy of hairpin as the user nobody.
     pub fn start_as_nobody(&self, args: &str) -> Running {
         let mut command = nobody(self.file("hairpin").to_str().expect("a plain path"));
-        command.env("HAIRPIN_RUNS", self.runs()).env("HAIRPIN_JOURNAL", self.journal()).env("NO_COLOR", "1");
+        command
+            .env("HAIRPIN_RUNS", self.runs())
+            .env("HAIRPIN_JOURNAL", self.journal())
+            .env("NO_COLOR", "1")
+            .env_remove("COLUMNS");
         command.current_dir(self.path()).args(args.split_whitespace());
         self.spawn(command)
     }
