@@ -94,7 +94,7 @@ impl Serve {
                 say(left);
             }
         };
-        serve(&listener, Service { key, ports: self.data_ports, grants, stack }, &signals, &log, &ends)
+        serve(&listener, Service { key, ports: self.data_ports, grants, stack, gate: None }, &signals, &log, &ends)
             .map_err(|error| Failure::failed(format_args!("cannot serve on {shown}: {error}")))?;
         Ok(ExitCode::SUCCESS)
     }
