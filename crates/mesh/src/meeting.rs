@@ -134,7 +134,7 @@ pub fn ranks_there(dir: &Path) -> Result<Vec<u32>, MeetingError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        let rank = name.to_str().and_then(|name| name.strip_prefix("rank-")?.strip_suffix(".json")?.parse().ok());
+        let rank: Option<u32> = name.to_str().and_then(|name| name.strip_prefix("rank-")?.strip_suffix(".json")?.parse().ok());
         found.extend(rank);
     }
     found.sort_unstable();
