@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{Done, HAIRPIN, Home, LIMIT, Running, free_port};
 
 /// Short visits, all ranks on this host.
-const QUICK: &str = "--same-host --duration 60ms --warmup 10ms";
+const QUICK: &str = "--same-host --duration 100ms --warmup 10ms";
 
 /// Starts a rank of a mesh in the folder `m`.
 fn start(home: &Home, rank: u32, ranks: u32, more: &str) -> Running {

@@ -69,9 +69,9 @@ pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
     for rank in 0..setup.ranks {
         let told = visit::read(dir, rank).map_err(|source| MergeError::Visits { path: visit::file(dir, rank), source })?;
         if !cards.contains_key(&rank) {
-            missing.insert(rank, format!("it never started: no rank-{rank}.json"));
+            missing.insert(rank, format!("rank {rank} never started: no rank-{rank}.json"));
         } else if told.is_empty() {
-            missing.insert(rank, format!("it told of no visit: no line in pairs-{rank}.jsonl"));
+            missing.insert(rank, format!("rank {rank} told of no visit: no line in pairs-{rank}.jsonl"));
         }
         visits.extend(told);
     }
@@ -149,8 +149,8 @@ fn reason((a, b): (u32, u32), visit: &Visit, told: &[Told], missing: &BTreeMap<u
     if let Some(why) = by(visit.client).or_else(|| by(server)) {
         return why;
     }
-    match [visit.client, server].into_iter().find_map(|rank| Some((rank, missing.get(&rank)?))) {
-        Some((rank, why)) => format!("rank {rank}: {why}"),
+    match [visit.client, server].iter().find_map(|rank| missing.get(rank)) {
+        Some(why) => why.clone(),
         None if interrupted => "the mesh was ended before it".into(),
         None => format!("rank {} ended before it", visit.client),
     }

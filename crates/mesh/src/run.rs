@@ -260,6 +260,7 @@ impl Station<'_> {
                 }
                 match head.error {
                     Some(error) => Outcome::Missing(format!("rank {} was lost in mid-visit: {error}", slot.partner), true),
+                    None if row.rtt_ns.count == 0 => Outcome::Missing("no request was answered".into(), false),
                     None => Outcome::Measured(Box::new(self.visit(slot, at, row))),
                 }
             }

@@ -163,7 +163,8 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
     let cell = |a: u32, b: u32| match of.get(&(a, b)) {
         _ if b <= a => Cell::Blank,
         None => ".".into(),
-        Some(pair) => p50(pair).map_or_else(|| "-".into(), |ns| Cell::Text(beside(ns as f64, largest))),
+        Some(Pair { rtt_ns: None, .. }) => "-".into(),
+        Some(pair) => p50(pair).map_or_else(|| "few".into(), |ns| Cell::Text(beside(ns as f64, largest))),
     };
     let row = |a: u32| -> Vec<Cell> { std::iter::once(a.to_string().into()).chain((1..ranks).map(|b| cell(a, b))).collect() };
     doc.table(Table::new(columns.collect(), 1, (0..ranks - 1).map(row)));
@@ -172,6 +173,9 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
     doc.text(format!("ranks: {}", hosts.join(", ")));
     if mesh.pairs.iter().any(|pair| pair.rtt_ns.is_none()) {
         doc.text("-: missing");
+    }
+    if mesh.pairs.iter().any(|pair| pair.rtt_ns.as_ref().is_some_and(|rtt| rtt.p50.is_none())) {
+        doc.text("few: too few round trips for a median");
     }
     if of.len() < (ranks * (ranks - 1) / 2) as usize {
         doc.text(".: not in the schedule");
@@ -227,7 +231,7 @@ fn missing(mesh: &MeshBody) -> Vec<String> {
         let pairs = if of.len() == 1 { "pair" } else { "pairs" };
         format!("{} of {pairs} {}: {}", plural(count, "visit"), named(mesh, of.iter()), clean(why))
     };
-    let ranks = mesh.missing.iter().map(|rank| format!("rank {}: {}", rank.rank, clean(&rank.why)));
+    let ranks = mesh.missing.iter().map(|rank| clean(&rank.why));
     reasons.into_iter().map(line).chain(ranks).collect()
 }
 
