@@ -124,7 +124,8 @@ impl Station<'_> {
         loop {
             self.gate.drain();
             let delivered = self.gate.delivered();
-            let mut awaited: Vec<u32> = others.iter().copied().filter(|rank| !delivered.contains(rank) && !gone.contains_key(rank)).collect();
+            let mut awaited: Vec<u32> =
+                others.iter().copied().filter(|rank| !delivered.contains(rank) && !gone.contains_key(rank)).collect();
             let now = Instant::now();
             if awaited.is_empty() || now >= until {
                 gone.extend(awaited.into_iter().map(|rank| (rank, format!("rank {rank} did not deliver in time"))));

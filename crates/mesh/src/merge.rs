@@ -102,16 +102,17 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
             visits.insert(number, Visit { visit: number, client: client_of(*pair, number), ..Visit::default() });
         }
         for (number, visit) in visits {
-            let told = heard.remove(&(*pair, *number)).unwrap_or_default();
-            let why = || reason(*pair, visit, &told, &missing, interrupted);
-            *visit = match told.iter().find(|told| told.visit.missing.is_none()) {
-                Some(found) if Decoded::decode(&found.visit.histogram).is_ok() => found.visit.clone(),
-                Some(_) => Visit { missing: Some("its histogram cannot be read".into()), ..visit.clone() },
+            let mut told = heard.remove(&(*pair, *number)).unwrap_or_default();
+            match told.iter().position(|told| told.visit.missing.is_none()).map(|at| told.swap_remove(at).visit) {
+                Some(found) if Decoded::decode(&found.histogram).is_ok() => *visit = found,
+                Some(_) => visit.missing = Some("its histogram cannot be read".into()),
                 None => {
-                    let round = told.first().map_or(visit.round, |told| told.visit.round);
-                    Visit { missing: Some(why()), round, at_ns: told.first().map_or(0, |told| told.visit.at_ns), ..visit.clone() }
+                    visit.missing = Some(reason(*pair, visit, &told, &missing, interrupted));
+                    if let Some(first) = told.first() {
+                        (visit.round, visit.at_ns) = (first.visit.round, first.visit.at_ns);
+                    }
                 }
-            };
+            }
         }
     }
     let pair = |((a, b), visits): ((u32, u32), BTreeMap<u32, Visit>)| {
@@ -122,7 +123,11 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
     let rank = |card: &Card| Rank {
         rank: card.rank,
         host: card.host.clone(),
-        address: if card.address.contains(':') { format!("[{}]:{}", card.address, card.port) } else { format!("{}:{}", card.address, card.port) },
+        address: if card.address.contains(':') {
+            format!("[{}]:{}", card.address, card.port)
+        } else {
+            format!("{}:{}", card.address, card.port)
+        },
         tool: card.tool.clone(),
         facts: card.facts.clone(),
     };

@@ -297,7 +297,9 @@ impl Station<'_> {
                 self.peers.is_heard(partner);
                 return match took >= whole {
                     true => Outcome::Served,
-                    false => Outcome::Missing(format!("rank {partner} was lost in mid-visit, after {:.1} s", took.as_secs_f64()), true),
+                    false => {
+                        Outcome::Missing(format!("rank {partner} was lost in mid-visit, after {:.1} s", took.as_secs_f64()), true)
+                    }
                 };
             }
             let now = Instant::now();
@@ -320,7 +322,10 @@ impl Station<'_> {
                         match self.look(partner) {
                             Ok(theirs) if theirs > round => {
                                 if self.gate.close() {
-                                    return Outcome::Missing(format!("rank {partner} had gone on without rank {}", self.hello.rank), false);
+                                    return Outcome::Missing(
+                                        format!("rank {partner} had gone on without rank {}", self.hello.rank),
+                                        false,
+                                    );
                                 }
                             }
                             Ok(theirs) => {

@@ -33,11 +33,23 @@ fn mesh(ranks: u32) -> Mesh {
         path: "udp:block/udp:block".into(),
         request_bytes: 64,
         reply_bytes: 64,
-        schedule: Schedule { ranks, pairs: "all".into(), visits: 2, rounds: 2 * (ranks - 1), duration_ns: 500_000_000, ..Schedule::default() },
+        schedule: Schedule {
+            ranks,
+            pairs: "all".into(),
+            visits: 2,
+            rounds: 2 * (ranks - 1),
+            duration_ns: 500_000_000,
+            ..Schedule::default()
+        },
         pairs: (0..ranks).flat_map(|a| (a + 1..ranks).map(move |b| pair(a, b))).collect(),
         ..MeshBody::default()
     };
-    let head = Head { schema: Mesh::SCHEMA.into(), tool: "hairpin 0.1.0".into(), started: "2026-11-26T12:00:00Z".into(), ..Head::default() };
+    let head = Head {
+        schema: Mesh::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        started: "2026-11-26T12:00:00Z".into(),
+        ..Head::default()
+    };
     Mesh { head, body }
 }
 
@@ -61,11 +73,17 @@ fn four_ranks_with_a_slow_one_and_a_lost_one() {
     mesh.missing.push(MissingRank { rank: 3, why: "rank 3 has gone".into() });
     let because = vec!["cpu idle states are on there".into()];
     mesh.effects.push(Effect { subject: Subject::Rank(2), ratio: 1.8, low: 1.7, high: 1.9, convicted: true, because });
-    mesh.thresholds.push(Threshold { given: "p99 > 40us".into(), crossed: vec![(0, 2), (1, 2)], unknown: vec![(0, 3), (1, 3), (2, 3)] });
+    mesh.thresholds.push(Threshold {
+        given: "p99 > 40us".into(),
+        crossed: vec![(0, 2), (1, 2)],
+        unknown: vec![(0, 3), (1, 3), (2, 3)],
+    });
     formats(&mesh);
     assert_snapshot!(term(&mesh, &brief()));
     assert_snapshot!(csv(&mesh, &Options::default()));
-    assert!(term(&mesh, &brief()).contains("slow: n3 (x1.80, 1.70 to 1.90 of the others' p50), because cpu idle states are on there"));
+    assert!(
+        term(&mesh, &brief()).contains("slow: n3 (x1.80, 1.70 to 1.90 of the others' p50), because cpu idle states are on there")
+    );
 }
 
 #[test]
@@ -82,7 +100,7 @@ fn sixteen_ranks_fit_in_80_columns() {
 fn more_ranks_have_their_slowest_pairs_only() {
     let text = term(&mesh(20), &brief());
     assert!(text.contains("190 of 190 pairs measured") && text.contains("10 slowest pairs"), "{text}");
-    assert_eq!(text.lines().filter(|line| line.contains("2-") || line.contains("-2 ")).count() , 11, "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("2-") || line.contains("-2 ")).count(), 11, "{text}");
     assert!(!text.contains("by rank"), "{text}");
     let page = markdown(&mesh(20), &Options::default());
     assert!(page.lines().filter(|line| line.starts_with("| ")).count() >= 190, "all of them elsewhere");

@@ -22,7 +22,8 @@ fn parts(visits: Vec<Told>) -> Parts {
 }
 
 fn missing(told: &Told, by: u32, why: &str) -> Told {
-    let visit = Visit { missing: Some(why.into()), rtt_ns: None, histogram: String::new(), transactions: 0, ..told.visit.clone() };
+    let visit =
+        Visit { missing: Some(why.into()), rtt_ns: None, histogram: String::new(), transactions: 0, ..told.visit.clone() };
     Told { by, visit, ..told.clone() }
 }
 
@@ -103,7 +104,10 @@ fn files_alone_make_the_same_record() {
     std::fs::remove_file(card_file(dir.path(), 3)).unwrap();
     std::fs::remove_file(visit::file(dir.path(), 2)).unwrap();
     let found = of_directory(dir.path()).unwrap();
-    assert!(found.missing[&3].starts_with("rank 3 never started") && found.missing[&2].starts_with("rank 2 told of no visit"), "{found:?}");
+    assert!(
+        found.missing[&3].starts_with("rank 3 never started") && found.missing[&2].starts_with("rank 2 told of no visit"),
+        "{found:?}"
+    );
 
     write_card(dir.path(), &Card { mesh: "other".into(), ..card(2, 4) }).unwrap();
     assert!(matches!(of_directory(dir.path()), Err(MergeError::Mixed(..))));
