@@ -34,10 +34,14 @@ const FLOORS: &[(u32, &str, &[&str])] = &[
     (3, "report", &["units", "record", "plan"]),
     (4, "session", &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "iopath"]),
     (5, "lab", &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "iopath", "session"]),
+    (6, "mesh", &["units", "sys", "record", "tune", "trace", "plan", "session", "lab"]),
     (
-        6,
+        7,
         "cli",
-        &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "report", "iopath", "session", "lab"],
+        &[
+            "units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "report", "iopath", "session", "lab",
+            "mesh",
+        ],
     ),
 ];
 

@@ -92,6 +92,7 @@ fn offer(verb: &str, id: &str) -> Option<Offer> {
         ("try" | "compare" | "sweep", "knobs") => settings,
         ("sweep", "plan") => |text| [PLANS.iter().map(|(name, _)| (*name).to_owned()).collect(), links(), files(text)].concat(),
         (_, "interface" | "out_of") | ("bounce", "on") => |_| interfaces(),
+        ("mesh", "pairs") => |_| ["all", "ring", "neighbours", "sample:"].map(str::to_owned).into(),
         _ => return None,
     })
 }
@@ -359,6 +360,7 @@ mod tests {
             ("apply", "settings"),
             ("try", "knobs"),
             ("sweep", "plan"),
+            ("mesh", "pairs"),
             ("bounce", "io"),
             ("bounce", "out_of"),
             ("stream", "link"),

@@ -57,6 +57,11 @@ impl Failure {
         Failure { message: message.to_string(), code }
     }
 
+    /// The same, with what failed in front.
+    pub fn of(self, whose: impl Display) -> Failure {
+        Failure { message: format!("{whose}: {}", self.message), ..self }
+    }
+
     /// Prints the message on stderr, and returns the exit code.
     pub fn report(self) -> ExitCode {
         say(format_args!("hairpin: {}", self.message));

@@ -20,7 +20,7 @@ use crate::terminal::width;
 
 /// The verbs, grouped by purpose.
 pub const GROUPS: &[(&str, &str)] = &[
-    ("measure", "ping  serve  load  stream  demo"),
+    ("measure", "ping  serve  load  mesh  stream  demo"),
     ("understand", "explain  floor  check  paths"),
     ("decide", "compare  sweep"),
     ("improve", "tune  exec"),

@@ -54,6 +54,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["-c"], "ping HOST"),
     (&["client", "ping-pong", "pp", "latency", "lat", "bench", "rtt"], "ping"),
     (&["under-load", "ul", "playback", "wrk", "throughput", "tp"], "load"),
+    (&["pingmesh", "alltoall", "matrix", "clusterkit"], "mesh"),
     (&["trace", "profile", "analyze", "analyse", "why"], "explain"),
     (&["diff", "cmp", "vs"], "compare"),
     (&["doctor", "selftest", "test"], "check"),

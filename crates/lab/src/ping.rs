@@ -3,6 +3,7 @@
 use hairpin_plan::job::Job;
 use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run, RunBody};
+use hairpin_session::channel::Channel;
 use hairpin_session::error::RunError;
 use hairpin_session::live::Live;
 use hairpin_session::message::Order;
@@ -29,7 +30,30 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     run_beside(plan, Beside::default(), signals, watcher)
 }
 
-/// The same, with figures beside the round trips.
+/// As [`run`], over a session that is open: the plan's target is its server, and none of its rows has stamps.
+pub fn run_over(plan: &Plan, channel: Channel, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
+    check(plan)?;
+    let head = rows::begin::<RunBody>(&plan.command);
+    let mut testbed = Testbed::over(channel, None, plan.stack.as_ref())?;
+    let mut run = Record { head, body: RunBody { place: testbed.place(plan)?, results: Vec::new() } };
+    rows::rows(
+        plan,
+        &mut run,
+        |run| run.results.is_empty(),
+        |Record { head, body }, index, job| {
+            watcher.begins(index, plan.rows.len(), job);
+            let mut live = Live::new(watcher, job, &body.place.hosts, &testbed.server);
+            let measured = testbed.row(job, index, signals, &mut live)?;
+            let row = testbed.joined(plan, job, measured, head, &mut body.place);
+            watcher.ends(&row);
+            body.results.push(row);
+            Ok(())
+        },
+    )?;
+    Ok(run)
+}
+
+/// As [`run`], with figures beside the round trips.
 pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     for job in &plan.rows {
         stamping::check(job, plan.raw.is_some())?;

@@ -13,6 +13,7 @@ use crate::compare::Compare;
 use crate::explain::Explain;
 use crate::head::{Body, Head, Place};
 use crate::load::Load;
+use crate::mesh::Mesh;
 use crate::pcie::{Primitives, Probe};
 use crate::progress::Progress;
 use crate::run::{HostFacts, Run};
@@ -31,6 +32,7 @@ pub enum AnyRecord {
     Attached(Box<Attached>),
     Compare(Box<Compare>),
     Load(Box<Load>),
+    Mesh(Box<Mesh>),
     Stream(Box<Stream>),
     Sweep(Box<Sweep>),
     TuneTry(Box<TuneTry>),
@@ -61,6 +63,7 @@ pub static KINDS: &[Kind] = &[
     },
     Kind { schema: Compare::SCHEMA, verb: "compare", read: |json| Ok(AnyRecord::Compare(serde_json::from_slice(json)?)) },
     Kind { schema: Load::SCHEMA, verb: "load", read: |json| Ok(AnyRecord::Load(serde_json::from_slice(json)?)) },
+    Kind { schema: Mesh::SCHEMA, verb: "mesh", read: |json| Ok(AnyRecord::Mesh(serde_json::from_slice(json)?)) },
     Kind { schema: Stream::SCHEMA, verb: "stream", read: |json| Ok(AnyRecord::Stream(serde_json::from_slice(json)?)) },
     Kind { schema: Sweep::SCHEMA, verb: "sweep", read: |json| Ok(AnyRecord::Sweep(serde_json::from_slice(json)?)) },
     Kind { schema: TuneTry::SCHEMA, verb: "tune try", read: |json| Ok(AnyRecord::TuneTry(serde_json::from_slice(json)?)) },
@@ -150,6 +153,7 @@ impl AnyRecord {
             AnyRecord::Attached(record) => &record.head,
             AnyRecord::Compare(record) => &record.head,
             AnyRecord::Load(record) => &record.head,
+            AnyRecord::Mesh(record) => &record.head,
             AnyRecord::Stream(record) => &record.head,
             AnyRecord::Sweep(record) => &record.head,
             AnyRecord::TuneTry(record) => &record.head,

@@ -42,6 +42,7 @@ pub mod frames;
 pub mod head;
 pub mod histogram;
 pub mod load;
+pub mod mesh;
 pub mod one_way;
 pub mod paired;
 pub mod pcie;

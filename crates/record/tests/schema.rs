@@ -17,6 +17,7 @@ use hairpin_record::floor::{Comparison, Floor, Sizes};
 use hairpin_record::head::Body;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::Load;
+use hairpin_record::mesh::Mesh;
 use hairpin_record::pcie::{Primitives, Probe, PublishedTable};
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Run;
@@ -54,6 +55,7 @@ fn published_schemas_are_those_of_the_code() {
         schema::<TuneTry>(),
         schema::<Sweep>(),
         schema::<Load>(),
+        schema::<Mesh>(),
         schema::<Stream>(),
         schema::<List>(),
         schema::<TuneCheck>(),

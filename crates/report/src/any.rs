@@ -13,6 +13,7 @@ impl Show for AnyRecord {
             AnyRecord::Attached(record) => record.doc(options),
             AnyRecord::Compare(record) => record.doc(options),
             AnyRecord::Load(record) => record.doc(options),
+            AnyRecord::Mesh(record) => record.doc(options),
             AnyRecord::Stream(record) => record.doc(options),
             AnyRecord::Sweep(record) => record.doc(options),
             AnyRecord::TuneTry(record) => record.doc(options),

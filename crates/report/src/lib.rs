@@ -45,6 +45,7 @@ pub mod live;
 mod load;
 mod markdown;
 mod median;
+mod mesh;
 mod next;
 mod notes;
 mod one_way;

@@ -93,6 +93,10 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
                 .first()
                 .map(|curve| (curve.path.as_str(), curve.rates.first().and_then(|rate| rate.rtt_from_due_ns.p50))),
         ),
+        AnyRecord::Mesh(mesh) => {
+            let first = mesh.pairs.first().and_then(|pair| pair.rtt_ns.as_ref()).and_then(|rtt| rtt.p50);
+            (mesh.pairs.len(), Some((mesh.path.as_str(), first)))
+        }
         AnyRecord::Stream(stream) => (stream.results.len(), stream.results.first().map(|row| (row.io.as_str(), None))),
         AnyRecord::Sweep(sweep) => {
             (sweep.cells.len(), sweep.cells.first().map(|cell| (cell.arm.path.as_str(), whole(cell.arm.figures.p50_ns))))

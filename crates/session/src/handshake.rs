@@ -101,20 +101,22 @@ pub fn turn_away(stream: &TcpStream) {
 pub fn connect(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
     let begun = Instant::now();
     loop {
-        match connect_once(host, port, key) {
+        match connect_within(host, port, key, TIME_LIMIT) {
             Err(ConnectError::Crowded { .. }) if begun.elapsed() < TRIES_FOR => std::thread::sleep(TRIES_EVERY),
             other => return other,
         }
     }
 }
 
-fn connect_once(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
+/// The same once, with a time limit for each address and for the handshake, at most [`TIME_LIMIT`].
+pub fn connect_within(host: &str, port: u16, key: Option<&Key>, limit: Duration) -> Result<Channel, ConnectError> {
+    let limit = limit.clamp(Duration::from_millis(1), TIME_LIMIT);
     let peer = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let resolve = |source| ConnectError::Resolve { host: host.to_owned(), source };
     let mut last = None;
     for address in (host, port).to_socket_addrs().map_err(resolve)? {
-        match TcpStream::connect_timeout(&address, TIME_LIMIT) {
-            Ok(stream) => return greet(stream, &peer, key),
+        match TcpStream::connect_timeout(&address, limit) {
+            Ok(stream) => return greet_within(stream, &peer, key, limit),
             Err(e) => last = Some(e),
         }
     }
@@ -128,7 +130,11 @@ fn connect_once(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, Con
 
 /// The client's side over an established connection; messages call the server `peer`.
 pub fn greet(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>) -> Result<Channel, ConnectError> {
-    let deadline = Instant::now() + TIME_LIMIT;
+    greet_within(stream, peer, key, TIME_LIMIT)
+}
+
+fn greet_within(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>, limit: Duration) -> Result<Channel, ConnectError> {
+    let deadline = Instant::now() + limit;
     let socket = Socket::new(stream.into());
     let fail = |broken: Broken| broken.to(peer);
     no_delay(&socket).map_err(|e| fail(e.into()))?;

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
-//!                 └ too many: refused, and told so        └ others: told how long, once they have proved the key
+//!                 └ too many: refused, and told so        ├ gate, if there is one: others are told why not, or asked for something else
+//!                                                         └ others: told how long, once they have proved the key
 //! ```
 //! No client input reaches the worker unchecked. This module decides on the worker's address, its client and
 //! its share of this host.
 
 mod door;
+pub mod gate;
 mod grants;
 pub mod hooks;
 mod refusals;
@@ -26,6 +28,7 @@ use hairpin_sys::signal::Signals;
 use hairpin_sys::stack::Library;
 
 use self::door::{Door, Next};
+use self::gate::{Entry, Gate};
 pub use self::grants::Grants;
 use self::grants::admit;
 use self::hooks::ServersHost;
@@ -62,6 +65,8 @@ pub struct Service {
     pub grants: Grants,
     /// The library that takes the place of the kernel's sockets in the workers; no client chooses one.
     pub stack: Option<Library>,
+    /// What clients with the key have to pass before they have a session; `None`: nothing.
+    pub gate: Option<Arc<dyn Gate>>,
 }
 
 /// A connection that has not completed the handshake.
@@ -213,6 +218,17 @@ fn connection(guest: &Guest, place: Place<'_>) {
         Ok(channel) => channel,
         Err(error) => return house.refused(|| format!("{from}: {error}")),
     };
+    let (place, pass) = match &house.service.gate {
+        None => (Some(place), None),
+        Some(gate) => {
+            // It has proved the key, and may have much to say: it takes no place from those who have not.
+            drop(place);
+            match gate.enter(&mut channel) {
+                Entry::Session(pass) => (None, Some(pass)),
+                Entry::Over => return,
+            }
+        }
+    };
     let turn = match house.busy.take(&channel, Until::At(Instant::now() + SILENCE)) {
         Ok(Ok(turn)) => turn,
         Ok(Err(until)) => {
@@ -231,6 +247,7 @@ fn connection(guest: &Guest, place: Place<'_>) {
         Err(error) => (house.log)(format!("{from}: session ends: {error}")),
     }
     drop(turn);
+    drop(pass);
 }
 
 /// Tells a client why it is turned away. Reads its first request, since closing a connection with unread bytes resets it and

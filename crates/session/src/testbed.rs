@@ -19,7 +19,9 @@ use hairpin_record::run::{Hosts, Link};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
+use hairpin_sys::stack::Library;
 
+use crate::channel::Channel;
 use crate::error::RunError;
 use crate::handshake;
 use crate::message::{Answer, ClientReport, Order, ServerReport};
@@ -70,16 +72,7 @@ impl Testbed {
                     interface: Some(link.interface().into()),
                 }
             }
-            Target::Host { host, port, key } => {
-                let channel = handshake::connect(host, *port, key.as_ref())?;
-                let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
-                let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
-                Testbed {
-                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
-                    server,
-                    interface: interface_at(local.ip(), scope_of(local)),
-                }
-            }
+            Target::Host { host, port, key } => Testbed::over(handshake::connect(host, *port, key.as_ref())?, stamps, stack)?,
             Target::Echo { host, port } => {
                 let resolve = |source| RunError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
@@ -107,6 +100,14 @@ impl Testbed {
             testbed.client.order(&Order::Raw { path, rows })?;
         }
         Ok(testbed)
+    }
+
+    /// The client's side of a session with a server to which `channel` is open.
+    pub fn over(channel: Channel, stamps: Option<&Sides<Stamps>>, stack: Option<&Library>) -> Result<Testbed, RunError> {
+        let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
+        let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
+        let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
+        Ok(Testbed { client, server, interface: interface_at(local.ip(), scope_of(local)) })
     }
 
     /// Facts of both hosts, the link and the client's clock.

@@ -21,6 +21,7 @@ mod floor;
 mod floor_pcie;
 mod knobs;
 mod load;
+mod mesh;
 mod paths;
 mod ping;
 mod report;
@@ -101,6 +102,8 @@ pub enum Verb {
     Tune(Box<tune::Tune>),
     /// Round trips against the rate at which requests are due, from the due time and from the send, up to saturation and its knee
     Load(Box<load::Load>),
+    /// Measure the pairs of many hosts in rounds: which host or link is slow
+    Mesh(Box<mesh::Mesh>),
     /// Look at a stored run, or at one that goes on, in the terminal
     Watch(watch::Watch),
     /// Print shell completions
@@ -139,6 +142,7 @@ impl Verb {
             Verb::Exec(exec) => exec.run(),
             Verb::Tune(tune) => tune.run(),
             Verb::Load(load) => load.run(),
+            Verb::Mesh(mesh) => mesh.run(),
             Verb::Watch(watch) => watch.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),

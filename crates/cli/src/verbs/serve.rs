@@ -94,7 +94,7 @@ impl Serve {
                 say(left);
             }
         };
-        serve(&listener, Service { key, ports: self.data_ports, grants, stack }, &signals, &log, &ends)
+        serve(&listener, Service { key, ports: self.data_ports, grants, stack, gate: None }, &signals, &log, &ends)
             .map_err(|error| Failure::failed(format_args!("cannot serve on {shown}: {error}")))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -209,7 +209,7 @@ fn write_anew(path: &Path, text: &str) -> io::Result<PathBuf> {
     Ok(path.into())
 }
 
-fn ports(text: &str) -> Result<(u16, u16), String> {
+pub(super) fn ports(text: &str) -> Result<(u16, u16), String> {
     let pair = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     pair.filter(|(first, last)| *first > 0 && first <= last)
         .ok_or_else(|| format!("\"{text}\" is not a range of ports: write A-B, such as 24500-24599"))

@@ -21,6 +21,7 @@ pub(super) fn record(number: usize, given: &Input) -> Record {
     let warnings = match &given.record {
         AnyRecord::Explain(explain) => missing(explain),
         AnyRecord::Compare(compare) => of_arms(compare),
+        AnyRecord::Mesh(mesh) => mesh.warnings.iter().map(warning).collect(),
         AnyRecord::Sweep(sweep) => sweep.warnings.iter().map(warning).collect(),
         AnyRecord::Attached(attached) => attached.warnings.iter().map(warning).collect(),
         _ => Vec::new(),

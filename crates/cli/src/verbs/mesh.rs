@@ -1,0 +1,292 @@
+//! `hairpin mesh`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+use hairpin_mesh::judge::Judge;
+use hairpin_mesh::limit::Limit;
+use hairpin_mesh::merge::MergeError;
+use hairpin_mesh::mesh::{self, Ended, MeshError, Plan};
+use hairpin_mesh::rank::{Given, Identity, identify};
+use hairpin_mesh::schedule::Pairs;
+use hairpin_mesh::setup::Setup;
+use hairpin_plan::job::Sides;
+use hairpin_plan::paths::UDP;
+use hairpin_plan::spec::Spec;
+use hairpin_record::mesh::Mesh as Record;
+use hairpin_session::error::Blame;
+use hairpin_session::time::rfc3339;
+use hairpin_units::{Nanos, parse_duration};
+
+use super::serve::ports;
+use crate::exit::{CROSSED, Failure, note, say};
+use crate::flags::{cookie, cpus, whole, whole_in};
+use crate::line;
+use crate::output::{Keep, Output};
+use crate::place::{HostPort, load_key};
+use crate::verbs::ping::signals;
+
+/// The port of a rank whose host stands in a list.
+const PORT: u16 = 24_446;
+
+/// Measure the pairs of many hosts in rounds of disjoint pairs
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Mesh {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Pairs to measure: all, ring, neighbours, or sample:K for K partners a rank
+    #[arg(long, value_name = "PAIRS", default_value = "all", help_heading = "Work")]
+    pairs: Pairs,
+    /// Times that each pair is measured, in different rounds, the sides exchanged each time
+    #[arg(long, value_name = "N", value_parser = whole_in(1..=1000u32), default_value_t = 2, help_heading = "Work")]
+    visits: u32,
+    /// Seed of a sample, the same for all ranks
+    #[arg(long, value_name = "N", value_parser = whole::<u64>, default_value_t = 1, help_heading = "Work")]
+    seed: u64,
+    /// Path to measure: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE] (see `hairpin paths`)
+    #[arg(short = 'p', long, value_name = "SPEC", default_value = UDP.name, help_heading = "Work")]
+    path: Spec,
+    /// Payload of request and reply in bytes
+    #[arg(short = 's', long, value_name = "N", value_parser = whole::<u32>, default_value_t = 64, help_heading = "Work")]
+    size: u32,
+    /// Measured time of a visit
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration, default_value = "500ms", help_heading = "Work")]
+    duration: Nanos,
+    /// Discarded time before a visit
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "50ms", help_heading = "Work")]
+    warmup: Nanos,
+    /// The CPU of this rank as client and as server, such as 2,3
+    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus, help_heading = "Work")]
+    cpu: Option<Sides<Option<u32>>>,
+    /// Which rank this is, from 0, where no launcher says so
+    #[arg(long, value_name = "K", value_parser = whole::<u32>, help_heading = "Ranks")]
+    rank: Option<u32>,
+    /// How many ranks there are
+    #[arg(long, value_name = "N", value_parser = whole::<u32>, help_heading = "Ranks")]
+    ranks: Option<u32>,
+    /// Directory that the hosts share; hairpin-mesh-JOB, or -DATE without a launcher, in the current one if not given
+    #[arg(long, value_name = "DIR", help_heading = "Ranks")]
+    dir: Option<PathBuf>,
+    /// Names of the ranks in order, instead of a shared directory: HOST[:PORT],…, or one with {} in place of the rank, such as job-{}.svc
+    #[arg(long, value_name = "LIST", help_heading = "Ranks")]
+    hosts: Option<String>,
+    /// Address to listen on; the one towards the others if not given
+    #[arg(long, value_name = "ADDR", value_parser = address, help_heading = "Ranks")]
+    listen: Option<IpAddr>,
+    /// Port to listen on; the kernel chooses if not given, and it is 24446 with --hosts
+    #[arg(long, value_name = "PORT", value_parser = whole::<u16>, help_heading = "Ranks")]
+    port: Option<u16>,
+    /// First and last port for measured traffic, such as 24500-24599; the kernel chooses if not given
+    #[arg(long, value_name = "A-B", value_parser = ports, help_heading = "Ranks")]
+    data_ports: Option<(u16, u16)>,
+    /// The mesh's key, the same for all ranks; rank 0 makes one in the shared directory if not given
+    #[arg(long, value_name = "FILE", help_heading = "Ranks")]
+    key_file: Option<PathBuf>,
+    /// Several ranks may be on one host
+    #[arg(long, help_heading = "Ranks")]
+    same_host: bool,
+    /// For how long ranks wait for one another at the start
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s", help_heading = "Ranks")]
+    wait: Nanos,
+    #[command(flatten)]
+    result: Outcome,
+}
+
+/// What becomes of the record.
+#[derive(Debug, Args)]
+struct Outcome {
+    /// Exit with 3 if a pair's RTT is beyond this, such as 'p99 > 40us'; repeatable
+    #[arg(long, value_name = "THRESHOLD")]
+    fail_if: Vec<Limit>,
+    #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make the record of a mesh from its files alone
+    Merge {
+        /// The directory of the mesh
+        #[arg(value_name = "DIR")]
+        merged: PathBuf,
+        #[command(flatten)]
+        result: Outcome,
+    },
+}
+
+impl Mesh {
+    /// Runs one rank; rank 0 prints and stores.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(Action::Merge { merged, result }) = self.action {
+            return result.of(mesh::merged(&merged, Judge::NONE, line::typed())?);
+        }
+        let signals = signals()?;
+        let listed = self.hosts.as_deref().map(listed).transpose()?;
+        let given =
+            Given { rank: self.rank, ranks: self.ranks.or(listed.as_ref().and_then(Listed::len)), same_host: self.same_host };
+        let identity = identify(given, &|name| std::env::var(name).ok()).map_err(Failure::usage)?;
+        let rank = identity.rank;
+        let of_rank = |failure: Failure| if rank == 0 { failure } else { failure.of(format_args!("rank {rank}")) };
+        self.of_identity(identity, listed, &signals).map_err(of_rank)
+    }
+
+    fn of_identity(
+        self,
+        identity: Identity,
+        listed: Option<Listed>,
+        signals: &hairpin_sys::signal::Signals,
+    ) -> Result<ExitCode, Failure> {
+        let (rank, ranks) = (identity.rank, identity.ranks);
+        let hosts = listed.map(|listed| listed.of(ranks, self.port.unwrap_or(PORT))).transpose()?;
+        let key = self.key_file.as_deref().map(load_key).transpose()?;
+        if hosts.is_some() && key.is_none() && !identity.one_host {
+            return Err(Failure::usage(
+                "--hosts has no shared directory to hand out a key: make one with `head -c 32 /dev/urandom | xxd -p -c 64 > key`, copy it to every host, and add --key-file key",
+            ));
+        }
+        let default = || {
+            let date = || rfc3339(SystemTime::now()).chars().take("2026-11-26".len()).collect();
+            PathBuf::from(format!("hairpin-mesh-{}", identity.job.clone().unwrap_or_else(date)))
+        };
+        let dir = self.dir.clone().unwrap_or_else(default);
+        let own_port = hosts.as_ref().and_then(|hosts| hosts.get(rank as usize)).map(|(_, port)| *port);
+        let setup = Setup {
+            ranks,
+            pairs: self.pairs.to_string(),
+            visits: self.visits,
+            seed: self.seed,
+            path: self.path.to_string(),
+            request: self.size,
+            reply: self.size,
+            duration: self.duration,
+            warmup: self.warmup,
+        };
+        let plan = Plan {
+            identity,
+            dir: dir.clone(),
+            hosts,
+            listen: self.listen,
+            port: own_port.or(self.port).unwrap_or(0),
+            key,
+            data_ports: self.data_ports,
+            same_host: self.same_host,
+            wait: Duration::from(self.wait),
+            setup,
+            cpus: self.cpu.unwrap_or_default(),
+            random: cookie()?,
+            judge: Judge::NONE,
+            command: line::typed(),
+        };
+        let tell = |text: String| {
+            if rank == 0 { note(format_args!("hairpin: {text}")) } else { say(format_args!("hairpin: rank {rank}: {text}")) }
+        };
+        match mesh::run(plan, signals, &tell)? {
+            Ended::Record(record) => self.result.of(*record),
+            Ended::Delivered => Ok(ExitCode::SUCCESS),
+            Ended::Written(why) => {
+                tell(format!("{why}; its visits are in {}: hairpin mesh merge {0}", dir.display()));
+                Ok(ExitCode::SUCCESS)
+            }
+            Ended::Lost(why) => {
+                Err(Failure::failed(format_args!("{why}, and {} could not be written: its visits are lost", dir.display())))
+            }
+        }
+    }
+}
+
+impl Outcome {
+    /// Holds the thresholds against the record, prints and stores it.
+    fn of(self, mut record: Record) -> Result<ExitCode, Failure> {
+        record.thresholds = self.fail_if.iter().map(|limit| limit.hold(&record)).collect();
+        self.keep.after(self.output.print(&record), &record)?;
+        if record.pairs.iter().all(|pair| pair.rtt_ns.is_none()) {
+            return Err(Failure::failed("no pair was measured"));
+        }
+        Ok(if record.is_crossed() { ExitCode::from(CROSSED) } else { ExitCode::SUCCESS })
+    }
+}
+
+impl From<MeshError> for Failure {
+    fn from(error: MeshError) -> Failure {
+        Failure::blamed(&error, error.blame())
+    }
+}
+
+impl From<MergeError> for Failure {
+    fn from(error: MergeError) -> Failure {
+        let blame = if matches!(error, MergeError::Empty(_) | MergeError::Mixed(..)) { Blame::Usage } else { Blame::Failed };
+        Failure::blamed(&error, blame)
+    }
+}
+
+/// The names of the ranks.
+enum Listed {
+    /// One for each.
+    Each(Vec<HostPort>),
+    /// One for all, with `{}` in place of the rank.
+    Pattern(String),
+}
+
+fn listed(text: &str) -> Result<Listed, Failure> {
+    if text.contains("{}") && !text.contains(',') {
+        return Ok(Listed::Pattern(text.into()));
+    }
+    let hosts: Result<Vec<HostPort>, String> = text.split(',').map(|host| host.trim().parse()).collect();
+    hosts.map(Listed::Each).map_err(|why| Failure::usage(format_args!("--hosts: {why}")))
+}
+
+impl Listed {
+    /// How many there are, if the list says so.
+    fn len(&self) -> Option<u32> {
+        match self {
+            Listed::Each(hosts) => u32::try_from(hosts.len()).ok(),
+            Listed::Pattern(_) => None,
+        }
+    }
+
+    /// Name and port of each rank.
+    fn of(self, ranks: u32, port: u16) -> Result<Vec<(String, u16)>, Failure> {
+        let hosts = match self {
+            Listed::Each(hosts) if hosts.len() != ranks as usize => {
+                let said = format!("--hosts names {} hosts, and there are {ranks} ranks: name one for each", hosts.len());
+                return Err(Failure::usage(said));
+            }
+            Listed::Each(hosts) => hosts,
+            Listed::Pattern(name) => {
+                let host = |rank: u32| name.replace("{}", &rank.to_string()).parse();
+                let hosts: Result<Vec<HostPort>, String> = (0..ranks).map(host).collect();
+                hosts.map_err(|why| Failure::usage(format_args!("--hosts: {why}")))?
+            }
+        };
+        Ok(hosts.into_iter().map(|host| (host.host, host.port.unwrap_or(port))).collect())
+    }
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse()
+        .map_err(|_| format!("\"{text}\" is not an address of this host, such as 192.0.2.1 or 2001:db8::1; a port is --port"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_a_name_for_each_rank_or_one_for_all() {
+        let of =
+            |text: &str, ranks| listed(text).and_then(|listed| listed.of(ranks, 7)).map_err(|failure| format!("{failure:?}"));
+        assert_eq!(of("a,b:8", 2), Ok(vec![("a".into(), 7), ("b".into(), 8)]));
+        assert_eq!(of("job-{}.svc", 2), Ok(vec![("job-0.svc".into(), 7), ("job-1.svc".into(), 7)]));
+        assert!(of("a,b", 3).unwrap_err().contains("2 hosts, and there are 3 ranks"));
+        assert!(of("a,,b", 3).is_err());
+        assert_eq!((listed("a,b").unwrap().len(), listed("n{}").unwrap().len()), (Some(2), None));
+        assert!(address("host").is_err() && address("[::1]").is_ok());
+    }
+}

@@ -1,0 +1,181 @@
+//! After the slots: every rank hands its visits to rank 0, asks whether it is to measure again, and ends.
+//!
+//! ```text
+//!   rank K ── delivery ──▶ rank 0: has all that still live, within its bound ── slots to measure again ──▶ rank K ── … until there are none
+//!      └ rank 0 has gone: the visits are in the rank's file      └ the files of those that did not deliver
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use hairpin_session::channel::Channel;
+use hairpin_session::side::wait;
+
+use crate::gate::Collection;
+use crate::meeting::Card;
+use crate::run::{LOOK_WITHIN, PATIENCE, Station};
+use crate::schedule::Slot;
+use crate::words::{Ask, Delivery, Reply, Unheard, VISITS_AT_ONCE, ask};
+
+/// Deliveries last at most this long beyond the last round.
+const DELIVERED_WITHIN: Duration = Duration::from_secs(10);
+/// The same after Ctrl-C or SIGTERM, when the launcher will soon kill.
+const SOON: Duration = Duration::from_secs(2);
+/// Pause between two looks at ranks that have not delivered.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Ranks looked at in one pass.
+const LOOKS: usize = 16;
+/// Rank 0 stays for this long for those that have not asked for their further slots yet.
+const STAYS: Duration = Duration::from_secs(2);
+/// Pause before rank 0 is asked again.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// A failed delivery, or a failed question after it.
+#[derive(Debug)]
+pub struct Undelivered(pub String);
+
+impl Station<'_> {
+    /// When the deliveries end, at the latest.
+    pub fn end_of_deliveries(&self, last_round: u32, interrupted: bool) -> Instant {
+        if interrupted { Instant::now() + SOON } else { self.deadline(last_round) + DELIVERED_WITHIN }
+    }
+
+    /// Hands all visits to rank 0.
+    pub fn deliver(&mut self, card: &Card, until: Instant) -> Result<(), Undelivered> {
+        self.insist(Ask::Deliver, until, |station, reply, channel| match reply {
+            Reply::Take => Some(station.hand_over(card, channel)),
+            _ => None,
+        })
+    }
+
+    /// What this rank is to measure again.
+    pub fn more(&mut self, until: Instant) -> Result<Vec<Slot>, Undelivered> {
+        self.insist(Ask::More, until, |_, reply, _| match reply {
+            Reply::Slots(slots) => Some(Ok(slots)),
+            _ => None,
+        })
+    }
+
+    fn hand_over(&self, card: &Card, mut channel: Channel) -> Result<(), String> {
+        let mut send = |piece: Delivery| channel.send(&piece).map_err(|error| format!("rank 0 takes no visits: {error}"));
+        send(Delivery::Card(Box::new(card.clone())))?;
+        for some in self.visits.all().chunks(VISITS_AT_ONCE) {
+            send(Delivery::Visits(some.to_vec()))?;
+        }
+        send(Delivery::End)?;
+        match channel.recv(PATIENCE) {
+            Ok(Reply::Taken) => Ok(()),
+            Ok(other) => Err(format!("rank 0 answered {other:?} out of turn")),
+            Err(error) => Err(format!("rank 0 does not say that it has the visits: {error}")),
+        }
+    }
+
+    /// Asks rank 0 until it gives the answer that `take` takes; it may be late as long as it lives.
+    fn insist<T>(
+        &mut self,
+        question: Ask,
+        until: Instant,
+        mut take: impl FnMut(&Self, Reply, Channel) -> Option<Result<T, String>>,
+    ) -> Result<T, Undelivered> {
+        let hello = self.asking(question);
+        let mut heard = Instant::now();
+        let mut interrupted = false;
+        let mut until = until;
+        loop {
+            let peer = self.peers.find(0).map_err(|_| Undelivered("rank 0 is not there".into()))?;
+            let left = until.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(10), PATIENCE);
+            let (why, pause) = match ask(&peer, &self.key, &hello, left) {
+                Ok((_, Reply::NotYet { round, again_ms })) => {
+                    heard = Instant::now();
+                    (format!("rank 0 was still in round {round}"), Duration::from_millis(again_ms.clamp(1, 5_000)))
+                }
+                Ok((_, Reply::Refused { why })) => return Err(Undelivered(why)),
+                Ok((channel, reply)) => match take(self, reply, channel) {
+                    Some(Ok(taken)) => return Ok(taken),
+                    Some(Err(why)) => (why, PAUSE),
+                    None => return Err(Undelivered("rank 0 answered out of turn".into())),
+                },
+                Err(Unheard::Never(why)) => return Err(Undelivered(why)),
+                // It listened when it wrote its address, so it has gone.
+                Err(Unheard::Refused(why)) if self.peers.listens_by_now(0) => return Err(Undelivered(why)),
+                Err(other) => (other.why(), PAUSE),
+            };
+            let now = Instant::now();
+            if now + pause > until || now.duration_since(heard) > PATIENCE {
+                return Err(Undelivered(why));
+            }
+            if self.sleep(pause).is_err() {
+                if interrupted {
+                    return Err(Undelivered("stopped".into()));
+                }
+                (interrupted, until) = (true, until.min(Instant::now() + SOON));
+            }
+        }
+    }
+
+    /// Waits for the deliveries of the ranks that live; returns those that did not deliver, with the reason. Of rank 0.
+    pub fn collect(&mut self, until: Instant) -> (Collection, BTreeMap<u32, String>, bool) {
+        let others: BTreeSet<u32> = (1..self.setup.ranks).collect();
+        let mut gone: BTreeMap<u32, String> = BTreeMap::new();
+        let (mut silent, mut looked) = (BTreeMap::<u32, Instant>::new(), BTreeMap::<u32, Instant>::new());
+        let (mut until, mut interrupted) = (until, false);
+        let mut look_at = Instant::now() + LOOK_EVERY;
+        loop {
+            self.gate.drain();
+            let delivered = self.gate.delivered();
+            let mut awaited: Vec<u32> =
+                others.iter().copied().filter(|rank| !delivered.contains(rank) && !gone.contains_key(rank)).collect();
+            let now = Instant::now();
+            if awaited.is_empty() || now >= until {
+                gone.extend(awaited.into_iter().map(|rank| (rank, format!("rank {rank} did not deliver in time"))));
+                let delivered = self.gate.delivered();
+                gone.retain(|rank, _| !delivered.contains(rank));
+                return (self.gate.take(), gone, interrupted);
+            }
+            if now >= look_at {
+                // In turn, if there are many.
+                awaited.sort_by_key(|rank| looked.get(rank).copied());
+                for rank in awaited.into_iter().take(LOOKS) {
+                    looked.insert(rank, now);
+                    match self.look(rank) {
+                        Ok(_) => {
+                            silent.remove(&rank);
+                        }
+                        Err((why, patience)) => {
+                            let since = *silent.entry(rank).or_insert(now);
+                            if now.duration_since(since) >= patience.unwrap_or(PATIENCE) {
+                                gone.insert(rank, why);
+                            }
+                        }
+                    }
+                }
+                look_at = Instant::now() + LOOK_EVERY;
+            }
+            let next = until.min(look_at).saturating_duration_since(Instant::now());
+            let _ = wait(&[self.signals.as_fd(), self.gate.as_fd()], Some(next));
+            if matches!(self.signals.next(), Ok(Some(_))) {
+                if interrupted {
+                    until = Instant::now();
+                }
+                (interrupted, until) = (true, until.min(Instant::now() + SOON));
+            }
+        }
+    }
+
+    /// Stays until all that delivered have asked for their further slots. Of rank 0.
+    pub fn stay(&self, delivered: &BTreeSet<u32>) {
+        let until = Instant::now() + STAYS;
+        while !self.gate.fetched().is_superset(delivered) && Instant::now() < until {
+            self.gate.drain();
+            if self.gate.fetched().is_superset(delivered) {
+                return;
+            }
+            let left = until.saturating_duration_since(Instant::now()).min(LOOK_WITHIN);
+            let _ = wait(&[self.gate.as_fd(), self.signals.as_fd()], Some(left));
+            if matches!(self.signals.next(), Ok(Some(_))) {
+                return;
+            }
+        }
+    }
+}

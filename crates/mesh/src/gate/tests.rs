@@ -1,0 +1,121 @@
+use hairpin_record::head::TOOL;
+
+use super::*;
+use crate::meeting::tests::card;
+use crate::setup::tests::setup;
+use crate::visit::tests::measured;
+
+fn hello(rank: u32, ask: Ask) -> Hello {
+    Hello { mesh: "m".into(), tool: TOOL.into(), setup: setup(4, "all"), rank, ask }
+}
+
+/// What rank 1 answers, and whether a session follows.
+fn answered(gate: &RankGate, hello: &Hello) -> (Reply, Entry, Channel) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (mut client, mut server) = (Channel::plain(ours), Channel::plain(theirs));
+    client.send(hello).unwrap();
+    let entry = gate.enter(&mut server);
+    (client.recv(HEARS_WITHIN).unwrap(), entry, client)
+}
+
+fn reply(gate: &RankGate, hello: &Hello) -> Reply {
+    answered(gate, hello).0
+}
+
+fn visit(rank: u32, round: u32) -> Hello {
+    hello(rank, Ask::Visit { round })
+}
+
+#[test]
+fn exactly_the_partner_of_the_slot_comes_in() {
+    let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
+    let soon = Instant::now() + Duration::from_secs(1);
+    assert!(matches!(reply(&gate, &visit(0, 1)), Reply::NotYet { round: 0, .. }));
+    gate.moves_to(2, Some(3), soon);
+    assert_eq!(reply(&gate, &visit(0, 1)), Reply::Past { round: 2 });
+    assert!(matches!(reply(&gate, &visit(3, 4)), Reply::NotYet { round: 2, again_ms: 500.. }), "after the present visit");
+    assert!(matches!(reply(&gate, &visit(0, 2)), Reply::Refused { .. }));
+    assert_eq!(reply(&gate, &hello(0, Ask::Where)), Reply::Here { round: 2 });
+
+    let (come, Entry::Session(pass), client) = answered(&gate, &visit(3, 2)) else { panic!("no session") };
+    assert_eq!(come, Reply::Come);
+    assert_eq!(reply(&gate, &visit(3, 2)), Reply::Past { round: 2 }, "once");
+    assert!(gate.guest_since().is_some() && gate.ended().is_none() && !gate.close());
+    drop((pass, client));
+    assert!(gate.guest_since().is_none() && gate.ended().is_some());
+    assert_eq!(reply(&gate, &visit(3, 2)), Reply::Past { round: 2 });
+
+    // As a client it lets nobody in.
+    gate.moves_to(3, None, soon);
+    assert_eq!(reply(&gate, &visit(2, 3)), Reply::Past { round: 3 });
+    gate.moves_to(4, Some(2), soon);
+    assert!(gate.close());
+    assert_eq!(reply(&gate, &visit(2, 4)), Reply::Past { round: 4 }, "given up");
+}
+
+#[test]
+fn a_session_that_outlives_its_round_leaves_the_next_alone() {
+    let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
+    gate.moves_to(1, Some(0), Instant::now());
+    let (_, Entry::Session(pass), _client) = answered(&gate, &visit(0, 1)) else { panic!("no session") };
+    gate.moves_to(2, Some(2), Instant::now());
+    drop(pass);
+    assert!(gate.ended().is_none());
+}
+
+#[test]
+fn others_are_told_why_they_do_not_belong_here() {
+    let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
+    gate.moves_to(1, Some(0), Instant::now());
+    let own = visit(0, 1);
+    for (other, part) in [
+        (Hello { tool: "hairpin 9.9.9".into(), ..own.clone() }, "rank 0 is hairpin 9.9.9"),
+        (Hello { mesh: "other".into(), ..own.clone() }, "another mesh"),
+        (Hello { setup: setup(4, "ring"), ..own.clone() }, "different flags"),
+    ] {
+        let Reply::Refused { why } = reply(&gate, &other) else { panic!("{part}") };
+        assert!(why.contains(part), "{why}");
+    }
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (mut client, mut server) = (Channel::plain(ours), Channel::plain(theirs));
+    client.send(&hairpin_session::message::Request::Facts { threads: 1 }).unwrap();
+    assert!(matches!(gate.enter(&mut server), Entry::Over));
+    let Answer::Failed(failure) = client.recv(HEARS_WITHIN).unwrap() else { panic!("no reason") };
+    assert!(failure.message.contains("hairpin serve"), "{}", failure.message);
+}
+
+#[test]
+fn deliveries_are_taken_whole_once_rank_0_is_done() {
+    let gate = RankGate::new(hello(0, Ask::Where)).unwrap();
+    assert!(matches!(reply(&gate, &hello(2, Ask::Deliver)), Reply::NotYet { .. }));
+    gate.collects();
+    let deliver = |pieces: Vec<Delivery>| {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut client, mut server) = (Channel::plain(ours), Channel::plain(theirs));
+        client.send(&hello(2, Ask::Deliver)).unwrap();
+        pieces.iter().for_each(|piece| client.send(piece).unwrap());
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| matches!(gate.enter(&mut server), Entry::Over));
+            assert_eq!(client.recv::<Reply>(HEARS_WITHIN).unwrap(), Reply::Take);
+            if pieces.last() == Some(&Delivery::End) {
+                assert_eq!(client.recv::<Reply>(HEARS_WITHIN).unwrap(), Reply::Taken);
+            }
+            drop(client);
+            assert!(served.join().unwrap());
+        });
+    };
+    let visits = vec![measured((2, 3), 1, 10_000, 500), measured((0, 1), 1, 10_000, 500)];
+    deliver(vec![Delivery::Visits(visits.clone())]);
+    assert!(gate.delivered().is_empty(), "torn");
+    deliver(vec![Delivery::Card(Box::new(card(2, 4))), Delivery::Visits(visits.clone()), Delivery::End]);
+    assert_eq!(gate.delivered(), BTreeSet::from([2]));
+    assert!(matches!(reply(&gate, &hello(2, Ask::More)), Reply::NotYet { .. }));
+    let slot = Slot { round: 9, visit: 3, partner: 3, client: true };
+    gate.tells(BTreeMap::from([(2, vec![slot])]));
+    assert_eq!(reply(&gate, &hello(2, Ask::More)), Reply::Slots(vec![slot]));
+    assert_eq!(reply(&gate, &hello(3, Ask::More)), Reply::Slots(vec![]));
+    assert_eq!(gate.fetched(), BTreeSet::from([2, 3]));
+    let found = gate.take();
+    assert_eq!(found.visits[&2], visits[..1], "of others it tells nothing");
+    assert_eq!(found.cards[&2], card(2, 4));
+}

@@ -1,0 +1,30 @@
+//! All pairs of many hosts: who measures whom and when, and which host or link is slow.
+//!
+//! ```text
+//!   rank      which rank this is, of how many, as its launcher says        address   where it listens
+//!   meeting   the directory of the ranks: the key, rank-K.json             peers     where the others listen
+//!   setup     what is measured, the same for all                           schedule  rounds of disjoint pairs, computed by each rank
+//!
+//!   mesh ──▶ run (a rank's slots in order) ──▶ collect (to rank 0) ──▶ merge ──▶ record hairpin.mesh/1
+//!             ├ gate    who may come in, and when         words   what ranks say to each other
+//!             └ visit   pairs-K.jsonl, a visit a line     judge   effects, and the pairs to visit again      limit   --fail-if
+//! ```
+//! There is no coordinator: each rank computes the same schedule and walks its own slots. Rank 0 only collects, decides and prints.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod collect;
+pub mod gate;
+pub mod judge;
+pub mod limit;
+pub mod meeting;
+pub mod merge;
+pub mod mesh;
+pub mod peers;
+pub mod rank;
+pub mod run;
+pub mod schedule;
+pub mod setup;
+pub mod visit;
+pub mod words;

@@ -1,0 +1,123 @@
+use hairpin_record::histogram::Times;
+
+use super::*;
+use crate::meeting::{tests::card, write_card};
+use crate::setup::tests::setup;
+use crate::visit::Visits;
+use crate::visit::tests::measured;
+
+/// Every visit of 4 ranks, as their clients tell of them.
+fn all() -> Vec<Told> {
+    let schedule = setup(4, "all").schedule().unwrap();
+    let of = |(pair, visit, round)| {
+        let told = measured(pair, visit, 10_000 + u64::from(round), 2_000);
+        Told { visit: Visit { round, ..told.visit }, ..told }
+    };
+    schedule.visits().map(of).collect()
+}
+
+fn parts(visits: Vec<Told>) -> Parts {
+    let cards = (0..4).map(|rank| (rank, card(rank, 4))).collect();
+    Parts { setup: setup(4, "all"), cards, visits, missing: BTreeMap::new(), interrupted: false }
+}
+
+fn missing(told: &Told, by: u32, why: &str) -> Told {
+    let visit =
+        Visit { missing: Some(why.into()), rtt_ns: None, histogram: String::new(), transactions: 0, ..told.visit.clone() };
+    Told { by, visit, ..told.clone() }
+}
+
+#[test]
+fn a_pair_is_its_visits_together() {
+    let body = body(parts(all())).unwrap();
+    assert_eq!((body.pairs.len(), body.ranks.len(), body.schedule.rounds), (6, 4, 6));
+    assert!(body.pairs.iter().all(|pair| pair.measured().count() == 2) && body.missing.is_empty() && body.warnings.is_empty());
+    assert!(body.pairs.is_sorted_by_key(|pair| (pair.a, pair.b)));
+    // The same times in one histogram.
+    let pair = &body.pairs[0];
+    let mut times = Times::new();
+    for visit in &pair.visits {
+        (0..2_000).for_each(|n| times.record(10_000 + u64::from(visit.round) + n));
+    }
+    let (found, expected) = (pair.rtt_ns.as_ref().unwrap(), times.quantiles());
+    assert_eq!((found.count, found.min, found.max), (expected.count, expected.min, expected.max));
+    assert_eq!((found.p50, found.p90, found.p99, found.p999), (expected.p50, expected.p90, expected.p99, expected.p999));
+    let near = |a: Option<f64>, b: Option<f64>| (a.unwrap() - b.unwrap()).abs() < 0.2;
+    assert!(near(found.mean, expected.mean) && near(found.stddev, expected.stddev), "{found:?} {expected:?}");
+    assert_eq!(body.ranks[1].address, "198.18.0.2:24444");
+}
+
+#[test]
+fn a_missing_visit_has_the_reason_of_the_one_who_knows() {
+    let mut visits = all();
+    let lost = visits.remove(0);
+    let (client, server) = (lost.visit.client, if lost.pair.0 == lost.visit.client { lost.pair.1 } else { lost.pair.0 });
+    let why = |visits: Vec<Told>, gone: Option<u32>, interrupted| {
+        let missing = gone.map(|rank| (rank, format!("rank {rank} never started"))).into_iter().collect();
+        let body = body(Parts { missing, interrupted, ..parts(visits) }).unwrap();
+        let pair = body.pairs.iter().find(|pair| (pair.a, pair.b) == lost.pair).unwrap();
+        assert_eq!((pair.measured().count(), pair.visits.len()), (1, 2));
+        assert_eq!(pair.rtt_ns, pair.visits[1].rtt_ns);
+        pair.visits[0].missing.clone().unwrap()
+    };
+    let with = |told: &[Told]| [&visits[..], told].concat();
+    let (by_client, by_server) = (missing(&lost, client, "rank x hangs"), missing(&lost, server, "it did not come"));
+    assert_eq!(why(with(&[by_server.clone(), by_client]), None, false), "rank x hangs");
+    assert_eq!(why(with(&[by_server]), Some(client), false), "it did not come");
+    assert_eq!(why(visits.clone(), Some(server), false), format!("rank {server} never started"));
+    assert_eq!(why(visits.clone(), None, true), "the mesh was ended before it");
+    assert_eq!(why(visits.clone(), None, false), format!("rank {client} ended before it"));
+    // A histogram from elsewhere may be none.
+    let torn = Told { visit: Visit { histogram: "x".into(), ..lost.visit.clone() }, ..lost.clone() };
+    assert_eq!(why(with(&[torn]), None, false), "its histogram cannot be read");
+}
+
+#[test]
+fn what_no_schedule_has_is_left_out() {
+    let mut visits = all();
+    let stray = |pair, round, visit| {
+        let told = measured(pair, visit, 5, 100);
+        Told { visit: Visit { round, ..told.visit }, ..told }
+    };
+    visits.extend([stray((0, 9), 1, 1), stray((0, 1), 99, 1), stray((0, 1), 7, 0)]);
+    let clean = body(parts(all())).unwrap();
+    assert_eq!(body(parts(visits.clone())).unwrap(), clean);
+    // Visits beyond the schedule are those of a second look.
+    visits.push(stray((0, 1), 7, 3));
+    let again = body(parts(visits)).unwrap();
+    assert_eq!((again.pairs[0].visits.len(), again.pairs[0].visits[2].round), (3, 7));
+}
+
+#[test]
+fn files_alone_make_the_same_record() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(of_directory(dir.path()), Err(MergeError::Empty(_))));
+    for rank in 0..4 {
+        write_card(dir.path(), &card(rank, 4)).unwrap();
+        let mut visits = Visits::new(dir.path(), rank);
+        for told in all().into_iter().filter(|told| told.by == rank) {
+            assert_eq!(visits.add(told), None);
+        }
+    }
+    assert_eq!(body(of_directory(dir.path()).unwrap()).unwrap(), body(parts(all())).unwrap());
+
+    std::fs::remove_file(card_file(dir.path(), 3)).unwrap();
+    std::fs::remove_file(visit::file(dir.path(), 2)).unwrap();
+    let found = of_directory(dir.path()).unwrap();
+    assert!(
+        found.missing[&3].starts_with("rank 3 never started") && found.missing[&2].starts_with("rank 2 told of no visit"),
+        "{found:?}"
+    );
+
+    write_card(dir.path(), &Card { mesh: "other".into(), ..card(2, 4) }).unwrap();
+    assert!(matches!(of_directory(dir.path()), Err(MergeError::Mixed(..))));
+}
+
+#[test]
+fn ranks_that_share_a_host_are_said() {
+    let mut shared = parts(all());
+    shared.cards.get_mut(&2).unwrap().host_id = "id 1".into();
+    let body = body(shared).unwrap();
+    assert_eq!(body.warnings.len(), 1);
+    assert!(body.warnings[0].message.starts_with("ranks 1, 2 are all on host n1"), "{}", body.warnings[0].message);
+}

@@ -1,0 +1,196 @@
+//! The schema `hairpin.mesh/1`: the pairs of many hosts, each measured in several visits, and what they say of a host or link.
+//!
+//! ```text
+//!   rank ── one process of the mesh, normally one a host
+//!   pair ── two ranks a < b ── visit ── one measurement, in a round of disjoint pairs; the ranks change sides from visit to visit
+//!   effect ── how much slower a rank, a pair or a group is than the others, by its pairs together
+//! ```
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::head::{Body, Record};
+use crate::place::HostFacts;
+use crate::quantiles::Quantiles;
+use crate::warning::Note;
+
+/// The record `hairpin.mesh/1`: a head and a [`MeshBody`].
+pub type Mesh = Record<MeshBody>;
+
+impl Body for MeshBody {
+    const SCHEMA: &'static str = "hairpin.mesh/1";
+}
+
+/// All pairs of a mesh.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Mesh")]
+pub struct MeshBody {
+    /// The mesh's name, the same for all its ranks.
+    pub id: String,
+    /// The ranks that are known, ascending.
+    pub ranks: Vec<Rank>,
+    /// The path spec in canonical form.
+    pub path: String,
+    /// Payload of a request.
+    pub request_bytes: u64,
+    /// Payload of a reply.
+    pub reply_bytes: u64,
+    /// Who measured whom, and when.
+    pub schedule: Schedule,
+    /// Every pair of the schedule, ascending.
+    pub pairs: Vec<Pair>,
+    /// Ranks that are not there, or not to the end.
+    pub missing: Vec<MissingRank>,
+    /// Ranks, pairs and groups against the others.
+    pub effects: Vec<Effect>,
+    /// Thresholds of `--fail-if`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
+    /// Every way in which these figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// One process of a mesh.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rank {
+    /// Its number, from 0.
+    pub rank: u32,
+    /// The name of its host, as the launcher calls it.
+    pub host: String,
+    /// The address and port at which the others reach it.
+    pub address: String,
+    /// Name and version of its tool.
+    pub tool: String,
+    /// Facts of its host.
+    pub facts: HostFacts,
+}
+
+/// Who measures whom, and when: the same for every rank, computed from these fields alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Schedule {
+    /// Number of ranks that there should be.
+    pub ranks: u32,
+    /// `all`, `ring`, `sample:K` or `neighbours`.
+    pub pairs: String,
+    /// Visits of each pair.
+    pub visits: u32,
+    /// Rounds of disjoint pairs, over all visits.
+    pub rounds: u32,
+    /// The seed of a sample.
+    pub seed: u64,
+    /// Measured time of a visit.
+    pub duration_ns: u64,
+    /// Discarded time before it.
+    pub warmup_ns: u64,
+}
+
+/// Two ranks a < b.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// The lower rank.
+    pub a: u32,
+    /// The higher one.
+    pub b: u32,
+    /// RTTs of all visits together, from their added histograms; `null` if none was measured.
+    pub rtt_ns: Option<Quantiles>,
+    /// Its visits, in the order of the schedule.
+    pub visits: Vec<Visit>,
+}
+
+/// One measurement of a pair: figures, or the reason why there are none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Visit {
+    /// Its number, from 1.
+    pub visit: u32,
+    /// The rank that sent requests; the other one answered.
+    pub client: u32,
+    /// The round, from 1.
+    pub round: u32,
+    /// Its beginning, since the client's first round began.
+    pub at_ns: u64,
+    /// Requests answered within the measured time.
+    pub transactions: u64,
+    /// Requests never answered in time.
+    pub lost: u64,
+    /// RTT: client's send call entered → reply in the caller's buffer; `null` if it is missing.
+    pub rtt_ns: Option<Quantiles>,
+    /// The RTTs as an HDR histogram, V2 compressed, base64; empty if it is missing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub histogram: String,
+    /// Every way in which these figures may mislead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Note>,
+    /// Why it is missing; `null` if it is not.
+    pub missing: Option<String>,
+}
+
+/// A rank that is not there, or not to the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MissingRank {
+    /// Its number.
+    pub rank: u32,
+    /// Why, as far as the others can tell.
+    pub why: String,
+}
+
+/// What a subject's pairs say together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Effect {
+    /// The subject.
+    pub subject: Subject,
+    /// Times the others' RTT p50.
+    pub ratio: f64,
+    /// Lower end of the ratio's interval.
+    pub low: f64,
+    /// Upper end of the ratio's interval.
+    pub high: f64,
+    /// True if it is slow beyond what chance and the other pairs explain.
+    pub convicted: bool,
+    /// What differs on it, the likeliest cause first.
+    pub because: Vec<String>,
+}
+
+/// The subject of an effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Subject {
+    /// A rank, with its host.
+    Rank(u32),
+    /// A pair of ranks a < b: what neither rank explains.
+    Pair(u32, u32),
+    /// A rack or switch, by its name.
+    Group(String),
+}
+
+/// A threshold of `--fail-if`, held against every pair.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Threshold {
+    /// The threshold as given.
+    pub given: String,
+    /// Pairs that crossed it.
+    pub crossed: Vec<(u32, u32)>,
+    /// Pairs that have no such figure.
+    pub unknown: Vec<(u32, u32)>,
+}
+
+impl Pair {
+    /// The visits that were measured.
+    pub fn measured(&self) -> impl Iterator<Item = &Visit> {
+        self.visits.iter().filter(|visit| visit.missing.is_none())
+    }
+}
+
+impl MeshBody {
+    /// The name of a rank's host; `rank N` for one that is not known.
+    #[must_use]
+    pub fn host_of(&self, rank: u32) -> String {
+        self.ranks.iter().find(|known| known.rank == rank).map_or_else(|| format!("rank {rank}"), |known| known.host.clone())
+    }
+
+    /// True if a threshold was crossed.
+    #[must_use]
+    pub fn is_crossed(&self) -> bool {
+        self.thresholds.iter().any(|threshold| !threshold.crossed.is_empty())
+    }
+}
