@@ -231,7 +231,8 @@ fn alike(cuts: &[Cut]) -> (usize, Option<usize>) {
 /// Writes the names as one entry with a bracket in the place of their number `place`.
 fn bracket(text: &mut String, cuts: &[Cut], place: usize) {
     let first = &cuts[0];
-    let pairs = |from: usize, to: usize| (from..to).map(|at| format!("{}{}", first.texts[at], first.numbers[at])).collect::<String>();
+    let pairs =
+        |from: usize, to: usize| (from..to).map(|at| format!("{}{}", first.texts[at], first.numbers[at])).collect::<String>();
     text.push_str(&pairs(0, place));
     text.push_str(first.texts[place]);
     text.push('[');
@@ -240,9 +241,8 @@ fn bracket(text: &mut String, cuts: &[Cut], place: usize) {
     let mut at = 0;
     while at < numbers.len() {
         let first = numbers[at];
-        let follows = |digits: &str, by: usize| {
-            value(digits) == value(first).wrapping_add(by as u64) && stand_for_a_range(first, digits)
-        };
+        let follows =
+            |digits: &str, by: usize| value(digits) == value(first).wrapping_add(by as u64) && stand_for_a_range(first, digits);
         let length = 1 + numbers[at + 1..].iter().zip(1..).take_while(|(digits, by)| follows(digits, *by)).count();
         if at > 0 {
             text.push(',');
@@ -275,9 +275,10 @@ mod tests {
 
     #[test]
     fn brackets_make_names_and_zeros_stay() {
-        assert_eq!(names("n[1-3,7],gpu[001-003]-ib,login"), [
-            "n1", "n2", "n3", "n7", "gpu001-ib", "gpu002-ib", "gpu003-ib", "login"
-        ]);
+        assert_eq!(
+            names("n[1-3,7],gpu[001-003]-ib,login"),
+            ["n1", "n2", "n3", "n7", "gpu001-ib", "gpu002-ib", "gpu003-ib", "login"]
+        );
         assert_eq!(names("n[08-11]"), ["n08", "n09", "n10", "n11"]);
         assert_eq!(names("n[8-11]"), ["n8", "n9", "n10", "n11"]);
         assert_eq!(names("r[1-2]n[0,5]"), ["r1n0", "r1n5", "r2n0", "r2n5"]);
@@ -314,7 +315,9 @@ mod tests {
     #[test]
     fn a_list_of_too_many_names_is_refused_before_it_is_made() {
         assert_eq!(names("n[1-65536]").len(), MOST);
-        for text in ["n[0-65536]", "a,n[1-65536]", "a[0-999]b[0-999]c[0-999]d[0-999]e[0-999]f[0-999]g[0-999]", "n[0-999999999999999999]"] {
+        for text in
+            ["n[0-65536]", "a,n[1-65536]", "a[0-999]b[0-999]c[0-999]d[0-999]e[0-999]f[0-999]g[0-999]", "n[0-999999999999999999]"]
+        {
             assert!(matches!(parse(text), Err(HostsError::TooMany { .. })), "{text}");
         }
         assert_eq!(parse("a,n[1-65536]"), Err(HostsError::TooMany { column: 3 }));

@@ -38,7 +38,9 @@ pub struct Level {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// A word that is none of the tree's.
-    #[error("line {line} of the topology: {word:?} is no SwitchName=, Nodes=, Switches= or LinkSpeed= of topology.conf(5) for topology/tree")]
+    #[error(
+        "line {line} of the topology: {word:?} is no SwitchName=, Nodes=, Switches= or LinkSpeed= of topology.conf(5) for topology/tree"
+    )]
     Word { line: usize, word: String },
     /// A word twice in a line.
     #[error("line {line} of the topology names {key} twice: name it once, with commas")]
@@ -319,11 +321,14 @@ mod tests {
         let text = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=a,b\nSwitchName=d Nodes=n3\n\
             SwitchName=top Switches=c,d Nodes=n4\nSwitchName=alone Nodes=n5\n";
         let (a, b, d, alone) = (group("a", &[0]), group("b", &[1]), group("d", &[2]), group("alone", &[4]));
-        assert_eq!(levels(text, "n[1-5]"), [
-            vec![a, b, d.clone(), alone.clone()],
-            vec![group("c", &[0, 1]), d, alone.clone()],
-            vec![group("top", &[0, 1, 2, 3]), alone],
-        ]);
+        assert_eq!(
+            levels(text, "n[1-5]"),
+            [
+                vec![a, b, d.clone(), alone.clone()],
+                vec![group("c", &[0, 1]), d, alone.clone()],
+                vec![group("top", &[0, 1, 2, 3]), alone],
+            ]
+        );
     }
 
     #[test]
@@ -351,7 +356,10 @@ mod tests {
             ("SwitchName=a Nodes=n1 nodes=n2", "names Nodes twice"),
             ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2", "line 2 of the topology: switch a was on line 1"),
             ("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1", "line 2 of the topology: n1 is below switch a already"),
-            ("SwitchName=leaf1 Nodes=n1\nSwitchName=s Switches=leaf[1-2]", "switch leaf2 has no line of its own (did you mean leaf1?)"),
+            (
+                "SwitchName=leaf1 Nodes=n1\nSwitchName=s Switches=leaf[1-2]",
+                "switch leaf2 has no line of its own (did you mean leaf1?)",
+            ),
             ("SwitchName=a Nodes=n1\nSwitchName=b Switches=a\nSwitchName=c Switches=a", "a is below switch b already"),
             ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "below itself"),
             ("SwitchName=a Switches=a", "switch a below itself"),
