@@ -191,8 +191,8 @@ fn cut(name: &str) -> Cut<'_> {
     Cut { texts, numbers }
 }
 
-/// The short form of names, for people: neighbours that differ in one number share a bracket. [`parse`] gives the same names in the
-/// same order, so sort them first if a shorter list matters more than their order.
+/// The short form of names, for people: neighbours that differ in one number share a bracket. [`parse`] gives the same names in
+/// the same order, so sort them first if a shorter list matters more than their order.
 #[must_use]
 pub fn compact<S: AsRef<str>>(names: &[S]) -> String {
     let cuts: Vec<Cut> = names.iter().map(|name| cut(name.as_ref())).collect();
@@ -212,7 +212,8 @@ pub fn compact<S: AsRef<str>>(names: &[S]) -> String {
     text
 }
 
-/// How many names from the first on differ in one number only, and which number that is; `None` if the second already differs in more.
+/// How many names from the first on differ in one number only, and which number that is; `None` if the second already differs in
+/// more.
 fn alike(cuts: &[Cut]) -> (usize, Option<usize>) {
     let first = &cuts[0];
     let differs = |other: &Cut| {

@@ -12,10 +12,11 @@
 //!   upper_ns       INT64      upper edge of the bucket, as in HDR histograms of three digits
 //!   n              INT64      round trips in it
 //! ```
-//! Rows of a visit follow each other, so texts take next to nothing. Adding rows of equal `upper_ns` merges histograms exactly; quantiles of
-//! visits are never averaged. docs/mesh-store.md has questions in SQL.
+//! Rows of a visit follow each other, so texts take next to nothing. Adding rows of equal `upper_ns` merges histograms exactly;
+//! quantiles of visits are never averaged. docs/mesh-store.md has questions in SQL.
 //!
-//! A file has a hidden name until it is whole and on the disk, so a full disk, a kill or a crash leaves no half file among the others.
+//! A file has a hidden name until it is whole and on the disk, so a full disk, a kill or a crash leaves no half file among the
+//! others.
 
 use std::fs::{self, File, Permissions};
 use std::io;

@@ -1,9 +1,9 @@
 //! The ranks of lowest mutual latency: `--pick K`.
 //!
-//! What is lowest is the mean over all pairs of the K; a pair that was not measured counts with what its two ranks' other pairs make expected.
-//! Up to [`EXACT`] choices are all looked at. Beyond, a set grows from every rank (the quickest ones, if there are many) by the rank
-//! that adds least, then the best exchange of a member for another one is made until none helps. That may miss the lowest. Of more than
-//! [`CANDIDATES`] ranks, those with the lowest effects are looked at.
+//! What is lowest is the mean over all pairs of the K; a pair that was not measured counts with what its two ranks' other pairs
+//! make expected. Up to [`EXACT`] choices are all looked at. Beyond, a set grows from every rank (the quickest ones, if there are
+//! many) by the rank that adds least, then the best exchange of a member for another one is made until none helps. That may miss
+//! the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are looked at.
 
 use crate::verdict::{RankEffect, Verdict};
 

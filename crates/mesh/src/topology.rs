@@ -8,8 +8,9 @@
 //! Words in front of `=` are read in any case, text after `#` is a comment, a line that ends in `\` goes on in the next one, and
 //! `LinkSpeed` says nothing to Slurm or to us. Source: topology.conf(5) and slurm.conf(5) of Slurm 24.05.
 //!
-//! A switch that has hosts only is of height 0, any other one higher than the highest switch below it. The group of a host at a height is that
-//! of the highest switch above it that is no higher, so groups of a height share no host, and each lies within one of the next height.
+//! A switch that has hosts only is of height 0, any other one higher than the highest switch below it. The group of a host at a
+//! height is that of the highest switch above it that is no higher, so groups of a height share no host, and each lies within one
+//! of the next height.
 
 use std::collections::BTreeMap;
 
@@ -156,15 +157,15 @@ impl Topology {
         Ok(Topology { switches, leaf })
     }
 
-    /// The switches above a host, from its own to the top. `None` if the topology does not have the host. A host that is known by its
-    /// first label only (`n1` of `n1.cluster`) is found by that.
+    /// The switches above a host, from its own to the top. `None` if the topology does not have the host. A host that is known by
+    /// its first label only (`n1` of `n1.cluster`) is found by that.
     #[must_use]
     pub fn path(&self, host: &str) -> Option<Vec<&str>> {
         Some(self.above(self.leaf_of(host)?).map(|switch| switch.name.as_str()).collect())
     }
 
-    /// The groups of these hosts, whose place in the list is their rank, from the lowest switches to the top. Switches above none of them are
-    /// left out, and so is a height that parts the hosts as the one below it does.
+    /// The groups of these hosts, whose place in the list is their rank, from the lowest switches to the top. Switches above none
+    /// of them are left out, and so is a height that parts the hosts as the one below it does.
     ///
     /// # Errors
     /// The topology does not have all of the hosts.

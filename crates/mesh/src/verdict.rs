@@ -1,24 +1,27 @@
 //! Which rank, link or group of ranks is slow, from the values of all visits.
 //!
 //! ```text
-//!   visits ──▶ one logarithm a pair ──▶ level + effects of ranks, groups ──▶ effects against the others' ──▶ intervals ──▶ convicted?
-//!              robust::median           fit: few large effects, convex      robust::location               all at once
+//!   visits ──▶ a logarithm a pair ──▶ level + effects, few of them large ──▶ against the others' ──▶ intervals ──▶ convicted?
+//!              robust::median         fit                                    robust::location        all at once
 //! ```
-//! Effects multiply: a rank of effect 1.3 makes all its pairs take 1.3 times as long. A link's effect is beside what its two ranks and their groups explain.
+//! Effects multiply: a rank of effect 1.3 makes all its pairs take 1.3 times as long. A link's effect is beside what its two
+//! ranks and their groups explain.
 //!
-//! **Intervals** hold all at once, with the confidence asked for: each is Student's t interval at (1 − confidence) / m, where m is the number of all ranks,
-//! links and groups together (Bonferroni's inequality; Dunn, Journal of the American Statistical Association 56, 1961). It holds however the effects
-//! depend on each other, and they do: a pair is in the effects of both its ranks. Holm's steps (Scandinavian Journal of Statistics 6, 1979) begin
-//! with the same bound and differ by little where few of many are slow, but leave nothing beyond "more than the least effect" as an interval of
-//! what they convict (Strassburger and Bretz, Statistics in Medicine 27, 2008), and the interval is what people read. Permutations of four hosts' six
-//! pairs are too few for a bound of 5 % on ten effects.
+//! **Intervals** hold all at once, with the confidence asked for: each is Student's t interval at (1 − confidence) / m, where m
+//! is the number of all ranks, links and groups together (Bonferroni's inequality; Dunn, Journal of the American Statistical
+//! Association 56, 1961). It holds however the effects depend on each other, and they do: a pair is in the effects of both its
+//! ranks. Holm's steps (Scandinavian Journal of Statistics 6, 1979) begin with the same bound and differ by little where few of
+//! many are slow, but leave nothing beyond "more than the least effect" as an interval of what they convict (Strassburger and
+//! Bretz, Statistics in Medicine 27, 2008), and the interval is what people read. Permutations of four hosts' six pairs are too
+//! few for a bound of 5 % on ten effects.
 //!
-//! **Noise** is what the visits differ by from the fit, without the few that are no noise. Visits of a pair resemble each other, so they count as if half of their noise
-//! were the same in all of them ([`SHARED`]), or more if the pairs scatter more. A rank whose own pairs disagree, or a link whose visits do, has a wider
-//! interval for it: heavy tails hit one visit, a slow link is slow in all.
+//! **Noise** is what the visits differ by from the fit, without the few that are no noise. Visits of a pair resemble each other,
+//! so they count as if half of their noise were the same in all of them, or more if the pairs scatter more. A rank whose own
+//! pairs disagree, or a link whose visits do, has a wider interval for it: heavy tails hit one visit, a slow link is slow in all.
 //!
-//! **Convicted** is what has the lower end of its interval above the least effect, and could be told from the rest: a rank by three pairs or more, a link
-//! by two visits or more and by other pairs of both its ranks, nobody among fewer than four ranks. [`Untold`] says what could not be told, and why.
+//! **Convicted** is what has the lower end of its interval above the least effect, and could be told from the rest: a rank by
+//! three pairs or more, a link by two visits or more and by other pairs of both its ranks, nobody among fewer than four ranks.
+//! [`Untold`] says what could not be told, and why.
 
 mod again;
 mod fit;
@@ -125,7 +128,8 @@ pub struct PairEffect {
     pub value: f64,
     /// What the level, the two ranks and their groups make of it, in ns.
     pub expected: f64,
-    /// The measured against the expected; `None` if there are too few pairs to say.
+    /// The measured against the expected; `None` if there are too few pairs to say. With one visit the interval trusts that its
+    /// noise is ordinary, so it convicts nobody.
     pub ratio: Option<Ratio>,
     pub is_convicted: bool,
     /// The standard deviation of this pair's logarithm, and of what its visits differ by.
@@ -171,7 +175,8 @@ pub enum Untold {
     FewPairs { ranks: Vec<usize> },
     /// This many pairs had one visit.
     OneVisit { pairs: usize },
-    /// At this height of the topology only two groups have pairs between them: which of them is slow, or whether they are, has no comparison.
+    /// At this height of the topology only two groups have pairs between them: which of them is slow, or whether they are, has no
+    /// comparison.
     TwoGroups { level: usize },
     /// So few pairs meet at this height that they have nothing to be compared with.
     FewOfKind { kind: usize, pairs: usize },
@@ -230,8 +235,8 @@ struct Visited {
     middle: f64,
 }
 
-/// Judges the visits of a mesh of `ranks` ranks; pairs may be missing. `levels` are the groups from the lowest switches to the top, as
-/// [`Topology::levels`](crate::topology::Topology::levels) makes them, or none.
+/// Judges the visits of a mesh of `ranks` ranks; pairs may be missing. `levels` are the groups from the lowest switches to the
+/// top, as [`Topology::levels`](crate::topology::Topology::levels) makes them, or none.
 ///
 /// # Errors
 /// An observation is not of two ranks of the mesh, or its value is no time.

@@ -158,8 +158,8 @@ fn buckets(seed: u64) -> Vec<(u64, u64)> {
     bell.collect()
 }
 
-/// 1,000 hosts with 20 partners each are 10,000 pairs of two visits each. To take a second, every tenth pair is written; all of them take ten times as much
-/// or less, as groups of rows are independent and only the files' ends are shared.
+/// 1,000 hosts with 20 partners each are 10,000 pairs of two visits each. To take a second, every tenth pair is written; all of
+/// them take ten times as much or less, as groups of rows are independent and only the files' ends are shared.
 #[test]
 fn a_thousand_hosts_with_twenty_partners_stay_small() {
     const PAIRS: u64 = 10_000;

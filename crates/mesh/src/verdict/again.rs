@@ -2,12 +2,14 @@
 
 use super::Verdict;
 
-/// Pairs farther than this many standard deviations above what is expected, or whose visits differ by as many, are not explained by noise.
+/// Pairs farther than this many standard deviations above what is expected, or whose visits differ by as many, are not explained
+/// by noise.
 const BEYOND: f64 = 2.5;
 
 impl Verdict {
-    /// The pairs that deserve another visit, the most deserving first, at most `most`: those that noise does not explain, because they are
-    /// slower than their ranks explain or because their visits disagree, and those of ranks that look slow and are not convicted.
+    /// The pairs that deserve another visit, the most deserving first, at most `most`: those that noise does not explain, because
+    /// they are slower than their ranks explain or because their visits disagree, and those of ranks that look slow and are not
+    /// convicted.
     #[must_use]
     pub fn suspicious(&self, most: usize) -> Vec<(usize, usize)> {
         let least = self.limits.least.ln();

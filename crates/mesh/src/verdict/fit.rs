@@ -4,11 +4,12 @@
 //!   y(a,b) = level of its kind + effect(a) + effect(b) + within(G) of the group where a and b meet
 //!                              + across(G) of every group that only one of them is in + what is left
 //! ```
-//! What is minimised is the sum of the sizes of what is left and of all effects, each as √(x² + ε²): absolute values, rounded off where noise
-//! rules. So a cause costs as much as a pair that is not explained: a slow rank is cheaper than its slow pairs, a slow pair cheaper than
-//! two ranks, a slow group cheaper than its ranks. Sums of absolute values ignore outliers and prefer few causes (Tibshirani, Journal of the Royal
-//! Statistical Society B 58, 1996), and this one is convex: there is one answer, wherever the search begins. It is found by weighted least
-//! squares, again and again (Green, Journal of the Royal Statistical Society B 46, 1984), each by conjugate gradients, in time proportional to the pairs.
+//! What is minimised is the sum of the sizes of what is left and of all effects, each as √(x² + ε²): absolute values, rounded off
+//! where noise rules. So a cause costs as much as a pair that is not explained: a slow rank is cheaper than its slow pairs, a
+//! slow pair cheaper than two ranks, a slow group cheaper than its ranks. Sums of absolute values ignore outliers and prefer few
+//! causes (Tibshirani, Journal of the Royal Statistical Society B 58, 1996), and this one is convex: there is one answer,
+//! wherever the search begins. It is found by weighted least squares, again and again (Green, Journal of the Royal Statistical
+//! Society B 46, 1984), each by conjugate gradients, in time proportional to the pairs.
 
 use crate::topology::Level;
 
@@ -171,7 +172,8 @@ impl Rows {
     }
 }
 
-/// Fits the pairs' values. `visits` gives the noise of the visits as a standard deviation from what each pair is fitted to, and by how many parameters.
+/// Fits the pairs' values. `visits` gives the noise of the visits as a standard deviation from what each pair is fitted to, and
+/// by how many parameters.
 pub(super) fn fit(design: Design, pairs: &[(usize, usize)], y: &[f64], visits: impl Fn(&[f64], usize) -> f64) -> Fit {
     let mut rows = Rows { starts: vec![0], columns: Vec::new() };
     for &(a, b) in pairs {
@@ -179,11 +181,9 @@ pub(super) fn fit(design: Design, pairs: &[(usize, usize)], y: &[f64], visits: i
         rows.starts.push(rows.columns.len());
     }
     let mut values = vec![0.0; design.parameters.len()];
-    for kind in 0..design.kinds {
-        let mut own: Vec<f64> =
-            pairs.iter().zip(y).filter(|((a, b), _)| design.kind(*a, *b) == kind).map(|(_, value)| *value).collect();
-        values[kind] = median(&mut own);
-    }
+    let mut own = vec![Vec::new(); design.kinds];
+    pairs.iter().zip(y).for_each(|(&(a, b), value)| own[design.kind(a, b)].push(*value));
+    values.iter_mut().zip(&mut own).for_each(|(level, own)| *level = median(own));
     for round in 0..ROUNDS {
         let fitted: Vec<f64> = (0..y.len()).map(|row| rows.sum(row, &values)).collect();
         let left: Vec<f64> = y.iter().zip(&fitted).map(|(y, fitted)| y - fitted).collect();
@@ -214,8 +214,8 @@ fn solve(design: &Design, rows: &Rows, y: &[f64], sigma: f64, values: &mut Vec<f
     }
 }
 
-/// Weighted least squares with `own` as weights of the parameters themselves, by conjugate gradients from `start` with the diagonal as preconditioner
-/// (Hestenes and Stiefel, Journal of Research of the National Bureau of Standards 49, 1952).
+/// Weighted least squares with `own` as weights of the parameters themselves, by conjugate gradients from `start` with the
+/// diagonal as preconditioner (Hestenes and Stiefel, Journal of Research of the National Bureau of Standards 49, 1952).
 fn least_squares(rows: &Rows, y: &[f64], weights: &[f64], own: &[f64], start: &[f64]) -> Vec<f64> {
     let mut diagonal = own.to_vec();
     let mut right = vec![0.0; own.len()];

@@ -56,7 +56,8 @@ impl Mesh {
         Mesh { ranks, visits: 2, noise: 0.03, spread: 0.01 }
     }
 
-    /// All pairs, by the circle method in rounds, each round of visits after the other; `cause` is what makes a pair slow, as a ratio.
+    /// All pairs, by the circle method in rounds, each round of visits after the other; `cause` is what makes a pair slow, as a
+    /// ratio.
     pub(super) fn all(&self, random: &mut Random, cause: impl Fn(usize, usize) -> f64) -> Vec<Observation> {
         let even = self.ranks + self.ranks % 2;
         let rounds = (0..even - 1).map(|round| {
@@ -78,7 +79,8 @@ impl Mesh {
         self.visit(random, &rounds, cause)
     }
 
-    /// A third of the noise is a host's and lasts over rounds, a third a pair's and lasts over its visits, a third the visit's own.
+    /// A third of the noise is a host's and lasts over rounds, a third a pair's and lasts over its visits, a third the visit's
+    /// own.
     fn visit(
         &self,
         random: &mut Random,

@@ -8,8 +8,11 @@ fn judged(ranks: usize, observations: &[Observation], levels: &[Level]) -> Verdi
     judge(ranks, observations, levels, Limits::default()).unwrap()
 }
 
-/// The ranks, links and groups that are convicted.
-fn convicted(verdict: &Verdict) -> (Vec<usize>, Vec<(usize, usize)>, Vec<(String, Way)>) {
+/// Ranks, links and groups.
+type Slow = (Vec<usize>, Vec<(usize, usize)>, Vec<(String, Way)>);
+
+/// What is convicted.
+fn convicted(verdict: &Verdict) -> Slow {
     let ranks = verdict.ranks.iter().filter(|rank| rank.is_convicted).map(|rank| rank.rank).collect();
     let pairs = verdict.pairs.iter().filter(|pair| pair.is_convicted).map(|pair| (pair.a, pair.b)).collect();
     let groups = verdict.groups.iter().filter(|group| group.is_convicted).map(|group| (group.name.clone(), group.way)).collect();

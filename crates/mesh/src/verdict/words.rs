@@ -10,8 +10,8 @@ use crate::hosts;
 /// The most decimals of a ratio.
 const DECIMALS: usize = 3;
 
-/// `slow: n5 (x1.8, 1.7 to 1.9 of the others' p50), because cpu idle states are on there`. `what` is the rank, link or group, `than` what it is compared
-/// with, and `because` the reasons, in the order of their weight; none leaves them out.
+/// `slow: n5 (x1.8, 1.7 to 1.9 of the others' p50), because cpu idle states are on there`. `what` is the rank, link or group,
+/// `than` what it is compared with, and `because` the reasons, in the order of their weight; none leaves them out.
 #[must_use]
 pub fn sentence(what: &str, ratio: Ratio, than: &str, because: &[&str]) -> String {
     let Ratio { ratio: typical, low, high } = ratio;
@@ -23,8 +23,8 @@ pub fn sentence(what: &str, ratio: Ratio, than: &str, because: &[&str]) -> Strin
     format!("slow: {what} (x{typical}, {low} to {high} of {than}){because}")
 }
 
-/// A sentence for everything that is convicted: groups, then ranks, then links, the slowest first. `names` are the hosts in the order of their
-/// ranks, `quantile` is what was compared, such as `p50`, and `because` gives the reasons of a rank.
+/// A sentence for everything that is convicted: groups, then ranks, then links, the slowest first. `names` are the hosts in the
+/// order of their ranks, `quantile` is what was compared, such as `p50`, and `because` gives the reasons of a rank.
 #[must_use]
 pub fn sentences(verdict: &Verdict, names: &[&str], quantile: &str, because: impl Fn(usize) -> Vec<String>) -> Vec<String> {
     let name = |rank: usize| names.get(rank).map_or_else(|| format!("rank {rank}"), |name| (*name).to_owned());
