@@ -39,7 +39,7 @@ use hairpin_record::statistics::{Ratio, t_quantile};
 use crate::topology::Level;
 use fit::{BUCKET, Design, Fit, Of};
 
-pub use words::{sentence, sentences};
+pub use words::{Slow, sentence, sentences};
 
 /// The share of the variance of a visit that another visit of the pair has in common with it, if no more is seen.
 const SHARED: f64 = 0.5;
@@ -493,7 +493,7 @@ impl Judge<'_> {
 
     /// Whether all pairs that meet above this height are of the same two groups.
     fn has_two_groups(&self, level: usize) -> bool {
-        let group = |rank: usize| self.levels[level].groups.iter().position(|group| group.ranks.contains(&rank));
+        let group = |rank: usize| self.fit.design.group(level, rank);
         let above = self.visited.iter().map(|visited| visited.pair).filter(|&(a, b)| self.fit.design.kind(a, b) > level);
         let mut groups: Vec<Option<usize>> = Vec::new();
         for found in above.flat_map(|(a, b)| [a, b]).map(group) {

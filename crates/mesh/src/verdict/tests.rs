@@ -9,10 +9,10 @@ fn judged(ranks: usize, observations: &[Observation], levels: &[Level]) -> Verdi
 }
 
 /// Ranks, links and groups.
-type Slow = (Vec<usize>, Vec<(usize, usize)>, Vec<(String, Way)>);
+type Convicted = (Vec<usize>, Vec<(usize, usize)>, Vec<(String, Way)>);
 
 /// What is convicted.
-fn convicted(verdict: &Verdict) -> Slow {
+fn convicted(verdict: &Verdict) -> Convicted {
     let ranks = verdict.ranks.iter().filter(|rank| rank.is_convicted).map(|rank| rank.rank).collect();
     let pairs = verdict.pairs.iter().filter(|pair| pair.is_convicted).map(|pair| (pair.a, pair.b)).collect();
     let groups = verdict.groups.iter().filter(|group| group.is_convicted).map(|group| (group.name.clone(), group.way)).collect();
@@ -252,6 +252,41 @@ fn a_higher_least_effect_convicts_less() {
     let limits = |least| Limits { least, ..Limits::default() };
     let is_convicted = |least| judge(8, &visits, &[], limits(least)).unwrap().ranks[2].is_convicted;
     assert_eq!([1.0, 1.05, 1.15, 1.3, 2.0].map(is_convicted), [true, true, true, false, false]);
+}
+
+#[test]
+fn what_is_slow_is_said_in_sentences_the_slowest_of_its_kind_first() {
+    let names: Vec<String> = (1..=8).map(|n| format!("n{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let crosses = |a: usize, b: usize| if a / 4 == b / 4 { 1.0 } else { 1.6 };
+    let within = |a: usize, b: usize| if a < 4 && b < 4 { 1.5 } else { 1.0 };
+    let nodes = both(slow(4, 1.8), slow(1, 1.4));
+    let cause = both(both(crosses, within), both(nodes, slow_link((2, 6), 2.5)));
+    let verdict = judged(8, &Mesh::of(8).all(&mut Random::new(3), cause), &racks(2, 4));
+    let reasons = |slow| match slow {
+        Slow::Rank(4) => vec!["cpu idle states are on there".to_owned()],
+        _ => vec![],
+    };
+    let told = sentences(&verdict, &names, "p50", reasons);
+    let starts = ["slow: pairs within leaf1 (x1.", "slow: n5 (x1.", "slow: n2 (x1.", "slow: the link n3 to n7 (x2."];
+    assert!(told.len() == 4 && told.iter().zip(starts).all(|(told, start)| told.starts_with(start)), "{told:#?}");
+    assert!(told[1].ends_with(" of the others' p50), because cpu idle states are on there"), "{}", told[1]);
+    assert!(told[3].ends_with(" of the p50 that its two hosts explain)"), "{}", told[3]);
+}
+
+#[test]
+fn large_meshes_with_a_topology_are_judged() {
+    // 64 racks of 16 behind two spines.
+    let mut levels = racks(64, 16);
+    let spine = |n: usize| Group { name: format!("spine{}", n + 1), ranks: (n * 512..(n + 1) * 512).collect() };
+    levels.insert(1, Level { groups: (0..2).map(spine).collect() });
+    let cause = |a: usize, b: usize| {
+        let hops = [1.6, 1.3, 1.0][usize::from(a / 512 == b / 512) + usize::from(a / 16 == b / 16)];
+        hops * if (a / 16 == 9) != (b / 16 == 9) { 1.5 } else { 1.0 }
+    };
+    let visits = Mesh::of(1024).sampled(&mut Random::new(21), 20, both(cause, slow(700, 1.5)));
+    let verdict = judged(1024, &visits, &levels);
+    assert_eq!(convicted(&verdict), (vec![700], vec![], vec![("leaf10".to_owned(), Way::Across)]));
 }
 
 #[test]

@@ -23,39 +23,50 @@ pub fn sentence(what: &str, ratio: Ratio, than: &str, because: &[&str]) -> Strin
     format!("slow: {what} (x{typical}, {low} to {high} of {than}){because}")
 }
 
+/// What a sentence is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    Rank(usize),
+    /// The link of two ranks, the lower one first.
+    Link(usize, usize),
+    /// Pairs of a group: its level and its place there.
+    Group {
+        level: usize,
+        group: usize,
+        way: Way,
+    },
+}
+
 /// A sentence for everything that is convicted: groups, then ranks, then links, the slowest first. `names` are the hosts in the
-/// order of their ranks, `quantile` is what was compared, such as `p50`, and `because` gives the reasons of a rank.
+/// order of their ranks, `quantile` is what was compared, such as `p50`, and `because` gives reasons.
 #[must_use]
-pub fn sentences(verdict: &Verdict, names: &[&str], quantile: &str, because: impl Fn(usize) -> Vec<String>) -> Vec<String> {
+pub fn sentences(verdict: &Verdict, names: &[&str], quantile: &str, because: impl Fn(Slow) -> Vec<String>) -> Vec<String> {
     let name = |rank: usize| names.get(rank).map_or_else(|| format!("rank {rank}"), |name| (*name).to_owned());
-    let mut all = Vec::new();
-    let mut add = |mut found: Vec<(f64, String)>| {
-        found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        all.extend(found.into_iter().map(|(_, text)| text));
-    };
-    let groups = verdict.groups.iter().filter(|group| group.is_convicted).filter_map(|group| {
-        let (what, than) = match group.way {
-            Way::Within => (format!("pairs within {}", group.name), "those within the others"),
-            Way::Across => (format!("pairs out of {}", group.name), "those between the others"),
-        };
-        let ratio = group.ratio?;
-        Some((ratio.ratio, sentence(&what, ratio, &format!("the {quantile} of {than}"), &[])))
-    });
-    add(groups.collect());
-    let ranks = verdict.ranks.iter().filter(|rank| rank.is_convicted).filter_map(|rank| {
-        let reasons = because(rank.rank);
+    let told = |slow: Slow, ratio: Option<Ratio>, what: String, than: String| {
+        let reasons = because(slow);
         let reasons: Vec<&str> = reasons.iter().map(String::as_str).collect();
-        let ratio = rank.ratio?;
-        Some((ratio.ratio, sentence(&name(rank.rank), ratio, &format!("the others' {quantile}"), &reasons)))
+        ratio.map(|ratio| (ratio.ratio, sentence(&what, ratio, &than, &reasons)))
+    };
+    let groups = verdict.groups.iter().filter(|group| group.is_convicted).filter_map(|of| {
+        let (what, than) = match of.way {
+            Way::Within => (format!("pairs within {}", of.name), "those within the others"),
+            Way::Across => (format!("pairs out of {}", of.name), "those between the others"),
+        };
+        let slow = Slow::Group { level: of.level, group: of.group, way: of.way };
+        told(slow, of.ratio, what, format!("the {quantile} of {than}"))
     });
-    add(ranks.collect());
-    let pairs = verdict.pairs.iter().filter(|pair| pair.is_convicted).filter_map(|pair| {
-        let ratio = pair.ratio?;
-        let what = format!("the link {} to {}", name(pair.a), name(pair.b));
-        Some((ratio.ratio, sentence(&what, ratio, &format!("the {quantile} that its two hosts explain"), &[])))
+    let ranks = verdict
+        .ranks
+        .iter()
+        .filter(|rank| rank.is_convicted)
+        .filter_map(|of| told(Slow::Rank(of.rank), of.ratio, name(of.rank), format!("the others' {quantile}")));
+    let links = verdict.pairs.iter().filter(|pair| pair.is_convicted).filter_map(|of| {
+        let what = format!("the link {} to {}", name(of.a), name(of.b));
+        told(Slow::Link(of.a, of.b), of.ratio, what, format!("the {quantile} that its two hosts explain"))
     });
-    add(pairs.collect());
-    all
+    let mut all = [groups.collect::<Vec<_>>(), ranks.collect(), links.collect()];
+    all.iter_mut().for_each(|found| found.sort_by(|(one, _), (other, _)| other.total_cmp(one)));
+    all.into_iter().flatten().map(|(_, text)| text).collect()
 }
 
 impl Untold {
