@@ -274,20 +274,12 @@ pub fn judge(ranks: usize, observations: &[Observation], levels: &[Level], limit
         freedom: count.saturating_sub(parameters).max(1) as f64,
         fit: &fit,
     };
-    let verdict = Verdict {
-        untold: judge.untold(),
-        limits,
-        noise: judge.pair,
-        ranks: Vec::new(),
-        pairs: Vec::new(),
-        groups: Vec::new(),
-        fit: None,
-    };
     let critical = judge.critical();
     let (ranks, spread) = judge.ranks(critical);
     let (pairs, groups) = (judge.pairs(critical), judge.groups(critical, spread));
+    let (untold, noise) = (judge.untold(), judge.pair);
     let fit = (!pairs.is_empty()).then_some(fit);
-    Ok(Verdict { ranks, pairs, groups, fit, ..verdict })
+    Ok(Verdict { ranks, pairs, groups, untold, limits, noise, fit })
 }
 
 /// The standard deviation of the mean of this many visits, in those of one visit.

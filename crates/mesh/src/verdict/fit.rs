@@ -6,7 +6,7 @@
 //! ```
 //! What is minimised is the sum of the sizes of what is left and of all effects, each as √(x² + ε²): absolute values, rounded off
 //! where noise rules. So a cause costs as much as a pair that is not explained: a slow rank is cheaper than its slow pairs, a
-//! slow pair cheaper than two ranks, a slow group cheaper than its ranks. Sums of absolute values ignore outliers and prefer few
+//! slow pair cheaper than two ranks, a slow group cheaper than most of its ranks. Sums of absolute values ignore outliers and prefer few
 //! causes (Tibshirani, Journal of the Royal Statistical Society B 58, 1996), and this one is convex: there is one answer,
 //! wherever the search begins. It is found by weighted least squares, again and again (Green, Journal of the Royal Statistical
 //! Society B 46, 1984), each by conjugate gradients, in time proportional to the pairs.
@@ -22,7 +22,7 @@ const ROUND_EFFECT: f64 = 0.25;
 /// The least noise: a bucket of the histogram is up to 0.1 % wide.
 pub(super) const BUCKET: f64 = 1e-3;
 /// What a group's effect costs, where a rank's costs 1. At 1 it would be a draw whether a rack of four is slow, or the other rack
-/// fast but for one slow rank.
+/// fast but for one slow rank. Of two racks, one with three slow ranks of four is called slow itself, then.
 const GROUP_COST: f64 = 0.75;
 /// Rounds of fit and noise: the noise found rounds the next fit.
 const ROUNDS: usize = 3;
