@@ -2,22 +2,119 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_record::mesh::{Effect, MeshBody};
+use hairpin_record::mesh::{Effect, MeshBody, Subject};
+use hairpin_record::statistics::Ratio;
+use hairpin_record::warning::Note;
 
+use crate::differences::differences;
 use crate::schedule::{Pair, Slot, client_of};
+use crate::topology::{Level, Topology, UnknownHosts};
+use crate::verdict::{Limits, Observation, Verdict, Way, judge};
 
-/// Judges a mesh.
-#[derive(Clone, Copy, Debug)]
+/// Pairs are visited again once at most, and of all pairs no more than one in this many.
+const ONE_IN: usize = 4;
+
+/// Judges a mesh by the RTT p50 of its visits.
+#[derive(Clone, Debug, Default)]
 pub struct Judge {
-    /// The effects of ranks, pairs and groups.
-    pub effects: fn(&MeshBody) -> Vec<Effect>,
-    /// The pairs to visit again before that: suspicious ones, and as many ordinary ones.
-    pub again: fn(&MeshBody) -> Vec<Pair>,
+    /// The switches above the hosts, if they are known.
+    pub topology: Option<Topology>,
+    /// When an effect is a verdict.
+    pub limits: Limits,
+}
+
+/// What the pairs of a mesh say.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    /// Every rank and group that can be compared, and every slow link, the slowest first.
+    pub effects: Vec<Effect>,
+    /// What cannot be told, and why.
+    pub notes: Vec<Note>,
 }
 
 impl Judge {
-    /// Finds nothing, and visits nothing again.
-    pub const NONE: Judge = Judge { effects: |_| Vec::new(), again: |_| Vec::new() };
+    /// Judges the mesh, and says what differs on those that are slow.
+    #[must_use]
+    pub fn of(&self, body: &MeshBody) -> Judged {
+        let names = names(body);
+        let (levels, unknown) = self.levels(&names);
+        let mut notes: Vec<Note> = unknown.map(|unknown| note("topology-unknown", unknown.to_string())).into_iter().collect();
+        let verdict = match judge(names.len(), &observations(body), &levels, self.limits) {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                notes.push(note("not-judged", error.to_string()));
+                return Judged { effects: Vec::new(), notes };
+            }
+        };
+        let hosts: Vec<&str> = names.iter().map(String::as_str).collect();
+        notes.extend(verdict.untold.iter().map(|untold| note("untold", untold.sentence(&hosts).to_string())));
+        Judged { effects: effects(body, &verdict), notes }
+    }
+
+    /// The pairs that noise does not explain and those of ranks that look slow, with as many ordinary ones beside them; none if there are none, or if
+    /// they were visited again before.
+    #[must_use]
+    pub fn again(&self, body: &MeshBody) -> Vec<Pair> {
+        if body.pairs.iter().any(|pair| pair.visits.len() > body.schedule.visits as usize) {
+            return Vec::new();
+        }
+        let names = names(body);
+        let (levels, _) = self.levels(&names);
+        let Ok(verdict) = judge(names.len(), &observations(body), &levels, self.limits) else { return Vec::new() };
+        let most = (body.pairs.len() / (2 * ONE_IN)).max(1);
+        let suspicious: Vec<Pair> = verdict.suspicious(most).into_iter().map(|(a, b)| (a as u32, b as u32)).collect();
+        let ordinary = verdict.pairs.iter().map(|pair| (pair.a as u32, pair.b as u32)).filter(|pair| !suspicious.contains(pair));
+        let beside: Vec<Pair> = ordinary.take(suspicious.len()).collect();
+        [suspicious, beside].concat()
+    }
+
+    fn levels(&self, names: &[String]) -> (Vec<Level>, Option<UnknownHosts>) {
+        match self.topology.as_ref().map(|topology| topology.levels(names)) {
+            Some(Ok(levels)) => (levels, None),
+            Some(Err(unknown)) => (Vec::new(), Some(unknown)),
+            None => (Vec::new(), None),
+        }
+    }
+}
+
+fn note(code: &str, message: String) -> Note {
+    Note { code: code.into(), message }
+}
+
+fn names(body: &MeshBody) -> Vec<String> {
+    (0..body.schedule.ranks).map(|rank| body.host_of(rank)).collect()
+}
+
+fn observations(body: &MeshBody) -> Vec<Observation> {
+    let of_pair = body.pairs.iter().flat_map(|pair| pair.measured().map(move |visit| (pair, visit)));
+    let of = of_pair.filter_map(|(pair, visit)| {
+        let value = visit.rtt_ns.as_ref()?.p50.filter(|ns| *ns > 0)? as f64;
+        Some(Observation { a: pair.a as usize, b: pair.b as usize, visit: visit.visit, client: visit.client as usize, value })
+    });
+    of.collect()
+}
+
+fn effects(body: &MeshBody, verdict: &Verdict) -> Vec<Effect> {
+    let slow: Vec<u32> = verdict.ranks.iter().filter(|rank| rank.is_convicted).map(|rank| rank.rank as u32).collect();
+    let effect =
+        |subject, Ratio { ratio, low, high }: Ratio, convicted, because| Effect { subject, ratio, low, high, convicted, because };
+    let ranks = verdict.ranks.iter().filter_map(|of| {
+        let rank = of.rank as u32;
+        let because = if of.is_convicted { differences(body, rank, &slow) } else { Vec::new() };
+        Some(effect(Subject::Rank(rank), of.ratio?, of.is_convicted, because))
+    });
+    let groups = verdict.groups.iter().filter_map(|of| {
+        let name = match of.way {
+            Way::Within => format!("pairs within {}", of.name),
+            Way::Across => format!("pairs out of {}", of.name),
+        };
+        Some(effect(Subject::Group(name), of.ratio?, of.is_convicted, Vec::new()))
+    });
+    let links = verdict.pairs.iter().filter(|of| of.is_convicted);
+    let links = links.filter_map(|of| Some(effect(Subject::Pair(of.a as u32, of.b as u32), of.ratio?, true, Vec::new())));
+    let mut all: Vec<Effect> = groups.chain(ranks).chain(links).collect();
+    all.sort_by(|one, other| other.convicted.cmp(&one.convicted).then(other.ratio.total_cmp(&one.ratio)));
+    all
 }
 
 /// The slots of each rank in which these pairs are visited twice more: in rounds of disjoint pairs after `last_round`, as visits after `last_visit`.
@@ -47,7 +144,62 @@ pub fn slots(pairs: &[Pair], last_round: u32, last_visit: u32) -> BTreeMap<u32, 
 
 #[cfg(test)]
 mod tests {
+    use hairpin_record::mesh::{Pair as Measured, Rank, Schedule, Visit};
+    use hairpin_record::quantiles::Quantiles;
+    use serde_json::json;
+
     use super::*;
+
+    /// Eight hosts, all pairs visited twice; the pairs of `slow` take 1.5 times as long, and its timer is another one.
+    fn mesh(slow: Option<u32>) -> MeshBody {
+        let host = |rank| {
+            let mut known = Rank { rank, host: format!("n{rank}"), ..Rank::default() };
+            known.facts.facts.insert("timer_migration".into(), json!(u32::from(slow == Some(rank))));
+            known
+        };
+        let pair = |(a, b): (u32, u32)| {
+            let visit = |visit: u32| {
+                let base = if slow == Some(a) || slow == Some(b) { 30_000 } else { 20_000 };
+                let noise = u64::from((a * 7 + b * 13 + visit * 5) % 11) * 40;
+                let rtt_ns = Some(Quantiles { p50: Some(base + noise), ..Quantiles::default() });
+                Visit { visit, client: client_of((a, b), visit), rtt_ns, ..Visit::default() }
+            };
+            Measured { a, b, visits: vec![visit(1), visit(2)], ..Measured::default() }
+        };
+        let pairs = (0..8).flat_map(|a| (a + 1..8).map(move |b| (a, b))).map(pair).collect();
+        let schedule = Schedule { ranks: 8, visits: 2, ..Schedule::default() };
+        MeshBody { ranks: (0..8).map(host).collect(), pairs, schedule, ..MeshBody::default() }
+    }
+
+    #[test]
+    fn a_slow_rank_is_convicted_with_what_differs_on_it() {
+        let Judged { effects, notes } = Judge::default().of(&mesh(Some(5)));
+        assert!(notes.is_empty(), "{notes:?}");
+        assert_eq!(effects.iter().filter(|effect| effect.convicted).count(), 1, "{effects:?}");
+        let first = &effects[0];
+        assert!(first.subject == Subject::Rank(5) && (1.4..1.6).contains(&first.ratio) && first.low > 1.3, "{first:?}");
+        assert_eq!(first.because, ["timer_migration is 1 (0 on the others)"]);
+        assert_eq!(effects.len(), 8);
+    }
+
+    #[test]
+    fn nobody_is_convicted_where_all_are_alike_and_a_topology_of_others_is_said() {
+        let topology = Topology::parse("SwitchName=s1 Nodes=m[0-7]\n").unwrap();
+        let Judged { effects, notes } = Judge { topology: Some(topology), ..Judge::default() }.of(&mesh(None));
+        assert!(effects.iter().all(|effect| !effect.convicted), "{effects:?}");
+        assert!(notes.len() == 1 && notes[0].code == "topology-unknown", "{notes:?}");
+    }
+
+    #[test]
+    fn suspicious_pairs_are_visited_again_once_beside_ordinary_ones() {
+        let mut body = mesh(None);
+        assert!(Judge::default().again(&body).is_empty());
+        body.pairs[3].visits[1].rtt_ns = Some(Quantiles { p50: Some(40_000), ..Quantiles::default() });
+        let again = Judge::default().again(&body);
+        assert!(again.len() == 2 && again[0] == (body.pairs[3].a, body.pairs[3].b), "{again:?}");
+        body.pairs[3].visits.push(Visit { visit: 3, ..Visit::default() });
+        assert!(Judge::default().again(&body).is_empty());
+    }
 
     #[test]
     fn pairs_that_are_visited_again_are_disjoint_in_each_round() {

@@ -8,6 +8,10 @@
 //!   mesh ──▶ run (a rank's slots in order) ──▶ collect (to rank 0) ──▶ merge ──▶ record hairpin.mesh/1
 //!             ├ gate    who may come in, and when         words   what ranks say to each other
 //!             └ visit   pairs-K.jsonl, a visit a line     judge   effects, and the pairs to visit again      limit   --fail-if
+//!
+//!   judge ──▶ verdict  which rank, link or group is slow, from every visit's value     differences  what differs on it
+//!             ├ topology  which switches each host is behind, from topology.conf       hosts        lists of hosts, n[1-3,7], to names and back
+//!             └ pick      the ranks of lowest mutual latency                           parquet      the store of many meshes
 //! ```
 //! There is no coordinator: each rank computes the same schedule and walks its own slots. Rank 0 only collects, decides and prints.
 
@@ -15,16 +19,22 @@
 
 pub mod address;
 pub mod collect;
+pub mod differences;
 pub mod gate;
+pub mod hosts;
 pub mod judge;
 pub mod limit;
 pub mod meeting;
 pub mod merge;
 pub mod mesh;
+pub mod parquet;
 pub mod peers;
+pub mod pick;
 pub mod rank;
 pub mod run;
 pub mod schedule;
 pub mod setup;
+pub mod topology;
+pub mod verdict;
 pub mod visit;
 pub mod words;

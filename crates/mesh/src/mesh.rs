@@ -24,7 +24,7 @@ use hairpin_units::Quantile;
 use crate::address::{self, AddressError};
 use crate::collect::Undelivered;
 use crate::gate::RankGate;
-use crate::judge::{self, Judge};
+use crate::judge::{self, Judge, Judged};
 use crate::meeting::{self, Card, MeetingError};
 use crate::merge::{self, MergeError, Parts};
 use crate::peers::Peers;
@@ -312,7 +312,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
             visits.extend(visit::read(&plan.dir, *rank).unwrap_or_default());
         }
         let body = merge::body(Parts { setup: plan.setup.clone(), cards, visits, missing: gone, interrupted })?;
-        let again = if interrupted { Vec::new() } else { (plan.judge.again)(&body) };
+        let again = if interrupted { Vec::new() } else { plan.judge.again(&body) };
         let mut further: BTreeMap<u32, Vec<Slot>> = judge::slots(&again, last, visit);
         last = further.values().flatten().map(|slot| slot.round).max().unwrap_or(last);
         visit += 2;
@@ -320,8 +320,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         station.gate.tells(further);
         station.stay(&delivered);
         if again.is_empty() {
-            let effects = (plan.judge.effects)(&body);
-            return Ok((MeshBody { effects, ..body }, interrupted));
+            return Ok((judged(&plan.judge, body), interrupted));
         }
     }
 }
@@ -403,10 +402,16 @@ fn all_meet(plan: &Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<(), 
 ///
 /// # Errors
 /// There is no mesh, or its files cannot be read.
-pub fn merged(dir: &Path, judge: Judge, command: Vec<String>) -> Result<Mesh, MergeError> {
+pub fn merged(dir: &Path, judge: &Judge, command: Vec<String>) -> Result<Mesh, MergeError> {
     let parts = merge::of_directory(dir)?;
     let started = parts.cards.values().next().map(|card| card.started.clone()).unwrap_or_default();
-    let body = merge::body(parts)?;
-    let effects = (judge.effects)(&body);
-    Ok(Record { head: Head::new::<MeshBody>(command, started), body: MeshBody { effects, ..body } })
+    let body = judged(judge, merge::body(parts)?);
+    Ok(Record { head: Head::new::<MeshBody>(command, started), body })
+}
+
+fn judged(judge: &Judge, mut body: MeshBody) -> MeshBody {
+    let Judged { effects, notes } = judge.of(&body);
+    body.effects = effects;
+    body.warnings.extend(notes);
+    body
 }

@@ -282,6 +282,24 @@ impl Decoded {
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter_recorded().map(|step| (self.0.lowest_equivalent(step.value_iterated_to()), step.count_at_value()))
     }
+
+    /// The upper edge of every bucket with times, ascending, with their number; [`Decoded::from_buckets`] makes the same histogram of them.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|step| (self.0.highest_equivalent(step.value_iterated_to()), step.count_at_value()))
+    }
+
+    /// The sum of buckets, in any order and each as often as it comes; those beyond the range count in the last bucket. A bucket is
+    /// ignored if the total would exceed 2^64 times, which takes a forged histogram.
+    #[must_use]
+    pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Decoded {
+        let mut sum = Decoded::empty();
+        for (upper_ns, often) in buckets {
+            if sum.0.len().checked_add(often).is_some_and(|total| total < u64::MAX) {
+                sum.0.saturating_record_n(upper_ns, often);
+            }
+        }
+        sum
+    }
 }
 
 /// Decompresses an encoded histogram. The deserializer allocates whatever length the header claims (up to 4 GiB), so the claimed
@@ -403,6 +421,34 @@ mod tests {
         times.record(HIGHEST_NS * 2);
         since.set_to_difference(&times, &before);
         assert_eq!(since.quantiles().count, 101);
+    }
+
+    proptest! {
+        #[test]
+        fn buckets_make_the_histogram_they_came_from(
+            one in prop::collection::vec(1u64..=HIGHEST_NS * 2, 0..200),
+            two in prop::collection::vec(1u64..100_000, 0..200),
+        ) {
+            let decoded = |found: &[u64]| {
+                let mut times = Times::new();
+                found.iter().for_each(|ns| times.record(*ns));
+                Decoded::decode(&times.encode()).unwrap()
+            };
+            let (one, two) = (decoded(&one), decoded(&two));
+            prop_assert!(one.buckets().zip(one.counts()).all(|((upper, n), (lower, m))| lower <= upper && upper - lower <= upper / 1000 && n == m));
+            let mut sum = Decoded::empty();
+            sum.add(&one);
+            sum.add(&two);
+            let merged = Decoded::from_buckets(two.buckets().chain(one.buckets()));
+            prop_assert!(merged.counts().eq(sum.counts()));
+            prop_assert!(merged.buckets().eq(sum.buckets()));
+        }
+    }
+
+    #[test]
+    fn forged_buckets_do_no_harm() {
+        let forged = Decoded::from_buckets([(u64::MAX, 3), (0, 2), (5, u64::MAX), (7, 1)]);
+        assert_eq!((forged.count(), forged.buckets().next()), (6, Some((0, 2))));
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub struct MissingRank {
 pub struct Effect {
     /// The subject.
     pub subject: Subject,
-    /// Times the others' RTT p50.
+    /// Times the RTT p50 of the others: of a rank's pairs, of like groups; of a pair, of what its two ranks explain.
     pub ratio: f64,
     /// Lower end of the ratio's interval.
     pub low: f64,
@@ -146,7 +146,7 @@ pub struct Effect {
     pub high: f64,
     /// True if it is slow beyond what chance and the other pairs explain.
     pub convicted: bool,
-    /// What differs on it, the likeliest cause first.
+    /// What differs on it from the others, the setting with the most at stake first. Seen, not proved to be the cause.
     pub because: Vec<String>,
 }
 

@@ -92,16 +92,16 @@ fn slow(mesh: &MeshBody, effect: &Effect) -> String {
         Subject::Group(name) => clean(name),
         _ => "another subject".into(),
     };
-    let because = match effect.because.is_empty() {
+    let differs = match effect.because.is_empty() {
         true => String::new(),
-        false => format!(", because {}", effect.because.iter().map(|why| clean(why)).collect::<Vec<_>>().join("; ")),
+        false => format!("; there {}", effect.because.iter().map(|why| clean(why)).collect::<Vec<_>>().join(", ")),
     };
-    format!(
-        "slow: {subject} (x{}, {} to {} of the others' p50){because}",
-        ratio(effect.ratio),
-        ratio(effect.low),
-        ratio(effect.high)
-    )
+    let than = match &effect.subject {
+        Subject::Rank(_) => "the others' p50",
+        Subject::Pair(..) => "the p50 that its two hosts explain",
+        _ => "the p50 of the like",
+    };
+    format!("slow: {subject} (x{}, {} to {} of {than}){differs}", ratio(effect.ratio), ratio(effect.low), ratio(effect.high))
 }
 
 /// How much was measured, and the range of it.

@@ -13,6 +13,7 @@ use hairpin_mesh::mesh::{self, Ended, MeshError, Plan};
 use hairpin_mesh::rank::{Given, Identity, identify};
 use hairpin_mesh::schedule::Pairs;
 use hairpin_mesh::setup::Setup;
+use hairpin_mesh::topology::Topology;
 use hairpin_plan::job::Sides;
 use hairpin_plan::paths::UDP;
 use hairpin_plan::spec::Spec;
@@ -99,6 +100,9 @@ pub struct Mesh {
 /// What becomes of the record.
 #[derive(Debug, Args)]
 struct Outcome {
+    /// The switches above the hosts, a topology.conf as Slurm has it: racks and switches are judged too
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
     /// Exit with 3 if a pair's RTT is beyond this, such as 'p99 > 40us'; repeatable
     #[arg(long, value_name = "THRESHOLD")]
     fail_if: Vec<Limit>,
@@ -124,7 +128,8 @@ impl Mesh {
     /// Runs one rank; rank 0 prints and stores.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(Action::Merge { merged, result }) = self.action {
-            return result.of(mesh::merged(&merged, Judge::NONE, line::typed())?);
+            let record = mesh::merged(&merged, &result.judge()?, line::typed())?;
+            return result.of(record);
         }
         let signals = signals()?;
         let listed = self.hosts.as_deref().map(listed).transpose()?;
@@ -180,7 +185,7 @@ impl Mesh {
             setup,
             cpus: self.cpu.unwrap_or_default(),
             random: cookie()?,
-            judge: Judge::NONE,
+            judge: self.result.judge()?,
             command: line::typed(),
         };
         let tell = |text: String| {
@@ -201,6 +206,15 @@ impl Mesh {
 }
 
 impl Outcome {
+    fn judge(&self) -> Result<Judge, Failure> {
+        let read = |file: &PathBuf| {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Failure::usage(format_args!("--topology {}: {error}", file.display())))?;
+            Topology::parse(&text).map_err(|error| Failure::usage(format_args!("--topology {}: {error}", file.display())))
+        };
+        Ok(Judge { topology: self.topology.as_ref().map(read).transpose()?, ..Judge::default() })
+    }
+
     /// Holds the thresholds against the record, prints and stores it.
     fn of(self, mut record: Record) -> Result<ExitCode, Failure> {
         record.thresholds = self.fail_if.iter().map(|limit| limit.hold(&record)).collect();

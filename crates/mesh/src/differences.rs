@@ -1,0 +1,98 @@
+//! What differs on a host from the others: facts of which most of the others have another value.
+
+use std::collections::BTreeMap;
+
+use hairpin_record::mesh::MeshBody;
+use hairpin_tune::knob;
+use serde_json::Value;
+
+/// Most differences that are named.
+const NAMED: usize = 3;
+/// The fewest other hosts whose values are held against one's own.
+const LEAST_OTHERS: usize = 2;
+/// Facts that name a host or follow from another one.
+const OWN: [&str; 4] = ["interface", "ip_local_port_range", "kernel_command_line", "kernel_version"];
+
+/// The differences of a rank's host from the hosts of the ranks that are not `slow`, the setting with the most at stake first
+/// (hairpin tune check), then those of which nothing is known. They were seen; that they are the cause was not.
+#[must_use]
+pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
+    let Some(own) = body.ranks.iter().find(|known| known.rank == rank) else { return Vec::new() };
+    let others: Vec<_> = body.ranks.iter().filter(|known| known.rank != rank && !slow.contains(&known.rank)).collect();
+    let differs = |(name, value): (&String, &Value)| {
+        let mine = word(value)?;
+        let mut said: BTreeMap<String, usize> = BTreeMap::new();
+        let known: Vec<String> = others.iter().filter_map(|other| word(other.facts.facts.get(name)?)).collect();
+        known.iter().for_each(|value| *said.entry(value.clone()).or_default() += 1);
+        let (usual, count) = said.into_iter().max_by_key(|(_, count)| *count)?;
+        let is_usual = known.len() >= LEAST_OTHERS && 2 * count > known.len();
+        let stake = knob(name).and_then(|knob| knob.change.as_ref()).map_or(0, |change| change.stake_ns);
+        (is_usual && usual != mine && !OWN.contains(&name.as_str()))
+            .then(|| (stake, format!("{name} is {mine} ({usual} on the others)")))
+    };
+    let mut found: Vec<_> = own.facts.facts.iter().filter_map(differs).collect();
+    found.sort_by_key(|(stake, _)| std::cmp::Reverse(*stake));
+    found.into_iter().take(NAMED).map(|(_, text)| text).collect()
+}
+
+/// A value of one word; lists and tables are none.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(is) => Some(if *is { "on" } else { "off" }.into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::mesh::Rank;
+    use serde_json::json;
+
+    use super::*;
+
+    fn mesh(facts: &[&[(&str, Value)]]) -> MeshBody {
+        let rank = |(rank, facts): (usize, &&[(&str, Value)])| {
+            let mut known = Rank { rank: rank as u32, ..Rank::default() };
+            known.facts.facts = facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            known
+        };
+        MeshBody { ranks: facts.iter().enumerate().map(rank).collect(), ..MeshBody::default() }
+    }
+
+    #[test]
+    fn what_has_the_most_at_stake_comes_first_and_at_most_three_are_named() {
+        let usual = [
+            ("gro", json!(true)),
+            ("kernel_release", json!("6.12")),
+            ("cpu_dma_latency_us", json!(0)),
+            ("qdisc", json!("fq")),
+            ("interface", json!("eth0")),
+            ("idle_states", json!([1])),
+        ];
+        let odd = [
+            ("gro", json!(false)),
+            ("kernel_release", json!("6.1")),
+            ("cpu_dma_latency_us", json!(2_000_000_000)),
+            ("qdisc", json!("htb")),
+            ("interface", json!("eth1")),
+            ("idle_states", json!([2])),
+        ];
+        let found = differences(&mesh(&[&usual, &usual, &odd, &usual]), 2, &[2]);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found[0], "cpu_dma_latency_us is 2000000000 (0 on the others)");
+        assert!(found[1] == "gro is off (on on the others)" || found[1].starts_with("qdisc"), "{found:?}");
+    }
+
+    #[test]
+    fn one_other_host_or_a_draw_says_nothing_and_slow_ones_are_no_others() {
+        let of = |value: u32| [("rps_flow_count", json!(value))];
+        assert!(differences(&mesh(&[&of(1), &of(0)]), 0, &[]).is_empty());
+        assert!(differences(&mesh(&[&of(1), &of(0), &of(2)]), 0, &[]).is_empty());
+        assert!(differences(&mesh(&[&of(1), &of(0), &of(0), &of(1)]), 0, &[]).len() == 1);
+        assert!(differences(&mesh(&[&of(1), &of(0), &of(0)]), 0, &[1]).is_empty());
+        assert!(differences(&mesh(&[&of(1), &of(1), &of(1)]), 0, &[]).is_empty());
+        assert!(differences(&mesh(&[]), 0, &[]).is_empty());
+    }
+}
