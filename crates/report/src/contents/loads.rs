@@ -5,6 +5,7 @@ use hairpin_record::load;
 
 use super::distribution::summary;
 use super::records::{told, warning};
+use super::split::split;
 use crate::figure::payloads;
 use crate::label::{labelled, short};
 use crate::load::knee;
@@ -51,5 +52,6 @@ fn rate(row: &load::LoadRow) -> LoadRate {
         repeat: row.repeat,
         from_due: summary(&row.rtt_from_due_ns, &[]),
         from_sent: summary(&row.rtt_from_sent_ns, &[]),
+        split: row.split.as_deref().map(|of| split(of, None)),
     }
 }
