@@ -392,6 +392,8 @@ pub struct LoadCurve {
 pub struct LoadRate {
     /// The rate at which requests were due.
     pub offered_per_s: f64,
+    /// The same in words: `20.0 k/s`.
+    pub offered_said: String,
     /// Answers per second.
     pub achieved_per_s: f64,
     /// Number of requests due.

@@ -6,7 +6,7 @@ use hairpin_record::load;
 use super::distribution::summary;
 use super::records::{told, warning};
 use super::split::split;
-use crate::figure::payloads;
+use crate::figure::{payloads, per_second};
 use crate::label::{labelled, short};
 use crate::load::knee;
 use crate::notes::refused;
@@ -46,6 +46,7 @@ fn curve(record: usize, curve: &load::LoadCurve) -> LoadCurve {
 fn rate(row: &load::LoadRow) -> LoadRate {
     LoadRate {
         offered_per_s: row.offered_per_s,
+        offered_said: per_second(row.offered_per_s),
         achieved_per_s: row.achieved_per_s,
         due: row.due,
         lost: row.lost,

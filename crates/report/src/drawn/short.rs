@@ -30,11 +30,17 @@ pub(super) fn view(view: &View, options: &Options) -> Doc {
     all.find(fits).unwrap_or_else(|| with(&chart, Doc::default()))
 }
 
-/// The first rows, explained paths and loads by host and wire.
+/// The first rows, explained paths and loads that have a bar by host and wire.
 fn bars(view: &View, most: usize) -> Doc {
     let mut doc = Doc::default();
     let all = split::stamped(view).into_iter().chain(view.loads.iter().filter_map(split::kept));
-    all.take(most).for_each(|(name, split)| split::headed(&mut doc, &name, split));
+    for (at, (name, split)) in all.filter(|(_, split)| !split.bar.is_empty()).take(most).enumerate() {
+        // A blank line ends the strips of rows.
+        if at > 0 || view.rows.is_empty() {
+            doc.gap();
+        }
+        split::headed(&mut doc, &name, split);
+    }
     doc
 }
 

@@ -6,7 +6,7 @@ use crate::budget::length;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::whole::Segment;
 use crate::doc::{Column, Doc, Table};
-use crate::figure::{per_second, us_short};
+use crate::figure::us_short;
 use crate::view::{Delay, LoadCurve, LoadRate, Row, Split, SplitPart, SplitPiece, View};
 
 /// Bars of which one is more times as long as another have no scale in common: the shorter ones could not be seen.
@@ -18,6 +18,7 @@ const PLACES: [(&str, &str); 4] = [("= client", "client"), ("wire", "wire"), ("=
 /// Rows, rates and explained paths with stamps, and the delays of rows with synchronised clocks.
 pub(super) fn show(doc: &mut Doc, view: &View) {
     for (name, split) in stamped(view) {
+        doc.gap();
         headed(doc, &name, split);
         if !split.quantiles.is_empty() {
             doc.text(&split.quantiles);
@@ -46,7 +47,6 @@ fn explained(path: &str) -> String {
 
 /// Name, headline and bar.
 pub(super) fn headed(doc: &mut Doc, name: &str, split: &Split) {
-    doc.gap();
     doc.heading(format!("Host and wire: {name}"));
     doc.text(&split.headline);
     if !split.bar.is_empty() {
@@ -102,7 +102,7 @@ fn load(doc: &mut Doc, curve: &LoadCurve) {
     }
     for (rate, split) in &rates {
         doc.gap();
-        doc.text(format!("{}: {}", per_second(rate.offered_per_s), split.headline));
+        doc.text(format!("{}: {}", rate.offered_said, split.headline));
         if !split.bar.is_empty() {
             doc.whole(segments(&split.bar, scale.unwrap_or_else(|| sum(&split.bar))));
         }
@@ -127,7 +127,7 @@ pub(super) fn scale(curve: &LoadCurve) -> Option<f64> {
 pub(super) fn kept(curve: &LoadCurve) -> Option<(String, &Split)> {
     let rates = rates(curve);
     let (rate, split) = rates.iter().rfind(|(rate, _)| Some(rate.offered_per_s) == curve.keeps_up_per_s).or(rates.first())?;
-    Some((format!("{} at {}", under_load(curve), per_second(rate.offered_per_s)), split))
+    Some((format!("{} at {}", under_load(curve), rate.offered_said), split))
 }
 
 /// The rates with a split, ascending.
@@ -164,18 +164,17 @@ fn table(rates: &[(&LoadRate, &Split)]) -> Table {
 /// What is told of the stamps of all rates: first what is true of each, then each other sentence after its rates.
 pub(super) fn said(curve: &LoadCurve) -> Vec<String> {
     let rates = rates(curve);
-    let mut said: Vec<(&String, Vec<String>)> = Vec::new();
+    let mut said: Vec<(&String, Vec<&str>)> = Vec::new();
     for (rate, split) in &rates {
         for words in &split.said {
-            let at = per_second(rate.offered_per_s);
             match said.iter_mut().find(|(known, _)| *known == words) {
-                Some((_, all)) => all.push(at),
-                None => said.push((words, vec![at])),
+                Some((_, at)) => at.push(&rate.offered_said),
+                None => said.push((words, vec![&rate.offered_said])),
             }
         }
     }
     said.sort_by_key(|(_, at)| at.len() < rates.len());
-    let told = |(words, at): (&String, Vec<String>)| {
+    let told = |(words, at): (&String, Vec<&str>)| {
         if at.len() == rates.len() { words.clone() } else { format!("{}: {words}", at.join(", ")) }
     };
     said.into_iter().map(told).collect()

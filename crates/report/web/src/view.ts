@@ -299,6 +299,8 @@ export interface LoadCurve {
 
 export interface LoadRate {
   offered_per_s: number;
+  /** The same in words. */
+  offered_said: string;
   achieved_per_s: number;
   due: number;
   lost: number;

@@ -585,6 +585,7 @@ export function loaded(label, least) {
     beyond_per_s: 70_000,
     rates: rates.map((offered, place) => ({
       offered_per_s: offered,
+      offered_said: `${offered / 1e3}.0 k/s`,
       achieved_per_s: Math.min(offered, 61_000),
       due: 2 * offered,
       lost: 0,
@@ -747,7 +748,10 @@ export function hostile() {
     split?.bar.forEach((piece, index) => Object.assign(piece, { name: at(index), part: at(index + 1) }));
     split?.parts.forEach((part, index) => (part.name = at(index)));
   }
-  view.loads.forEach((each, index) => Object.assign(each, { label: at(index), knee: at(index + 1), split_said: evil }));
+  view.loads.forEach((each, index) => {
+    Object.assign(each, { label: at(index), knee: at(index + 1), split_said: evil });
+    for (const rate of each.rates) rate.offered_said = at(index + 2);
+  });
   for (const { one_way: ways } of view.rows) {
     if (ways) ways.said = evil;
     ways?.delays.forEach((delay, index) => (delay.way = at(index)));

@@ -323,7 +323,7 @@ browser("host and wire: a line and a bar for each rate of a load on one scale, a
   const load = page.locator("#split .bars");
   assert.deepEqual(
     (await load.locator("p").allTextContents()).map((words) => words.slice(0, 25)),
-    ["10,000/s: 22.1 of 31.0 us", "20,000/s: 22.1 of 31.0 us", "50,000/s: No round trip c"],
+    ["10.0 k/s: 22.1 of 31.0 us", "20.0 k/s: 22.1 of 31.0 us", "50.0 k/s: No round trip c"],
   );
   const [explained = [], first = [], second = []] = await barsOf(page);
   const length = (/** @type {{ share: number }[]} */ pieces) => pieces.reduce((all, piece) => all + piece.share, 0);
@@ -336,7 +336,7 @@ browser("host and wire: a line and a bar for each rate of a load on one scale, a
   assert.match(words, /10\.0 k\/s: Stamps: software.*No better stamps of the client\./);
   const { rows } = await tableOf(page, "split");
   assert.equal(rows.length, 7 + 7 + 2);
-  assert.deepEqual([rows[0]?.[0], rows[7]?.[0], rows[14]?.[0]], ["udp:block, explained", "udp:spin, 64 B at 10,000/s", "udp:spin, 64 B at 20,000/s"]);
+  assert.deepEqual([rows[0]?.[0], rows[7]?.[0], rows[14]?.[0]], ["udp:block, explained", "udp:spin, 64 B at 10.0 k/s", "udp:spin, 64 B at 20.0 k/s"]);
   assert.match((await page.locator("#split figcaption").textContent()) ?? "", /its own linear scale unless said otherwise/);
   assert.match(words, /all bars to one scale/);
   assert.deepEqual(complaints, []);

@@ -4,7 +4,7 @@ import { h } from "../dom.ts";
 import { figure, noRows, type Figure } from "../figure.ts";
 import type { Shown } from "../shown.ts";
 import { tableElement, type Cell, type Table } from "../table.ts";
-import { plural, time, whole } from "../units.ts";
+import { plural, time } from "../units.ts";
 import type { Breakdown, LoadCurve, OneWay, Origin, Row, Split, SplitPart, View } from "../view.ts";
 import { bar, bars, type Piece } from "./bar.ts";
 
@@ -47,7 +47,7 @@ interface SplitRate {
 /** Ascending. */
 function ratesOf(curve: LoadCurve): SplitRate[] {
   const ascending = [...curve.rates].sort((a, b) => a.offered_per_s - b.offered_per_s);
-  return ascending.flatMap(({ offered_per_s, split }) => (split ? [{ rate: `${whole(offered_per_s)}/s`, split }] : []));
+  return ascending.flatMap(({ offered_said, split }) => (split ? [{ rate: offered_said, split }] : []));
 }
 
 function underLoad(curve: LoadCurve): HTMLElement[] {
