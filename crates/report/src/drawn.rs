@@ -12,6 +12,7 @@ mod plot;
 mod report;
 mod results;
 mod short;
+mod split;
 mod strips;
 mod svg;
 mod words;

@@ -1,7 +1,7 @@
 //! How much of a row's round trips is either host's and how much the wire's: a sentence, and in full a table of the parts.
 
 use hairpin_record::run::{Row, Side};
-use hairpin_record::split::{Impossible, Layer, NicClock, PartName, Split, StampPlace, StampsOf};
+use hairpin_record::split::{Impossible, Layer, NicClock, PartName, Split, StampCounts, StampPlace, StampsOf};
 use hairpin_units::Nanos;
 
 use crate::cell::{Cell, IntoCell};
@@ -46,14 +46,14 @@ fn title(name: &Name, rows: &[&Row]) -> String {
     if alike > 1 { format!("{} {}", name.base, name.size) } else { name.base.clone() }
 }
 
-/// `22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network; …`
+/// `22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network; stamps: …`
 pub(crate) fn sentence(split: &Split, without: Option<u64>) -> String {
-    let rtt = split.typical.rtt_ns;
-    let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
-    let short = |ns: f64| beside(ns, rtt);
-    let Some(client) = mean(PartName::Client) else {
+    let Some(mut said) = hosts(split) else {
         return format!("no round trip could be split: {}", nothing(split));
     };
+    if both(split).is_none() {
+        said.push_str(&format!(": {}", why(split, Side::Server)));
+    }
     let mut with = match (split.rtt_ns.p50, without) {
         (Some(with), Some(without)) => format!("; RTT p50 with stamps {}, without {}", time(with as f64), time(without as f64)),
         _ => String::new(),
@@ -61,12 +61,26 @@ pub(crate) fn sentence(split: &Split, without: Option<u64>) -> String {
     for clock in split.nic_clocks.iter().filter(|clock| clock.changed > 0) {
         with.push_str(&format!("; the clock of the {}'s NIC: {}", clock.side, left_its_rate(clock.changed)));
     }
-    let stamps = layers(split);
-    match (mean(PartName::Server), mean(PartName::Wire), mean(PartName::TurnAround)) {
-        (Some(server), Some(wire), turn) => {
-            let turn = turn.map_or(String::new(), |ns| format!(" (turn-around {} of it)", short(ns)));
+    format!("{said}; {}{with}", layers(split))
+}
+
+/// The means of the server's host and of the wire, where both are known.
+fn both(split: &Split) -> Option<(f64, f64)> {
+    let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
+    mean(PartName::Server).zip(mean(PartName::Wire))
+}
+
+/// What the hosts are of the typical round trips, and what the wire is; `None` if not even the client's host is known.
+pub(crate) fn hosts(split: &Split) -> Option<String> {
+    let rtt = split.typical.rtt_ns;
+    let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
+    let short = |ns: f64| beside(ns, rtt);
+    let client = mean(PartName::Client)?;
+    Some(match both(split) {
+        Some((server, wire)) => {
+            let turn = mean(PartName::TurnAround).map_or(String::new(), |ns| format!(" (turn-around {} of it)", short(ns)));
             format!(
-                "{} of {} (typical RTT) are the hosts: client {}, server {}{turn}; {} wire and network; {stamps}{with}",
+                "{} of {} (typical RTT) are the hosts: client {}, server {}{turn}; {} wire and network",
                 short(client + server),
                 time(rtt),
                 short(client),
@@ -74,18 +88,17 @@ pub(crate) fn sentence(split: &Split, without: Option<u64>) -> String {
                 short(wire)
             )
         }
-        _ => {
+        None => {
             let p50 = split.part(PartName::Beyond).and_then(|beyond| beyond.ns.p50);
             let p50 = p50.map_or(String::new(), |ns| format!(" (p50 {})", time(ns as f64)));
             format!(
-                "{} of {} (typical RTT) are the client's host, {} beyond its stamps{p50}: wire, network and the far side, which has no stamps: {}; {stamps}{with}",
+                "{} of {} (typical RTT) are the client's host, {} beyond its stamps{p50}: wire, network and the far side, which has no stamps",
                 short(client),
                 time(rtt),
-                short(rtt - client),
-                why(split, Side::Server)
+                short(rtt - client)
             )
         }
-    }
+    })
 }
 
 /// The same in a line: `by stamps: 22.1 of 31.0 us are the hosts (client 11.9, server 10.2), 8.90 wire and network`
@@ -255,20 +268,27 @@ fn cannot_be(name: &Name, one: &Impossible) -> String {
 /// Fields for scripts; the names do not depend on the split.
 pub(crate) fn line(split: Option<&Split>) -> Fields {
     let rtt = split.map(|split| &split.rtt_ns);
-    let mut line: Fields = vec![
-        ("split_rtt_p50_ns".into(), rtt.and_then(|rtt| rtt.p50).into()),
-        ("split_rtt_p99_ns".into(), rtt.and_then(|rtt| rtt.p99).into()),
-    ];
-    for part in PartName::ALL {
-        let ns = split.and_then(|split| split.part(part)).map(|part| &part.ns);
-        let name = part.name().replace('-', "_");
-        line.push((format!("split_{name}_p50_ns"), ns.and_then(|ns| ns.p50).into()));
-        line.push((format!("split_{name}_p99_ns"), ns.and_then(|ns| ns.p99).into()));
+    let part = |name| split.and_then(|split| split.part(name)).map_or([None; 2], |part| [part.ns.p50, part.ns.p99]);
+    let layers = split.map(|split| [Side::Client, Side::Server].map(|side| split.layer(side).name()));
+    named(rtt.map_or([None; 2], |rtt| [rtt.p50, rtt.p99]), part, layers, split.map(|split| &split.counts))
+}
+
+/// p50 and p99 of RTT and parts, the layer of each side's stamps, and the counts, each with its name.
+pub(crate) fn named(
+    rtt: [Option<u64>; 2],
+    part: impl Fn(PartName) -> [Option<u64>; 2],
+    layers: Option<[&str; 2]>,
+    counts: Option<&StampCounts>,
+) -> Fields {
+    let mut line: Fields = Vec::new();
+    let parts = PartName::ALL.into_iter().map(|name| (name.name().replace('-', "_"), part(name)));
+    for (name, [p50, p99]) in [("rtt".to_owned(), rtt)].into_iter().chain(parts) {
+        line.push((format!("split_{name}_p50_ns"), p50.into()));
+        line.push((format!("split_{name}_p99_ns"), p99.into()));
     }
-    for (name, side) in [("client", Side::Client), ("server", Side::Server)] {
-        line.push((format!("split_stamps_{name}"), split.map(|split| split.layer(side).name()).into()));
+    for (at, name) in ["client", "server"].into_iter().enumerate() {
+        line.push((format!("split_stamps_{name}"), layers.map(|layers| layers[at]).into()));
     }
-    let counts = split.map(|split| &split.counts);
     for (name, count) in [
         ("transactions", counts.map(|counts| counts.transactions)),
         ("complete", counts.map(|counts| counts.complete)),

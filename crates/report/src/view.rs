@@ -266,6 +266,8 @@ pub struct Breakdown {
     pub slow_ns: f64,
     /// In the order of a round trip; `observer` and `residual` last.
     pub stages: Vec<StageRow>,
+    /// Its parts by host and wire, where stamps were taken.
+    pub split: Option<Split>,
     /// Where a NIC and a cable stand in this round trip.
     pub wire: Wire,
     /// The same in a sentence.
@@ -390,6 +392,8 @@ pub struct LoadCurve {
 pub struct LoadRate {
     /// The rate at which requests were due.
     pub offered_per_s: f64,
+    /// The same in words: `20.0 k/s`.
+    pub offered_said: String,
     /// Answers per second.
     pub achieved_per_s: f64,
     /// Number of requests due.
@@ -402,6 +406,8 @@ pub struct LoadRate {
     pub from_due: Summary,
     /// RTT from the time each request was sent.
     pub from_sent: Summary,
+    /// Its parts by host and wire, of round trips with one request in flight, where stamps were taken.
+    pub split: Option<Split>,
 }
 
 /// Frame rates in one direction.

@@ -141,7 +141,7 @@ fn explained(path: &str, ways: [&[Made]; 2], count: u64) -> Explained {
 }
 
 /// The host, link and clock of the record's example around these results.
-fn record(results: Vec<Explained>) -> Explain {
+pub fn record(results: Vec<Explained>) -> Explain {
     let run: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
     let mut place = run.body.place;
     let link = &mut place.link;
@@ -181,6 +181,11 @@ fn first_screen(record: &Explain) -> String {
     let text = screen(record);
     assert!(text.lines().count() <= 20, "{} lines\n{text}", text.lines().count());
     text
+}
+
+/// Spinning datagrams over veth.
+pub fn spinning() -> Explained {
+    explained("udp:spin/udp:spin", SPIN, 50_000)
 }
 
 #[test]

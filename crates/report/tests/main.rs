@@ -9,6 +9,7 @@ mod explain;
 mod floor;
 mod formats;
 mod goldens;
+mod host_and_wire;
 mod kinds;
 mod load;
 mod mesh;

@@ -6,6 +6,7 @@ use hairpin_record::run::{Link, Origin, Quantiles};
 use hairpin_units::Quantile;
 
 use super::records::{told, warning};
+use super::split::split;
 use crate::explain::parts::Part;
 use crate::explain::row::{matched, name};
 use crate::explain::waterfall::gap as not_adding_up;
@@ -80,6 +81,7 @@ pub(crate) fn breakdown(record: &Explain, result: &Explained, label: String, bes
         slow_count: slow.count,
         slow_ns: slow.rtt_ns,
         stages,
+        split: result.split.as_deref().map(|of| split(of, quantile(untraced, Quantile::P50, untraced.p50))),
         wire,
         wire_said: said(wire, &record.place.link),
         declared: result.floor.is_some(),

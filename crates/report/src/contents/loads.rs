@@ -5,7 +5,8 @@ use hairpin_record::load;
 
 use super::distribution::summary;
 use super::records::{told, warning};
-use crate::figure::payloads;
+use super::split::split;
+use crate::figure::{payloads, per_second};
 use crate::label::{labelled, short};
 use crate::load::knee;
 use crate::notes::refused;
@@ -45,11 +46,13 @@ fn curve(record: usize, curve: &load::LoadCurve) -> LoadCurve {
 fn rate(row: &load::LoadRow) -> LoadRate {
     LoadRate {
         offered_per_s: row.offered_per_s,
+        offered_said: per_second(row.offered_per_s),
         achieved_per_s: row.achieved_per_s,
         due: row.due,
         lost: row.lost,
         repeat: row.repeat,
         from_due: summary(&row.rtt_from_due_ns, &[]),
         from_sent: summary(&row.rtt_from_sent_ns, &[]),
+        split: row.split.as_deref().map(|of| split(of, None)),
     }
 }

@@ -1,24 +1,33 @@
-//! How much of a row's round trips is either host's and how much the wire's: the bar, its table, and what the stamps are.
+//! How much of round trips is either host's and how much the wire's: the bar, its table, and what the stamps are.
 
-use hairpin_record::run::Quantiles;
+use hairpin_record::run::{Quantiles, Side};
 use hairpin_record::split::{self, PartName};
 
 use super::distribution::summary;
 use crate::figure::time;
 use crate::prose::capital;
-use crate::split::{counted, nothing, reasons, with_stamps};
+use crate::split::{counted, hosts, nothing, reasons, with_stamps};
 use crate::view::{Split, SplitPart, SplitPiece};
 
 /// The parts that make up a round trip where all are known, and the sums that stand for those that are not.
 const CLIENT: [PartName; 2] = [PartName::ClientOut, PartName::ClientIn];
 const SERVER: [PartName; 3] = [PartName::ServerIn, PartName::TurnAround, PartName::ServerOut];
 
-/// The split with the RTT p50 of the row's transactions without stamps.
+/// The split with the RTT p50 of the transactions without stamps.
 pub(super) fn split(split: &split::Split, without: Option<u64>) -> Split {
-    let bar = bar(split);
+    let (bar, rtt) = (bar(split), summary(&split.rtt_ns, &[]));
     Split {
-        headline: if bar.is_empty() { "No round trip could be split.".into() } else { headline(split, without) },
+        headline: match hosts(split).filter(|_| !bar.is_empty()) {
+            Some(words) => format!("{words}."),
+            None => "No round trip could be split.".into(),
+        },
+        quantiles: if bar.is_empty() { String::new() } else { quantiles(split, without) },
         said: said(split),
+        rtt_p50_ns: rtt.p50.ns,
+        rtt_p99_ns: rtt.p99.ns,
+        stamps_client: split.layer(Side::Client).name().into(),
+        stamps_server: split.layer(Side::Server).name().into(),
+        counts: split.counts,
         typical_count: split.typical.count,
         typical_ns: Some(split.typical.rtt_ns).filter(|ns| ns.is_finite()),
         bar,
@@ -64,7 +73,7 @@ fn place(name: PartName) -> &'static str {
     }
 }
 
-fn headline(split: &split::Split, without: Option<u64>) -> String {
+fn quantiles(split: &split::Split, without: Option<u64>) -> String {
     let quantiles = |times: &Quantiles| {
         let times = summary(times, &[]);
         let known = [("p50", times.p50.ns), ("p99", times.p99.ns)];

@@ -4,13 +4,14 @@
 //!   apart                                      the meaning of the mark on a row of another core state
 //!   curves[].fit_said, fit_lines               the fit in sentences, and its points in bytes and ns
 //!   breakdowns[].headline, measured            the conditions, and the measured pieces of the budget's bar
+//!   loads[].split_said, split_scale_ns         what the stamps of its rates are, and the whole that their bars are drawn in
 //!   comparisons[].meaning                      what the intervals say
 //! ```
 
 use serde_json::{Value, json};
 
-use super::words;
-use crate::view::{Breakdown, Comparison, Curve, View};
+use super::{split, words};
+use crate::view::{Breakdown, Comparison, Curve, LoadCurve, View};
 use crate::{budget, fit};
 
 pub(crate) fn told(view: &View) -> Value {
@@ -19,6 +20,7 @@ pub(crate) fn told(view: &View) -> Value {
     add(&mut page["curves"], &view.curves, curve);
     add(&mut page["breakdowns"], &view.breakdowns, breakdown);
     add(&mut page["comparisons"], &view.comparisons, comparison);
+    add(&mut page["loads"], &view.loads, load);
     page
 }
 
@@ -42,4 +44,8 @@ fn breakdown(of: &Breakdown) -> [(&'static str, Value); 2] {
 
 fn comparison(of: &Comparison) -> [(&'static str, Value); 1] {
     [("meaning", words::meaning(of).into())]
+}
+
+fn load(of: &LoadCurve) -> [(&'static str, Value); 2] {
+    [("split_said", json!(split::said(of))), ("split_scale_ns", json!(split::scale(of)))]
 }

@@ -4,7 +4,7 @@ use hairpin_record::run::Origin;
 
 use super::plot::{Chart, Line, Plot};
 use super::strips::{LONGEST_LABEL, cut, numbered, strips};
-use super::{data, results, short, words};
+use super::{data, results, short, split, words};
 use crate::budget;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::picture::{Curve, Picture, ROWS};
@@ -47,6 +47,7 @@ impl Show for View {
         for chart in [Chart::Sizes, Chart::Percentiles] {
             plot(&mut doc, self, chart);
         }
+        split::show(&mut doc, self);
         self.comparisons.iter().for_each(|found| comparison(&mut doc, found));
         for found in &self.breakdowns {
             budgeted(&mut doc, found);

@@ -35,6 +35,11 @@ fn load(doc: &mut Doc, curve: &LoadCurve) {
     doc.text(&curve.knee);
     offered(curve).into_iter().for_each(|picture| doc.chart(picture));
     doc.gap();
+    doc.table(rates(&curve.rates));
+}
+
+/// A line for each rate.
+pub(super) fn rates<'r>(all: impl IntoIterator<Item = &'r LoadRate>) -> Table {
     let mut columns = vec![Column::figures("offered").in_unit("1/s"), Column::figures("achieved").in_unit("1/s")];
     columns.extend([Column::page("due"), Column::figures("lost")]);
     for group in ["RTT from due", "RTT from sent"] {
@@ -45,7 +50,7 @@ fn load(doc: &mut Doc, curve: &LoadCurve) {
         cells.extend([&row.from_due, &row.from_sent].into_iter().flat_map(tail));
         cells
     };
-    doc.table(Table::folded(columns, 1, curve.rates.iter().map(cells)));
+    Table::folded(columns, 1, all.into_iter().map(cells))
 }
 
 /// p99 by rate; `None` for fewer than two rates.

@@ -1,8 +1,9 @@
-//! A report on a terminal of 24 lines: what was found in sentences, the first chart that there is, and where the rest is.
+//! A report on a terminal of 24 lines: what was found in sentences, the first chart that there is, the bars by host and wire that there is room for,
+//! and where the rest is.
 
 use super::results::offered;
 use super::strips::strips;
-use super::words;
+use super::{split, words};
 use crate::budget;
 use crate::doc::Doc;
 use crate::options::Options;
@@ -16,14 +17,31 @@ pub(super) fn view(view: &View, options: &Options) -> Doc {
     let fits = |doc: &Doc| height(doc, options) <= LINES;
     let most = view.summary.len().max(view.comparisons.len());
     let found = (0..=most).rev().map(|most| sentences(view, most)).find(|doc| height(doc, options) < LINES).unwrap_or_default();
-    let with = |chart: Doc| {
+    let with = |chart: &Doc, bars: Doc| {
         let mut doc = found.clone();
-        doc.blocks.extend(chart.blocks);
+        doc.blocks.extend(chart.blocks.iter().cloned().chain(bars.blocks));
         doc.text(MORE);
         doc
     };
     let rows = (1..=view.rows.len().min(LINES)).rev().map(|most| rows(view, most));
-    rows.chain(stages(view)).chain(load(view)).map(with).find(fits).unwrap_or_else(|| with(Doc::default()))
+    let mut charts = rows.chain(stages(view)).chain(load(view));
+    let chart = charts.find(|chart| fits(&with(chart, Doc::default()))).unwrap_or_default();
+    let mut all = (1..=LINES).rev().map(|most| with(&chart, bars(view, most)));
+    all.find(fits).unwrap_or_else(|| with(&chart, Doc::default()))
+}
+
+/// The first rows, explained paths and loads that have a bar by host and wire.
+fn bars(view: &View, most: usize) -> Doc {
+    let mut doc = Doc::default();
+    let all = split::stamped(view).into_iter().chain(view.loads.iter().filter_map(split::kept));
+    for (at, (name, split)) in all.filter(|(_, split)| !split.bar.is_empty()).take(most).enumerate() {
+        // A blank line ends the strips of rows.
+        if at > 0 || view.rows.is_empty() {
+            doc.gap();
+        }
+        split::headed(&mut doc, &name, split);
+    }
+    doc
 }
 
 fn sentences(view: &View, most: usize) -> Doc {

@@ -1,14 +1,24 @@
-//! What stamps and synchronised clocks tell of a row's round trips: its parts by host and wire, and its two ways.
+//! What stamps and synchronised clocks tell of round trips: their parts by host and wire, and their two ways.
 
+use hairpin_record::split::StampCounts;
 use serde::Serialize;
 
-/// How much of a row's round trips is either host's and how much the wire's.
+/// How much of the round trips of a row, a rate or an explained path is either host's and how much the wire's.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Split {
-    /// RTT and what each host and the wire are of it, as quantiles; or why there is nothing to show.
+    /// What of the typical round trips is the hosts' and the wire's; or that there is nothing to show.
     pub headline: String,
+    /// RTT and what each host and the wire are of it, as quantiles; empty if there is nothing to show.
+    pub quantiles: String,
     /// What the stamps are, what became of the transactions, and why stamps are no better.
     pub said: Vec<String>,
+    pub rtt_p50_ns: Option<u64>,
+    pub rtt_p99_ns: Option<u64>,
+    /// Layer of the client's stamps: `hardware`, `software` or `none`.
+    pub stamps_client: String,
+    pub stamps_server: String,
+    /// What became of the stamped transactions.
+    pub counts: StampCounts,
     /// Number of typical transactions (RTT from p40 to p60).
     pub typical_count: u64,
     /// Their mean RTT, which `bar` adds up to; `null` if the record's is no number.

@@ -238,6 +238,7 @@ fn breakdown() -> Breakdown {
         slow_count: 500,
         slow_ns: sum(|stage| stage.slow_ns),
         stages,
+        split: None,
         wire: Wire::Beside,
         wire_said: "Both sides are on this host, over veth: no NIC and no cable is in the measured time.".into(),
         declared: true,

@@ -110,14 +110,31 @@ export interface Series {
   clock_suspect: boolean[];
 }
 
-/** How much of a row's round trips is either host's and how much the wire's. */
+/** How much of the round trips of a row, a rate or an explained path is either host's and how much the wire's. */
 export interface Split {
   headline: string;
+  /** RTT and what each place is of it, as quantiles; empty if there is nothing to show. */
+  quantiles: string;
   said: string[];
+  rtt_p50_ns: number | null;
+  rtt_p99_ns: number | null;
+  stamps_client: string;
+  stamps_server: string;
+  counts: StampCounts;
   typical_count: number;
   typical_ns: number | null;
   bar: SplitPiece[];
   parts: SplitPart[];
+}
+
+export interface StampCounts {
+  transactions: number;
+  complete: number;
+  missing: number;
+  impossible: number;
+  late: number;
+  twice: number;
+  unknown: number;
 }
 
 export interface SplitPiece {
@@ -174,6 +191,7 @@ export interface Breakdown {
   slow_count: number;
   slow_ns: number;
   stages: Stage[];
+  split: Split | null;
   /** The measured pieces of the budget's bar, in its order. */
   measured: Piece[];
   /** Where NIC and cable stand: beside the measured time, or within a part of it. */
@@ -272,17 +290,25 @@ export interface LoadCurve {
   keeps_up_per_s: number | null;
   beyond_per_s: number | null;
   rates: LoadRate[];
+  /** What the stamps of its rates are, and what became of them. */
+  split_said: string[];
+  /** The whole that their bars are drawn in; null where each has its own. */
+  split_scale_ns: number | null;
   warnings: Warning[];
 }
 
 export interface LoadRate {
   offered_per_s: number;
+  /** The same in words. */
+  offered_said: string;
   achieved_per_s: number;
   due: number;
   lost: number;
   repeat: number;
   from_due: Summary;
   from_sent: Summary;
+  /** Of round trips with one request in flight. */
+  split: Split | null;
 }
 
 export interface Frames {

@@ -240,6 +240,7 @@ export function full() {
   of("udp:spin, 64 B").split = split();
   of("tcp:spin, 64 B").split = clientAlone();
   of("tcp:spin, 64 B").one_way = oneWay();
+  const offered = loaded("udp:spin, 64 B", 8_000);
   return {
     tool: "hairpin 0.1.0",
     made: "2026-11-22T02:00:00Z",
@@ -259,13 +260,13 @@ export function full() {
     ],
     rows,
     curves,
-    breakdowns: [breakdown()],
+    breakdowns: [breakdown({ split: clientAlone() })],
     comparisons: [
       comparison({ arm: "udp:spin, napi_threaded=on", verdict: "slower", ratio: 1.084 }),
       comparison({ arm: "udp:busy-poll", verdict: "unclear", ratio: 1.004 }),
       comparison({ arm: "packet:spin", verdict: "faster", ratio: 0.633 }),
     ],
-    loads: [loaded("udp:spin, 64 B", 8_000), loaded("tcp:block, 64 B", 31_000)],
+    loads: [stampedLoad(offered), loaded("tcp:block, 64 B", 31_000)],
     frames: [
       streamed({ direction: "inject" }),
       streamed({ direction: "bounce", lossless_per_s: null, delivered_per_s: 91_000, lost: 107_000 }),
@@ -437,6 +438,7 @@ export function breakdown(options = {}) {
     slow_count: 902,
     slow_ns: stages.reduce((sum, stage) => sum + stage.slow_ns, 0),
     stages,
+    split: null,
     measured: measured(stages),
     headline: "RTT p50 50.100 us without any hook (90210 round trips), p50 51.800 us with hooks.",
     wire: "beside",
@@ -484,12 +486,18 @@ export function comparison({ arm, verdict, ratio }) {
 function splitOf(bar, sums, options) {
   const part = (/** @type {Part} */ [name, , ns]) => ({ name, count: 20_000, p50_ns: ns + 3, p99_ns: 2 * ns, typical_ns: ns });
   return {
-    headline: "With stamps RTT p50 31.0 us, p99 62.0 us (20000 round trips): client's host p50 11.9 us, wire p50 8.90 us. Without stamps RTT p50 30.2 us.",
+    headline: "22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network.",
+    quantiles: "With stamps RTT p50 31.0 us, p99 62.0 us (20000 round trips): client's host p50 11.9 us, wire p50 8.90 us. Without stamps RTT p50 30.2 us.",
     said: [
       "Stamps: software, the kernel's at driver and stack, so the NICs' own time counts as wire.",
       "20012 transactions stamped: 20000 complete, 9 missing, 3 impossible.",
       "No better stamps of the client and server, since no stamp of a NIC came: the device takes none, or is not told to.",
     ],
+    rtt_p50_ns: 31_000,
+    rtt_p99_ns: 62_000,
+    stamps_client: "software",
+    stamps_server: "software",
+    counts: { transactions: 20_012, complete: 20_000, missing: 9, impossible: 3, late: 41, twice: 2, unknown: 1 },
     typical_count: 4000,
     typical_ns: bar.reduce((sum, [, , ns]) => sum + ns, 0),
     bar: bar.map(([name, part, ns]) => ({ name, part, ns })),
@@ -514,16 +522,34 @@ export function split(options = {}) {
   return splitOf(bar, [["= client", client, 11_900]], options);
 }
 
-/** The far side has no stamps. */
-export function clientAlone() {
+/** The far side has no stamps.
+ * @param {Partial<Split>} options */
+export function clientAlone(options = {}) {
   return splitOf(
     [
       ["client", "client's host", 11_900],
       ["beyond", "wire and far side", 19_100],
     ],
     [],
-    { said: ["Stamps: hardware, of the client's NIC.", "No stamps of the server, since it runs no hairpin."] },
+    { said: ["Stamps: hardware, of the client's NIC.", "No stamps of the server, since it runs no hairpin."], ...options },
   );
+}
+
+/** All rates but the last have stamps, and take less time the higher they are; of one there is nothing to show.
+ * @param {LoadCurve} curve @returns {LoadCurve} */
+export function stampedLoad(curve) {
+  const splits = [split(), clientAlone({ bar: [{ name: "client", part: "client's host", ns: 15_500 }], typical_ns: 15_500 }), nothing()];
+  return {
+    ...curve,
+    rates: curve.rates.map((rate, index) => ({ ...rate, split: splits[index] ?? null })),
+    split_scale_ns: 31_000,
+    split_said: ["10.0 k/s: Stamps: software, the kernel's at driver and stack.", "No better stamps of the client."],
+  };
+}
+
+/** No round trip has every stamp. */
+export function nothing() {
+  return split({ headline: "No round trip could be split.", quantiles: "", bar: [], parts: [], typical_count: 0, typical_ns: null });
 }
 
 /** @returns {OneWay} */
@@ -559,13 +585,17 @@ export function loaded(label, least) {
     beyond_per_s: 70_000,
     rates: rates.map((offered, place) => ({
       offered_per_s: offered,
+      offered_said: `${offered / 1e3}.0 k/s`,
       achieved_per_s: Math.min(offered, 61_000),
       due: 2 * offered,
       lost: 0,
       repeat: 0,
       from_due: times(place === 3 ? 900_000_000 : least * (1 + place)),
       from_sent: times(least * (1 + 0.3 * place)),
+      split: null,
     })),
+    split_said: [],
+    split_scale_ns: null,
     warnings: [{ code: "deep-idle", message: "the client's core may sleep as deep as C6" }],
   };
 }
@@ -712,10 +742,17 @@ export function hostile() {
   view.rows.forEach((each, index) =>
     Object.assign(each, { label: `${at(index)} ${index}`, path: at(index + 1), warnings: [{ code: at(index + 2), message: at(index + 3) }] }),
   );
-  for (const { split, one_way: ways } of view.rows) {
-    if (split) Object.assign(split, { headline: at(0), said: evil });
+  const told = [...view.rows, ...view.breakdowns, ...view.loads.flatMap((each) => each.rates)];
+  for (const { split } of told) {
+    if (split) Object.assign(split, { headline: at(0), quantiles: at(2), said: evil });
     split?.bar.forEach((piece, index) => Object.assign(piece, { name: at(index), part: at(index + 1) }));
     split?.parts.forEach((part, index) => (part.name = at(index)));
+  }
+  view.loads.forEach((each, index) => {
+    Object.assign(each, { label: at(index), knee: at(index + 1), split_said: evil });
+    for (const rate of each.rates) rate.offered_said = at(index + 2);
+  });
+  for (const { one_way: ways } of view.rows) {
     if (ways) ways.said = evil;
     ways?.delays.forEach((delay, index) => (delay.way = at(index)));
   }

@@ -82,7 +82,8 @@ browser("load, frames and checks: tables as the data have them, and only the sec
   assert.deepEqual(complaints, []);
   await close();
   for (const part of /** @type {const} */ (["loads", "frames", "checks", "applications", "reads", "steps"])) {
-    const alone = await open(fixtures.bare({ [part]: view[part] }));
+    // The first load has stamps, and so a section of them.
+    const alone = await open(fixtures.bare({ [part]: part === "loads" ? view.loads.slice(1) : view[part] }));
     assert.equal(await alone.page.locator("main section figure").count(), 1, part);
     assert.deepEqual(alone.complaints, []);
     await alone.close();
@@ -291,7 +292,13 @@ browser("host and wire: a bar to scale for each stamped row, and delays with the
     "server's host 10.2 us",
   ]);
   const words = (await page.locator("#split .breakdown").first().textContent()) ?? "";
-  for (const said of [/With stamps RTT p50 31\.0 us, p99 62\.0 us/, /means of 4,000 typical/, /9 missing, 3 impossible/, /the device takes none/])
+  for (const said of [
+    /22\.1 of 31\.0 us \(typical RTT\) are the hosts/,
+    /With stamps RTT p50 31\.0 us, p99 62\.0 us/,
+    /means of 4,000 typical/,
+    /9 missing, 3 impossible/,
+    /the device takes none/,
+  ])
     assert.match(words, said);
   const { heads, rows: lines } = await tableOf(page, "split");
   assert.deepEqual(heads, ["row", "part", "transactions", "p50 ns", "p99 ns", "typical, mean ns", "± ns"]);
@@ -309,9 +316,43 @@ browser("host and wire: a bar to scale for each stamped row, and delays with the
   await close();
 });
 
+browser("host and wire: a line and a bar for each rate of a load on one scale, and one for an explained path", async () => {
+  const loads = [fixtures.stampedLoad(fixtures.loaded("udp:spin, 64 B", 8_000)), fixtures.loaded("tcp:block, 64 B", 31_000)];
+  const { page, complaints, close } = await open(fixtures.bare({ loads, breakdowns: [fixtures.breakdown({ split: fixtures.split() })] }));
+  assert.deepEqual(await page.locator("#split h3").allTextContents(), ["udp:block, explained", "udp:spin, 64 B, under load"]);
+  const load = page.locator("#split .bars");
+  assert.deepEqual(
+    (await load.locator("p").allTextContents()).map((words) => words.slice(0, 25)),
+    ["10.0 k/s: 22.1 of 31.0 us", "20.0 k/s: 22.1 of 31.0 us", "50.0 k/s: No round trip c"],
+  );
+  const [explained = [], first = [], second = []] = await barsOf(page);
+  const length = (/** @type {{ share: number }[]} */ pieces) => pieces.reduce((all, piece) => all + piece.share, 0);
+  assert.ok(Math.abs(length(explained) - 1) < 0.01 && Math.abs(length(first) - 1) < 0.01, JSON.stringify(first));
+  assert.ok(Math.abs(length(second) - 0.5) < 0.01, "half as long a round trip is half as long a bar");
+  assert.equal(second[0]?.colour, first[0]?.colour);
+  assert.deepEqual(await load.locator(".beside").allTextContents(), ["RTT 31.0 us", "RTT 15.5 us"]);
+  assert.deepEqual(await load.locator(".legend .entry").allTextContents(), ["client's host", "wire", "server's host"]);
+  const words = (await page.locator("#split .breakdown").nth(1).textContent()) ?? "";
+  assert.match(words, /10\.0 k\/s: Stamps: software.*No better stamps of the client\./);
+  const { rows } = await tableOf(page, "split");
+  assert.equal(rows.length, 7 + 7 + 2);
+  assert.deepEqual([rows[0]?.[0], rows[7]?.[0], rows[14]?.[0]], ["udp:block, explained", "udp:spin, 64 B at 10.0 k/s", "udp:spin, 64 B at 20.0 k/s"]);
+  assert.match((await page.locator("#split figcaption").textContent()) ?? "", /its own linear scale unless said otherwise/);
+  assert.match(words, /all bars to one scale/);
+  assert.deepEqual(complaints, []);
+  await close();
+  const own = await open(fixtures.bare({ loads: loads.slice(0, 1).map((each) => ({ ...each, split_scale_ns: null })) }));
+  for (const pieces of await barsOf(own.page)) assert.ok(Math.abs(length(pieces) - 1) < 0.01);
+  assert.match((await own.page.locator("#split .breakdown").textContent()) ?? "", /each bar has a scale of its own/);
+  assert.equal(await own.page.locator("#split .bars svg.lane-drawing").count(), 0);
+  await own.close();
+  const none = await open(fixtures.bare({ loads: loads.slice(1), breakdowns: [fixtures.breakdown()] }));
+  assert.equal(await none.page.locator("#split").count(), 0);
+  await none.close();
+});
+
 browser("host and wire: a row whose stamps tell nothing says so, and delays alone are enough", async () => {
-  const nothing = fixtures.split({ headline: "No round trip could be split.", bar: [], parts: [], typical_count: 0, typical_ns: null });
-  const rows = [fixtures.row(1, "udp:spin", { split: nothing })];
+  const rows = [fixtures.row(1, "udp:spin", { split: fixtures.nothing() })];
   const { page, complaints, close } = await open(fixtures.bare({ rows }));
   assert.match((await page.locator("#split .breakdown").textContent()) ?? "", /No round trip could be split\./);
   assert.equal(await page.locator("#split .budget-bar").count(), 0);
