@@ -11,6 +11,7 @@ mod floor;
 mod flows;
 mod house;
 mod housekeeping;
+mod mesh;
 mod one_way;
 mod ping;
 mod report;

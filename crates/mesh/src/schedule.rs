@@ -88,10 +88,9 @@ struct Sample {
 impl Schedule {
     /// The schedule of so many ranks, two at least, with so many visits of each pair.
     pub fn new(ranks: u32, pairs: Pairs, visits: u32, seed: u64) -> Schedule {
-        let all = circle_rounds(ranks);
         let (pairs, sample) = match pairs {
             // As many partners as there are others.
-            Pairs::Sample(partners) if partners >= all => (Pairs::All, None),
+            Pairs::Sample(partners) if partners >= ranks - 1 => (Pairs::All, None),
             Pairs::Sample(partners) => (pairs, Some(Sample::new(ranks, partners, seed))),
             _ => (pairs, None),
         };
