@@ -9,7 +9,7 @@
 //!             ├ gate    who may come in, and when         words   what ranks say to each other
 //!             └ visit   pairs-K.jsonl, a visit a line     judge   effects, and the pairs to visit again      limit   --fail-if
 //! ```
-//! There is no coordinator: each rank computes the same schedule and walks its own slots. Rank 0 only collects, decides and prints.
+//! `slurm` makes a job of all ranks. There is no coordinator: each rank computes the same schedule and walks its own slots. Rank 0 only collects, decides and prints.
 
 #![forbid(unsafe_code)]
 
@@ -26,5 +26,6 @@ pub mod rank;
 pub mod run;
 pub mod schedule;
 pub mod setup;
+pub mod slurm;
 pub mod visit;
 pub mod words;

@@ -467,6 +467,7 @@ pub const FACES: &[Face] = &[
         takes: "[FLAGS] | merge DIR",
         examples: &[
             ("srun -N 8 hairpin mesh", "all pairs of 8 hosts, in Slurm"),
+            ("hairpin mesh --engine slurm -N 8", "the same, as a job that this makes"),
             ("mpirun hairpin mesh --pairs sample:20", "20 partners a rank"),
             ("hairpin mesh --rank 0 --ranks 2 --dir /shared/m", "by hand, on each host"),
             ("srun hairpin mesh --fail-if 'p99 > 40us'", "a gate"),
@@ -480,6 +481,9 @@ pub const FACES: &[Face] = &[
             ("duration", "measured time of a visit; default 500ms"),
             ("dir", "directory that all hosts share"),
             ("hosts", "names of the ranks instead, in order"),
+            ("engine", "slurm: make the job from here"),
+            ("nodes", "nodes of the job"),
+            ("partition", "its partition"),
             ("rank", "which rank this is, without a launcher"),
             ("ranks", "how many there are"),
             ("same_host", "several ranks may be on one host"),
