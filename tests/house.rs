@@ -38,7 +38,10 @@ const FLOORS: &[(u32, &str, &[&str])] = &[
     (
         7,
         "cli",
-        &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "report", "iopath", "session", "lab", "mesh"],
+        &[
+            "units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "report", "iopath", "session", "lab",
+            "mesh",
+        ],
     ),
 ];
 

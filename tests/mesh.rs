@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{Done, HAIRPIN, Home, LIMIT, Running, free_port};
 
 /// Short visits, all ranks on this host.
-const QUICK: &str = "--same-host --duration 60ms --warmup 10ms";
+const QUICK: &str = "--same-host --duration 100ms --warmup 10ms";
 
 /// Starts a rank of a mesh in the folder `m`.
 fn start(home: &Home, rank: u32, ranks: u32, more: &str) -> Running {
@@ -85,8 +85,8 @@ fn four_ranks_are_six_pairs_and_a_record() {
     assert!(shown.out.contains("6 of 6 pairs measured") && shown.out.contains("RTT p50 of each pair"), "{shown:?}");
     let merged = home.json("mesh merge m --no-store");
     assert_eq!(merged["pairs"], record["pairs"]);
-    assert_eq!(home.hairpin("mesh merge m --no-store --fail-if p99>1ns").code, Some(3));
-    assert_eq!(home.hairpin("mesh merge m --no-store --fail-if p99<1ns").code, Some(0));
+    assert_eq!(home.hairpin("mesh merge m --no-store --fail-if min>1ns").code, Some(3));
+    assert_eq!(home.hairpin("mesh merge m --no-store --fail-if min<1ns").code, Some(0));
     let csv = home.hairpin("mesh merge m --no-store --format csv");
     assert_eq!((csv.out.lines().count(), csv.out.starts_with("started,mesh,a,b,host_a")), (7, true), "{csv:?}");
     // A folder takes one mesh.
@@ -216,6 +216,7 @@ fn other_flags_are_another_mesh() {
         assert!(begun.elapsed() < LIMIT, "rank 0 does not begin");
         sleep(Duration::from_millis(10));
     }
-    home.hairpin(&format!("mesh --rank 1 --ranks 2 --dir m {QUICK} --size 65")).fails(2, &["rank 1: ", "other flags than rank 0"]);
+    home.hairpin(&format!("mesh --rank 1 --ranks 2 --dir m {QUICK} --size 65"))
+        .fails(2, &["rank 1: ", "other flags than rank 0"]);
     first.done().fails(1, &["no pair was measured"]);
 }

@@ -283,9 +283,9 @@ mod tests {
         command
     }
 
-    /// The words of a line as a shell parts them, without `sudo` and without pipes.
+    /// The words of a line as a shell parts them, without what starts it (`sudo`, `srun`) and without pipes.
     fn words(line: &str) -> Vec<OsString> {
-        let line = line.trim_start_matches("sudo ").split(" | ").next().unwrap_or_default();
+        let line = line.find("hairpin ").map_or(line, |at| &line[at..]).split(" | ").next().unwrap_or_default();
         let (mut words, mut quoted) = (vec![String::new()], false);
         for letter in line.chars() {
             match letter {

@@ -124,11 +124,11 @@ impl Station<'_> {
         loop {
             self.gate.drain();
             let delivered = self.gate.delivered();
-            let mut awaited: Vec<u32> = others.iter().copied().filter(|rank| !delivered.contains(rank) && !gone.contains_key(rank)).collect();
+            let mut awaited: Vec<u32> =
+                others.iter().copied().filter(|rank| !delivered.contains(rank) && !gone.contains_key(rank)).collect();
             let now = Instant::now();
             if awaited.is_empty() || now >= until {
-                let late = "it did not deliver in time".to_owned();
-                gone.extend(awaited.into_iter().map(|rank| (rank, late.clone())));
+                gone.extend(awaited.into_iter().map(|rank| (rank, format!("rank {rank} did not deliver in time"))));
                 let delivered = self.gate.delivered();
                 gone.retain(|rank, _| !delivered.contains(rank));
                 return (self.gate.take(), gone, interrupted);

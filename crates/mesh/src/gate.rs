@@ -261,7 +261,8 @@ impl Gate for RankGate {
     fn enter(&self, channel: &mut Channel) -> Entry {
         let inner = &self.0;
         let Ok(hello) = channel.recv::<Hello>(HEARS_WITHIN) else {
-            let message = "a rank of `hairpin mesh` listens here, and takes its own mesh only; `hairpin serve` takes others".into();
+            let message =
+                "a rank of `hairpin mesh` listens here, and takes its own mesh only; `hairpin serve` takes others".into();
             let _ = channel.send(&Answer::Failed(Failure { message, missing: false }));
             return Entry::Over;
         };

@@ -52,7 +52,8 @@ mod tests {
     #[test]
     fn pairs_that_are_visited_again_are_disjoint_in_each_round() {
         let found = slots(&[(0, 1), (0, 2), (2, 3)], 6, 2);
-        let of = |rank: u32| found[&rank].iter().map(|slot| (slot.round, slot.visit, slot.partner, slot.client)).collect::<Vec<_>>();
+        let of =
+            |rank: u32| found[&rank].iter().map(|slot| (slot.round, slot.visit, slot.partner, slot.client)).collect::<Vec<_>>();
         assert_eq!(of(0), [(7, 3, 1, true), (8, 3, 2, true), (9, 4, 1, false), (10, 4, 2, false)]);
         assert_eq!(of(2), [(7, 3, 3, true), (8, 3, 0, false), (9, 4, 3, false), (10, 4, 0, true)]);
         assert!(slots(&[], 6, 2).is_empty());

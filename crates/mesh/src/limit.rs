@@ -44,7 +44,8 @@ impl FromStr for Limit {
         let figure = FIGURES.into_iter().find(|known| *known == name).ok_or_else(bad)?;
         let time = text[at + 1..].trim();
         // A number without a unit would be in seconds, which nobody means here.
-        let time = parse_duration(time).ok().filter(|_| time.ends_with(|last: char| last.is_ascii_alphabetic())).ok_or_else(bad)?;
+        let time =
+            parse_duration(time).ok().filter(|_| time.ends_with(|last: char| last.is_ascii_alphabetic())).ok_or_else(bad)?;
         Ok(Limit { given: text.trim().into(), figure, above: text.as_bytes()[at] == b'>', time })
     }
 }

@@ -69,9 +69,9 @@ pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
     for rank in 0..setup.ranks {
         let told = visit::read(dir, rank).map_err(|source| MergeError::Visits { path: visit::file(dir, rank), source })?;
         if !cards.contains_key(&rank) {
-            missing.insert(rank, format!("it never started: no rank-{rank}.json"));
+            missing.insert(rank, format!("rank {rank} never started: no rank-{rank}.json"));
         } else if told.is_empty() {
-            missing.insert(rank, format!("it told of no visit: no line in pairs-{rank}.jsonl"));
+            missing.insert(rank, format!("rank {rank} told of no visit: no line in pairs-{rank}.jsonl"));
         }
         visits.extend(told);
     }
@@ -102,16 +102,17 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
             visits.insert(number, Visit { visit: number, client: client_of(*pair, number), ..Visit::default() });
         }
         for (number, visit) in visits {
-            let told = heard.remove(&(*pair, *number)).unwrap_or_default();
-            let why = || reason(*pair, visit, &told, &missing, interrupted);
-            *visit = match told.iter().find(|told| told.visit.missing.is_none()) {
-                Some(found) if Decoded::decode(&found.visit.histogram).is_ok() => found.visit.clone(),
-                Some(_) => Visit { missing: Some("its histogram cannot be read".into()), ..visit.clone() },
+            let mut told = heard.remove(&(*pair, *number)).unwrap_or_default();
+            match told.iter().position(|told| told.visit.missing.is_none()).map(|at| told.swap_remove(at).visit) {
+                Some(found) if Decoded::decode(&found.histogram).is_ok() => *visit = found,
+                Some(_) => visit.missing = Some("its histogram cannot be read".into()),
                 None => {
-                    let round = told.first().map_or(visit.round, |told| told.visit.round);
-                    Visit { missing: Some(why()), round, at_ns: told.first().map_or(0, |told| told.visit.at_ns), ..visit.clone() }
+                    visit.missing = Some(reason(*pair, visit, &told, &missing, interrupted));
+                    if let Some(first) = told.first() {
+                        (visit.round, visit.at_ns) = (first.visit.round, first.visit.at_ns);
+                    }
                 }
-            };
+            }
         }
     }
     let pair = |((a, b), visits): ((u32, u32), BTreeMap<u32, Visit>)| {
@@ -122,7 +123,11 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
     let rank = |card: &Card| Rank {
         rank: card.rank,
         host: card.host.clone(),
-        address: if card.address.contains(':') { format!("[{}]:{}", card.address, card.port) } else { format!("{}:{}", card.address, card.port) },
+        address: if card.address.contains(':') {
+            format!("[{}]:{}", card.address, card.port)
+        } else {
+            format!("{}:{}", card.address, card.port)
+        },
         tool: card.tool.clone(),
         facts: card.facts.clone(),
     };
@@ -149,8 +154,8 @@ fn reason((a, b): (u32, u32), visit: &Visit, told: &[Told], missing: &BTreeMap<u
     if let Some(why) = by(visit.client).or_else(|| by(server)) {
         return why;
     }
-    match [visit.client, server].into_iter().find_map(|rank| Some((rank, missing.get(&rank)?))) {
-        Some((rank, why)) => format!("rank {rank}: {why}"),
+    match [visit.client, server].iter().find_map(|rank| missing.get(rank)) {
+        Some(why) => why.clone(),
         None if interrupted => "the mesh was ended before it".into(),
         None => format!("rank {} ended before it", visit.client),
     }

@@ -329,7 +329,8 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
 /// Answers the other ranks, from a thread that ends with this process.
 fn serves(listener: TcpListener, key: Key, ports: Option<(u16, u16)>, gate: &RankGate) -> Result<(), MeshError> {
     let cpus = allowed_cpus().map_err(MeshError::Server)?;
-    let service = Service { key: Some(key), ports, grants: Grants { fifo: None, cpus }, stack: None, gate: Some(Arc::new(gate.clone())) };
+    let service =
+        Service { key: Some(key), ports, grants: Grants { fifo: None, cpus }, stack: None, gate: Some(Arc::new(gate.clone())) };
     // The rank itself takes Ctrl-C.
     let no_signals = Signals::block(&[]).map_err(MeshError::Server)?;
     let server = move || serve(&listener, service, &no_signals, &|_| {}, &|| {});

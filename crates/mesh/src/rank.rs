@@ -119,7 +119,8 @@ pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Resu
         false => {
             let of_step = number("SLURM_STEP_NUM_TASKS")?;
             let rank = number("SLURM_PROCID")?;
-            let ranks = if rank.is_none() { None } else { of_step.map_or_else(|| number("SLURM_NTASKS"), |said| Ok(Some(said)))? };
+            let ranks =
+                if rank.is_none() { None } else { of_step.map_or_else(|| number("SLURM_NTASKS"), |said| Ok(Some(said)))? };
             (rank, ranks)
         }
     };
@@ -162,12 +163,13 @@ fn agreed(said: impl IntoIterator<Item = Said>) -> Result<Option<Said>, RankErro
     }
 }
 
-/// The launcher's name for the step or job.
+/// The launcher's name for the step or job, as part of a file's name.
 fn job(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let step = |job: String| variable("SLURM_STEP_ID").map_or(job.clone(), |step| format!("{job}.{step}"));
-    let name = variable("OMPI_MCA_ess_base_jobid").or_else(|| variable("SLURM_JOB_ID").map(step))?;
-    let sound = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-    (sound && !name.is_empty()).then_some(name)
+    let of_mpi = || variable("OMPI_COMM_WORLD_RANK").and_then(|_| variable("PMIX_NAMESPACE"));
+    let name = variable("OMPI_MCA_ess_base_jobid").or_else(of_mpi).or_else(|| variable("SLURM_JOB_ID").map(step))?;
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).take(64).collect();
+    (!name.is_empty()).then_some(name)
 }
 
 #[cfg(test)]
@@ -199,6 +201,8 @@ mod tests {
         let mpi = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "4")];
         let found = of(Given::default(), &mpi).unwrap();
         assert_eq!((found.rank, found.ranks, found.one_host), (1, 4, true));
+        let newer = [&mpi[..], &[("PMIX_NAMESPACE", "prterun-n1-77@1")]].concat();
+        assert_eq!(of(Given::default(), &newer).map(|found| found.job), Ok(Some("prterun-n1-77-1".into())));
         let found = of(Given::default(), &[("PMI_RANK", "2"), ("PMI_SIZE", "3")]).unwrap();
         assert_eq!((found.rank, found.ranks, found.job), (2, 3, None));
         let of_job = Given { ranks: Some(4), ..Given::default() };
@@ -230,7 +234,10 @@ mod tests {
         assert!(said(Given::default(), &[]).contains("`srun hairpin mesh`"));
         assert!(said(hand(0, 1), &[]).contains("two ranks at least"));
         assert!(said(hand(4, 4), &[]).contains("0 to 3"));
-        assert!(said(Given::default(), &[("JOB_COMPLETION_INDEX", "2")]).contains("JOB_COMPLETION_INDEX=2 is there and --ranks is not"));
+        assert!(
+            said(Given::default(), &[("JOB_COMPLETION_INDEX", "2")])
+                .contains("JOB_COMPLETION_INDEX=2 is there and --ranks is not")
+        );
         assert!(said(Given { ranks: Some(4), ..Given::default() }, &[]).contains("--ranks 4 is there and --rank is not"));
         assert!(said(Given::default(), &[("PMI_RANK", "x"), ("PMI_SIZE", "2")]).contains("PMI_RANK=x is not a number"));
         assert!(said(hand(0, MOST + 1), &[]).contains("65536"));

@@ -260,6 +260,7 @@ impl Station<'_> {
                 }
                 match head.error {
                     Some(error) => Outcome::Missing(format!("rank {} was lost in mid-visit: {error}", slot.partner), true),
+                    None if row.rtt_ns.count == 0 => Outcome::Missing("no request was answered".into(), false),
                     None => Outcome::Measured(Box::new(self.visit(slot, at, row))),
                 }
             }
@@ -296,7 +297,9 @@ impl Station<'_> {
                 self.peers.is_heard(partner);
                 return match took >= whole {
                     true => Outcome::Served,
-                    false => Outcome::Missing(format!("rank {partner} was lost in mid-visit, after {:.1} s", took.as_secs_f64()), true),
+                    false => {
+                        Outcome::Missing(format!("rank {partner} was lost in mid-visit, after {:.1} s", took.as_secs_f64()), true)
+                    }
                 };
             }
             let now = Instant::now();
@@ -319,7 +322,10 @@ impl Station<'_> {
                         match self.look(partner) {
                             Ok(theirs) if theirs > round => {
                                 if self.gate.close() {
-                                    return Outcome::Missing(format!("rank {partner} had gone on without rank {}", self.hello.rank), false);
+                                    return Outcome::Missing(
+                                        format!("rank {partner} had gone on without rank {}", self.hello.rank),
+                                        false,
+                                    );
                                 }
                             }
                             Ok(theirs) => {

@@ -34,9 +34,9 @@ impl FromStr for Pairs {
             "all" => Ok(Pairs::All),
             "ring" => Ok(Pairs::Ring),
             "neighbours" | "neighbors" => Ok(Pairs::Neighbours),
-            _ => sample(text)
-                .map(Pairs::Sample)
-                .ok_or_else(|| format!("\"{text}\" is no choice of pairs: write all, ring, neighbours or sample:K, such as sample:20")),
+            _ => sample(text).map(Pairs::Sample).ok_or_else(|| {
+                format!("\"{text}\" is no choice of pairs: write all, ring, neighbours or sample:K, such as sample:20")
+            }),
         }
     }
 }
@@ -141,11 +141,7 @@ impl Schedule {
                 let closing = |edge: u32| if self.ranks % 2 == 1 && edge == last { 3 } else { edge % 2 + 1 };
                 let before = (rank + last) % self.ranks;
                 let next = (rank + 1) % self.ranks;
-                if closing(rank) == round {
-                    Some(next)
-                } else {
-                    (closing(before) == round).then_some(before)
-                }
+                if closing(rank) == round { Some(next) } else { (closing(before) == round).then_some(before) }
             }
             (Pairs::Ring | Pairs::Neighbours, None) => {
                 if rank % 2 + 1 == round {

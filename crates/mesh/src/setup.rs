@@ -149,7 +149,10 @@ pub(crate) mod tests {
         assert!(setup(1, "all").schedule().is_err() && setup(4, "some").schedule().is_err());
         assert!(Setup { visits: 0, ..setup(4, "all") }.schedule().is_err());
         let job = setup(4, "all").job(7, Sides::default()).unwrap();
-        assert_eq!((job.cookie, job.duration, job.spec.to_string()), (7, Some(Nanos::from_millis(500)), "udp:block/udp:block".into()));
+        assert_eq!(
+            (job.cookie, job.duration, job.spec.to_string()),
+            (7, Some(Nanos::from_millis(500)), "udp:block/udp:block".into())
+        );
         assert!(Setup { path: "upd".into(), ..setup(4, "all") }.job(7, Sides::default()).is_err());
     }
 }

@@ -43,10 +43,13 @@ impl Show for Mesh {
         }
         doc.list(List::errors("Missing", missing(self)));
         let mut brief = Doc::default();
-        brief.blocks.extend(kinds::lines_of(&[&self.body], |body| &body.warnings, |_| String::new()).into_iter().map(Block::Text));
+        brief
+            .blocks
+            .extend(kinds::lines_of(&[&self.body], |body| &body.warnings, |_| String::new()).into_iter().map(Block::Text));
         let visits: Vec<&Visit> = self.pairs.iter().flat_map(Pair::measured).collect();
-        let whose =
-            |of: &[usize]| if of.len() == visits.len() { String::new() } else { format!("{} of {} visits: ", of.len(), visits.len()) };
+        let whose = |of: &[usize]| {
+            if of.len() == visits.len() { String::new() } else { format!("{} of {} visits: ", of.len(), visits.len()) }
+        };
         brief.blocks.extend(kinds::lines_of(&visits, |visit| &visit.warnings, whose).into_iter().map(Block::Text));
         doc.part(Shown::Brief, brief);
         let mut full = Doc::default();
@@ -75,7 +78,10 @@ fn of_visits(visits: &[&Visit]) -> Vec<String> {
             }
         }
     }
-    found.into_values().map(|(count, message)| format!("{count} of {} visits, such as: {}", visits.len(), clean(message))).collect()
+    found
+        .into_values()
+        .map(|(count, message)| format!("{count} of {} visits, such as: {}", visits.len(), clean(message)))
+        .collect()
 }
 
 /// The ratio and the interval of a convicted subject, and what differs on it.
@@ -146,7 +152,12 @@ fn threshold(mesh: &MeshBody, held: &Threshold) -> String {
     };
     match held.crossed.len() {
         0 => format!("{}: no pair is beyond it{unknown}", clean(&held.given)),
-        n => format!("{}: crossed by {n} of {} pairs: {}{unknown}", clean(&held.given), mesh.pairs.len(), named(mesh, held.crossed.iter())),
+        n => format!(
+            "{}: crossed by {n} of {} pairs: {}{unknown}",
+            clean(&held.given),
+            mesh.pairs.len(),
+            named(mesh, held.crossed.iter())
+        ),
     }
 }
 
@@ -163,15 +174,20 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
     let cell = |a: u32, b: u32| match of.get(&(a, b)) {
         _ if b <= a => Cell::Blank,
         None => ".".into(),
-        Some(pair) => p50(pair).map_or_else(|| "-".into(), |ns| Cell::Text(beside(ns as f64, largest))),
+        Some(Pair { rtt_ns: None, .. }) => "-".into(),
+        Some(pair) => p50(pair).map_or_else(|| "few".into(), |ns| Cell::Text(beside(ns as f64, largest))),
     };
     let row = |a: u32| -> Vec<Cell> { std::iter::once(a.to_string().into()).chain((1..ranks).map(|b| cell(a, b))).collect() };
     doc.table(Table::new(columns.collect(), 1, (0..ranks - 1).map(row)));
-    let host = |rank: u32| mesh.ranks.iter().find(|known| known.rank == rank).map(|known| format!("{rank} {}", clean(&known.host)));
+    let host =
+        |rank: u32| mesh.ranks.iter().find(|known| known.rank == rank).map(|known| format!("{rank} {}", clean(&known.host)));
     let hosts: Vec<String> = (0..ranks).map(|rank| host(rank).unwrap_or_else(|| format!("{rank} missing"))).collect();
     doc.text(format!("ranks: {}", hosts.join(", ")));
     if mesh.pairs.iter().any(|pair| pair.rtt_ns.is_none()) {
         doc.text("-: missing");
+    }
+    if mesh.pairs.iter().any(|pair| pair.rtt_ns.as_ref().is_some_and(|rtt| rtt.p50.is_none())) {
+        doc.text("few: too few round trips for a median");
     }
     if of.len() < (ranks * (ranks - 1) / 2) as usize {
         doc.text(".: not in the schedule");
@@ -227,7 +243,7 @@ fn missing(mesh: &MeshBody) -> Vec<String> {
         let pairs = if of.len() == 1 { "pair" } else { "pairs" };
         format!("{} of {pairs} {}: {}", plural(count, "visit"), named(mesh, of.iter()), clean(why))
     };
-    let ranks = mesh.missing.iter().map(|rank| format!("rank {}: {}", rank.rank, clean(&rank.why)));
+    let ranks = mesh.missing.iter().map(|rank| clean(&rank.why));
     reasons.into_iter().map(line).chain(ranks).collect()
 }
 

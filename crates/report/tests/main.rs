@@ -11,6 +11,7 @@ mod formats;
 mod goldens;
 mod kinds;
 mod load;
+mod mesh;
 mod screens;
 mod split;
 mod tune;

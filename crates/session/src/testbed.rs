@@ -72,9 +72,7 @@ impl Testbed {
                     interface: Some(link.interface().into()),
                 }
             }
-            Target::Host { host, port, key } => {
-                Testbed::over(handshake::connect(host, *port, key.as_ref())?, stamps, stack)?
-            }
+            Target::Host { host, port, key } => Testbed::over(handshake::connect(host, *port, key.as_ref())?, stamps, stack)?,
             Target::Echo { host, port } => {
                 let resolve = |source| RunError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;

@@ -134,7 +134,8 @@ impl Mesh {
             return self.by_slurm(&signals);
         }
         let listed = self.hosts.as_deref().map(listed).transpose()?;
-        let given = Given { rank: self.rank, ranks: self.ranks.or(listed.as_ref().and_then(Listed::len)), same_host: self.same_host };
+        let given =
+            Given { rank: self.rank, ranks: self.ranks.or(listed.as_ref().and_then(Listed::len)), same_host: self.same_host };
         let identity = identify(given, &|name| std::env::var(name).ok()).map_err(Failure::usage)?;
         let rank = identity.rank;
         let of_rank = |failure: Failure| if rank == 0 { failure } else { failure.of(format_args!("rank {rank}")) };
@@ -188,7 +189,9 @@ impl Mesh {
             judge: Judge::NONE,
             command: line::typed(),
         };
-        let tell = |text: String| if rank == 0 { note(format_args!("hairpin: {text}")) } else { say(format_args!("hairpin: rank {rank}: {text}")) };
+        let tell = |text: String| {
+            if rank == 0 { note(format_args!("hairpin: {text}")) } else { say(format_args!("hairpin: rank {rank}: {text}")) }
+        };
         match mesh::run(plan, signals, &tell)? {
             Ended::Record(record) => self.result.of(*record),
             Ended::Delivered => Ok(ExitCode::SUCCESS),
@@ -196,7 +199,9 @@ impl Mesh {
                 tell(format!("{why}; its visits are in {}: hairpin mesh merge {0}", dir.display()));
                 Ok(ExitCode::SUCCESS)
             }
-            Ended::Lost(why) => Err(Failure::failed(format_args!("{why}, and {} could not be written: its visits are lost", dir.display()))),
+            Ended::Lost(why) => {
+                Err(Failure::failed(format_args!("{why}, and {} could not be written: its visits are lost", dir.display())))
+            }
         }
     }
 }
@@ -271,7 +276,8 @@ impl Listed {
 
 fn address(text: &str) -> Result<IpAddr, String> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    bare.parse().map_err(|_| format!("\"{text}\" is not an address of this host, such as 192.0.2.1 or 2001:db8::1; a port is --port"))
+    bare.parse()
+        .map_err(|_| format!("\"{text}\" is not an address of this host, such as 192.0.2.1 or 2001:db8::1; a port is --port"))
 }
 
 #[cfg(test)]
@@ -280,7 +286,8 @@ mod tests {
 
     #[test]
     fn a_list_has_a_name_for_each_rank_or_one_for_all() {
-        let of = |text: &str, ranks| listed(text).and_then(|listed| listed.of(ranks, 7)).map_err(|failure| format!("{failure:?}"));
+        let of =
+            |text: &str, ranks| listed(text).and_then(|listed| listed.of(ranks, 7)).map_err(|failure| format!("{failure:?}"));
         assert_eq!(of("a,b:8", 2), Ok(vec![("a".into(), 7), ("b".into(), 8)]));
         assert_eq!(of("job-{}.svc", 2), Ok(vec![("job-0.svc".into(), 7), ("job-1.svc".into(), 7)]));
         assert!(of("a,b", 3).unwrap_err().contains("2 hosts, and there are 3 ranks"));

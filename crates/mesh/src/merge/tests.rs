@@ -22,7 +22,8 @@ fn parts(visits: Vec<Told>) -> Parts {
 }
 
 fn missing(told: &Told, by: u32, why: &str) -> Told {
-    let visit = Visit { missing: Some(why.into()), rtt_ns: None, histogram: String::new(), transactions: 0, ..told.visit.clone() };
+    let visit =
+        Visit { missing: Some(why.into()), rtt_ns: None, histogram: String::new(), transactions: 0, ..told.visit.clone() };
     Told { by, visit, ..told.clone() }
 }
 
@@ -52,7 +53,7 @@ fn a_missing_visit_has_the_reason_of_the_one_who_knows() {
     let lost = visits.remove(0);
     let (client, server) = (lost.visit.client, if lost.pair.0 == lost.visit.client { lost.pair.1 } else { lost.pair.0 });
     let why = |visits: Vec<Told>, gone: Option<u32>, interrupted| {
-        let missing = gone.map(|rank| (rank, "it never started".into())).into_iter().collect();
+        let missing = gone.map(|rank| (rank, format!("rank {rank} never started"))).into_iter().collect();
         let body = body(Parts { missing, interrupted, ..parts(visits) }).unwrap();
         let pair = body.pairs.iter().find(|pair| (pair.a, pair.b) == lost.pair).unwrap();
         assert_eq!((pair.measured().count(), pair.visits.len()), (1, 2));
@@ -63,7 +64,7 @@ fn a_missing_visit_has_the_reason_of_the_one_who_knows() {
     let (by_client, by_server) = (missing(&lost, client, "rank x hangs"), missing(&lost, server, "it did not come"));
     assert_eq!(why(with(&[by_server.clone(), by_client]), None, false), "rank x hangs");
     assert_eq!(why(with(&[by_server]), Some(client), false), "it did not come");
-    assert_eq!(why(visits.clone(), Some(server), false), format!("rank {server}: it never started"));
+    assert_eq!(why(visits.clone(), Some(server), false), format!("rank {server} never started"));
     assert_eq!(why(visits.clone(), None, true), "the mesh was ended before it");
     assert_eq!(why(visits.clone(), None, false), format!("rank {client} ended before it"));
     // A histogram from elsewhere may be none.
@@ -103,7 +104,10 @@ fn files_alone_make_the_same_record() {
     std::fs::remove_file(card_file(dir.path(), 3)).unwrap();
     std::fs::remove_file(visit::file(dir.path(), 2)).unwrap();
     let found = of_directory(dir.path()).unwrap();
-    assert!(found.missing[&3].starts_with("it never started") && found.missing[&2].starts_with("it told of no visit"), "{found:?}");
+    assert!(
+        found.missing[&3].starts_with("rank 3 never started") && found.missing[&2].starts_with("rank 2 told of no visit"),
+        "{found:?}"
+    );
 
     write_card(dir.path(), &Card { mesh: "other".into(), ..card(2, 4) }).unwrap();
     assert!(matches!(of_directory(dir.path()), Err(MergeError::Mixed(..))));

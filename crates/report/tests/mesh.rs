@@ -1,0 +1,115 @@
+//! `hairpin mesh`: the matrix of up to 16 ranks, the slowest pairs of more, what is missing, and the decision.
+
+use hairpin_record::head::{Body, Head};
+use hairpin_record::histogram::Times;
+use hairpin_record::mesh::{Effect, Mesh, MeshBody, MissingRank, Pair, Rank, Schedule, Subject, Threshold, Visit};
+use hairpin_report::{Options, csv, markdown, term};
+use insta::assert_snapshot;
+
+use crate::formats::formats;
+
+fn pair(a: u32, b: u32) -> Pair {
+    // Rank 2 is slow.
+    let p50 = if a == 2 || b == 2 { 71_300 } else { 38_000 + 137 * u64::from(a + b) };
+    let mut times = Times::new();
+    (0..1200).for_each(|n| times.record(p50 - 600 + n));
+    let visit = |visit, client| Visit {
+        visit,
+        client,
+        round: visit,
+        transactions: 600,
+        rtt_ns: Some(times.quantiles()),
+        histogram: times.encode(),
+        ..Visit::default()
+    };
+    Pair { a, b, rtt_ns: Some(times.quantiles()), visits: vec![visit(1, a), visit(2, b)] }
+}
+
+fn mesh(ranks: u32) -> Mesh {
+    let rank = |rank| Rank { rank, host: format!("n{}", rank + 1), ..Rank::default() };
+    let body = MeshBody {
+        id: "1234.0".into(),
+        ranks: (0..ranks).map(rank).collect(),
+        path: "udp:block/udp:block".into(),
+        request_bytes: 64,
+        reply_bytes: 64,
+        schedule: Schedule {
+            ranks,
+            pairs: "all".into(),
+            visits: 2,
+            rounds: 2 * (ranks - 1),
+            duration_ns: 500_000_000,
+            ..Schedule::default()
+        },
+        pairs: (0..ranks).flat_map(|a| (a + 1..ranks).map(move |b| pair(a, b))).collect(),
+        ..MeshBody::default()
+    };
+    let head = Head {
+        schema: Mesh::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        started: "2026-11-26T12:00:00Z".into(),
+        ..Head::default()
+    };
+    Mesh { head, body }
+}
+
+fn lost(mesh: &mut Mesh, rank: u32, why: &str) {
+    for pair in mesh.pairs.iter_mut().filter(|pair| pair.a == rank || pair.b == rank) {
+        pair.rtt_ns = None;
+        for visit in &mut pair.visits {
+            (visit.rtt_ns, visit.histogram, visit.missing) = (None, String::new(), Some(why.into()));
+        }
+    }
+}
+
+fn brief() -> Options {
+    Options { brief: true, ..Options::default() }
+}
+
+#[test]
+fn four_ranks_with_a_slow_one_and_a_lost_one() {
+    let mut mesh = mesh(4);
+    lost(&mut mesh, 3, "rank 3 has gone: nobody listens at 198.18.0.4:33000");
+    mesh.missing.push(MissingRank { rank: 3, why: "rank 3 has gone".into() });
+    let because = vec!["cpu idle states are on there".into()];
+    mesh.effects.push(Effect { subject: Subject::Rank(2), ratio: 1.8, low: 1.7, high: 1.9, convicted: true, because });
+    mesh.thresholds.push(Threshold {
+        given: "p99 > 40us".into(),
+        crossed: vec![(0, 2), (1, 2)],
+        unknown: vec![(0, 3), (1, 3), (2, 3)],
+    });
+    formats(&mesh);
+    assert_snapshot!(term(&mesh, &brief()));
+    assert_snapshot!(csv(&mesh, &Options::default()));
+    assert!(
+        term(&mesh, &brief()).contains("slow: n3 (x1.80, 1.70 to 1.90 of the others' p50), because cpu idle states are on there")
+    );
+}
+
+#[test]
+fn sixteen_ranks_fit_in_80_columns() {
+    let text = term(&mesh(16), &brief());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let rows = text.lines().filter(|line| line.split_whitespace().next().is_some_and(|first| first.parse::<u32>().is_ok()));
+    // The heads of the columns are numbers as well.
+    assert_eq!(rows.count(), 15 + 1, "{text}");
+    assert_eq!(text.matches(" us").count(), 4, "the matrix has its unit once: {text}");
+}
+
+#[test]
+fn more_ranks_have_their_slowest_pairs_only() {
+    let text = term(&mesh(20), &brief());
+    assert!(text.contains("190 of 190 pairs measured") && text.contains("10 slowest pairs"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("2-") || line.contains("-2 ")).count(), 11, "{text}");
+    assert!(!text.contains("by rank"), "{text}");
+    let page = markdown(&mesh(20), &Options::default());
+    assert!(page.lines().filter(|line| line.starts_with("| ")).count() >= 190, "all of them elsewhere");
+}
+
+#[test]
+fn pairs_of_no_schedule_are_told_from_missing_ones() {
+    let mut ring = mesh(5);
+    ring.pairs.retain(|pair| pair.b == pair.a + 1 || (pair.a, pair.b) == (0, 4));
+    let text = term(&ring, &brief());
+    assert!(text.contains(".: not in the schedule") && !text.contains("-: missing"), "{text}");
+}
