@@ -243,7 +243,9 @@ fn missing(mesh: &MeshBody) -> Vec<String> {
         let pairs = if of.len() == 1 { "pair" } else { "pairs" };
         format!("{} of {pairs} {}: {}", plural(count, "visit"), named(mesh, of.iter()), clean(why))
     };
-    let ranks = mesh.missing.iter().map(|rank| clean(&rank.why));
+    // A reason that a pair has stands there already.
+    let is_new = |why: &str| !reasons.iter().any(|(known, ..)| *known == why);
+    let ranks: Vec<String> = mesh.missing.iter().filter(|rank| is_new(&rank.why)).map(|rank| clean(&rank.why)).collect();
     reasons.into_iter().map(line).chain(ranks).collect()
 }
 

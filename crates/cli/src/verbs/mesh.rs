@@ -16,6 +16,7 @@ use hairpin_mesh::rank::{Given, Identity, identify};
 use hairpin_mesh::schedule::Pairs;
 use hairpin_mesh::setup::Setup;
 use hairpin_plan::job::Sides;
+use hairpin_plan::paths::UDP;
 use hairpin_plan::spec::Spec;
 use hairpin_record::mesh::Mesh as Record;
 use hairpin_session::error::Blame;
@@ -40,7 +41,7 @@ pub struct Mesh {
     #[command(subcommand)]
     action: Option<Action>,
     /// Pairs to measure: all, ring, neighbours, or sample:K for K partners a rank
-    #[arg(long, value_name = "all|ring|neighbours|sample:K", default_value = "all", help_heading = "Work")]
+    #[arg(long, value_name = "PAIRS", default_value = "all", help_heading = "Work")]
     pairs: Pairs,
     /// Times that each pair is measured, in different rounds, the sides exchanged each time
     #[arg(long, value_name = "N", value_parser = whole_in(1..=1000u32), default_value_t = 2, help_heading = "Work")]
@@ -49,7 +50,7 @@ pub struct Mesh {
     #[arg(long, value_name = "N", value_parser = whole::<u64>, default_value_t = 1, help_heading = "Work")]
     seed: u64,
     /// Path to measure: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE] (see `hairpin paths`)
-    #[arg(short = 'p', long, value_name = "SPEC", default_value = "udp", help_heading = "Work")]
+    #[arg(short = 'p', long, value_name = "SPEC", default_value = UDP.name, help_heading = "Work")]
     path: Spec,
     /// Payload of request and reply in bytes
     #[arg(short = 's', long, value_name = "N", value_parser = whole::<u32>, default_value_t = 64, help_heading = "Work")]
@@ -113,7 +114,7 @@ struct Outcome {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make the record of a mesh from the files in its directory, such as after rank 0 was lost
+    /// Make the record of a mesh from its files alone
     Merge {
         /// The directory of the mesh
         #[arg(value_name = "DIR")]

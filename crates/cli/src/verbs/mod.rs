@@ -102,7 +102,7 @@ pub enum Verb {
     Tune(Box<tune::Tune>),
     /// Round trips against the rate at which requests are due, from the due time and from the send, up to saturation and its knee
     Load(Box<load::Load>),
-    /// Measure the pairs of many hosts in rounds, inside an allocation of Slurm or an MPI launcher: which host or link is slow
+    /// Measure the pairs of many hosts in rounds: which host or link is slow
     Mesh(Box<mesh::Mesh>),
     /// Look at a stored run, or at one that goes on, in the terminal
     Watch(watch::Watch),
