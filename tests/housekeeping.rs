@@ -71,7 +71,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ),
     ("compare", &["--stack", "--knob", "--for"]),
     ("watch", &["RUN|FILE|-", "latest"]),
-    ("mesh", &["merge", "--pairs", "--visits", "--rank", "--ranks", "--dir", "--hosts", "--key-file", "--same-host", "--fail-if", "--json"]),
+    ("mesh", &["merge", "--pairs", "--visits", "--rank", "--ranks", "--dir", "--hosts", "--key-file", "--same-host", "--engine", "--nodes", "--partition", "--queue", "--fail-if", "--json"]),
     ("mesh merge", &["DIR", "--fail-if", "--no-store"]),
     ("serve", &["--listen", "--key-file", "--data-ports", "--stack", "127.0.0.1:24444"]),
     ("paths", &["veth", "--interface", "--json"]),

@@ -481,7 +481,6 @@ pub const FACES: &[Face] = &[
             ("hosts", "names of the ranks instead, in order"),
             ("engine", "slurm: make the job from here, of -N nodes"),
             ("rank", "which rank this is, by hand; how many: --ranks"),
-            ("same_host", "several ranks may be on one host"),
             ("fail_if", "exit with 3 beyond this"),
             FORMAT,
             VERBOSE,
