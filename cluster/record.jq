@@ -15,3 +15,7 @@ def visits_are_apart($ns):
         | [$all[] | select(.a == $rank or .b == $rank) | .at_ns] | sort | [.[1:], .[:-1]] | transpose[] | .[0] - .[1] >= $ns] | all;
 # Subjects that were found slow, such as {"rank": 4}.
 def convicted: [.effects[] | select(.convicted) | .subject];
+# The median of the p50 of a rank's pairs, and of all pairs without it.
+def median: sort | .[length / 2 | floor];
+def p50_of($rank): [.pairs[] | select(.a == $rank or .b == $rank) | .rtt_ns.p50] | median;
+def p50_without($rank): [.pairs[] | select(.a != $rank and .b != $rank) | .rtt_ns.p50] | median;
