@@ -51,14 +51,17 @@ fn measured(record: &Value) -> usize {
 
 #[test]
 fn a_job_is_made_and_its_record_printed_and_stored() {
-    let ranks = r#"for k in 1 2; do (rank $k "$@") & done; echo "srun: job 7 queued and waiting for resources" >&2; (rank 0 "$@"); wait"#;
+    let ranks =
+        r#"for k in 1 2; do (rank $k "$@") & done; echo "srun: job 7 queued and waiting for resources" >&2; (rank 0 "$@"); wait"#;
     let (home, done) = done(ranks, "-N 3 --partition fast --visits 1 --queue 90s --json");
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     assert_eq!((measured(&record), &record["schedule"]["ranks"]), (3, &3.into()));
     assert!(done.err.contains("job 7 queued") && done.err.contains("3 pairs, 1 visit"), "{done:?}");
     let line = fs::read_to_string(home.file("line")).unwrap();
-    for part in ["--nodes=3", "--ntasks=3", "--partition=fast", "--immediate=90", "--visits 1", "--dir hairpin-mesh-", " --no-store "] {
+    for part in
+        ["--nodes=3", "--ntasks=3", "--partition=fast", "--immediate=90", "--visits 1", "--dir hairpin-mesh-", " --no-store "]
+    {
         assert!(line.contains(part), "no {part} in {line}");
     }
     let stored = home.json("runs show latest");
@@ -131,7 +134,11 @@ fn what_slurm_refuses_is_one_sentence() {
     let (_, late) = done(waits, "-N 2 --partition slow --queue 3s");
     late.fails(4, &["the job of 2 nodes did not start within 3 s in partition slow (Requested nodes are busy)", "--queue"]);
     for one in [&refused, &late] {
-        assert_eq!(one.err.lines().filter(|line| line.starts_with("hairpin: ") && !line.contains("queued")).count(), 1, "{one:?}");
+        assert_eq!(
+            one.err.lines().filter(|line| line.starts_with("hairpin: ") && !line.contains("queued")).count(),
+            1,
+            "{one:?}"
+        );
     }
 }
 

@@ -46,7 +46,11 @@ fn four_hosts_on_a_bridge_are_six_pairs(name: &str) -> bool {
         for (rank, of) in record["ranks"].as_array().expect("ranks").iter().enumerate() {
             assert!(of["address"].as_str().is_some_and(|at| at.starts_with(&format!("198.18.0.{}:", rank + 1))), "{of}");
         }
-        assert_eq!((&record["missing"], &record["warnings"]), (&Value::Array(vec![]), &Value::Array(vec![])), "hosts are told apart");
+        assert_eq!(
+            (&record["missing"], &record["warnings"]),
+            (&Value::Array(vec![]), &Value::Array(vec![])),
+            "hosts are told apart"
+        );
     });
     true
 }

@@ -59,7 +59,9 @@ const PING: &str = "ping --watch --link loopback --path udp:spin --duration 60s 
 fn two_points(home: &Home) -> (Terminal<'_>, String) {
     let terminal = Terminal::start(home, &format!("{HAIRPIN} {PING}"));
     let text = terminal.until("two points", |text| {
-        let median = |line: &str, at: usize| text.lines().any(|it| it.starts_with(line)) && figures(text, line).get(at).is_some_and(|us| us.is_finite());
+        let median = |line: &str, at: usize| {
+            text.lines().any(|it| it.starts_with(line)) && figures(text, line).get(at).is_some_and(|us| us.is_finite())
+        };
         text.contains("Distribution since") && !text.contains("nothing yet") && median("last ", 2) && median("since start", 1)
     });
     (terminal, text)

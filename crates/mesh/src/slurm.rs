@@ -156,7 +156,11 @@ fn start(job: &Job) -> Result<Child, SlurmError> {
     command.args(["--job-name=hairpin-mesh", "--ntasks-per-node=1", "--exclusive", "--mpi=none", "--input=none"]);
     // One SIGINT goes on to the ranks; a rank or node that ends costs its own pairs only, and is waited for by the others as long as they mean to.
     command.args(["--disable-status", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]);
-    command.args([format!("--nodes={}", job.nodes), format!("--ntasks={}", job.nodes), format!("--immediate={}", job.queue.as_secs().max(1))]);
+    command.args([
+        format!("--nodes={}", job.nodes),
+        format!("--ntasks={}", job.nodes),
+        format!("--immediate={}", job.queue.as_secs().max(1)),
+    ]);
     command.args(job.partition.iter().map(|name| format!("--partition={name}")));
     command.arg(&job.program).args(&job.arguments);
     command.env("SLURM_EXIT_ERROR", REFUSED.to_string()).env("SLURM_EXIT_IMMEDIATE", NOT_STARTED.to_string());
@@ -329,17 +333,33 @@ mod tests {
 
     #[test]
     fn what_srun_says_is_one_sentence() {
-        let no_partition = ["srun: error: invalid partition specified: p", "srun: error: Unable to allocate resources: Invalid partition name specified"];
+        let no_partition = [
+            "srun: error: invalid partition specified: p",
+            "srun: error: Unable to allocate resources: Invalid partition name specified",
+        ];
         let error = ended(&no_partition, REFUSED).unwrap_err();
-        let said = "Slurm does not take the job (invalid partition specified: p): `sinfo -s` lists the partitions and their nodes";
+        let said =
+            "Slurm does not take the job (invalid partition specified: p): `sinfo -s` lists the partitions and their nodes";
         assert_eq!((error.to_string().as_str(), error.blame()), (said, Blame::Missing));
 
-        let down = ["srun: Partition in DOWN state", "srun: job 1 queued and waiting for resources", "srun: error: Unable to allocate resources: Requested nodes are busy"];
+        let down = [
+            "srun: Partition in DOWN state",
+            "srun: job 1 queued and waiting for resources",
+            "srun: error: Unable to allocate resources: Requested nodes are busy",
+        ];
         let error = ended(&down, NOT_STARTED).unwrap_err();
-        assert!(error.to_string().starts_with("the job of 8 nodes did not start within 3 s in partition p (Partition in DOWN state): "), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("the job of 8 nodes did not start within 3 s in partition p (Partition in DOWN state): "),
+            "{error}"
+        );
         assert_eq!(error.blame(), Blame::Missing);
 
-        let Ok(Ended::Silent(why)) = ended(&["hairpin: rank 1: no", "srun: error: n2: task 1: Exited with exit code 1"], 1) else { panic!("a record") };
+        let Ok(Ended::Silent(why)) = ended(&["hairpin: rank 1: no", "srun: error: n2: task 1: Exited with exit code 1"], 1)
+        else {
+            panic!("a record")
+        };
         assert_eq!(why, "hairpin: rank 1: no");
     }
 

@@ -48,8 +48,11 @@ impl Mesh {
             Some(dir) => dir.clone(),
             None => slurm::directory(cookie()?),
         };
-        let program = std::env::current_exe().map_err(|error| Failure::failed(format_args!("cannot tell where hairpin is: {error}")))?;
-        let Some(nodes) = self.job.nodes else { return Err(Failure::usage("--engine slurm takes the number of nodes: add -N 8")) };
+        let program =
+            std::env::current_exe().map_err(|error| Failure::failed(format_args!("cannot tell where hairpin is: {error}")))?;
+        let Some(nodes) = self.job.nodes else {
+            return Err(Failure::usage("--engine slurm takes the number of nodes: add -N 8"));
+        };
         let job = slurm::Job {
             nodes,
             partition: self.job.partition.clone(),
