@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo and tests; `release` is what is shipped, and what benchmarks measure.
 
-.PHONY: help demo demos test test-rig test-arm64 rig-shell packages test-packages bench-builds
+.PHONY: help demo demos test test-rig test-arm64 test-mesh rig-shell packages test-packages bench-builds
 .DEFAULT_GOAL := help
 
 help:
@@ -10,6 +10,7 @@ help:
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
 	@echo 'make test-rig     other kernels, real drivers, two machines, in emulation (Debian or Ubuntu; at most 25 min; docs/rig.md)'
 	@echo 'make test-arm64   the command, and the tests of what depends on the CPU, on an emulated arm64 machine'
+	@echo 'make test-mesh    hairpin mesh by Slurm and mpirun, on nodes that are namespaces of this host (as root; Debian or Ubuntu; about ten minutes; docs/mesh.md)'
 	@echo 'make rig-shell    a shell in an emulated machine'
 	@echo 'make packages     what is shipped: deb, rpm, tarball, container image, Python wheel; into target/packages (ARCH=aarch64 for arm64)'
 	@echo 'make test-packages  installs and tries each of them in a clean root; the last line is the sum'
@@ -38,6 +39,9 @@ test-rig:
 
 test-arm64:
 	@. ./scripts/setup.sh && exec rig/run arm64 arm64-tests
+
+test-mesh:
+	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec cluster/run
 
 rig-shell:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/shell "$(or $(KERNEL),7)" $(NIC)

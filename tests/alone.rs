@@ -11,6 +11,7 @@ mod explain_detectors;
 mod howto;
 mod live;
 mod load;
+mod mesh_hosts;
 mod metrics;
 mod newcomer;
 mod niq;
@@ -36,6 +37,7 @@ const PARTS: &[Part] = &[
     explain_detectors::PART,
     explain_detectors::OF_LOADS,
     load::PART,
+    mesh_hosts::PART,
     newcomer::PART,
     niq::PART,
     stamps::PART,

@@ -5,6 +5,7 @@
 //! docs/architecture.md, the recorded demonstrations, and that every link in the documentation leads somewhere.
 
 mod circles;
+mod cluster;
 mod demos;
 mod instances;
 mod path_names;

@@ -12,6 +12,7 @@ mod flows;
 mod house;
 mod housekeeping;
 mod mesh;
+mod mesh_engine;
 mod one_way;
 mod ping;
 mod report;

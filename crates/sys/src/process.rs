@@ -29,7 +29,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal};
 
-pub use self::attended::Attended;
+pub use self::attended::{Attended, unblocked};
 pub use self::inherited::Inherited;
 use crate::stack::{self, Library};
 

@@ -467,9 +467,9 @@ pub const FACES: &[Face] = &[
         takes: "[FLAGS] | merge DIR",
         examples: &[
             ("srun -N 8 hairpin mesh", "all pairs of 8 hosts, in Slurm"),
+            ("hairpin mesh --engine slurm -N 8", "the same, as a job that this makes"),
             ("mpirun hairpin mesh --pairs sample:20", "20 partners a rank"),
             ("hairpin mesh --rank 0 --ranks 2 --dir /shared/m", "by hand, on each host"),
-            ("srun hairpin mesh --fail-if 'p99 > 40us'", "a gate"),
             ("hairpin mesh merge DIR", "the record of its files alone"),
         ],
         flags: &[
@@ -479,8 +479,8 @@ pub const FACES: &[Face] = &[
             ("duration", "measured time of a visit; default 500ms"),
             ("dir", "directory that all hosts share"),
             ("hosts", "names of the ranks instead, in order"),
+            ("engine", "slurm: make the job from here, of -N nodes"),
             ("rank", "which rank this is, by hand; how many: --ranks"),
-            ("same_host", "several ranks may be on one host"),
             ("fail_if", "exit with 3 beyond this"),
             FORMAT,
             VERBOSE,

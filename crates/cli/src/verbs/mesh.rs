@@ -1,5 +1,7 @@
 //! `hairpin mesh`.
 
+mod engine;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -94,6 +96,8 @@ pub struct Mesh {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "30s", help_heading = "Ranks")]
     wait: Nanos,
     #[command(flatten)]
+    job: engine::Engine,
+    #[command(flatten)]
     result: Outcome,
 }
 
@@ -132,6 +136,9 @@ impl Mesh {
             return result.of(record);
         }
         let signals = signals()?;
+        if self.job.engine == Some(engine::Name::Slurm) {
+            return self.by_slurm(&signals);
+        }
         let listed = self.hosts.as_deref().map(listed).transpose()?;
         let given =
             Given { rank: self.rank, ranks: self.ranks.or(listed.as_ref().and_then(Listed::len)), same_host: self.same_host };

@@ -15,6 +15,13 @@ use crate::signal::{SIGHUP, SIGINT, SIGTERM, Signals, change_mask};
 /// Pause between two looks at a command where the kernel has no pidfd_open(2): before Linux 5.3.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
+/// The same command, which will not inherit this process's blocking of SIGINT, SIGTERM and SIGHUP.
+pub fn unblocked(command: &mut Command) -> &mut Command {
+    let unblock = || change_mask(libc::SIG_UNBLOCK, &[SIGINT, SIGTERM, SIGHUP]);
+    // SAFETY: between fork and exec the closure calls sigemptyset, sigaddset and pthread_sigmask only, which are async-signal-safe, and allocates nothing.
+    unsafe { command.pre_exec(unblock) }
+}
+
 /// A command with this process's standard input, output and error, and with the default signal mask.
 #[derive(Debug)]
 pub struct Attended {
@@ -28,13 +35,8 @@ impl Attended {
     /// There is no such program, or those of fork and exec; `InvalidInput` if the command is empty.
     pub fn spawn(command: &[OsString]) -> io::Result<Attended> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut command = Command::new(program);
-        command.args(arguments);
-        let unblock = || change_mask(libc::SIG_UNBLOCK, &[SIGINT, SIGTERM, SIGHUP]);
-        // SAFETY: between fork and exec the closure calls sigemptyset, sigaddset and pthread_sigmask only, which are async-signal-safe, and
-        // allocates nothing.
-        unsafe { command.pre_exec(unblock) };
-        Ok(Attended { child: command.spawn()? })
+        let child = unblocked(Command::new(program).args(arguments)).spawn()?;
+        Ok(Attended { child })
     }
 
     pub fn pid(&self) -> u32 {
