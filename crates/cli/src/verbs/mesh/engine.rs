@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use hairpin_mesh::judge::Judge;
 use hairpin_mesh::mesh;
 use hairpin_mesh::slurm::{self, Ended, SlurmError};
 use hairpin_sys::signal::Signals;
@@ -48,6 +47,7 @@ impl Mesh {
             Some(dir) => dir.clone(),
             None => slurm::directory(cookie()?),
         };
+        let judge = self.result.judge()?;
         let program =
             std::env::current_exe().map_err(|error| Failure::failed(format_args!("cannot tell where hairpin is: {error}")))?;
         let Some(nodes) = self.job.nodes else {
@@ -63,7 +63,7 @@ impl Mesh {
         let tell = |text: String| note(format_args!("hairpin: {text}"));
         let record = match slurm::run(&job, signals, &tell, &|line| say(line))? {
             Ended::Record(record) => *record,
-            Ended::Silent(why) => match mesh::merged(&dir, Judge::NONE, line::typed()) {
+            Ended::Silent(why) => match mesh::merged(&dir, &judge, line::typed()) {
                 Ok(record) => {
                     tell(format!("rank 0 gave no record ({why}); this one is of the files in {}", dir.display()));
                     record
@@ -95,6 +95,7 @@ impl Mesh {
             ("--port", self.port.map(|port| port.to_string())),
             ("--data-ports", self.data_ports.map(|(first, last)| format!("{first}-{last}"))),
             ("--key-file", self.key_file.as_ref().map(path)),
+            ("--topology", self.result.topology.as_ref().map(path)),
         ];
         let mut words: Vec<String> = ["mesh", "--json", "--no-store"].map(str::to_owned).into();
         let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
