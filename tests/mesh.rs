@@ -83,7 +83,13 @@ fn four_ranks_are_six_pairs_and_a_record() {
         assert!(of["address"].as_str().unwrap().starts_with("127.0.0.1:") && of["facts"]["kernel_release"].is_string(), "{of}");
     }
     assert_eq!(list(&record["ranks"]).len(), 4);
-    assert!(list(&record["missing"]).is_empty() && list(&record["effects"]).is_empty());
+    assert!(list(&record["missing"]).is_empty());
+    // Every rank has an effect with its interval; whether a busy host's ranks are alike is not told here.
+    assert_eq!(list(&record["effects"]).len(), 4, "{}", record["effects"]);
+    for effect in list(&record["effects"]) {
+        let [low, ratio, high] = ["low", "ratio", "high"].map(|name| effect[name].as_f64().unwrap());
+        assert!(low <= ratio && ratio <= high && effect["subject"]["rank"].is_u64(), "{effect}");
+    }
     assert!(!home.file("m/key").exists(), "the key outlives the mesh");
 
     // It is stored, and the files alone make the same.
@@ -95,6 +101,16 @@ fn four_ranks_are_six_pairs_and_a_record() {
     assert_eq!(home.hairpin("mesh merge m --no-store --fail-if min<1ns").code, Some(0));
     let csv = home.hairpin("mesh merge m --no-store --format csv");
     assert_eq!((csv.out.lines().count(), csv.out.starts_with("started,mesh,a,b,host_a")), (7, true), "{csv:?}");
+    // What scripts ask for.
+    let picked = home.json("mesh merge m --no-store --pick 3 --parquet .");
+    assert_eq!((list(&picked["picked"]["ranks"]).len(), &picked["picked"]["exact"]), (3, &true.into()), "{}", picked["picked"]);
+    assert!(home.file(&format!("{}.parquet", record["id"].as_str().unwrap())).exists());
+    home.hairpin("mesh merge m --no-store --parquet .").fails(1, &["is there already"]);
+    home.hairpin("mesh merge m --no-store --pick 5").fails(2, &["pick between 1 and 4"]);
+    assert_eq!(home.hairpin("mesh merge m --no-store --fail-if node>1000x").code, Some(0));
+    assert_eq!(home.hairpin("mesh merge m --no-store --fail-if node>0.001x").code, Some(3));
+    let drained = home.hairpin("mesh merge m --no-store --drain");
+    assert_eq!((drained.code, drained.out.lines().count()), (Some(0), 1), "{drained:?}");
     // A folder takes one mesh.
     home.hairpin(&format!("mesh --rank 0 --ranks 4 --dir m {QUICK}")).fails(2, &["holds an earlier mesh", "--dir"]);
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_record::mesh::{Effect, MeshBody, Subject};
+use hairpin_record::mesh::{Effect, MeshBody, Picked, Subject};
 use hairpin_record::statistics::Ratio;
 use hairpin_record::warning::Note;
 
 use crate::differences::differences;
+use crate::pick::pick;
 use crate::schedule::{Pair, Slot, client_of};
 use crate::topology::{Level, Topology, UnknownHosts};
 use crate::verdict::{Limits, Observation, Verdict, Way, judge};
@@ -49,6 +50,24 @@ impl Judge {
         let hosts: Vec<&str> = names.iter().map(String::as_str).collect();
         notes.extend(verdict.untold.iter().map(|untold| note("untold", untold.sentence(&hosts).to_string())));
         Judged { effects: effects(body, &verdict), notes }
+    }
+
+    /// The `k` ranks of lowest mutual latency.
+    ///
+    /// # Errors
+    /// Fewer were measured, or the mesh cannot be judged.
+    pub fn pick(&self, body: &MeshBody, k: usize) -> Result<Picked, String> {
+        let names = names(body);
+        let (levels, _) = self.levels(&names);
+        let verdict = judge(names.len(), &observations(body), &levels, self.limits).map_err(|error| error.to_string())?;
+        let found = pick(&verdict, k).map_err(|error| error.to_string())?;
+        Ok(Picked {
+            ranks: found.ranks.iter().map(|rank| *rank as u32).collect(),
+            mean_ns: found.mean,
+            longest_ns: found.longest,
+            expected_pairs: found.expected,
+            exact: found.is_exact,
+        })
     }
 
     /// The pairs that noise does not explain and those of ranks that look slow, with as many ordinary ones beside them; none if there are none, or if
@@ -180,6 +199,14 @@ mod tests {
         assert!(first.subject == Subject::Rank(5) && (1.4..1.6).contains(&first.ratio) && first.low > 1.3, "{first:?}");
         assert_eq!(first.because, ["timer_migration is 1 (0 on the others)"]);
         assert_eq!(effects.len(), 8);
+    }
+
+    #[test]
+    fn the_slow_rank_is_not_picked() {
+        let picked = Judge::default().pick(&mesh(Some(5)), 7).unwrap();
+        assert!(picked.ranks == [0, 1, 2, 3, 4, 6, 7] && picked.exact && picked.expected_pairs == 0, "{picked:?}");
+        assert!(picked.mean_ns.is_some_and(|ns| (20_000.0..20_500.0).contains(&ns)), "{picked:?}");
+        assert!(Judge::default().pick(&mesh(None), 9).is_err_and(|why| why.contains("between 1 and 8")));
     }
 
     #[test]

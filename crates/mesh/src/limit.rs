@@ -1,19 +1,30 @@
-//! `--fail-if 'p99 > 40us'`: a threshold, held against each pair.
+//! `--fail-if 'p99 > 40us'` and `'node > 1.3x'`: thresholds, held against each pair or rank.
 
 use std::str::FromStr;
 
-use hairpin_record::mesh::{MeshBody, Threshold};
+use hairpin_record::mesh::{MeshBody, Subject, Threshold};
 use hairpin_record::quantiles::Quantiles;
 use hairpin_units::{Nanos, parse_duration};
 
-/// A threshold for the RTT of each pair.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A threshold for the RTT of each pair, or for the effect of each rank.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     given: String,
-    figure: &'static str,
-    /// True if a longer time fails; false if a shorter one does.
+    /// True if more fails; false if less does.
     above: bool,
-    time: Nanos,
+    of: Of,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Of {
+    Pair {
+        figure: &'static str,
+        time: Nanos,
+    },
+    /// Times the others' RTT p50.
+    Rank {
+        ratio: f64,
+    },
 }
 
 const FIGURES: [&str; 6] = ["min", "p50", "p90", "p99", "p99.9", "max"];
@@ -35,31 +46,53 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Limit, String> {
         let bad = || {
             format!(
-                "\"{text}\" is not a threshold: write one of {}, > or <, and a time, such as 'p99 > 40us'",
+                "\"{text}\" is not a threshold: write one of {}, > or <, and a time, such as 'p99 > 40us'; or node, > or <, and a ratio, such as 'node > 1.3x'",
                 FIGURES.join(", ")
             )
         };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
-        let name = text[..at].trim();
-        let figure = FIGURES.into_iter().find(|known| *known == name).ok_or_else(bad)?;
-        let time = text[at + 1..].trim();
-        // A number without a unit would be in seconds, which nobody means here.
-        let time =
-            parse_duration(time).ok().filter(|_| time.ends_with(|last: char| last.is_ascii_alphabetic())).ok_or_else(bad)?;
-        Ok(Limit { given: text.trim().into(), figure, above: text.as_bytes()[at] == b'>', time })
+        let (name, value) = (text[..at].trim(), text[at + 1..].trim());
+        let of = if name == "node" {
+            let ratio = value.strip_suffix('x').and_then(|ratio| ratio.trim().parse().ok());
+            Of::Rank { ratio: ratio.filter(|ratio: &f64| ratio.is_finite() && *ratio > 0.0).ok_or_else(bad)? }
+        } else {
+            let figure = FIGURES.into_iter().find(|known| *known == name).ok_or_else(bad)?;
+            // A number without a unit would be in seconds, which nobody means here.
+            let time = parse_duration(value)
+                .ok()
+                .filter(|_| value.ends_with(|last: char| last.is_ascii_alphabetic()))
+                .ok_or_else(bad)?;
+            Of::Pair { figure, time }
+        };
+        Ok(Limit { given: text.trim().into(), above: text.as_bytes()[at] == b'>', of })
     }
 }
 
 impl Limit {
-    /// Holds the threshold against every pair.
+    /// Holds the threshold against every pair, or every rank.
+    #[must_use]
     pub fn hold(&self, body: &MeshBody) -> Threshold {
         let mut held = Threshold { given: self.given.clone(), ..Threshold::default() };
-        for pair in &body.pairs {
-            let ends = (pair.a, pair.b);
-            match pair.rtt_ns.as_ref().and_then(|rtt| figure(rtt, self.figure)) {
-                None => held.unknown.push(ends),
-                Some(ns) if if self.above { ns > self.time.0 } else { ns < self.time.0 } => held.crossed.push(ends),
-                Some(_) => {}
+        match self.of {
+            Of::Pair { figure: name, time } => {
+                for pair in &body.pairs {
+                    let ends = (pair.a, pair.b);
+                    match pair.rtt_ns.as_ref().and_then(|rtt| figure(rtt, name)) {
+                        None => held.unknown.push(ends),
+                        Some(ns) if if self.above { ns > time.0 } else { ns < time.0 } => held.crossed.push(ends),
+                        Some(_) => {}
+                    }
+                }
+            }
+            Of::Rank { ratio } => {
+                for rank in 0..body.schedule.ranks {
+                    let effect = body.effects.iter().find(|effect| effect.subject == Subject::Rank(rank));
+                    match effect.map(|effect| if self.above { (effect.low, effect.high) } else { (-effect.high, -effect.low) }) {
+                        Some((near, _)) if near > if self.above { ratio } else { -ratio } => held.ranks.push(rank),
+                        Some((_, far)) if far <= if self.above { ratio } else { -ratio } => {}
+                        _ => held.unclear.push(rank),
+                    }
+                }
             }
         }
         held
@@ -68,16 +101,20 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::mesh::Pair;
+    use hairpin_record::mesh::{Effect, Pair, Schedule};
 
     use super::*;
 
     #[test]
     fn thresholds_parse() {
         let limit: Limit = "p99 > 40us".parse().unwrap();
-        assert_eq!((limit.figure, limit.above, limit.time), ("p99", true, Nanos(40_000)));
-        assert_eq!("p99.9<1ms".parse::<Limit>().map(|limit| (limit.above, limit.time)), Ok((false, Nanos(1_000_000))));
-        for text in ["", "p99", "p99 > 40", "p98 > 40us", "> 40us", "p99 > fast"] {
+        assert_eq!((limit.above, limit.of), (true, Of::Pair { figure: "p99", time: Nanos(40_000) }));
+        let limit: Limit = "p99.9<1ms".parse().unwrap();
+        assert_eq!((limit.above, limit.of), (false, Of::Pair { figure: "p99.9", time: Nanos(1_000_000) }));
+        assert_eq!("node > 1.3x".parse::<Limit>().unwrap().of, Of::Rank { ratio: 1.3 });
+        for text in
+            ["", "p99", "p99 > 40", "p98 > 40us", "> 40us", "p99 > fast", "node > 1.3", "node > 0x", "node > infx", "p99 > 1.3x"]
+        {
             assert!(text.parse::<Limit>().is_err_and(|why| why.contains("'p99 > 40us'")), "{text}");
         }
     }
@@ -91,5 +128,23 @@ mod tests {
         assert_eq!((held.crossed, held.unknown), (vec![(0, 2)], vec![(0, 3), (0, 4)]));
         let held = "p99 < 40us".parse::<Limit>().unwrap().hold(&body);
         assert_eq!(held.crossed, [(0, 1)]);
+    }
+
+    #[test]
+    fn a_rank_crosses_it_with_its_whole_interval_or_it_is_unclear() {
+        let effect = |rank, low, high| Effect {
+            subject: Subject::Rank(rank),
+            ratio: f64::midpoint(low, high),
+            low,
+            high,
+            convicted: false,
+            because: Vec::new(),
+        };
+        let effects = vec![effect(0, 1.4, 1.6), effect(1, 1.2, 1.4), effect(2, 0.9, 1.1)];
+        let body = MeshBody { effects, schedule: Schedule { ranks: 4, ..Schedule::default() }, ..MeshBody::default() };
+        let held = "node > 1.3x".parse::<Limit>().unwrap().hold(&body);
+        assert_eq!((held.ranks, held.unclear), (vec![0], vec![1, 3]));
+        let held = "node < 1.3x".parse::<Limit>().unwrap().hold(&body);
+        assert_eq!((held.ranks, held.unclear), (vec![2], vec![1, 3]));
     }
 }

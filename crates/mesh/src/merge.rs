@@ -142,6 +142,7 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
         pairs: pairs.into_iter().map(pair).collect(),
         missing: missing.into_iter().map(|(rank, why)| MissingRank { rank, why }).collect(),
         effects: Vec::new(),
+        picked: None,
         thresholds: Vec::new(),
         warnings,
     })

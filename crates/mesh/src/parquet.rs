@@ -26,6 +26,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hairpin_record::histogram::Decoded;
+use hairpin_record::mesh::Mesh;
+use hairpin_session::time::parsed;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::ColumnReader;
 use parquet::column::writer::ColumnWriter;
@@ -159,6 +161,32 @@ struct Columns {
     texts: [Vec<ByteArray>; TEXTS],
     visits: Vec<i32>,
     numbers: [Vec<i64>; NUMBERS],
+}
+
+/// Stores all measured visits of a mesh in an existing directory, and gives the file's name.
+///
+/// # Errors
+/// The mesh is there already, or the directory cannot be written.
+pub fn store(dir: &Path, record: &Mesh) -> Result<PathBuf, StoreError> {
+    let started = parsed(&record.head.started).unwrap_or(UNIX_EPOCH);
+    let mut writer = MeshWriter::create(dir, &record.id, started)?;
+    for pair in &record.pairs {
+        for visit in pair.measured() {
+            // The record's histograms were decoded when it was made.
+            let Ok(times) = Decoded::decode(&visit.histogram) else { continue };
+            writer.add(&StoredVisit {
+                path: record.path.clone(),
+                a: record.host_of(pair.a),
+                b: record.host_of(pair.b),
+                client: record.host_of(visit.client),
+                visit: visit.visit,
+                request_bytes: record.request_bytes,
+                reply_bytes: record.reply_bytes,
+                buckets: times.buckets().collect(),
+            })?;
+        }
+    }
+    writer.finish()
 }
 
 impl MeshWriter {

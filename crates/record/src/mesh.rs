@@ -43,6 +43,9 @@ pub struct MeshBody {
     pub missing: Vec<MissingRank>,
     /// Ranks, pairs and groups against the others.
     pub effects: Vec<Effect>,
+    /// The ranks of lowest mutual latency, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picked: Option<Picked>,
     /// Thresholds of `--fail-if`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
@@ -163,7 +166,22 @@ pub enum Subject {
     Group(String),
 }
 
-/// A threshold of `--fail-if`, held against every pair.
+/// The ranks of lowest mutual latency.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Picked {
+    /// The ranks, ascending.
+    pub ranks: Vec<u32>,
+    /// The mean RTT p50 of their pairs; `null` of a single rank.
+    pub mean_ns: Option<f64>,
+    /// The longest RTT p50 of their pairs.
+    pub longest_ns: Option<f64>,
+    /// Pairs of theirs that were not measured: what their two ranks explain stands for them.
+    pub expected_pairs: usize,
+    /// True if every choice was looked at, so that none is better.
+    pub exact: bool,
+}
+
+/// A threshold of `--fail-if`, held against every pair, or every rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Threshold {
     /// The threshold as given.
@@ -172,6 +190,12 @@ pub struct Threshold {
     pub crossed: Vec<(u32, u32)>,
     /// Pairs that have no such figure.
     pub unknown: Vec<(u32, u32)>,
+    /// Ranks whose whole interval is beyond it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<u32>,
+    /// Ranks whose interval contains it, or that have none: not beyond it for sure, and no pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unclear: Vec<u32>,
 }
 
 impl Pair {
@@ -188,9 +212,9 @@ impl MeshBody {
         self.ranks.iter().find(|known| known.rank == rank).map_or_else(|| format!("rank {rank}"), |known| known.host.clone())
     }
 
-    /// True if a threshold was crossed.
+    /// True if a threshold was crossed, or it is unclear whether it was.
     #[must_use]
     pub fn is_crossed(&self) -> bool {
-        self.thresholds.iter().any(|threshold| !threshold.crossed.is_empty())
+        self.thresholds.iter().any(|held| !held.crossed.is_empty() || !held.ranks.is_empty() || !held.unclear.is_empty())
     }
 }

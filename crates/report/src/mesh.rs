@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_record::mesh::{Effect, Mesh, MeshBody, Pair, Subject, Threshold, Visit};
+use hairpin_record::mesh::{Effect, Mesh, MeshBody, Pair, Picked, Subject, Threshold, Visit};
 
 use crate::cell::Cell;
 use crate::doc::{Block, Column, Data, Doc, List, Show, Shown, Table};
@@ -30,6 +30,9 @@ impl Show for Mesh {
             doc.verdict("", slow(self, effect), "slow", Tone::Error);
         }
         self.thresholds.iter().for_each(|held| doc.verdict("", threshold(self, held), "crossed", Tone::Error));
+        if let Some(picked) = &self.picked {
+            doc.text(of_lowest(self, picked));
+        }
         doc.text(work(self));
         doc.gap();
         match self.schedule.ranks as usize <= MATRIX {
@@ -150,6 +153,13 @@ fn threshold(mesh: &MeshBody, held: &Threshold) -> String {
         0 => String::new(),
         n => format!("; {n} pairs have no such figure"),
     };
+    if held.given.starts_with("node") {
+        let list = |ranks: &[u32]| ranks.iter().map(|rank| clean(&mesh.host_of(*rank))).collect::<Vec<_>>().join(", ");
+        let crossed =
+            if held.ranks.is_empty() { "no host is beyond it".into() } else { format!("crossed by {}", list(&held.ranks)) };
+        let unclear = if held.unclear.is_empty() { String::new() } else { format!("; unclear of {}", list(&held.unclear)) };
+        return format!("{}: {crossed}{unclear}", clean(&held.given));
+    }
     match held.crossed.len() {
         0 => format!("{}: no pair is beyond it{unknown}", clean(&held.given)),
         n => format!(
@@ -159,6 +169,21 @@ fn threshold(mesh: &MeshBody, held: &Threshold) -> String {
             named(mesh, held.crossed.iter())
         ),
     }
+}
+
+/// The ranks of lowest mutual latency, and how good the choice is.
+fn of_lowest(mesh: &MeshBody, picked: &Picked) -> String {
+    let hosts: Vec<String> = picked.ranks.iter().map(|rank| clean(&mesh.host_of(*rank))).collect();
+    let times = match (picked.mean_ns, picked.longest_ns) {
+        (Some(mean), Some(longest)) => format!(" (RTT p50 of their pairs: mean {}, longest {})", time(mean), time(longest)),
+        _ => String::new(),
+    };
+    let sure = if picked.exact { "no choice is better" } else { "found by exchanging hosts; a better choice may exist" };
+    let expected = match picked.expected_pairs {
+        0 => String::new(),
+        n => format!("; {n} of their pairs were not measured"),
+    };
+    format!("lowest mutual latency: {}{times}; {sure}{expected}", hosts.join(", "))
 }
 
 /// p50 of each pair, the ranks as column heads, and the hosts of the ranks.

@@ -1,5 +1,6 @@
 //! `hairpin mesh`.
 
+mod drain;
 mod engine;
 
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use hairpin_mesh::judge::Judge;
 use hairpin_mesh::limit::Limit;
 use hairpin_mesh::merge::MergeError;
 use hairpin_mesh::mesh::{self, Ended, MeshError, Plan};
+use hairpin_mesh::parquet;
 use hairpin_mesh::rank::{Given, Identity, identify};
 use hairpin_mesh::schedule::Pairs;
 use hairpin_mesh::setup::Setup;
@@ -24,11 +26,12 @@ use hairpin_session::error::Blame;
 use hairpin_session::time::rfc3339;
 use hairpin_units::{Nanos, parse_duration};
 
+use self::drain::Drain;
 use super::serve::ports;
 use crate::exit::{CROSSED, Failure, note, say};
 use crate::flags::{cookie, cpus, whole, whole_in};
 use crate::line;
-use crate::output::{Keep, Output};
+use crate::output::{Keep, Output, print};
 use crate::place::{HostPort, load_key};
 use crate::verbs::ping::signals;
 
@@ -107,9 +110,18 @@ struct Outcome {
     /// The switches above the hosts, a topology.conf as Slurm has it: racks and switches are judged too
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
-    /// Exit with 3 if a pair's RTT is beyond this, such as 'p99 > 40us'; repeatable
+    /// Exit with 3 if a pair's RTT is beyond this, such as 'p99 > 40us', or a host, such as 'node > 1.3x'; repeatable
     #[arg(long, value_name = "THRESHOLD")]
     fail_if: Vec<Limit>,
+    /// Name the K hosts of lowest mutual latency
+    #[arg(long, value_name = "K", value_parser = whole::<usize>)]
+    pick: Option<usize>,
+    /// Print only the slow hosts and those that are missing: nodes, a list such as n[3,5] for scontrol; nhc, a line each with its reason
+    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "nodes", conflicts_with_all = ["json", "format", "csv"])]
+    drain: Option<Drain>,
+    /// Keep the visits in this directory as well, a Parquet file a mesh
+    #[arg(long, value_name = "DIR")]
+    parquet: Option<PathBuf>,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
@@ -225,7 +237,18 @@ impl Outcome {
     /// Holds the thresholds against the record, prints and stores it.
     fn of(self, mut record: Record) -> Result<ExitCode, Failure> {
         record.thresholds = self.fail_if.iter().map(|limit| limit.hold(&record)).collect();
-        self.keep.after(self.output.print(&record), &record)?;
+        if let Some(k) = self.pick {
+            record.picked = Some(self.judge()?.pick(&record, k).map_err(Failure::usage)?);
+        }
+        let printed = match self.drain {
+            Some(form) => print(&form.text(&record)),
+            None => self.output.print(&record),
+        };
+        self.keep.after(printed, &record)?;
+        if let Some(dir) = &self.parquet {
+            let file = parquet::store(dir, &record).map_err(Failure::failed)?;
+            note(format_args!("visits are in {}", file.display()));
+        }
         if record.pairs.iter().all(|pair| pair.rtt_ns.is_none()) {
             return Err(Failure::failed("no pair was measured"));
         }
