@@ -96,11 +96,11 @@ fn without_rank_0s_record_the_files_are_merged() {
 
 #[test]
 fn ctrl_c_reaches_the_ranks() {
-    // As srun does it: SIGINT goes on to the ranks, and it stays until they have ended.
+    // As srun does it: the signal goes on to the ranks, and it stays until they have ended. A shell's background commands take no SIGINT.
     let ranks = r#"
         (rank 1 "$@") & one=$!
         (rank 0 "$@") & zero=$!
-        trap 'kill -INT $one $zero' INT
+        trap 'kill -TERM $one $zero' INT
         while kill -0 $zero 2>/dev/null; do wait $zero; done"#;
     let home = home(Some(ranks));
     let running = start(&home, "-N 2 --visits 500 --dir m --no-store --json");
