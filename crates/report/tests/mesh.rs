@@ -2,7 +2,7 @@
 
 use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
-use hairpin_record::mesh::{Effect, Mesh, MeshBody, MissingRank, Pair, Rank, Schedule, Subject, Threshold, Visit};
+use hairpin_record::mesh::{Effect, Mesh, MeshBody, MissingRank, Pair, Picked, Rank, Schedule, Subject, Threshold, Visit};
 use hairpin_report::{Options, csv, markdown, term};
 use insta::assert_snapshot;
 
@@ -71,13 +71,17 @@ fn four_ranks_with_a_slow_one_and_a_lost_one() {
     let mut mesh = mesh(4);
     lost(&mut mesh, 3, "rank 3 has gone: nobody listens at 198.18.0.4:33000");
     mesh.missing.push(MissingRank { rank: 3, why: "rank 3 has gone".into() });
-    let because = vec!["cpu idle states are on there".into()];
+    let because = vec!["cpu_dma_latency_us is 2000000000 (0 on the others)".into()];
     mesh.effects.push(Effect { subject: Subject::Rank(2), ratio: 1.8, low: 1.7, high: 1.9, convicted: true, because });
     mesh.thresholds.push(Threshold {
         given: "p99 > 40us".into(),
         crossed: vec![(0, 2), (1, 2)],
         unknown: vec![(0, 3), (1, 3), (2, 3)],
+        ..Threshold::default()
     });
+    mesh.thresholds.push(Threshold { given: "node > 1.3x".into(), ranks: vec![2], unclear: vec![3], ..Threshold::default() });
+    mesh.picked =
+        Some(Picked { ranks: vec![0, 1], mean_ns: Some(31_000.0), longest_ns: Some(31_000.0), expected_pairs: 0, exact: true });
     formats(&mesh);
     assert_snapshot!(term(&mesh, &brief()));
     assert_snapshot!(csv(&mesh, &Options::default()));
