@@ -247,7 +247,7 @@ impl Station<'_> {
             Err(error) => return Outcome::Missing(format!("rank {}: {error}", self.hello.rank), false),
         };
         let ended = ping::run_over(&plan, channel, self.signals, &mut NoWatcher);
-        let bitten = watchdog.is_off();
+        let bitten = watchdog.call_off();
         match ended {
             Err(RunError::Interrupted) => Outcome::Interrupted(None),
             Err(_) if bitten => Outcome::Missing(format!("rank {} stopped in mid-visit", slot.partner), true),
@@ -399,7 +399,7 @@ impl Watchdog {
     }
 
     /// Calls it off; true if it had ended the connection.
-    fn is_off(self) -> bool {
+    fn call_off(self) -> bool {
         let _ = self.off.send(());
         self.bites.join().unwrap_or(false)
     }
