@@ -47,6 +47,12 @@ fn missing(record: &Value, a: u64, b: u64) -> Vec<String> {
     list(&pair["visits"]).iter().filter_map(|visit| visit["missing"].as_str().map(str::to_owned)).collect()
 }
 
+/// All reasons of a record.
+fn reasons(record: &Value) -> Vec<&str> {
+    let visits = list(&record["pairs"]).iter().flat_map(|pair| list(&pair["visits"]));
+    visits.filter_map(|visit| visit["missing"].as_str()).collect()
+}
+
 /// Waits until a rank has written so many visits.
 fn until_visits(home: &Home, rank: u32, visits: usize) {
     let (file, begun) = (home.file(&format!("m/pairs-{rank}.jsonl")), Instant::now());
@@ -61,7 +67,7 @@ fn four_ranks_are_six_pairs_and_a_record() {
     let home = Home::new();
     let record = record(all(&home, 4, ""));
     assert_eq!((&record["schema"], &record["interrupted"]), (&"hairpin.mesh/1".into(), &false.into()));
-    assert_eq!(measured(&record), [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]);
+    assert_eq!(measured(&record), [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], "{:?}", reasons(&record));
     assert_eq!((&record["schedule"]["rounds"], &record["schedule"]["pairs"]), (&6.into(), &"all".into()));
     for pair in list(&record["pairs"]) {
         let (visits, mut transactions) = (list(&pair["visits"]), 0);

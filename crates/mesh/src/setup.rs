@@ -13,7 +13,7 @@ use crate::schedule::{Pairs, Schedule};
 /// Time that a visit takes beside its warm-up and its measured time: a connection, two processes, the facts of both hosts.
 const AROUND: Duration = Duration::from_millis(200);
 /// A visit that is silent for this long has failed.
-const SILENCE: Nanos = Nanos::from_secs(1);
+const SILENCE: Nanos = Nanos::from_secs(2);
 
 /// The work of a mesh.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
