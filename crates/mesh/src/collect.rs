@@ -114,9 +114,8 @@ impl Station<'_> {
         }
     }
 
-    /// Waits for the deliveries of the ranks that live; returns those that did not deliver, with the reason. Of rank 0.
-    pub fn collect(&mut self, until: Instant) -> (Collection, BTreeMap<u32, String>, bool) {
-        let others: BTreeSet<u32> = (1..self.setup.ranks).collect();
+    /// Waits for the deliveries of those of `others` that live; returns those that did not deliver, with the reason. Of rank 0.
+    pub fn collect(&mut self, others: &BTreeSet<u32>, until: Instant) -> (Collection, BTreeMap<u32, String>, bool) {
         let mut gone: BTreeMap<u32, String> = BTreeMap::new();
         let (mut silent, mut looked) = (BTreeMap::<u32, Instant>::new(), BTreeMap::<u32, Instant>::new());
         let (mut until, mut interrupted) = (until, false);

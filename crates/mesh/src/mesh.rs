@@ -1,6 +1,6 @@
 //! One rank from its start to its end, and the record at rank 0.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use crate::rank::Identity;
 use crate::run::Station;
 use crate::schedule::Slot;
 use crate::setup::{BadSetup, Setup};
-use crate::visit::{self, Visits};
+use crate::visit::{self, Told, Visits};
 use crate::words::{Ask, Hello};
 
 /// Up to so many ranks wait until all have begun; of more, each waits for its partners only.
@@ -295,28 +295,37 @@ fn delivers(station: &mut Station<'_>, card: &Card) -> Ended {
 fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(MeshBody, bool), MeshError> {
     let (mut slots, mut last) = (station.schedule.slots(0).collect::<Vec<Slot>>(), station.schedule.rounds());
     let (mut visit, mut interrupted) = (plan.setup.visits, false);
+    // Those without further slots deliver once and end.
+    let mut others: BTreeSet<u32> = (1..plan.setup.ranks).collect();
+    let mut cards = BTreeMap::from([(0, card.clone())]);
+    let (mut of_others, mut missing) = (BTreeMap::<u32, Vec<Told>>::new(), BTreeMap::new());
     loop {
         interrupted |= station.walk(slots).is_err();
         station.is_done(last);
         station.gate.collects();
-        let (collection, gone, stopped) = station.collect(station.end_of_deliveries(last, interrupted));
+        let (collection, gone, stopped) = station.collect(&others, station.end_of_deliveries(last, interrupted));
         interrupted |= stopped;
         let delivered = collection.visits.keys().copied().collect();
-        let mut cards = collection.cards;
-        cards.insert(0, card.clone());
-        let mut visits: Vec<_> = station.visits.all().to_vec();
-        visits.extend(collection.visits.into_values().flatten());
+        cards.extend(collection.cards);
+        of_others.extend(collection.visits);
         for rank in gone.keys() {
             // What cannot be read is missing with the reason of the rank.
             cards.extend(meeting::read_card(&plan.dir, *rank).ok().flatten().map(|card| (*rank, card)));
-            visits.extend(visit::read(&plan.dir, *rank).unwrap_or_default());
+            let (read, known) = (visit::read(&plan.dir, *rank).unwrap_or_default(), of_others.entry(*rank).or_default());
+            if read.len() > known.len() {
+                *known = read;
+            }
         }
-        let body = merge::body(Parts { setup: plan.setup.clone(), cards, visits, missing: gone, interrupted })?;
+        missing.extend(gone);
+        let visits = station.visits.all().iter().chain(of_others.values().flatten()).cloned().collect();
+        let parts = Parts { setup: plan.setup.clone(), cards: cards.clone(), visits, missing: missing.clone(), interrupted };
+        let body = merge::body(parts)?;
         let again = if interrupted { Vec::new() } else { plan.judge.again(&body) };
         let mut further: BTreeMap<u32, Vec<Slot>> = judge::slots(&again, last, visit);
         last = further.values().flatten().map(|slot| slot.round).max().unwrap_or(last);
         visit += 2;
         slots = further.remove(&0).unwrap_or_default();
+        others = further.keys().copied().filter(|rank| !missing.contains_key(rank)).collect();
         station.gate.tells(further);
         station.stay(&delivered);
         if again.is_empty() {
