@@ -222,30 +222,37 @@ fn pairs(mesh: &MeshBody, of: &[&Pair]) -> Table {
     Table::new(columns, 2, of.iter().map(row))
 }
 
+/// A reason for which visits are missing.
+struct Reason<'a> {
+    why: &'a str,
+    pairs: Vec<(u32, u32)>,
+    visits: usize,
+}
+
 /// A line for each reason, with the pairs whose visits are missing for it; then the ranks that are not there.
 fn missing(mesh: &MeshBody) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<(u32, u32)>, usize)> = Vec::new();
+    let mut reasons: Vec<Reason<'_>> = Vec::new();
     for pair in &mesh.pairs {
         for why in pair.visits.iter().filter_map(|visit| visit.missing.as_deref()) {
-            let at = reasons.iter().position(|(known, ..)| *known == why).unwrap_or_else(|| {
-                reasons.push((why, Vec::new(), 0));
+            let at = reasons.iter().position(|known| known.why == why).unwrap_or_else(|| {
+                reasons.push(Reason { why, pairs: Vec::new(), visits: 0 });
                 reasons.len() - 1
             });
-            let (_, of, count) = &mut reasons[at];
-            *count += 1;
-            if of.last() != Some(&(pair.a, pair.b)) {
-                of.push((pair.a, pair.b));
+            let Reason { pairs, visits, .. } = &mut reasons[at];
+            *visits += 1;
+            if pairs.last() != Some(&(pair.a, pair.b)) {
+                pairs.push((pair.a, pair.b));
             }
         }
     }
-    let plural = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
-    let line = |(why, of, count): (&str, Vec<(u32, u32)>, usize)| {
-        let pairs = if of.len() == 1 { "pair" } else { "pairs" };
-        format!("{} of {pairs} {}: {}", plural(count, "visit"), named(mesh, of.iter()), clean(why))
-    };
     // A reason that a pair has stands there already.
-    let is_new = |why: &str| !reasons.iter().any(|(known, ..)| *known == why);
+    let is_new = |why: &str| !reasons.iter().any(|known| known.why == why);
     let ranks: Vec<String> = mesh.missing.iter().filter(|rank| is_new(&rank.why)).map(|rank| clean(&rank.why)).collect();
+    let plural = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
+    let line = |Reason { why, pairs, visits }: Reason<'_>| {
+        let of = if pairs.len() == 1 { "pair" } else { "pairs" };
+        format!("{} of {of} {}: {}", plural(visits, "visit"), named(mesh, pairs.iter()), clean(why))
+    };
     reasons.into_iter().map(line).chain(ranks).collect()
 }
 
