@@ -275,7 +275,7 @@ fn delivers(station: &mut Station<'_>, card: &Card) -> Ended {
     let (mut slots, mut last) = (station.schedule.slots(station.hello.rank).collect::<Vec<Slot>>(), station.schedule.rounds());
     loop {
         let interrupted = station.walk(slots).is_err();
-        station.is_done(last);
+        station.ends(last);
         let until = station.end_of_deliveries(last, interrupted);
         if let Err(Undelivered(why)) = station.deliver(card, until) {
             return if station.visits.is_whole() { Ended::Written(why) } else { Ended::Lost(why) };
@@ -301,7 +301,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
     let (mut of_others, mut missing) = (BTreeMap::<u32, Vec<Told>>::new(), BTreeMap::new());
     loop {
         interrupted |= station.walk(slots).is_err();
-        station.is_done(last);
+        station.ends(last);
         station.gate.collects();
         let (collection, gone, stopped) = station.collect(&others, station.end_of_deliveries(last, interrupted));
         interrupted |= stopped;

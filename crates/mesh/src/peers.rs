@@ -71,7 +71,7 @@ impl Peers {
     }
 
     /// A rank was heard.
-    pub fn is_heard(&mut self, rank: u32) {
+    pub fn hears_of(&mut self, rank: u32) {
         self.heard.insert(rank);
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let mut peers = Peers::listed(vec![("a".into(), 7), ("b".into(), 8)]);
         assert_eq!(peers.find(1).unwrap(), Peer { rank: 1, host: "b".into(), port: 8 });
         assert!(matches!(peers.find(2), Err(PeersError::Never(_))) && !peers.listens_by_now(1));
-        peers.is_heard(1);
+        peers.hears_of(1);
         assert!(peers.listens_by_now(1));
     }
 }

@@ -134,7 +134,7 @@ impl Station<'_> {
     }
 
     /// All slots are over.
-    pub fn is_done(&self, last_round: u32) {
+    pub fn ends(&self, last_round: u32) {
         self.gate.moves_to(last_round + 1, None, Instant::now());
     }
 
@@ -195,11 +195,11 @@ impl Station<'_> {
                 Err(PeersError::Never(why)) => return Outcome::Missing(why, true),
                 Ok(peer) => match ask(&peer, &self.key, &hello, left.min(PATIENCE)) {
                     Ok((channel, Reply::Come)) => {
-                        self.peers.is_heard(partner);
+                        self.peers.hears_of(partner);
                         return self.measure(slot, &peer, channel);
                     }
                     Ok((_, Reply::NotYet { round: theirs, again_ms })) => {
-                        self.peers.is_heard(partner);
+                        self.peers.hears_of(partner);
                         heard = Instant::now();
                         let why = format!("rank {partner} was in round {theirs} when round {round} had to end");
                         (why, PATIENCE, Duration::from_millis(again_ms.clamp(1, 5_000)))
@@ -294,7 +294,7 @@ impl Station<'_> {
         loop {
             self.gate.drain();
             if let Some(took) = self.gate.ended() {
-                self.peers.is_heard(partner);
+                self.peers.hears_of(partner);
                 return match took >= whole {
                     true => Outcome::Served,
                     false => {
@@ -366,7 +366,7 @@ impl Station<'_> {
         };
         match ask(&peer, &self.key, &self.asking(Ask::Where), LOOK_WITHIN) {
             Ok((_, Reply::Here { round })) => {
-                self.peers.is_heard(rank);
+                self.peers.hears_of(rank);
                 Ok(round)
             }
             Ok((_, Reply::Refused { why })) => Err((why, Some(Duration::ZERO))),

@@ -59,8 +59,9 @@ fn a_session_that_outlives_its_round_leaves_the_next_alone() {
     gate.moves_to(1, Some(0), Instant::now());
     let (_, Entry::Session(pass), _client) = answered(&gate, &visit(0, 1)) else { panic!("no session") };
     gate.moves_to(2, Some(2), Instant::now());
+    let (_, Entry::Session(_next), _other) = answered(&gate, &visit(2, 2)) else { panic!("no session") };
     drop(pass);
-    assert!(gate.ended().is_none());
+    assert!(gate.ended().is_none() && gate.guest_since().is_some());
 }
 
 #[test]
