@@ -31,7 +31,7 @@ use hairpin_record::check::{Check, CheckBody, Delay, Latency, Verdict};
 use hairpin_record::head::Record;
 use hairpin_sys::clock::{AnyClock, Clock, Tsc};
 use hairpin_sys::thread::allowed_cpus;
-use hairpin_units::{Nanos, Picos};
+use hairpin_units::{Arrange, Nanos, Picos};
 
 use self::elapsed::{Stopwatch, monotonic_raw_ns};
 use hairpin_session::rows;
@@ -190,7 +190,7 @@ fn latency(declared_ns: u64, own_ns: f64, found: niq::Latency, bound_ns: u64) ->
 
 /// The round with the median error.
 fn middle(mut rounds: Vec<Latency>) -> Latency {
-    rounds.sort_by(|a, b| a.error_ns.total_cmp(&b.error_ns));
+    rounds.arrange_by(|a, b| a.error_ns.total_cmp(&b.error_ns));
     rounds.swap_remove(rounds.len() / 2)
 }
 
@@ -229,7 +229,7 @@ fn own_cost<C: Clock>(clock: &C) -> Result<(f64, f64), CheckError> {
         let (ns, _) = block(clock, &mut Null::default(), NULL_BLOCK)?;
         costs.push(ns as f64 / NULL_BLOCK as f64);
     }
-    costs.sort_by(f64::total_cmp);
+    costs.arrange_by(f64::total_cmp);
     Ok((costs[NULL_BLOCKS / 2], costs[0]))
 }
 
@@ -261,7 +261,7 @@ fn delays<C: Clock, D: Device>(
 fn delay(asked_ns: u64, rounds: &mut [(f64, f64)], bound_ns: u64) -> Delay {
     let middle = rounds.len() / 2;
     // The figures come from one round, that of the median error, so that they add up.
-    rounds.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+    rounds.arrange_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
     let (injected, reported) = rounds[middle];
     let error = reported - injected;
     Delay {

@@ -32,7 +32,7 @@ use hairpin_trace::join::{self, Drift, Rings, Span};
 use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
 use hairpin_trace::packets;
 use hairpin_trace::tracer::{Flow, Tracer};
-use hairpin_units::Nanos;
+use hairpin_units::{Arrange, Nanos};
 
 use self::meanwhile::Meanwhile;
 use crate::experiment::stands::cpus;
@@ -398,7 +398,7 @@ impl<'a> Tracing<'a> {
         if let ([(Phase::Bare, before), (Phase::Stages, with), ..], true) = (&self.medians[..], more.is_empty()) {
             more.push(with - before);
         }
-        more.sort_by(f64::total_cmp);
+        more.arrange_by(f64::total_cmp);
         let more = more.get(more.len() / 2)?;
         Some((more / self.fold.hooks_per_transaction().max(1.0)).max(0.0))
     }

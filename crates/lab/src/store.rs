@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use hairpin_session::printable::printable;
+use hairpin_units::Arrange;
 
 pub use id::RunId;
 
@@ -391,7 +392,7 @@ pub fn before_the_latest(text: &str) -> Option<usize> {
 /// The ids with the longest common prefix with `text`, the latest first among equals.
 fn nearest(text: &str, mut ids: Vec<RunId>) -> Vec<RunId> {
     let shared = |id: &RunId| id.as_str().bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-    ids.sort_by_key(|id| std::cmp::Reverse((shared(id), id.clone())));
+    ids.arrange_by_key(|id| std::cmp::Reverse((shared(id), id.clone())));
     ids.truncate(NEAREST);
     ids
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_session::channel::Channel;
 use hairpin_session::side::wait;
+use hairpin_units::Arrange;
 
 use crate::gate::Collection;
 use crate::meeting::Card;
@@ -134,7 +135,7 @@ impl Station<'_> {
             }
             if now >= look_at {
                 // In turn, if there are many.
-                awaited.sort_by_key(|rank| looked.get(rank).copied());
+                awaited.arrange_by_key(|rank| looked.get(rank).copied());
                 for rank in awaited.into_iter().take(LOOKS) {
                     looked.insert(rank, now);
                     match self.look(rank) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_record::mesh::MeshBody;
 use hairpin_tune::knob;
+use hairpin_units::Arrange;
 use serde_json::Value;
 
 /// Most differences that are named.
@@ -31,7 +32,7 @@ pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
             .then(|| (stake, format!("{name} is {mine} ({usual} on the others)")))
     };
     let mut found: Vec<_> = own.facts.facts.iter().filter_map(differs).collect();
-    found.sort_by_key(|(stake, _)| std::cmp::Reverse(*stake));
+    found.arrange_by_key(|(stake, _)| std::cmp::Reverse(*stake));
     found.into_iter().take(NAMED).map(|(_, text)| text).collect()
 }
 

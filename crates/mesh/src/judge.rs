@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hairpin_record::mesh::{Effect, MeshBody, Picked, Subject};
 use hairpin_record::statistics::Ratio;
 use hairpin_record::warning::Note;
+use hairpin_units::Arrange;
 
 use crate::differences::differences;
 use crate::pick::pick;
@@ -132,7 +133,7 @@ fn effects(body: &MeshBody, verdict: &Verdict) -> Vec<Effect> {
     let links = verdict.pairs.iter().filter(|of| of.is_convicted);
     let links = links.filter_map(|of| Some(effect(Subject::Pair(of.a as u32, of.b as u32), of.ratio?, true, Vec::new())));
     let mut all: Vec<Effect> = groups.chain(ranks).chain(links).collect();
-    all.sort_by(|one, other| other.convicted.cmp(&one.convicted).then(other.ratio.total_cmp(&one.ratio)));
+    all.arrange_by(|one, other| other.convicted.cmp(&one.convicted).then(other.ratio.total_cmp(&one.ratio)));
     all
 }
 

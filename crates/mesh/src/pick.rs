@@ -5,6 +5,8 @@
 //! many) by the rank that adds least, then the best exchange of a member for another one is made until none helps. That may miss
 //! the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are looked at.
 
+use hairpin_units::Arrange;
+
 use crate::verdict::{RankEffect, Verdict};
 
 /// All choices are tried up to this many.
@@ -71,7 +73,7 @@ pub fn pick(verdict: &Verdict, k: usize) -> Result<Picked, PickError> {
     if k == 0 || k > measured {
         return Err(PickError::Number { asked: k, measured });
     }
-    quick.sort_by(|one, other| effect(one).total_cmp(&effect(other)));
+    quick.arrange_by(|one, other| effect(one).total_cmp(&effect(other)));
     quick.truncate(CANDIDATES.max(k));
     let mut ranks: Vec<usize> = quick.into_iter().map(|rank| rank.rank).collect();
     ranks.sort_unstable();
@@ -133,7 +135,7 @@ fn extend(times: &Times, k: usize, from: usize, sum: f64, members: &mut Vec<usiz
 fn grown(times: &Times, k: usize) -> Vec<usize> {
     let all: Vec<usize> = (0..times.ranks.len()).collect();
     let mut seeds: Vec<(f64, usize)> = all.iter().map(|&seed| (nearest_sum(times, seed, k), seed)).collect();
-    seeds.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    seeds.arrange_by(|(one, _), (other, _)| one.total_cmp(other));
     let sets = seeds.iter().take(SEEDS).map(|&(_, seed)| {
         let set = improved(times, grow(times, seed, k));
         (times.sum(&set), set)
@@ -145,7 +147,7 @@ fn grown(times: &Times, k: usize) -> Vec<usize> {
 fn nearest_sum(times: &Times, seed: usize, k: usize) -> f64 {
     let mut own: Vec<f64> =
         (0..times.ranks.len()).filter(|other| *other != seed).map(|other| times.between(seed, other)).collect();
-    own.sort_unstable_by(f64::total_cmp);
+    own.arrange_by(f64::total_cmp);
     own.iter().take(k - 1).sum()
 }
 

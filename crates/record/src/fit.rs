@@ -15,6 +15,7 @@
 //! A time is known to one step of the clock at best, however well the points fit a line, so every interval reaches at least one
 //! step to either side.
 
+use hairpin_units::Arrange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
@@ -222,7 +223,7 @@ pub fn fit(points: &[(f64, f64)], step_ns: f64) -> Result<Fit, NoFit> {
         return Err(NoFit::NoTime);
     }
     let mut points = points.to_vec();
-    points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    points.arrange_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     // The candidate places for a step: the index of the first point above each gap between two sizes.
     let places: Vec<usize> = (1..points.len()).filter(|i| points[i - 1].0 < points[*i].0).collect();
     if places.len() < 2 {
@@ -286,7 +287,7 @@ pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>, step_ns: f64) -> OfRows 
     let states = CoreStates::of(rows.iter().map(|(row, _)| ((), *row)));
     let of_one = rows.iter().enumerate().filter(|(at, _)| states.apart(*at).is_none()).map(|(_, row)| row);
     let mut points: Vec<(f64, f64)> = of_one.map(|(row, p50)| (bytes(row), *p50 as f64)).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.arrange_by(|a, b| a.0.total_cmp(&b.0));
     let apart = rows.len() - points.len();
     let fit = match fit(&points, step_ns) {
         Err(NoFit::TooFew(_)) if apart > 0 => Err(NoFit::States { apart, rows: rows.len() }),

@@ -12,6 +12,7 @@
 //!   moods that last for several pairs: the same of means over 2, 4, 8 … pairs, as long as there are twelve; the widest counts
 //! ```
 
+use hairpin_units::Arrange;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::statistics::{Ratio, t_quantile};
@@ -93,7 +94,7 @@ pub fn plain(values: &[f64], confidence: f64) -> Option<Shift> {
         return None;
     }
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.arrange_by(f64::total_cmp);
     let averages = sorted.len() as u64 * (sorted.len() as u64 + 1) / 2;
     let middle = if averages % 2 == 1 {
         walsh(&sorted, averages / 2)
@@ -178,7 +179,7 @@ pub fn alike(values: &[f64]) -> f64 {
 /// Ranks minus their mean. Equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    order.arrange_by(|a, b| values[*a].total_cmp(&values[*b]));
     let middle = (values.len() as f64 - 1.0) / 2.0;
     let mut ranks = vec![0.0; values.len()];
     let mut from = 0;
@@ -249,7 +250,7 @@ pub fn apart(first: &[f64], second: &[f64], confidence: f64) -> Option<Shift> {
         return None;
     }
     let mut differences: Vec<f64> = second.iter().flat_map(|two| first.iter().map(move |one| two - one)).collect();
-    differences.sort_by(f64::total_cmp);
+    differences.arrange_by(f64::total_cmp);
     let (n, m) = (first.len() as f64, second.len() as f64);
     let tail = (1.0 - confidence.clamp(0.0, 1.0)) / 2.0;
     let k = n * m / 2.0 + (n * m * (n + m + 1.0) / 12.0).sqrt() * Normal::standard().inverse_cdf(tail) - 0.5;
@@ -412,12 +413,12 @@ mod tests {
         #[test]
         fn bisection_agrees_with_sorting(values in prop::collection::vec(-1.0f64..1.0, 1..40), rank in 0usize..1000) {
             let mut sorted = values.clone();
-            sorted.sort_by(f64::total_cmp);
+            sorted.arrange_by(f64::total_cmp);
             let mut all: Vec<f64> = (0..sorted.len())
                 .flat_map(|i| (i..sorted.len()).map(move |j| (i, j)))
                 .map(|(i, j)| f64::midpoint(sorted[i], sorted[j]))
                 .collect();
-            all.sort_by(f64::total_cmp);
+            all.arrange_by(f64::total_cmp);
             let rank = rank % all.len();
             prop_assert!((walsh(&sorted, rank as u64) - all[rank]).abs() < 1e-12);
         }

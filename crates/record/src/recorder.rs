@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use hairpin_units::{Nanos, Quantile};
+use hairpin_units::{Arrange, Nanos, Quantile};
 
 use crate::histogram::Times;
 use crate::run::{Block, Due, Point, Row, Slow};
@@ -315,8 +315,8 @@ impl Recorder {
             row.blocks.extend(thinned(blocks, share));
             row.series.extend(thinned(series, share));
         }
-        row.blocks.sort_by_key(|block| (block.at_ns, block.thread));
-        row.series.sort_by_key(|point| (point.at_ns, point.thread));
+        row.blocks.arrange_by_key(|block| (block.at_ns, block.thread));
+        row.series.arrange_by_key(|point| (point.at_ns, point.thread));
         // `into_sorted_vec` sorts in ascending order; the entries' order is reversed, so the slowest comes first.
         row.slowest = self.slowest.into_sorted_vec().into_iter().map(|slow| slow.0).collect();
     }

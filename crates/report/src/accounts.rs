@@ -2,7 +2,7 @@
 //! delays, an emulated NIC.
 
 use hairpin_record::run::{Due, Niq, Row, TcpSide};
-use hairpin_units::Picos;
+use hairpin_units::{Arrange, Picos};
 
 use crate::cell::{Cell, IntoCell};
 use crate::doc::{Column, Table};
@@ -74,7 +74,7 @@ fn directions(rows: &[&Row]) -> Account {
 fn parts(rows: &[&Row]) -> Account {
     let rank = |name: &str| ["connect", "exchange", "close"].iter().position(|known| *known == name).unwrap_or(3);
     let mut names: Vec<&str> = rows.iter().flat_map(|row| row.parts_ns.keys()).map(String::as_str).collect();
-    names.sort_by_key(|name| (rank(name), *name));
+    names.arrange_by_key(|name| (rank(name), *name));
     names.dedup();
     let lines = rows.iter().filter(|row| !row.parts_ns.is_empty()).map(|row| {
         let part = |name: &&str| Cell::ns(row.parts_ns.get(*name).and_then(|times| times.p50));

@@ -2,6 +2,7 @@
 
 use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Row, Run};
+use hairpin_units::Arrange;
 
 use crate::brief;
 use crate::doc::{Data, Doc, List, Show, Shown};
@@ -25,7 +26,7 @@ const SHORT: usize = 12;
 impl Show for [Run] {
     fn doc(&self, options: &Options) -> Doc {
         let mut rows: Vec<(&Run, &Row)> = self.iter().flat_map(|run| run.results.iter().map(move |row| (run, row))).collect();
-        rows.sort_by_key(|(_, row)| row.rtt_ns.p50.unwrap_or(u64::MAX));
+        rows.arrange_by_key(|(_, row)| row.rtt_ns.p50.unwrap_or(u64::MAX));
         let links: Vec<&str> = rows.iter().map(|(run, _)| run.place.link.kind.as_str()).collect();
         let named: Vec<(Name, &Row)> =
             rows.iter().map(|(run, row)| (label::name(row, Some(&run.place.link.kind)), *row)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hairpin_record::floor::{Class, Comparison, Counts, Difference, Floor, Sizes, Span, Stage, Window};
-use hairpin_units::{BitRate, Picos};
+use hairpin_units::{Arrange, BitRate, Picos};
 
 use crate::cell::{Bar, Cell, IntoCell};
 use crate::doc::{Column, Data, Doc, Show, Table};
@@ -255,7 +255,7 @@ impl Show for Comparison {
 fn explained(comparison: &Comparison) -> String {
     let (first, second) = (clean(&comparison.first.nic), clean(&comparison.second.nic));
     let mut parts: Vec<_> = comparison.differences.iter().filter(|row| row.difference != Span::point(Picos::ZERO)).collect();
-    parts.sort_by_key(|row| std::cmp::Reverse(row.difference.high_ns.0.abs().max(row.difference.low_ns.0.abs())));
+    parts.arrange_by_key(|row| std::cmp::Reverse(row.difference.high_ns.0.abs().max(row.difference.low_ns.0.abs())));
     if parts.is_empty() {
         return format!("{second} takes as long as {first} one way, stage by stage.");
     }

@@ -1,6 +1,7 @@
 //! Warnings for a terminal's short view: a line per kind, merged over rows and sides, ordered by their effect on the figures.
 
 use hairpin_record::warning::Note;
+use hairpin_units::Arrange;
 
 use crate::doc::Text;
 use crate::label::{Name, join};
@@ -58,7 +59,7 @@ pub(crate) fn lines_of<R>(rows: &[&R], notes: impl Fn(&R) -> &[Note], whose: imp
             }
         }
     }
-    found.sort_by_key(|(code, ..)| rank(code));
+    found.arrange_by_key(|(code, ..)| rank(code));
     let more = found.len().saturating_sub(SHOWN);
     let line = |(code, mut of, messages): (&str, Vec<usize>, Vec<&str>)| {
         of.dedup();

@@ -4,6 +4,7 @@ mod short;
 
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
 use hairpin_record::split::Split;
+use hairpin_units::Arrange;
 
 use crate::cell::{Cell, IntoCell};
 use crate::chart::offered::{ROWS, picture as picture_of};
@@ -66,7 +67,7 @@ const STOLEN: f64 = 0.1;
 /// Whether the path keeps up, to which rate, and the latency there and beyond; the decisive words.
 fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
     let mut shares: Vec<f64> = curve.rates.iter().filter_map(|row| row.stalls).map(|stalls| stalls.share).collect();
-    shares.sort_by(f64::total_cmp);
+    shares.arrange_by(f64::total_cmp);
     if let (Some(middle), Some(most)) =
         (shares.get(shares.len().saturating_sub(1) / 2).filter(|share| **share >= STOLEN), shares.last())
     {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_record::mesh::{Effect, Mesh, MeshBody, Pair, Picked, Subject, Threshold, Visit};
+use hairpin_units::Arrange;
 
 use crate::cell::Cell;
 use crate::doc::{Block, Column, Data, Doc, List, Show, Shown, Table};
@@ -110,7 +111,7 @@ fn slow(mesh: &MeshBody, effect: &Effect) -> String {
 /// How much was measured, and the range of it.
 pub(crate) fn summary(mesh: &MeshBody) -> (String, &'static str) {
     let mut p50: Vec<(u64, &Pair)> = mesh.pairs.iter().filter_map(|pair| Some((pair.rtt_ns.as_ref()?.p50?, pair))).collect();
-    p50.sort_by_key(|(ns, pair)| (*ns, pair.a, pair.b));
+    p50.arrange_by_key(|(ns, pair)| (*ns, pair.a, pair.b));
     let measured = mesh.pairs.iter().filter(|pair| pair.rtt_ns.is_some()).count();
     let of = format!("{measured} of {} pairs measured", mesh.pairs.len());
     let (Some((least, _)), Some((most, pair))) = (p50.first(), p50.last()) else { return (of, "pairs measured") };
@@ -223,7 +224,7 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
 fn slowest(mesh: &MeshBody, most: usize) -> Vec<&Pair> {
     let mut all: Vec<&Pair> = mesh.pairs.iter().collect();
     let p50 = |pair: &Pair| pair.rtt_ns.as_ref().and_then(|rtt| rtt.p50);
-    all.sort_by_key(|pair| (std::cmp::Reverse(p50(pair)), pair.a, pair.b));
+    all.arrange_by_key(|pair| (std::cmp::Reverse(p50(pair)), pair.a, pair.b));
     all.truncate(most);
     all
 }

@@ -3,6 +3,7 @@
 use hairpin_record::compare::{Arm, Figures};
 use hairpin_record::experiment::Figure;
 use hairpin_record::sweep::{self, LossFree, Ratio, Sweep};
+use hairpin_units::Arrange;
 
 use crate::brief::placed;
 use crate::cell::{Cell, IntoCell};
@@ -129,7 +130,7 @@ fn decision(record: &Sweep) -> (String, &'static str) {
     let told =
         record.main_effects.iter().filter_map(|effect| Some((effect, p50(&effect.figures)?))).filter(|(_, found)| found.tells());
     let mut told: Vec<_> = told.collect();
-    told.sort_by(|(_, a), (_, b)| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    told.arrange_by(|(_, a), (_, b)| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
     let Some((effect, found)) = told.first() else {
         return ("no factor's effect on RTT p50 can be told from none".into(), "no factor");
     };

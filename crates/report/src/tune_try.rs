@@ -3,6 +3,7 @@
 use hairpin_record::compare::{Arm, Compare, Comparison};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_record::tune_try::{TriedPath, TuneTry};
+use hairpin_units::Arrange;
 
 use crate::brief::placed;
 use crate::cell::{Cell, IntoCell};
@@ -124,7 +125,7 @@ fn overview(record: &TuneTry, most: usize) -> Table {
         all.map(|(ratio, verdict)| ratio.ln().abs() + if told(verdict) { 1e3 } else { 0.0 }).fold(0.0, f64::max)
     };
     let mut order: Vec<usize> = (0..record.settings.len()).collect();
-    order.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)));
+    order.arrange_by(|a, b| weight(*b).total_cmp(&weight(*a)));
     let mut columns = vec![Column::words("p50, setting on over as it is")];
     for path in &record.paths {
         columns.push(Column::figures(path.alone.arms.first().map_or_else(String::new, |arm| short(&arm.path))));
@@ -156,7 +157,7 @@ fn resolution(record: &TuneTry) -> Option<String> {
     let found = record.paths.iter().flat_map(|path| &path.alone.comparisons).filter_map(|found| estimate(found, Figure::P50));
     let mut halves: Vec<f64> =
         found.filter_map(|found| Some((found.high? / found.low?).ln() / 2.0)).filter(|half| half.is_finite()).collect();
-    halves.sort_by(f64::total_cmp);
+    halves.arrange_by(f64::total_cmp);
     let middle = halves.get(halves.len() / 2)?;
     let elapsed = |compare: &Compare| compare.design.as_ref().map_or(0, |design| design.elapsed_ns);
     let whole: u64 = record.paths.iter().map(|path| elapsed(&path.alone) + path.together.as_ref().map_or(0, elapsed)).sum();
@@ -188,7 +189,7 @@ fn not_tried(record: &TuneTry) -> Option<String> {
             None => kinds.push((kind(&left.why), 1)),
         }
     }
-    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    kinds.arrange_by_key(|(_, count)| std::cmp::Reverse(*count));
     let parts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     (!parts.is_empty()).then(|| format!("{} not tried: {} (-v)", record.left_out.len(), parts.join(", ")))
 }
@@ -238,7 +239,7 @@ fn table(record: &TuneTry, path: &TriedPath) -> Table {
     let mut order: Vec<usize> = (0..path.alone.comparisons.len()).collect();
     let of =
         |at: &usize| estimate(&path.alone.comparisons[*at], Figure::P50).and_then(|found| found.ratio).unwrap_or(f64::INFINITY);
-    order.sort_by(|a, b| of(a).total_cmp(&of(b)));
+    order.arrange_by(|a, b| of(a).total_cmp(&of(b)));
     let idle = |at: usize| path.deep_idle.get(at + 1).copied().flatten();
     rows.extend(order.into_iter().map(|at| row(setting(record, at), &path.alone.comparisons[at], idle(at))));
     if let Some(comparison) = path.together.as_ref().and_then(|together| together.comparisons.first()) {

@@ -33,7 +33,7 @@ use hairpin_sys::process::{self, Inherited};
 use hairpin_sys::shared::{Announced, Shared, Stamps};
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
-use hairpin_units::{Bytes, Nanos, Picos};
+use hairpin_units::{Arrange, Bytes, Nanos, Picos};
 
 use crate::channel::{Channel, RecvError};
 use crate::link::{CLIENT_END, SERVER_END};
@@ -349,7 +349,7 @@ impl Worker {
         let mut warnings: Vec<Warning> = found.side.warnings;
         warnings.extend(self.no_tsc.clone());
         row.silences = found.silences;
-        row.silences.sort_by_key(|silence| silence.at_ns);
+        row.silences.arrange_by_key(|silence| silence.at_ns);
         warnings.extend(no_answer(&row.silences));
         // Silence is left out: a server that stood still lost nothing that a larger buffer would have kept.
         let in_silence: u64 = row.silences.iter().map(|silence| silence.sent).sum();

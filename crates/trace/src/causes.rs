@@ -14,6 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use hairpin_record::explain::{Cause, Direction};
+use hairpin_units::Arrange;
 
 use crate::cores::{Busy, Cores, During};
 use crate::events::{Event, Origin, What};
@@ -228,14 +229,14 @@ impl Causes {
     /// The `count` slowest transactions, slowest first, each with its causes, largest first.
     pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<Part>)> {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
-        slowest.sort_by(|a, b| b.cmp(a));
+        slowest.arrange_by(|a, b| b.cmp(a));
         slowest.truncate(count);
         slowest.into_iter().map(|slow| (slow, self.of(slow, typical, names))).collect()
     }
 
     fn of(&self, slow: &Slow, typical: &Typical, names: &Names) -> Vec<Part> {
         let mut parts = rules::parts(&slow.transaction, &slow.during, typical, &self.whose, names);
-        parts.sort_by(|a, b| b.ns.total_cmp(&a.ns).then(a.kind.cmp(&b.kind)));
+        parts.arrange_by(|a, b| b.ns.total_cmp(&a.ns).then(a.kind.cmp(&b.kind)));
         parts
     }
 
@@ -264,7 +265,7 @@ impl Causes {
             Cause { cause: of.name.into(), who, count, lost_ns: ns.round() as u64, advice: of.advice.text.into() }
         };
         let mut causes: Vec<Cause> = sums.into_iter().map(cause).collect();
-        causes.sort_by_key(|cause| Reverse(cause.lost_ns));
+        causes.arrange_by_key(|cause| Reverse(cause.lost_ns));
         causes
     }
 }
@@ -272,7 +273,7 @@ impl Causes {
 /// Short-lived threads, as of a build, are not named one by one.
 fn few(sums: BTreeMap<(Kind, String), (u64, f64)>) -> Vec<((Kind, String), (u64, f64))> {
     let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.sort_by(|a, b| a.0.0.cmp(&b.0.0).then(b.1.1.total_cmp(&a.1.1)));
+    sorted.arrange_by(|a, b| a.0.0.cmp(&b.0.0).then(b.1.1.total_cmp(&a.1.1)));
     let mut named = Vec::new();
     for of_kind in sorted.chunk_by(|a, b| a.0.0 == b.0.0) {
         // A single further one is named, not counted.

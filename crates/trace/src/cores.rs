@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use hairpin_units::Arrange;
+
 use crate::events::{Event, What};
 
 /// Most events kept per transaction: a part is enough to describe a flood of interrupts.
@@ -155,9 +157,9 @@ impl Cores {
             late.filter(|event| event.at <= to || (event.what == What::Stolen && event.since < to)).copied().collect();
         let left_out = events.len().saturating_sub(MOST);
         if left_out > 0 {
-            events.sort_by_key(|event| std::cmp::Reverse((matches!(event.what, What::Switched { .. }), event.took)));
+            events.arrange_by_key(|event| std::cmp::Reverse((matches!(event.what, What::Switched { .. }), event.took)));
             events.truncate(MOST);
-            events.sort_by_key(|event| event.at);
+            events.arrange_by_key(|event| event.at);
         }
         let holders = cpus.iter().filter_map(|cpu| self.held(*cpu, from, to)).collect();
         During { from, to, holders, events, left_out, own: Vec::new() }

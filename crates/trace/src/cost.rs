@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_sys::shared::Announced;
 use hairpin_sys::socket;
+use hairpin_units::Arrange;
 
 use crate::moment::{Hook, Route};
 use crate::tracer::{Flow, Tracer, TracerError};
@@ -73,6 +74,6 @@ pub fn hit_ns(hooks: Vec<&'static Hook>) -> Result<Option<f64>, CostError> {
         tracer.detach();
         more.push(with - (before + block()?) / 2.0);
     }
-    more.sort_by(f64::total_cmp);
+    more.arrange_by(f64::total_cmp);
     Ok((hits > 0).then(|| (more[ROUNDS / 2] / hits as f64).max(0.0)))
 }

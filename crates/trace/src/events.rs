@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_tracepoints};
 use hairpin_sys::shared::Announced;
+use hairpin_units::Arrange;
 
 use crate::packed;
 use crate::tracer::TracerError;
@@ -230,7 +231,7 @@ impl Events {
             }
             self.variables.set(slot * CPU, 0);
         }
-        taken.events.sort_by_key(|event| event.at);
+        taken.events.arrange_by_key(|event| event.at);
         taken
     }
 

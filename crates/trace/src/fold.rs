@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use hairpin_record::explain::{Direction, Explained, Group, Hook, Stage};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::Side;
+use hairpin_units::Arrange;
 
 use crate::causes::Typical;
 use crate::join::Transaction;
@@ -170,7 +171,7 @@ impl Fold {
         let hook = |(moment, hits): (Moment, u64)| Hook { name: moment.name().into(), per_transaction: hits as f64 / count };
         into.hooks = hooks.into_iter().map(hook).collect();
         let mut order: Vec<usize> = (0..stages.len()).collect();
-        order.sort_by_key(|at| (stages[*at].direction, stages[*at].from.min(stages[*at].to), stages[*at].to));
+        order.arrange_by_key(|at| (stages[*at].direction, stages[*at].from.min(stages[*at].to), stages[*at].to));
         into.stages = order.into_iter().map(|at| stages[at].stage(typical.of(at), slow.of(at))).collect();
     }
 

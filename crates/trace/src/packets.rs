@@ -9,6 +9,7 @@
 use hairpin_record::run::Side;
 use hairpin_sys::clock::Relation;
 use hairpin_sys::shared::{Packet, Which};
+use hairpin_units::Arrange;
 
 use crate::moment::Moment;
 use crate::tracer::Record;
@@ -26,7 +27,7 @@ pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relat
     let of =
         |side: Side, packets: &[Packet]| packets.iter().map(|packet| (monotonic(packet), side, packet.which)).collect::<Vec<_>>();
     let mut all = [of(Side::Client, client), of(Side::Server, server)].concat();
-    all.sort_by_key(|(at, ..)| *at);
+    all.arrange_by_key(|(at, ..)| *at);
     let mut records: Vec<Record> = Vec::new();
     for (at, side, which) in all {
         let (way, moment) = match (side, which) {

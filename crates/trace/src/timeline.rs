@@ -2,6 +2,7 @@
 
 use hairpin_record::explain::{Event, Timeline};
 use hairpin_record::run::Side;
+use hairpin_units::Arrange;
 
 use crate::causes::{Part, Slow, Whose};
 use crate::cores::Seen;
@@ -41,7 +42,7 @@ pub fn timeline(slow: &Slow, causes: &[Part], whose: &Whose, names: &Names) -> T
         events.push(Event { at_ns: slow.rtt_ns as i64, name: "events".into(), side: None, cpu: None, detail });
     }
     // A stable sort: events of the same time stay in the order of the message's way.
-    events.sort_by_key(|event| event.at_ns);
+    events.arrange_by_key(|event| event.at_ns);
     let cause = causes.first().map_or_else(String::new, |part| match part.who.as_str() {
         "" => part.kind.of().name.to_owned(),
         who => format!("{}: {who}", part.kind.of().name),

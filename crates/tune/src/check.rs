@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use hairpin_record::head::Label;
 use hairpin_record::tune::{Finding, TuneCheck};
 use hairpin_sys::host::Host;
+use hairpin_units::Arrange;
 
 use crate::change::{Change, Trouble};
 use crate::knob::Profile;
@@ -51,7 +52,7 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck 
         check.findings.extend(all().filter_map(|knob| knob.finding?(host, place)));
     }
     join_pairs(&mut check);
-    check.findings.sort_by_key(|finding| std::cmp::Reverse(finding.stake_ns));
+    check.findings.arrange_by_key(|finding| std::cmp::Reverse(finding.stake_ns));
     check.fine.sort_unstable();
     check
 }

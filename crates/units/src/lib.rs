@@ -16,12 +16,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod arrange;
 mod bits;
 pub mod list;
 mod number;
 mod quantile;
 mod time;
 
+pub use arrange::Arrange;
 pub use bits::{BitRate, Bytes, ParseBitRateError};
 pub use number::{ParseNumberError, parse_decimal, parse_number};
 pub use quantile::{ParseQuantileError, Quantile};

@@ -19,6 +19,7 @@ use hairpin_sys::host::Host;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::thread::pin;
 use hairpin_tune::{Place, Reading, knob};
+use hairpin_units::Arrange;
 use serde_json::Value;
 
 use crate::experiment::Arm;
@@ -49,7 +50,7 @@ pub fn pairs(host: &dyn Host, cpus: &[u32], distance: &mut dyn FnMut(u32, u32) -
     if cpus.len() > FEW {
         found = one_of_each(found);
     }
-    found.sort_by_key(|pair| (pair.client != pair.server, pair.core_rtt_ns.unwrap_or(u64::MAX)));
+    found.arrange_by_key(|pair| (pair.client != pair.server, pair.core_rtt_ns.unwrap_or(u64::MAX)));
     found
 }
 
@@ -139,7 +140,7 @@ impl Placements {
             let base = all.arms.len();
             let mut order: Vec<usize> = (0..all.rows.len()).collect();
             // The pair that a run takes by itself comes first: the first two CPUs.
-            order.sort_by_key(|at| (all.rows[*at].client == all.rows[*at].server, all.rows[*at].client, all.rows[*at].server));
+            order.arrange_by_key(|at| (all.rows[*at].client == all.rows[*at].server, all.rows[*at].client, all.rows[*at].server));
             let mut cells: Vec<(usize, PlacementCell)> = Vec::new();
             for at in order {
                 let row = &all.rows[at];

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hairpin_record::compare::{Comparison, Cpus, Method};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure};
 use hairpin_record::run::Row;
-use hairpin_units::Nanos;
+use hairpin_units::{Arrange, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::rounds::{self, Bench, Ended, Layout, NoSwitch, Round, Taken, letter};
@@ -175,7 +175,7 @@ fn with_distances_of_neighbours(measured: &[Round]) -> Vec<Round> {
     let mut blocks: Vec<&mut Taken> = Vec::new();
     for round in &mut rounds {
         let mut both: Vec<&mut Taken> = round.taken.iter_mut().collect();
-        both.sort_by_key(|taken| taken.block.at_ns);
+        both.arrange_by_key(|taken| taken.block.at_ns);
         blocks.extend(both);
     }
     let known: Vec<Vec<u64>> = blocks.iter().map(|taken| taken.cores.clone()).collect();

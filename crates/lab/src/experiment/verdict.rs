@@ -9,6 +9,7 @@
 use hairpin_record::compare::{Comparison, Figures, Matched, Method};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
 use hairpin_record::paired::{self, Shift};
+use hairpin_units::Arrange;
 use std::time::Duration;
 
 use super::figures::{as_quantile, of_block, of_pairs, quantile, together};
@@ -218,7 +219,7 @@ pub(crate) fn figures<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Fig
 
 /// The median; `None` for no values.
 pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
+    values.arrange_by(f64::total_cmp);
     let count = values.len();
     (count > 0).then(|| f64::midpoint(values[(count - 1) / 2], values[count / 2]))
 }

@@ -16,7 +16,7 @@
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::{Knee, LoadRow};
 use hairpin_record::run::Quantiles;
-use hairpin_units::Quantile;
+use hairpin_units::{Arrange, Quantile};
 
 /// The share of the offered requests that a path must answer to keep up.
 pub const ACHIEVED: f64 = 0.99;
@@ -119,7 +119,7 @@ fn ascending(rows: &[LoadRow]) -> Vec<Rate<'_>> {
             None => rates.push(Rate { per_s: row.offered_per_s, rows: vec![row] }),
         }
     }
-    rates.sort_by(|a, b| a.per_s.total_cmp(&b.per_s));
+    rates.arrange_by(|a, b| a.per_s.total_cmp(&b.per_s));
     rates
 }
 

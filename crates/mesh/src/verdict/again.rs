@@ -1,5 +1,7 @@
 //! Which pairs deserve another visit.
 
+use hairpin_units::Arrange;
+
 use super::Verdict;
 
 /// Pairs farther than this many standard deviations above what is expected, or whose visits differ by as many, are not explained
@@ -32,7 +34,7 @@ impl Verdict {
                 (deserves > 0.0).then_some((deserves, (pair.a, pair.b)))
             })
             .collect();
-        found.sort_by(|(one, pair), (other, second)| other.total_cmp(one).then(pair.cmp(second)));
+        found.arrange_by(|(one, pair), (other, second)| other.total_cmp(one).then(pair.cmp(second)));
         found.truncate(most);
         found.into_iter().map(|(_, pair)| pair).collect()
     }

@@ -1,5 +1,7 @@
 //! Location and scale that a few terrible values do not move.
 
+use hairpin_units::Arrange;
+
 /// Standard deviations of a normal distribution in its median absolute deviation.
 const DEVIATIONS: f64 = 1.482_6;
 /// Where Tukey's biweight gives no weight any more, in standard deviations: 95 % efficient for normal noise (Beaton and Tukey,
@@ -12,7 +14,7 @@ const STEPS: usize = 20;
 
 /// The median; sorts the values. 0 if there are none.
 pub(super) fn median(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
+    values.arrange_by(f64::total_cmp);
     match values.len() {
         0 => 0.0,
         n if n % 2 == 1 => values[n / 2],
@@ -51,7 +53,7 @@ pub(super) fn noise(residuals: &[f64], fitted: usize) -> f64 {
         return 0.0;
     }
     let mut sizes: Vec<f64> = residuals.iter().map(|residual| residual.abs()).collect();
-    sizes.sort_unstable_by(f64::total_cmp);
+    sizes.arrange_by(f64::total_cmp);
     let free = n.saturating_sub(fitted).max(1);
     let middle = sizes[(n - free + free / 2).min(n - 1)];
     let kept: Vec<f64> = sizes.into_iter().filter(|size| *size <= NO_NOISE * DEVIATIONS * middle).collect();

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use hairpin_record::attached::{Attached, AttachedBody, SlowCause};
+use hairpin_units::Arrange;
 
 use crate::cell::Cell;
 use crate::doc::{Column, Doc, List, Table};
@@ -104,9 +105,9 @@ fn by_program(causes: &[SlowCause]) -> Vec<Row<'_>> {
         }
     }
     for row in &mut rows {
-        row.stages.sort_by_key(|(_, lost)| Reverse(*lost));
+        row.stages.arrange_by_key(|(_, lost)| Reverse(*lost));
     }
-    rows.sort_by_key(|row| Reverse(row.lost_ns));
+    rows.arrange_by_key(|row| Reverse(row.lost_ns));
     rows
 }
 

@@ -1,5 +1,7 @@
 //! Scales of plots: logarithmic or linear for times and bytes; for quantiles, by the share that lies beyond.
 
+use hairpin_units::Arrange;
+
 use crate::figure::us;
 
 /// The least ratio between the ends of an axis, so that a single value stands in the middle.
@@ -144,7 +146,7 @@ impl Axis {
 /// last value stay.
 pub(crate) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) -> Vec<Tick> {
     let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
+    values.arrange_by(f64::total_cmp);
     values.dedup();
     // Only a forged record has sizes this large; no axis has room for their digits.
     let tick = |value: f64| Tick { value, label: if value < 1e9 { value.to_string() } else { format!("{value:.1e}") } };

@@ -1,5 +1,7 @@
 //! The hockey stick of a load: p99 by offered rate on two logarithmic scales, from due and from sent.
 
+use hairpin_units::Arrange;
+
 use crate::chart::axis::Axis;
 use crate::chart::picture::{Curve, Picture};
 use crate::style::Tone;
@@ -15,7 +17,7 @@ pub(crate) fn picture(rates: impl Iterator<Item = (f64, [Option<u64>; 2])>, rows
     let of = |of: usize| -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> =
             rates.iter().filter_map(|(per_s, p99)| Some((thousands(*per_s), p99[of]? as f64))).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.arrange_by(|a, b| a.0.total_cmp(&b.0));
         points
     };
     let lines = [of(0), of(1)];

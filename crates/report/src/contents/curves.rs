@@ -2,6 +2,7 @@
 
 use hairpin_record::fit::{Estimate, Fit, Line, NoFit, OfRows, of_rows};
 use hairpin_record::run::{self, Run};
+use hairpin_units::Arrange;
 
 use super::labels::{over, work};
 use super::runs;
@@ -35,7 +36,7 @@ fn of_run(record: usize, run: &Run, shown: &[Row], link: bool) -> Vec<Curve> {
     }
     let curve = |((label, _), mut at): ((String, String), Vec<usize>)| {
         let bytes = |at: &usize| run.results[*at].request_bytes.saturating_add(run.results[*at].reply_bytes);
-        at.sort_by_key(bytes);
+        at.arrange_by_key(bytes);
         let sized = at.first().map(bytes) != at.last().map(bytes);
         let found =
             (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at]), run.place.clock.least_error_ns()));

@@ -3,6 +3,7 @@
 use hairpin_record::histogram::Decoded;
 use hairpin_record::paired;
 use hairpin_record::run::{Block, Quantiles};
+use hairpin_units::Arrange;
 use hairpin_units::Quantile as Q;
 
 use crate::columns::{kept, within};
@@ -30,7 +31,7 @@ const RARE: u64 = 100;
 pub(crate) fn summary(times: &Quantiles, blocks: &[Block]) -> Summary {
     let mut sound: Vec<&Block> = blocks.iter().filter(|block| !block.clock_suspect).collect();
     // The record stores threads one after the other, but it is neighbours in time that are correlated.
-    sound.sort_by_key(|block| block.at_ns);
+    sound.arrange_by_key(|block| block.at_ns);
     let sound = &sound[sound.len().saturating_sub(MOST_BLOCKS)..];
     let quantile = |q: Q, of: fn(&Block) -> Option<u64>| {
         let ns = kept(times, q).flatten().filter(|_| q.is_supported_by(times.count));
@@ -176,11 +177,11 @@ mod tests {
             for _ in 0..20 {
                 let level = 10_000.0 * (0.02 * normal()).exp();
                 let mut times: Vec<f64> = (0..101).map(|_| level * (1.0 + 0.05 * normal())).collect();
-                times.sort_by(f64::total_cmp);
+                times.arrange_by(f64::total_cmp);
                 blocks.push(block(times[50] as u64));
                 all.extend(times);
             }
-            all.sort_by(f64::total_cmp);
+            all.arrange_by(f64::total_cmp);
             let times = Quantiles { count: 2020, p50: Some(all[1010] as u64), ..Quantiles::default() };
             let p50 = summary(&times, &blocks).p50;
             (p50.low_ns.unwrap()..=p50.high_ns.unwrap()).contains(&10_000)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_record::run::HostFacts;
+use hairpin_units::Arrange;
 use serde_json::Value;
 
 use crate::prose::clean;
@@ -29,7 +30,7 @@ pub(super) fn facts(given: &[Input]) -> (Vec<String>, Vec<Fact>) {
             Fact { name: name.clone(), differs: there.any(|value| Some(value) != first), values }
         })
         .collect();
-    facts.sort_by_key(|fact| (fact.name != FIRST, !fact.differs));
+    facts.arrange_by_key(|fact| (fact.name != FIRST, !fact.differs));
     (columns.into_iter().map(|(name, _)| name).collect(), facts)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::view::Series;
 use hairpin_record::run::{Block, Point};
+use hairpin_units::Arrange;
 
 /// The greatest number of intervals.
 pub(super) const INTERVALS: usize = 240;
@@ -35,7 +36,7 @@ pub(super) fn series(points: &[Point], blocks: &[Block]) -> Series {
     points.iter().for_each(|point| *threads.entry(point.thread).or_default() += 1);
     let longest = threads.values().max().copied().unwrap_or(0);
     let mut sorted: Vec<&Point> = points.iter().collect();
-    sorted.sort_by_key(|point| point.at_ns);
+    sorted.arrange_by_key(|point| point.at_ns);
     let (Some(first), Some(last)) = (sorted.first().map(|point| point.at_ns), sorted.last().map(|point| point.at_ns)) else {
         return Series::default();
     };

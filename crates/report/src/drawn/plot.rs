@@ -1,6 +1,7 @@
 //! The contents of a plot: lines, points, floors and scales, computed from the view alone.
 
 use hairpin_record::run::Origin;
+use hairpin_units::Arrange;
 
 use super::words;
 use crate::chart::axis::Axis;
@@ -177,7 +178,7 @@ fn sizes(view: &View) -> Option<Plot> {
     let floored = |rows: &[(&Row, u64)]| rows.iter().filter_map(|(row, _)| Some((payload(row), row.floor_ns?))).collect();
     let floors = floors(lines.iter().zip(drawn).map(|(line, (_, rows))| (line.label.as_str(), floored(rows))));
     let mut sizes: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|point| point.x)).collect();
-    sizes.sort_by(f64::total_cmp);
+    sizes.arrange_by(f64::total_cmp);
     sizes.dedup();
     // Measured values set the scale: published figures far away would squeeze them into a corner.
     let (low, high) =
@@ -212,9 +213,9 @@ fn percentiles(view: &View) -> Option<Plot> {
     let few = view.rows.len() - drawn.len();
     let left_out = drawn.len().saturating_sub(MOST_LINES);
     // All paths at their smallest size come before any path at its second size.
-    drawn.sort_by_key(|(row, _)| (place_in_curve(view, row), row.number));
+    drawn.arrange_by_key(|(row, _)| (place_in_curve(view, row), row.number));
     drawn.truncate(MOST_LINES);
-    drawn.sort_by_key(|(row, _)| row.number);
+    drawn.arrange_by_key(|(row, _)| row.number);
     let looks = looks(view, &drawn.iter().map(|(row, _)| *row).collect::<Vec<_>>());
     let line = |((row, points), look): (&(&Row, Vec<&Percentile>), &(usize, usize))| Line {
         label: words::plain(row),
@@ -231,7 +232,7 @@ fn percentiles(view: &View) -> Option<Plot> {
     let mut floors = floors(lines.iter().zip(&drawn).map(|(line, (row, _))| (line.label.as_str(), floored(row))));
     let unshown = if floors.len() > MOST_FLOORS { floors.len() - 1 } else { 0 };
     if unshown > 0 {
-        floors.sort_by(|a, b| a.points[0].1[0].total_cmp(&b.points[0].1[0]));
+        floors.arrange_by(|a, b| a.points[0].1[0].total_cmp(&b.points[0].1[0]));
         floors.truncate(1);
     }
     let few = (few > 0)
@@ -346,7 +347,7 @@ fn reference(published: &crate::view::Published, sizes: &[f64]) -> Option<Refere
     let (from, to) = (sizes.first()?, sizes.last()?);
     let mut points: Vec<(f64, f64)> = published.points.iter().map(|[bytes, ns]| (bytes.round(), *ns)).collect();
     points.retain(|(bytes, ns)| (from..=to).contains(&bytes) && ns.is_finite() && *ns > 0.0);
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.arrange_by(|a, b| a.0.total_cmp(&b.0));
     (!points.is_empty()).then(|| Reference { name: clean(&published.name), words: words::published(published), points })
 }
 

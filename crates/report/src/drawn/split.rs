@@ -1,5 +1,7 @@
 //! Host and wire: what of a round trip is the client's host, the wire and the server's host, by stamps; and its two ways apart, by synchronised clocks.
 
+use hairpin_units::Arrange;
+
 use super::strips::{LONGEST_LABEL, cut, numbered};
 use super::words;
 use crate::budget::length;
@@ -133,7 +135,7 @@ pub(super) fn kept(curve: &LoadCurve) -> Option<(String, &Split)> {
 /// The rates with a split, ascending.
 fn rates(curve: &LoadCurve) -> Vec<(&LoadRate, &Split)> {
     let mut rates: Vec<_> = curve.rates.iter().filter_map(|rate| Some((rate, rate.split.as_ref()?))).collect();
-    rates.sort_by(|(a, _), (b, _)| a.offered_per_s.total_cmp(&b.offered_per_s));
+    rates.arrange_by(|(a, _), (b, _)| a.offered_per_s.total_cmp(&b.offered_per_s));
     rates
 }
 
@@ -173,7 +175,7 @@ pub(super) fn said(curve: &LoadCurve) -> Vec<String> {
             }
         }
     }
-    said.sort_by_key(|(_, at)| at.len() < rates.len());
+    said.arrange_by_key(|(_, at)| at.len() < rates.len());
     let told = |(words, at): (&String, Vec<&str>)| {
         if at.len() == rates.len() { words.clone() } else { format!("{}: {words}", at.join(", ")) }
     };

@@ -1,5 +1,7 @@
 //! Lines of a first screen: rows that matter, causes on a line each, and warnings.
 
+use hairpin_units::Arrange;
+
 use crate::doc::Doc;
 use crate::figure::percent_short;
 use crate::options::Options;
@@ -67,7 +69,7 @@ pub(crate) fn fitted(room: usize, options: &Options, screen: impl Fn(Share) -> D
 /// The numbers of the rows to show: at most `most`, the largest, in their order.
 pub(crate) fn largest(sizes: &[f64], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by(|a, b| sizes[*b].total_cmp(&sizes[*a]));
+    order.arrange_by(|a, b| sizes[*b].total_cmp(&sizes[*a]));
     // A row for the others takes a line too, so one other is shown itself.
     order.truncate(if sizes.len() <= most + 1 { sizes.len() } else { most });
     order.sort_unstable();

@@ -5,6 +5,7 @@
 
 use hairpin_record::explain::{Explained, Stage};
 use hairpin_record::run::Hosts;
+use hairpin_units::Arrange;
 
 use super::answer::parts_of;
 use super::parts::Part;
@@ -71,7 +72,7 @@ fn leading(result: &Explained) -> Option<Leading> {
             None => names.push((name, stage.typical_ns)),
         }
     }
-    names.sort_by(|a, b| b.1.total_cmp(&a.1));
+    names.arrange_by(|a, b| b.1.total_cmp(&a.1));
     names.truncate(NAMED);
     Some(Leading { whole, part, ns, stages: names.into_iter().map(|(name, _)| name).collect() })
 }
@@ -116,7 +117,7 @@ fn slow(result: &Explained) -> Option<String> {
     }
     let mut grew: Vec<(&Stage, f64)> = result.stages.iter().map(|stage| (stage, stage.slow_ns - stage.typical_ns)).collect();
     grew.retain(|(_, ns)| *ns > 0.0);
-    grew.sort_by(|a, b| b.1.total_cmp(&a.1));
+    grew.arrange_by(|a, b| b.1.total_cmp(&a.1));
     let next = grew.get(1).is_some_and(|(_, ns)| *ns >= longer / 5.0);
     grew.truncate(if next { 2 } else { 1 });
     let sum: f64 = grew.iter().map(|(_, ns)| ns).sum();

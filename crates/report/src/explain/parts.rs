@@ -1,6 +1,7 @@
 //! Stages summed into a few parts, each with its remedy: the same for a path as for a running server.
 
 use hairpin_plan::paths::sides;
+use hairpin_units::Arrange;
 
 use crate::doc::Doc;
 use crate::figure::{beside, percent_short, time};
@@ -112,7 +113,7 @@ pub(crate) fn parts(stages: impl IntoIterator<Item = (Part, f64)>) -> Vec<(Part,
             None => parts.push((part, ns)),
         }
     }
-    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    parts.arrange_by(|a, b| b.1.total_cmp(&a.1));
     if let Some(first) = parts.iter().position(|(part, _)| !matches!(part, Hooks | Unnamed)) {
         parts[..=first].rotate_right(1);
     }

@@ -2,6 +2,7 @@
 
 use hairpin_record::explain::{Direction, Explained, Stage};
 use hairpin_record::run::Quantiles;
+use hairpin_units::Arrange;
 
 use crate::cell::{Bar, Cell, IntoCell};
 use crate::doc::{Column, Doc, Row, Table};
@@ -116,7 +117,7 @@ fn lines(result: &Explained) -> Vec<Line<'_>> {
 fn grown(stages: &[Stage]) -> Vec<usize> {
     let growth = |i: &usize| stages[*i].slow_ns - stages[*i].typical_ns;
     let mut order: Vec<usize> = (0..stages.len()).filter(|i| growth(i) > 0.0).collect();
-    order.sort_by(|a, b| growth(b).total_cmp(&growth(a)));
+    order.arrange_by(|a, b| growth(b).total_cmp(&growth(a)));
     let all: f64 = order.iter().map(growth).sum();
     let much = order.iter().skip(1).take_while(|i| growth(i) >= SECOND * all).count();
     order.truncate(1 + much.min(1));

@@ -24,6 +24,7 @@ use hairpin_record::frames::{Lost, Refused, Rings};
 use hairpin_sys::clock::AnyClock;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::thread::{self, spawn_with_own_files};
+use hairpin_units::Arrange;
 
 use crate::io::{BackEndName, IoSpec};
 use crate::message::Flush;
@@ -178,7 +179,7 @@ impl<B: BackEnd + 'static> Device<B> {
             }
         }
         if !self.output {
-            self.io.sort_by_key(|io| io.granted().queue);
+            self.io.arrange_by_key(|io| io.granted().queue);
         }
         let lost = self.lost().since(before);
         (done, lost, error)

@@ -10,7 +10,7 @@ use hairpin_record::attached as record;
 use hairpin_record::attached::View;
 use hairpin_record::histogram::Times;
 use hairpin_record::run::Side;
-use hairpin_units::Quantile;
+use hairpin_units::{Arrange, Quantile};
 
 use super::cause::{self, Cause, What};
 use super::parts::Parts;
@@ -163,14 +163,14 @@ impl Totals {
     pub fn recent(&mut self) -> Vec<record::Total> {
         let recent = self.recent.replace(BTreeMap::new()).unwrap_or_default();
         let mut totals: Vec<_> = recent.iter().map(|(kind, sums)| sums.record(*kind, self.hooks)).collect();
-        totals.sort_by_key(|total| Reverse(total.sum_ns.count));
+        totals.arrange_by_key(|total| Reverse(total.sum_ns.count));
         totals
     }
 
     /// The threads that clients and servers of the busiest connections read with.
     pub fn threads(&self) -> [BTreeSet<i32>; 2] {
         let mut busiest: Vec<&OfConnection> = self.connections.values().collect();
-        busiest.sort_by_key(|of| Reverse(of.sums.sum.count()));
+        busiest.arrange_by_key(|of| Reverse(of.sums.sum.count()));
         let of =
             |side: usize| busiest.iter().take(SHOWN).map(|of| of.processes[side].thread).filter(|thread| *thread != 0).collect();
         [of(0), of(1)]
@@ -254,15 +254,15 @@ impl Totals {
         record.unmatched = record.unmatched_by.total();
         record.watched.roles = roles(self.roles);
         record.totals = self.kinds.iter().map(|(kind, sums)| sums.record(*kind, self.hooks)).collect();
-        record.totals.sort_by_key(|total| Reverse(total.sum_ns.count));
+        record.totals.arrange_by_key(|total| Reverse(total.sum_ns.count));
         let mut connections: Vec<_> = self.connections.iter().collect();
-        connections.sort_by_key(|(key, of)| (Reverse(of.sums.sum.count()), **key));
+        connections.arrange_by_key(|(key, of)| (Reverse(of.sums.sum.count()), **key));
         record.connections =
             connections.iter().take(SHOWN).map(|((connection, kind), of)| of.record(connection, *kind, self.hooks)).collect();
         record.other_connections = connections.len().saturating_sub(SHOWN) as u64 + self.given_up;
         let slow = self.slow.values().flatten().map(|Reverse(slow)| slow);
         let mut slow: Vec<(&BySum, Cause)> = slow.filter_map(|slow| Some((slow, self.cause(slow)?))).collect();
-        slow.sort_by(|a, b| b.0.cmp(a.0));
+        slow.arrange_by(|a, b| b.0.cmp(a.0));
         let others = slow.iter().filter(|(_, cause)| cause.what != What::Observer);
         record.slowest = others.take(SHOWN).map(|(slow, cause)| self.slow(slow, cause)).collect();
         self.write_causes(&slow, record);
@@ -324,7 +324,7 @@ impl Totals {
             causes[at].1.lost_ns += measured.sum.saturating_sub(sums.usual_sum());
         }
         record.causes = causes.into_iter().map(|(_, cause)| cause).collect();
-        record.causes.sort_by_key(|cause| Reverse(cause.lost_ns));
+        record.causes.arrange_by_key(|cause| Reverse(cause.lost_ns));
     }
 }
 

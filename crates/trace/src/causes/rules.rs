@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use hairpin_record::explain::Direction;
+use hairpin_units::Arrange;
 
 use crate::cores::{Busy, During, Seen};
 use crate::events::{Origin, What};
@@ -154,7 +155,7 @@ impl Attribution {
         let mut gaps: HashMap<usize, f64> = HashMap::new();
         self.gaps.iter().for_each(|(side, ns)| *gaps.entry(*side).or_default() += ns);
         let mut gaps: Vec<_> = gaps.into_iter().collect();
-        gaps.sort_by_key(|(side, _)| *side);
+        gaps.arrange_by_key(|(side, _)| *side);
         for (side, mut left) in gaps {
             let cpu = whose.cpus[side];
             let stolen = during.events().iter().filter(|seen| seen.what == What::Stolen && Some(seen.cpu) == cpu);
@@ -238,7 +239,7 @@ impl Rule<'_> {
             // All of it: the packet had to wait until that thread had its turn.
             return found.take(Kind::Deferred, self.who(cpu, *busy), *left, left);
         }
-        others.sort_by_key(|(busy, ns)| (std::cmp::Reverse(*ns), *busy));
+        others.arrange_by_key(|(busy, ns)| (std::cmp::Reverse(*ns), *busy));
         for (busy, ns) in others {
             let kind = match busy {
                 Busy::Thread(_) if deferred(busy) => Kind::Deferred,

@@ -1,5 +1,7 @@
 //! Others kept a measuring thread from its core.
 
+use hairpin_units::Arrange;
+
 use super::{Detector, Observed, SIDES};
 use crate::advice::Advice;
 use crate::causes::Kind;
@@ -35,7 +37,7 @@ fn of_core(observed: &Observed<'_>, side: usize) -> Option<String> {
     }
     let others = observed.kept.iter().filter(|((of, thread), _)| *of == cpu && is_other(observed, *thread));
     let mut others: Vec<(u64, u32)> = others.map(|((_, thread), ns)| (*ns, *thread)).collect();
-    others.sort_unstable_by(|a, b| b.cmp(a));
+    others.arrange_by(|a, b| b.cmp(a));
     let share = |ns: u64| ns as f64 / observed.traced_ns.max(1) as f64;
     let all: u64 = others.iter().map(|(ns, _)| ns).sum();
     if share(all) < SHARE {

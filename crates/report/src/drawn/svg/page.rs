@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use hairpin_units::Arrange;
+
 use crate::drawn::plot::{COLOURS, MARKS};
 use crate::prose::clean;
 
@@ -121,7 +123,7 @@ impl Label {
 
 /// Places labels in the order of their anchors, each as close to its anchor as the others allow, between `top` and `bottom`.
 pub(super) fn place(mut labels: Vec<Label>, top: f64, bottom: f64) -> Vec<Label> {
-    labels.sort_by(|a, b| a.anchor.1.total_cmp(&b.anchor.1));
+    labels.arrange_by(|a, b| a.anchor.1.total_cmp(&b.anchor.1));
     let mut free = top;
     for label in &mut labels {
         label.at = (label.anchor.1 - LABEL_LEADING / 2.0).max(free);
