@@ -72,7 +72,7 @@ fn take(line: &[u8], state: &Shared) -> bool {
             Err(error) => lock(state).note(&format!("a line of {schema} cannot be read: {error}")),
         },
         Ok(schema) if schema == Run::SCHEMA => {
-            match serde_json::from_slice::<Run>(line) {
+            match Run::parse(line) {
                 Ok(run) => lock(state).ends_with(&run),
                 Err(error) => lock(state).note(&format!("the run's record cannot be read: {error}")),
             }

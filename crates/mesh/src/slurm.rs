@@ -196,7 +196,7 @@ fn read_record(mut out: impl Read, tells: &Sender<Heard>) {
         }
         // Of a record that is not whole hardly any piece ends so.
         if text.ends_with(b"}\n")
-            && let Ok(record) = serde_json::from_slice(&text)
+            && let Ok(record) = Mesh::parse(&text)
         {
             let _ = tells.send(Heard::Record(Box::new(record)));
         }

@@ -54,26 +54,26 @@ pub struct Kind {
 
 /// Every kind of record.
 pub static KINDS: &[Kind] = &[
-    Kind { schema: Run::SCHEMA, verb: "ping", read: |json| Ok(AnyRecord::Run(serde_json::from_slice(json)?)) },
-    Kind { schema: Explain::SCHEMA, verb: "explain", read: |json| Ok(AnyRecord::Explain(serde_json::from_slice(json)?)) },
+    Kind { schema: Run::SCHEMA, verb: "ping", read: |json| Ok(AnyRecord::Run(Box::new(Run::parse(json)?))) },
+    Kind { schema: Explain::SCHEMA, verb: "explain", read: |json| Ok(AnyRecord::Explain(Box::new(Explain::parse(json)?))) },
     Kind {
         schema: Attached::SCHEMA,
         verb: "explain :PORT or PROGRAM",
-        read: |json| Ok(AnyRecord::Attached(serde_json::from_slice(json)?)),
+        read: |json| Ok(AnyRecord::Attached(Box::new(Attached::parse(json)?))),
     },
-    Kind { schema: Compare::SCHEMA, verb: "compare", read: |json| Ok(AnyRecord::Compare(serde_json::from_slice(json)?)) },
-    Kind { schema: Load::SCHEMA, verb: "load", read: |json| Ok(AnyRecord::Load(serde_json::from_slice(json)?)) },
-    Kind { schema: Mesh::SCHEMA, verb: "mesh", read: |json| Ok(AnyRecord::Mesh(serde_json::from_slice(json)?)) },
-    Kind { schema: Stream::SCHEMA, verb: "stream", read: |json| Ok(AnyRecord::Stream(serde_json::from_slice(json)?)) },
-    Kind { schema: Sweep::SCHEMA, verb: "sweep", read: |json| Ok(AnyRecord::Sweep(serde_json::from_slice(json)?)) },
-    Kind { schema: TuneTry::SCHEMA, verb: "tune try", read: |json| Ok(AnyRecord::TuneTry(serde_json::from_slice(json)?)) },
-    Kind { schema: Bounce::SCHEMA, verb: "bounce", read: |json| Ok(AnyRecord::Bounce(serde_json::from_slice(json)?)) },
-    Kind { schema: Check::SCHEMA, verb: "check", read: |json| Ok(AnyRecord::Check(serde_json::from_slice(json)?)) },
-    Kind { schema: Probe::SCHEMA, verb: "floor pcie --device", read: |json| Ok(AnyRecord::Probe(serde_json::from_slice(json)?)) },
+    Kind { schema: Compare::SCHEMA, verb: "compare", read: |json| Ok(AnyRecord::Compare(Box::new(Compare::parse(json)?))) },
+    Kind { schema: Load::SCHEMA, verb: "load", read: |json| Ok(AnyRecord::Load(Box::new(Load::parse(json)?))) },
+    Kind { schema: Mesh::SCHEMA, verb: "mesh", read: |json| Ok(AnyRecord::Mesh(Box::new(Mesh::parse(json)?))) },
+    Kind { schema: Stream::SCHEMA, verb: "stream", read: |json| Ok(AnyRecord::Stream(Box::new(Stream::parse(json)?))) },
+    Kind { schema: Sweep::SCHEMA, verb: "sweep", read: |json| Ok(AnyRecord::Sweep(Box::new(Sweep::parse(json)?))) },
+    Kind { schema: TuneTry::SCHEMA, verb: "tune try", read: |json| Ok(AnyRecord::TuneTry(Box::new(TuneTry::parse(json)?))) },
+    Kind { schema: Bounce::SCHEMA, verb: "bounce", read: |json| Ok(AnyRecord::Bounce(Box::new(Bounce::parse(json)?))) },
+    Kind { schema: Check::SCHEMA, verb: "check", read: |json| Ok(AnyRecord::Check(Box::new(Check::parse(json)?))) },
+    Kind { schema: Probe::SCHEMA, verb: "floor pcie --device", read: |json| Ok(AnyRecord::Probe(Box::new(Probe::parse(json)?))) },
     Kind {
         schema: Primitives::SCHEMA,
         verb: "floor pcie",
-        read: |json| Ok(AnyRecord::Primitives(serde_json::from_slice(json)?)),
+        read: |json| Ok(AnyRecord::Primitives(Box::new(Primitives::parse(json)?))),
     },
 ];
 
