@@ -110,6 +110,13 @@ def _load_histograms(record: Json) -> Iterator[Encoded]:
             yield row, at(of, "curve/path"), name, at(of, f"histograms/{name}"), of.get(f"{name}_ns")
 
 
+def _mesh_histograms(record: Json) -> Iterator[Encoded]:
+    for row, pair in enumerate(each(record, "pairs")):
+        for visit in each(pair, "visits"):
+            name = f"rtt of visit {visit.get('visit')}"
+            yield row, record.get("path"), name, visit.get("histogram"), visit.get("rtt_ns")
+
+
 def _explain_histograms(record: Json) -> Iterator[Encoded]:
     for row, of in enumerate(explained(record)):
         yield row, at(of, "of/path"), str(of.get("name")), of.get("histogram"), of.get("ns")
@@ -167,6 +174,7 @@ SERIES: dict[str, Callable[[Json], Table]] = {
 HISTOGRAMS: dict[str, Callable[[Json], Iterator[Encoded]]] = {
     "run": _run_histograms,
     "load": _load_histograms,
+    "mesh": _mesh_histograms,
     "explain": _explain_histograms,
     "explain-attached": _attached_histograms,
     "floor-pcie": _pcie_histograms,

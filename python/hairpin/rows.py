@@ -340,6 +340,31 @@ def _tune_status(record: Json) -> Table:
     return table(f"id=entry/id state=entry/state started=entry/started command=line {_CHANGE}", scopes)
 
 
+_MESH = """started=record/started mesh=record/id a b host_a host_b visits=measured transactions lost min_ns=rtt_ns/min p50_ns=rtt_ns/p50
+    p90_ns=rtt_ns/p90 p99_ns=rtt_ns/p99 p99.9_ns=rtt_ns/p99.9 max_ns=rtt_ns/max missing=why"""
+
+
+def _mesh(record: Json) -> Table:
+    hosts = {str(rank.get("rank")): rank.get("host") for rank in each(record, "ranks")}
+
+    def pairs() -> Iterator[Json]:
+        for pair in each(record, "pairs"):
+            visits = list(each(pair, "visits"))
+            measured = [visit for visit in visits if visit.get("missing") is None]
+            whys = [str(visit["missing"]) for visit in visits if visit.get("missing") is not None]
+            yield {
+                **pair,
+                **{f"host_{end}": hosts.get(str(pair.get(end)), f"rank {pair.get(end)}") for end in "ab"},
+                "measured": len(measured),
+                "transactions": sum(number(visit.get("transactions")) or 0 for visit in measured),
+                "lost": sum(number(visit.get("lost")) or 0 for visit in measured),
+                "why": "; ".join(why for n, why in enumerate(whys) if n == 0 or why != whys[n - 1]),
+                "record": record,
+            }
+
+    return table(_MESH, pairs())
+
+
 #: What makes the rows of each kind of record.
 ROWS: dict[str, Callable[[Json], Table]] = {
     "run": _run,
@@ -347,6 +372,7 @@ ROWS: dict[str, Callable[[Json], Table]] = {
     "explain-attached": _attached,
     "compare": _compare,
     "load": _load,
+    "mesh": _mesh,
     "stream": _stream,
     "sweep": _sweep,
     "tune-try": _tune_try,

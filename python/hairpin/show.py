@@ -12,6 +12,7 @@ _MOST_ROWS = 20
 _SHOWN = {
     "run": "path request_bytes transactions rtt_p50_ns rtt_p99_ns rtt_p99.9_ns rtt_max_ns transactions_per_s warnings",
     "load": "path offered_per_s achieved_per_s transactions rtt_from_due_p50_ns rtt_from_due_p99_ns rtt_from_due_max_ns lost",
+    "mesh": "host_a host_b visits transactions p50_ns p99_ns max_ns missing",
     "stream": "io direction frame_bytes lossless_offered_per_s delivered_per_s lost warnings",
     "explain": "path stage side direction p50_ns p99_ns typical_mean_ns slow_mean_ns",
 }

@@ -122,7 +122,7 @@ def run():
 
 def kept():
     """Every record that a measurement left in the tests' data: its path and text, one after the other where a file has several."""
-    for path in sorted(path for folder in (ROOT / "python/tests/data", REPORT) for path in folder.iterdir()):
+    for path in sorted(path for folder in (ROOT / "python/tests/data", REPORT) for path in folder.iterdir() if path.is_file()):
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
         for line in text.splitlines() if ".jsonl" in path.suffixes else [text]:

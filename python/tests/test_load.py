@@ -33,7 +33,7 @@ class Sources(samples.InFolder):
     def test_several_records_in_one_file(self):
         records = hairpin.load(str(samples.DATA / "older.jsonl"))
         self.assertEqual([record.json for record in records], samples.older())
-        self.assertEqual({row["record"] for row in records.table()}, set(range(12)))
+        self.assertEqual({row["record"] for row in records.table()}, set(range(13)))
         # Over several lines each, as --json prints them.
         pretty = self.write("demo.json", "\n".join(json.dumps(record, indent=2) for record in (samples.run(), samples.run())))
         demo = hairpin.load(pretty)

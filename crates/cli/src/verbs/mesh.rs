@@ -53,7 +53,7 @@ pub struct Mesh {
     /// Seed of a sample, the same for all ranks
     #[arg(long, value_name = "N", value_parser = whole::<u64>, default_value_t = 1, help_heading = "Work")]
     seed: u64,
-    /// Path to measure: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE] (see `hairpin paths`)
+    /// Path to measure: `PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]` (see `hairpin paths`)
     #[arg(short = 'p', long, value_name = "SPEC", default_value = UDP.name, help_heading = "Work")]
     path: Spec,
     /// Payload of request and reply in bytes
@@ -77,7 +77,7 @@ pub struct Mesh {
     /// Directory that the hosts share; hairpin-mesh-JOB, or -DATE without a launcher, in the current one if not given
     #[arg(long, value_name = "DIR", help_heading = "Ranks")]
     dir: Option<PathBuf>,
-    /// Names of the ranks in order, instead of a shared directory: HOST[:PORT],…, or one with {} in place of the rank, such as job-{}.svc
+    /// Names of the ranks in order, instead of a shared directory: `HOST[:PORT],…`, or one with {} in place of the rank, such as job-{}.svc
     #[arg(long, value_name = "LIST", help_heading = "Ranks")]
     hosts: Option<String>,
     /// Address to listen on; the one towards the others if not given
@@ -116,7 +116,7 @@ struct Outcome {
     /// Name the K hosts of lowest mutual latency
     #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     pick: Option<usize>,
-    /// Print only the slow hosts and those that are missing: nodes, a list such as n[3,5] for scontrol; nhc, a line each with its reason
+    /// Print only the slow hosts and those that are missing: nodes, a list such as `n[3,5]` for scontrol; nhc, a line each with its reason
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "nodes", conflicts_with_all = ["json", "format", "csv"])]
     drain: Option<Drain>,
     /// Keep the visits in this directory as well, a Parquet file a mesh

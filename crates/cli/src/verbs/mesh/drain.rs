@@ -7,7 +7,7 @@ use hairpin_record::mesh::{Mesh, Subject};
 /// The form of the list.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Drain {
-    /// A list of hosts, such as n[3,5]; an empty line if there are none
+    /// A list of hosts, such as `n[3,5]`; an empty line if there are none
     Nodes,
     /// `HOST REASON`, a line each
     Nhc,
