@@ -1,6 +1,6 @@
 //! `hairpin ping`: the rows of a plan, measured in turn on a testbed that is set up once.
 
-use hairpin_plan::job::Job;
+use hairpin_plan::job::{Job, Sides};
 use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run, RunBody};
 use hairpin_session::channel::Channel;
@@ -12,6 +12,7 @@ use hairpin_session::rows;
 use hairpin_session::testbed::Testbed;
 use hairpin_session::watch::Watcher;
 use hairpin_session::worker::choose_clock;
+use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 
 use crate::one_way;
@@ -30,31 +31,23 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     run_beside(plan, Beside::default(), signals, watcher)
 }
 
-/// As [`run`], over a session that is open: the plan's target is its server, and none of its rows has stamps.
+/// As [`run`], over a session that is open to the plan's target.
 pub fn run_over(plan: &Plan, channel: Channel, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
-    check(plan)?;
-    let head = rows::begin::<RunBody>(&plan.command);
-    let mut testbed = Testbed::over(channel, None, plan.stack.as_ref())?;
-    let mut run = Record { head, body: RunBody { place: testbed.place(plan)?, results: Vec::new() } };
-    rows::rows(
-        plan,
-        &mut run,
-        |run| run.results.is_empty(),
-        |Record { head, body }, index, job| {
-            watcher.begins(index, plan.rows.len(), job);
-            let mut live = Live::new(watcher, job, &body.place.hosts, &testbed.server);
-            let measured = testbed.row(job, index, signals, &mut live)?;
-            let row = testbed.joined(plan, job, measured, head, &mut body.place);
-            watcher.ends(&row);
-            body.results.push(row);
-            Ok(())
-        },
-    )?;
-    Ok(run)
+    measured(plan, Beside::default(), |stamps| Testbed::over(channel, stamps, plan.stack.as_ref()), signals, watcher)
 }
 
 /// As [`run`], with figures beside the round trips.
 pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
+    measured(plan, beside, |stamps| Testbed::set_up(plan, stamps), signals, watcher)
+}
+
+fn measured(
+    plan: &Plan,
+    beside: Beside,
+    set_up: impl FnOnce(Option<&Sides<Stamps>>) -> Result<Testbed, RunError>,
+    signals: &Signals,
+    watcher: &mut dyn Watcher,
+) -> Result<Run, RunError> {
     for job in &plan.rows {
         stamping::check(job, plan.raw.is_some())?;
     }
@@ -66,7 +59,7 @@ pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut 
     let stamps = stamped.then(stamping::areas).transpose()?;
     let head = rows::begin::<RunBody>(&plan.command);
     let clock = stamps.as_ref().map(|_| choose_clock().0);
-    let mut testbed = Testbed::set_up(plan, stamps.as_ref())?;
+    let mut testbed = set_up(stamps.as_ref())?;
     let mut clocks = match clock.filter(|_| beside.one_way) {
         Some(clock) => Some(one_way::Clocks::read(&mut testbed.server, clock)?),
         None => None,

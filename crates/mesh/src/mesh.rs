@@ -35,7 +35,7 @@ use crate::setup::{BadSetup, Setup};
 use crate::visit::{self, Told, Visits};
 use crate::words::{Ask, Hello};
 
-/// Up to so many ranks wait until all have begun; of more, each waits for its partners only.
+/// The ranks of a mesh up to this size wait until all have begun; those of a larger one wait for their partners only.
 const ALL_MEET: u32 = 1024;
 /// Pauses between looks at the directory.
 const LOOK: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];

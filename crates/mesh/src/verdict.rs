@@ -197,14 +197,6 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether any rank, link or group is slow.
-    #[must_use]
-    pub fn is_any_convicted(&self) -> bool {
-        let ranks = self.ranks.iter().map(|rank| rank.is_convicted);
-        let pairs = self.pairs.iter().map(|pair| pair.is_convicted);
-        ranks.chain(pairs).chain(self.groups.iter().map(|group| group.is_convicted)).any(|is| is)
-    }
-
     /// The time in ns of two ranks: measured if they were, expected if not. `None` if nothing was measured, or neither rank was.
     #[must_use]
     pub fn time(&self, a: usize, b: usize) -> Option<Time> {

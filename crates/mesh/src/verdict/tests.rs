@@ -4,6 +4,15 @@ use super::simulated::{Mesh, Random};
 use super::*;
 use crate::topology::Group;
 
+impl Verdict {
+    /// Whether any rank, link or group is slow.
+    fn is_any_convicted(&self) -> bool {
+        let ranks = self.ranks.iter().map(|rank| rank.is_convicted);
+        let pairs = self.pairs.iter().map(|pair| pair.is_convicted);
+        ranks.chain(pairs).chain(self.groups.iter().map(|group| group.is_convicted)).any(|is| is)
+    }
+}
+
 fn judged(ranks: usize, observations: &[Observation], levels: &[Level]) -> Verdict {
     judge(ranks, observations, levels, Limits::default()).unwrap()
 }
