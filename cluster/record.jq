@@ -9,7 +9,7 @@ def reasons: [visits[] | .missing // empty];
 def reasons_of($rank): [visits[] | select(.a == $rank or .b == $rank) | .missing // empty];
 # No rank is in two pairs of a round.
 def rounds_are_disjoint: [visits | group_by(.round)[] | map(.a, .b) | length == (unique | length)] | all;
-# Visits of a rank, with all its partners, begin at least so many ns after one another. Each client counts from its own first round, so they may be off by a little.
+# Visits of a rank, with all its partners, begin at least the given ns after one another. Each client counts from its own first round, so they may be off by a little.
 def visits_are_apart($ns):
     [visits | map(select(.missing == null)) as $all | [$all[].a, $all[].b] | unique[] as $rank
         | [$all[] | select(.a == $rank or .b == $rank) | .at_ns] | sort | [.[1:], .[:-1]] | transpose[] | .[0] - .[1] >= $ns] | all;

@@ -53,7 +53,7 @@ fn reasons(record: &Value) -> Vec<&str> {
     visits.filter_map(|visit| visit["missing"].as_str()).collect()
 }
 
-/// Waits until a rank has written so many visits.
+/// Waits until a rank has written this many visits.
 fn until_visits(home: &Home, rank: u32, visits: usize) {
     let (file, begun) = (home.file(&format!("m/pairs-{rank}.jsonl")), Instant::now());
     while fs::read_to_string(&file).unwrap_or_default().lines().count() < visits {

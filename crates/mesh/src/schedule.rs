@@ -86,7 +86,7 @@ struct Sample {
 }
 
 impl Schedule {
-    /// The schedule of so many ranks, two at least, with so many visits of each pair.
+    /// The schedule of `ranks` ranks, two at least, with `visits` visits of each pair.
     pub fn new(ranks: u32, pairs: Pairs, visits: u32, seed: u64) -> Schedule {
         let (pairs, sample) = match pairs {
             // As many partners as there are others.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use hairpin_record::histogram::Times;
 
+use super::read::visits;
 use super::*;
 
 fn began(days: u64) -> SystemTime {
