@@ -35,6 +35,7 @@ const PARTS: &[Part] = &[
     exec::PART,
     explain::PART,
     explain_detectors::PART,
+    explain_detectors::OF_KNOWN_DELAYS,
     explain_detectors::OF_LOADS,
     load::PART,
     mesh_hosts::PART,

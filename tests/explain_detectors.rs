@@ -21,6 +21,8 @@ use hairpin_trace::detectors::DETECTORS;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("explain_detectors", || tests(TESTS)).playing(play);
+/// Delays that go before what else runs on the cores.
+pub const OF_KNOWN_DELAYS: Part = Part::new("known_delays", || tests(KNOWN_DELAYS));
 /// Effects of a load that goes before what else runs on its core.
 pub const OF_LOADS: Part = Part::new("load_detectors", || tests(TESTS_OF_LOADS));
 /// Settings of a path or socket, which show on busy cores too.
@@ -29,16 +31,19 @@ pub const OF_SETTINGS: Part =
         .side_by_side();
 
 const TESTS: &[Plain] = &[
-    ("a known delay in the turn-around", known_delays::a_server_that_waits),
-    ("a known delay in the queueing discipline", known_delays::a_link_that_lets_a_packet_go_every_so_often),
-    ("a known delay in the stack", known_delays::filters_in_the_soft_interrupt),
-    ("a known delay in the run queue", known_delays::somebody_who_goes_before_the_server),
     ("detectors are silent in clean runs", clean),
     ("deep-idle-wake-up", deep_idle),
     ("low-rate-penalty", low_rate),
     ("shared-core", shared_core),
     ("competing-process", competing_process),
     ("the cause table names a process beside the server", the_table_names_one_beside_it),
+];
+
+const KNOWN_DELAYS: &[Plain] = &[
+    ("in the turn-around", known_delays::a_server_that_waits),
+    ("in the queueing discipline", known_delays::a_link_that_lets_a_packet_go_every_so_often),
+    ("in the stack", known_delays::filters_in_the_soft_interrupt),
+    ("in the run queue", known_delays::somebody_who_goes_before_the_server),
 ];
 
 const TESTS_OF_LOADS: &[Plain] = &[

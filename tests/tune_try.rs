@@ -15,10 +15,8 @@ pub const PART: Part = Part::new("tune_try", || tests(TESTS));
 pub const OF_IDLE_STATES: Part = Part::new("idle_states", || tests(TESTS_OF_IDLE_STATES));
 
 type Listed = (&'static str, fn(&str) -> Ended);
-const TESTS_OF_IDLE_STATES: &[Listed] = &[
-    ("they_are_found_by_experiment", |_| idle_states_are_found_by_experiment()),
-    ("the_profile_is_one_that_apply_takes", |_| the_profile_is_one_that_apply_takes()),
-];
+const TESTS_OF_IDLE_STATES: &[Listed] =
+    &[("they_are_found_by_experiment_and_its_profile_is_one_that_apply_takes", |_| idle_states_are_found_and_applied())];
 const TESTS: &[Listed] = &[
     ("all_that_is_safe_is_tried_and_put_back", |name| all_that_is_safe_is_tried_and_put_back(name).into()),
     ("killed_it_is_put_back_by_revert", |name| killed_it_is_put_back_by_revert(name).into()),
@@ -138,22 +136,14 @@ fn winner(host: &Host) -> Result<Value, Ended> {
     Err(Ended::Unshown("the cores of this host do not rest in deep idle states, or have other work"))
 }
 
-fn idle_states_are_found_by_experiment() -> Ended {
-    winner(&Host::new()).map_or_else(
-        |none| none,
-        |record| {
-            let path = &record["paths"][0];
-            assert!(path["together"]["comparisons"][0]["verdict"].is_string(), "{path}");
-            Ended::Passed
-        },
-    )
-}
-
-fn the_profile_is_one_that_apply_takes() -> Ended {
+fn idle_states_are_found_and_applied() -> Ended {
     let host = Host::new();
-    if let Err(none) = winner(&host) {
-        return none;
-    }
+    let record = match winner(&host) {
+        Ok(record) => record,
+        Err(none) => return none,
+    };
+    let path = &record["paths"][0];
+    assert!(path["together"]["comparisons"][0]["verdict"].is_string(), "{path}");
     let profile = fs::read_to_string(host.0.file("tuned.toml")).expect("the profile");
     assert!(profile.contains("[evidence.cpu_dma_latency_us") && profile.contains("interval"), "{profile}");
     let applied = host.hairpin("tune apply tuned.toml --yes --while -- cat /dev/cpu_dma_latency");

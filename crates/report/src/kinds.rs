@@ -77,12 +77,16 @@ fn rank(code: &str) -> usize {
     KINDS.iter().position(|(known, _)| *known == code).unwrap_or(KINDS.len())
 }
 
-/// The messages of one kind in short; for an unknown kind, the observation of the first.
+/// The messages of one kind in short; for an unknown kind, or one whose figures are missing, the observation of the first.
 fn words(code: &str, messages: &[&str]) -> String {
-    let Some((_, words)) = KINDS.get(rank(code)) else {
+    in_short(code, messages).unwrap_or_else(|| {
         let message = clean(messages.first().unwrap_or(&""));
-        return message.split_once("; ").map_or(message.as_str(), |(seen, _)| seen).into();
-    };
+        message.split_once("; ").map_or(message.as_str(), |(seen, _)| seen).into()
+    })
+}
+
+fn in_short(code: &str, messages: &[&str]) -> Option<String> {
+    let (_, words) = KINDS.get(rank(code))?;
     let says = |side: &str| messages.iter().any(|message| message.contains(side));
     let side = match (says("client"), says("server")) {
         (true, true) => ", both sides",
@@ -94,9 +98,15 @@ fn words(code: &str, messages: &[&str]) -> String {
     let range = |at: usize| {
         let of = || all.iter().filter_map(|figures| figures.get(at));
         let ends = of().min_by(|a, b| a.size.total_cmp(&b.size)).zip(of().max_by(|a, b| a.size.total_cmp(&b.size)));
-        ends.map_or("?".into(), |(low, high)| low.to(high))
+        ends.map(|(low, high)| low.to(high))
     };
-    words.replace("{side}", side).replace("{0}", &range(0)).replace("{1}", &range(1))
+    let mut text = words.replace("{side}", side);
+    for (at, place) in ["{0}", "{1}"].into_iter().enumerate() {
+        if text.contains(place) {
+            text = text.replace(place, &range(at)?);
+        }
+    }
+    Some(text)
 }
 
 /// A number of a message, with its unit.
@@ -207,5 +217,9 @@ mod tests {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         assert_eq!(words("foreign-time", &all), "other processes took 980.0 ms-1.020 s on the core: in the tail");
         assert_eq!(words("of-tomorrow", &["it rains; take a coat"]), "it rains");
+        assert_eq!(
+            words("loss", &["3 requests were never answered in time; it looks better"]),
+            "3 requests were never answered in time"
+        );
     }
 }
