@@ -3,11 +3,14 @@
 import csv
 import io
 import json
+import re
 import unittest
 
 import samples
 
 import hairpin
+from hairpin.parts import BLOCKS, HISTOGRAMS, SERIES
+from hairpin.rows import ROWS
 
 #: The command's CSV lacks the unit here, in names that end in it elsewhere.
 WITHOUT_UNIT = ("floor-pcie", "floor-pcie-published")
@@ -109,6 +112,14 @@ class SameAsCsv(samples.InFolder):
 
 
 class Parts(unittest.TestCase):
+    def test_every_kind_is_in_the_table_of_the_page(self):
+        page = (samples.ROOT / "docs/python.md").read_text()
+        table = {
+            kind for line in re.findall(r"(?m)^\| (`.*)", page) for kind in re.findall("`([a-z][a-z-]+)`", line.split("|")[0])
+        }
+        self.assertLessEqual(table, {*ROWS})
+        self.assertLessEqual({*BLOCKS, *HISTOGRAMS, *SERIES}, table)
+
     def test_blocks_and_series_of_a_run(self):
         record, run = hairpin.load(samples.DATA / "run-1.json"), samples.run()
         for table, field in (("blocks", "blocks"), ("series", "series")):
