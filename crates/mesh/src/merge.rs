@@ -123,6 +123,7 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
     let rank = |card: &Card| Rank {
         rank: card.rank,
         host: card.host.clone(),
+        switch: None,
         address: if card.address.contains(':') {
             format!("[{}]:{}", card.address, card.port)
         } else {

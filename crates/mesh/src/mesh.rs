@@ -419,6 +419,11 @@ pub fn merged(dir: &Path, judge: &Judge, command: Vec<String>) -> Result<Mesh, M
 }
 
 fn judged(judge: &Judge, mut body: MeshBody) -> MeshBody {
+    if let Some(topology) = &judge.topology {
+        for rank in &mut body.ranks {
+            rank.switch = topology.path(&rank.host).and_then(|path| Some((*path.first()?).to_owned()));
+        }
+    }
     let Judged { effects, notes } = judge.of(&body);
     body.effects = effects;
     body.warnings.extend(notes);

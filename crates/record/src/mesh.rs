@@ -60,6 +60,9 @@ pub struct Rank {
     pub rank: u32,
     /// The name of its host, as the launcher calls it.
     pub host: String,
+    /// The switch right above its host, with `--topology`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
     /// The address and port at which the others reach it.
     pub address: String,
     /// Name and version of its tool.

@@ -18,6 +18,7 @@ mod facts;
 mod frames;
 mod labels;
 mod loads;
+mod meshes;
 mod one_way;
 mod records;
 mod rows;
@@ -50,6 +51,7 @@ pub fn view(given: &[Input], made: &str, beside: Beside) -> View {
         breakdowns: breakdowns::breakdowns(given, &beside),
         comparisons: comparisons::comparisons(given),
         loads: loads::loads(given),
+        meshes: meshes::meshes(given),
         frames: frames::frames(given),
         checks: checks::checks(given),
         applications: applications::applications(given),

@@ -18,7 +18,7 @@ use crate::style::Tone;
 /// Most ranks whose matrix has room in 80 columns.
 const MATRIX: usize = 16;
 /// Slowest pairs that are shown of more ranks.
-const SLOWEST: usize = 10;
+pub(crate) const SLOWEST: usize = 10;
 /// Pairs named in a sentence.
 const NAMED: usize = 8;
 
@@ -27,9 +27,7 @@ impl Show for Mesh {
         let mut doc = Doc::default();
         let (said, word) = summary(self);
         doc.verdict("", said, word, Tone::Heading);
-        for effect in self.effects.iter().filter(|effect| effect.convicted) {
-            doc.verdict("", slow(self, effect), "slow", Tone::Error);
-        }
+        convicted(self).for_each(|effect| doc.verdict("", slow(self, effect), "slow", Tone::Error));
         self.thresholds.iter().for_each(|held| doc.verdict("", threshold(self, held), "crossed", Tone::Error));
         if let Some(picked) = &self.picked {
             doc.text(of_lowest(self, picked));
@@ -108,10 +106,39 @@ fn slow(mesh: &MeshBody, effect: &Effect) -> String {
     format!("slow: {subject} (x{}, {} to {} of {than}){differs}", ratio(effect.ratio), ratio(effect.low), ratio(effect.high))
 }
 
-/// How much was measured, and the range of it.
-pub(crate) fn summary(mesh: &MeshBody) -> (String, &'static str) {
+fn convicted(mesh: &MeshBody) -> impl Iterator<Item = &Effect> {
+    mesh.effects.iter().filter(|effect| effect.convicted)
+}
+
+/// Who is slow, the thresholds, and how much was measured.
+pub(crate) fn sentences(mesh: &MeshBody) -> Vec<String> {
+    let slow = convicted(mesh).map(|effect| slow(mesh, effect));
+    slow.chain(mesh.thresholds.iter().map(|held| threshold(mesh, held))).chain([summary(mesh).0]).collect()
+}
+
+/// The pairs with their RTT p50, ascending.
+fn by_p50(mesh: &MeshBody) -> Vec<(u64, &Pair)> {
     let mut p50: Vec<(u64, &Pair)> = mesh.pairs.iter().filter_map(|pair| Some((pair.rtt_ns.as_ref()?.p50?, pair))).collect();
     p50.arrange_by_key(|(ns, pair)| (*ns, pair.a, pair.b));
+    p50
+}
+
+/// The median of the pairs' RTT p50.
+pub(crate) fn typical(mesh: &MeshBody) -> Option<u64> {
+    let p50 = by_p50(mesh);
+    p50.get(p50.len() / 2).map(|(ns, _)| *ns)
+}
+
+/// Why visits of the pair are missing.
+pub(crate) fn why_missing(pair: &Pair) -> String {
+    let mut why: Vec<&str> = pair.visits.iter().filter_map(|visit| visit.missing.as_deref()).collect();
+    why.dedup();
+    why.join("; ")
+}
+
+/// How much was measured, and the range of it.
+pub(crate) fn summary(mesh: &MeshBody) -> (String, &'static str) {
+    let p50 = by_p50(mesh);
     let measured = mesh.pairs.iter().filter(|pair| pair.rtt_ns.is_some()).count();
     let of = format!("{measured} of {} pairs measured", mesh.pairs.len());
     let (Some((least, _)), Some((most, pair))) = (p50.first(), p50.last()) else { return (of, "pairs measured") };
@@ -287,8 +314,6 @@ fn data(mesh: &Mesh) -> Data {
     let row = |pair: &Pair| {
         let rtt = pair.rtt_ns.clone().unwrap_or_default();
         let sum = |of: fn(&Visit) -> u64| pair.measured().map(of).sum::<u64>();
-        let mut why: Vec<&str> = pair.visits.iter().filter_map(|visit| visit.missing.as_deref()).collect();
-        why.dedup();
         [
             (&mesh.head.started).into(),
             (&mesh.id).into(),
@@ -305,7 +330,7 @@ fn data(mesh: &Mesh) -> Data {
             rtt.p99.into(),
             rtt.p999.into(),
             rtt.max.into(),
-            why.join("; ").into(),
+            why_missing(pair).into(),
         ]
     };
     Data::table(names, mesh.pairs.iter().map(row))

@@ -9,10 +9,12 @@ use hairpin_record::any::AnyRecord;
 use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::run::Origin;
 
+mod mesh;
 mod stamped;
 
 pub use hairpin_record::design::{CableType, Design, DesignCable, DesignPart};
 pub use hairpin_record::published::Published;
+pub use mesh::{MeshHost, MeshMap, MeshPair};
 pub use stamped::{Delay, OneWay, Split, SplitPart, SplitPiece};
 
 /// A record to show.
@@ -55,6 +57,8 @@ pub struct View {
     pub comparisons: Vec<Comparison>,
     /// Round trips against the offered rate: one entry for each path and size of each load record.
     pub loads: Vec<LoadCurve>,
+    /// One for each mesh record.
+    pub meshes: Vec<MeshMap>,
     /// Frame rates: one entry for each row of each stream record, and for each bounce record.
     pub frames: Vec<Frames>,
     /// The known times of each check record.

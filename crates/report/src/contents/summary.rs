@@ -96,7 +96,7 @@ fn result(record: &AnyRecord) -> Option<String> {
             let Effect { factor, level, against, .. } = effect;
             Some(format!("The strongest effect on RTT p50: {factor} = {level} against {against}, {} times.", ratio(p50)))
         }
-        AnyRecord::Mesh(mesh) => Some(crate::mesh::summary(mesh).0),
+        AnyRecord::Mesh(mesh) => Some(crate::mesh::sentences(mesh).join(". ") + "."),
         AnyRecord::Stream(stream) => {
             let lossless = |row: &StreamRow| row.lossless.as_ref().map_or(0.0, |trial| trial.offered_per_s);
             let best = stream.results.iter().max_by(|a, b| lossless(a).total_cmp(&lossless(b)))?;

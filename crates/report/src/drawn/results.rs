@@ -1,4 +1,8 @@
-//! Sections of a report for records without rows: loads, frame rates, checks, applications and PCI devices.
+//! Sections of a report for records without rows: loads, meshes, frame rates, checks, applications and PCI devices.
+
+use std::cmp::Reverse;
+
+use hairpin_units::Arrange;
 
 use super::words;
 use crate::attached::table::{FIGURES, stages};
@@ -7,20 +11,25 @@ use crate::chart::offered::{ROWS, picture};
 use crate::chart::picture::Picture;
 use crate::doc::{Column, Doc, Table};
 use crate::explain::brief::cut;
-use crate::view::{ApplicationStage, Checked, DeviceReads, DriverStep, Frames, LoadCurve, LoadRate, Summary, View};
+use crate::figure::ratio;
+use crate::mesh::SLOWEST;
+use crate::view::{
+    ApplicationStage, Checked, DeviceReads, DriverStep, Frames, LoadCurve, LoadRate, MeshMap, MeshPair, Summary, View,
+};
 
 /// The widest name of a stage, a device or a step.
 const LONGEST_NAME: usize = 30;
 
 /// True if there is a section below.
 pub(super) fn any(view: &View) -> bool {
-    let View { loads, frames, checks, applications, reads, steps, .. } = view;
-    let none = loads.is_empty() && frames.is_empty() && checks.is_empty();
+    let View { loads, meshes, frames, checks, applications, reads, steps, .. } = view;
+    let none = loads.is_empty() && meshes.is_empty() && frames.is_empty() && checks.is_empty();
     !(none && applications.is_empty() && reads.is_empty() && steps.is_empty())
 }
 
 pub(super) fn show(doc: &mut Doc, view: &View) {
     view.loads.iter().for_each(|curve| load(doc, curve));
+    view.meshes.iter().for_each(|map| mesh(doc, map));
     applications(doc, view);
     frames(doc, &view.frames);
     checks(doc, &view.checks);
@@ -60,6 +69,24 @@ pub(super) fn offered(curve: &LoadCurve) -> Option<Picture> {
 
 fn tail(times: &Summary) -> [Cell; 3] {
     [times.p50.ns, times.p99.ns, times.p999.ns].map(Cell::ns)
+}
+
+/// Who is slow, and the slowest pairs.
+fn mesh(doc: &mut Doc, map: &MeshMap) {
+    doc.gap();
+    doc.heading(format!("The pairs of {} hosts: {}", map.of, map.label));
+    map.said.iter().for_each(|sentence| doc.text(sentence));
+    doc.gap();
+    let mut pairs: Vec<&MeshPair> = map.pairs.iter().filter(|pair| pair.p50_ns.is_some()).collect();
+    pairs.arrange_by_key(|pair| (Reverse(pair.p50_ns), pair.a, pair.b));
+    let columns = vec![Column::words("slowest pairs"), Column::us("RTT p50"), Column::figures("of the median")];
+    let host = |rank: u32| map.hosts.iter().find(|host| host.rank == rank).map_or("", |host| &host.host);
+    let cells = |pair: &MeshPair| {
+        let of_median =
+            pair.p50_ns.zip(map.typical_ns).map(|(ns, typical)| format!("x{}", ratio(ns as f64 / typical.max(1) as f64)));
+        vec![format!("{}-{} {} - {}", pair.a, pair.b, host(pair.a), host(pair.b)).into(), Cell::ns(pair.p50_ns), of_median.into()]
+    };
+    doc.table(Table { empty: "(no pair was measured)", ..Table::folded(columns, 1, pairs.into_iter().take(SLOWEST).map(cells)) });
 }
 
 fn applications(doc: &mut Doc, view: &View) {

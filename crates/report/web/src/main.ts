@@ -12,6 +12,7 @@ import { distribution } from "./charts/distribution.ts";
 import { frames } from "./charts/frames.ts";
 import { heatMap } from "./charts/heat.ts";
 import { load } from "./charts/load.ts";
+import { mesh } from "./charts/mesh.ts";
 import { rttByPath } from "./charts/paths.ts";
 import { percentiles } from "./charts/percentiles.ts";
 import { sizes } from "./charts/sizes.ts";
@@ -38,6 +39,7 @@ function build(view: View, root: HTMLElement): void {
   let selection: Selection = parse(location.hash, all).selection;
   const show = shower(view);
   const figures: Figure[] = [
+    mesh,
     rttByPath,
     sizes,
     percentiles,

@@ -11,6 +11,7 @@ export interface View {
   breakdowns: Breakdown[];
   comparisons: Comparison[];
   loads: LoadCurve[];
+  meshes: MeshMap[];
   frames: Frames[];
   checks: Checked[];
   applications: Application[];
@@ -364,6 +365,32 @@ export interface DriverStep {
   implementation: string;
   alone_ns: number;
   in_a_row_ns: number | null;
+}
+
+export interface MeshMap {
+  record: number;
+  label: string;
+  said: string[];
+  of: number;
+  hosts: MeshHost[];
+  typical_ns: number | null;
+  pairs: MeshPair[];
+}
+
+export interface MeshHost {
+  rank: number;
+  host: string;
+  switch: string | null;
+  effect: number | null;
+  slow: boolean;
+}
+
+export interface MeshPair {
+  a: number;
+  b: number;
+  count: number;
+  p50_ns: number | null;
+  missing: string;
 }
 
 export interface Fact {

@@ -1,7 +1,7 @@
 // Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
 // nothing about any host.
 
-/** @import { Application, Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, OneWay, Piece, Published, Quantile, RecordGiven, Row, Series, Split, Stage, Summary, View } from "../src/view.ts" */
+/** @import { Application, Breakdown, Bucket, CableType, Checked, Comparison, Curve, Design, DesignPart, Frames, LoadCurve, MeshMap, OneWay, Piece, Published, Quantile, RecordGiven, Row, Series, Split, Stage, Summary, View } from "../src/view.ts" */
 
 /** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
  * @param {number} seed */
@@ -272,6 +272,7 @@ export function full() {
       streamed({ direction: "bounce", lossless_per_s: null, delivered_per_s: 91_000, lost: 107_000 }),
       streamed({ direction: "bounce", label: "xdp:spin, bouncer", frame_bytes: null, lossless_per_s: null, loses_per_s: null }),
     ],
+    meshes: [meshOf(8)],
     applications: [watched()],
     reads: [
       {
@@ -303,6 +304,39 @@ export function full() {
     cables: cables(),
     published: published(),
     apart: APART,
+  };
+}
+
+/** All pairs of so many hosts in racks of eight; the sixth is slow, the last is missing, and one pair was never planned.
+ * @param {number} ranks @returns {MeshMap} */
+export function meshOf(ranks) {
+  const next = random(7);
+  /** @type {MeshMap["pairs"]} */
+  const pairs = [];
+  for (let a = 0; a < ranks; a += 1) {
+    for (let b = a + 1; b < ranks; b += 1) {
+      const p50 = Math.round((a >> 3 === b >> 3 ? 24_000 : 27_000) * (a === 5 || b === 5 ? 1.8 : 1) * (1 + 0.04 * next()));
+      const isMissing = b === ranks - 1;
+      const missing = isMissing ? `rank ${b} has gone: nobody listens at 198.18.0.9:33000` : "";
+      if (a !== 1 || b !== 2) pairs.push({ a, b, count: isMissing ? 0 : 24_000, p50_ns: isMissing ? null : p50, missing });
+    }
+  }
+  // Neither by rank nor by rack.
+  const host = (/** @type {number} */ rank) => ({
+    rank,
+    host: `n${((rank * 7) % ranks) + 1}`,
+    switch: `leaf${2 - ((rank >> 3) % 2)}`,
+    effect: rank === ranks - 1 ? null : rank === 5 ? 1.8 : 1,
+    slow: rank === 5,
+  });
+  return {
+    record: 1,
+    label: "udp:block, 64 B",
+    said: ["slow: n4 (x1.80, 1.71 to 1.92 of the others' p50); there timer_migration is 1 (0 on the others)", `${pairs.length} pairs`],
+    of: ranks,
+    hosts: Array.from({ length: ranks }, (_, rank) => host(rank)),
+    typical_ns: 25_000,
+    pairs,
   };
 }
 
@@ -641,6 +675,7 @@ export function bare(options = {}) {
     breakdowns: [],
     comparisons: [],
     loads: [],
+    meshes: [],
     frames: [],
     checks: [],
     applications: [],
@@ -775,6 +810,11 @@ export function hostile() {
   view.applications.forEach((each) => {
     each.said = at(0);
     each.stages.forEach((stage, index) => Object.assign(stage, { name: at(index), side: at(index + 1) }));
+  });
+  view.meshes.forEach((each) => {
+    Object.assign(each, { label: at(0), said: [at(1), at(2)] });
+    each.hosts.forEach((host, index) => Object.assign(host, { host: at(index), switch: at(index + 1) }));
+    each.pairs.forEach((pair, index) => (pair.missing = at(index)));
   });
   view.reads.forEach((each, index) => (each.label = at(index)));
   view.steps.forEach((each, index) => Object.assign(each, { name: at(index), implementation: at(index + 1) }));

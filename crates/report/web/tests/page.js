@@ -92,7 +92,9 @@ export async function charted(page) {
   return page.locator("section.figure").evaluateAll((sections) =>
     Object.fromEntries(
       sections
-        .filter((section) => !["split", "budget", "stages", "comparison", "load", "application", "frames", "check", "reads", "steps"].includes(section.id))
+        .filter(
+          (section) => !["split", "budget", "stages", "comparison", "load", "application", "mesh", "frames", "check", "reads", "steps"].includes(section.id),
+        )
         .map((section) => [
           section.id,
           (section.getAttribute("data-rows") ?? "")

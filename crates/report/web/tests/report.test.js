@@ -63,6 +63,46 @@ browser("an application's stages follow each other, and a device's reads and a d
   await close();
 });
 
+browser("a mesh: a line per rank in the order that is chosen, what is missing with its reason, all pairs in the CSV", async () => {
+  const { page, complaints, close } = await open(fixtures.bare({ meshes: [fixtures.meshOf(16)] }));
+  const strips = page.locator("#mesh .strip");
+  const labels = () => page.locator("#mesh .lane:not(.axis) .lane-label").allTextContents();
+  assert.equal(await strips.count(), 16);
+  assert.equal((await labels())[5], "5 n4 slow");
+  const cells = (/** @type {number} */ line) => strips.nth(line).locator("span").allTextContents();
+  assert.deepEqual((await cells(1)).slice(1, 3), ["", ""], "the host itself, and a pair that was not planned");
+  const numbers = (await cells(5)).map(Number).filter((each) => each > 0);
+  assert.ok(numbers.length === 14 && numbers.every((each) => each > 43), `${numbers}`);
+  const reads = async (/** @type {number} */ line, /** @type {number} */ column) => {
+    await strips.nth(line).locator("span").nth(column).hover();
+    return strips.nth(line).getAttribute("title");
+  };
+  assert.match((await reads(0, 15)) ?? "", /^0 n1 – 15 n10: missing: rank 15 has gone/);
+  assert.match((await reads(0, 5)) ?? "", /RTT p50 4\d\.\d us, x1\.\d+ of the median$/);
+  assert.match((await reads(1, 2)) ?? "", /not in the schedule$/);
+  const order = page.getByLabel("order of lines and columns");
+  await order.selectOption("effect");
+  assert.equal((await labels())[0], "5 n4 slow");
+  assert.match((await reads(0, 0)) ?? "", /^5 n4, rack leaf2: x1\.800/);
+  await order.selectOption("host");
+  assert.deepEqual((await labels()).slice(0, 3), ["0 n1", "7 n2", "14 n3"]);
+  await order.selectOption("rack");
+  assert.deepEqual(await page.locator("#mesh .rack").allTextContents(), ["rack leaf1", "rack leaf2"]);
+  assert.equal((await labels())[0], "8 n9");
+  const table = await tableOf(page, "mesh");
+  assert.equal(table.rows.length, 119);
+  assert.ok(table.rows[0]?.slice(0, 2).includes("5"));
+  assert.deepEqual(complaints, []);
+  await close();
+
+  const many = fixtures.meshOf(200);
+  const large = await open(fixtures.bare({ meshes: [{ ...many, of: 1000 }] }));
+  assert.equal(await large.page.locator("#mesh .strip").count(), 200);
+  assert.match((await large.page.locator("#mesh").textContent()) ?? "", /200 of 1,000 hosts are drawn.*the 200 slowest of 19,899 pairs/);
+  assert.equal((await tableOf(large.page, "mesh")).rows.length, 200);
+  await large.close();
+});
+
 browser("load, frames and checks: tables as the data have them, and only the sections that there are", async () => {
   const view = fixtures.full();
   const { page, complaints, close } = await open(view);
@@ -95,6 +135,7 @@ browser("a full report: all sections in their order, nothing fetched, nothing co
   const { page, complaints, requests, file, close } = await open(view);
   assert.deepEqual(await page.locator("main section").evaluateAll((sections) => sections.map((section) => section.id)), [
     "summary",
+    "mesh",
     "rtt",
     "sizes",
     "percentiles",
