@@ -37,6 +37,7 @@ use hairpin_units::{Arrange, Nanos};
 use self::meanwhile::Meanwhile;
 use crate::experiment::stands::cpus;
 use crate::stamping;
+use hairpin_session::channel::Channel;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::rows;
@@ -82,6 +83,32 @@ impl How {
 /// # Errors
 /// The errors of a ping. Hooks that cannot be attached are not an error, but noted in the record.
 pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, RunError> {
+    explain(plan, how, None, signals, watcher)
+}
+
+/// As [`run`], over a session that is open to the plan's target, without the row of stamps.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_over(plan: &Plan, how: &How, channel: Channel, signals: &Signals) -> Result<Explain, RunError> {
+    explain(plan, how, Some(channel), signals, &mut NoWatcher)
+}
+
+/// Whether the stages of a job to another host can be measured.
+///
+/// # Errors
+/// Why not.
+pub fn check_remote(job: &Job) -> Result<(), RunError> {
+    route_of(job, true).map(drop).map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })
+}
+
+fn explain(
+    plan: &Plan,
+    how: &How,
+    channel: Option<Channel>,
+    signals: &Signals,
+    watcher: &mut dyn Watcher,
+) -> Result<Explain, RunError> {
     let remote = match plan.target {
         Target::Link(_) => false,
         Target::Host { .. } => true,
@@ -95,7 +122,11 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
     hairpin_session::plan::check(plan)?;
     let head = rows::begin::<ExplainBody>(&plan.command);
     let stamps = stamping::areas()?;
-    let mut testbed = Testbed::set_up(plan, Some(&stamps))?;
+    let splits = remote && channel.is_none();
+    let mut testbed = match channel {
+        Some(channel) => Testbed::over(channel, Some(&stamps), plan.stack.as_ref())?,
+        None => Testbed::set_up(plan, Some(&stamps))?,
+    };
     let place = testbed.place(plan)?;
     let mut found = Record { head, body: ExplainBody { place, missing: Vec::new(), results: Vec::new() } };
     let clock = choose_clock().0;
@@ -128,7 +159,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
             };
             tracing.finish(paced, &mut explained);
             body.results.push(explained);
-            if remote {
+            if splits {
                 // An end of it leaves the stages.
                 let job = stamping::alone(job, NicStamps::default());
                 if job.check(false).is_ok() {

@@ -20,6 +20,10 @@ const OWN: [&str; 4] = ["interface", "ip_local_port_range", "kernel_command_line
 pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
     let Some(own) = body.ranks.iter().find(|known| known.rank == rank) else { return Vec::new() };
     let others: Vec<_> = body.ranks.iter().filter(|known| known.rank != rank && !slow.contains(&known.rank)).collect();
+    let is_found_here = |name: &str| {
+        let elsewhere = others.iter().filter(|other| other.findings.iter().any(|found| found == name)).count();
+        own.findings.iter().any(|found| found == name) && 2 * elsewhere < others.len()
+    };
     let differs = |(name, value): (&String, &Value)| {
         let mine = word(value)?;
         let mut said: BTreeMap<String, usize> = BTreeMap::new();
@@ -27,13 +31,33 @@ pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
         known.iter().for_each(|value| *said.entry(value.clone()).or_default() += 1);
         let (usual, count) = said.into_iter().max_by_key(|(_, count)| *count)?;
         let is_usual = known.len() >= LEAST_OTHERS && 2 * count > known.len();
-        let stake = knob(name).and_then(|knob| knob.change.as_ref()).map_or(0, |change| change.stake_ns);
+        let finding = if is_found_here(name) { format!("; {}", finding(name)) } else { String::new() };
         (is_usual && usual != mine && !OWN.contains(&name.as_str()))
-            .then(|| (stake, format!("{name} is {mine} ({usual} on the others)")))
+            .then(|| (name.clone(), format!("{name} is {mine} ({usual} on the others{finding})")))
     };
-    let mut found: Vec<_> = own.facts.facts.iter().filter_map(differs).collect();
-    found.arrange_by_key(|(stake, _)| std::cmp::Reverse(*stake));
+    let mut found: Vec<(String, String)> = own.facts.facts.iter().filter_map(differs).collect();
+    // A setting whose value is no single word, or no fact.
+    let unsaid: Vec<&String> =
+        own.findings.iter().filter(|name| is_found_here(name) && found.iter().all(|(known, _)| known != *name)).collect();
+    if others.len() >= LEAST_OTHERS {
+        found.extend(
+            unsaid.into_iter().map(|name| (name.clone(), format!("{name} is {}, and not on most others", finding(name)))),
+        );
+    }
+    found.arrange_by_key(|(name, _)| std::cmp::Reverse(stake_ns(name)));
     found.into_iter().take(NAMED).map(|(_, text)| text).collect()
+}
+
+/// What is at stake with a setting, as an order of magnitude; 0: in the tail only, or nothing known.
+fn stake_ns(name: &str) -> u64 {
+    knob(name).and_then(|knob| knob.change.as_ref()).map_or(0, |change| change.stake_ns)
+}
+
+fn finding(name: &str) -> String {
+    match stake_ns(name) {
+        0 => "a finding of tune check".into(),
+        ns => format!("a finding of tune check, about {} us", ns as f64 / 1e3),
+    }
 }
 
 /// A value of one word; lists and tables are none.
@@ -52,6 +76,30 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_tune_check_finds_there_and_not_on_the_others_is_said() {
+        let usual: &[(&str, Value)] = &[("timer_migration", json!(0)), ("gro", json!(true))];
+        let odd: &[(&str, Value)] = &[("timer_migration", json!(1)), ("gro", json!(false))];
+        let mut body = mesh(&[usual, odd, usual, usual]);
+        let findings = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        for (rank, names) in [(0, &["swappiness"][..]), (1, &["swappiness", "timer_migration", "rx_usecs"]), (2, &["swappiness"])]
+        {
+            body.ranks[rank].findings = findings(names);
+        }
+        assert_eq!(
+            differences(&body, 1, &[1]),
+            [
+                "rx_usecs is a finding of tune check, about 20 us, and not on most others",
+                "gro is off (on on the others)",
+                "timer_migration is 1 (0 on the others; a finding of tune check)"
+            ]
+        );
+        // Half of the others have it too.
+        body.ranks[3].findings = findings(&["timer_migration", "rx_usecs"]);
+        body.ranks[2].findings = findings(&["swappiness", "timer_migration", "rx_usecs"]);
+        assert!(differences(&body, 1, &[1]).iter().all(|said| !said.contains("tune check")), "{:?}", differences(&body, 1, &[1]));
+    }
 
     fn mesh(facts: &[&[(&str, Value)]]) -> MeshBody {
         let rank = |(rank, facts): (usize, &&[(&str, Value)])| {

@@ -10,6 +10,7 @@ use hairpin_units::Arrange;
 use crate::differences::differences;
 use crate::pick::pick;
 use crate::schedule::{Pair, Slot, client_of};
+use crate::stages;
 use crate::topology::{Level, Topology, UnknownHosts};
 use crate::verdict::{Limits, Observation, Verdict, Way, judge};
 
@@ -120,8 +121,10 @@ fn effects(body: &MeshBody, verdict: &Verdict) -> Vec<Effect> {
         |subject, Ratio { ratio, low, high }: Ratio, convicted, because| Effect { subject, ratio, low, high, convicted, because };
     let ranks = verdict.ranks.iter().filter_map(|of| {
         let rank = of.rank as u32;
-        let because = if of.is_convicted { differences(body, rank, &slow) } else { Vec::new() };
-        Some(effect(Subject::Rank(rank), of.ratio?, of.is_convicted, because))
+        let because = |subject: &Subject| stages::difference(body, subject).into_iter().chain(differences(body, rank, &slow));
+        let subject = Subject::Rank(rank);
+        let because = if of.is_convicted { because(&subject).collect() } else { Vec::new() };
+        Some(effect(subject, of.ratio?, of.is_convicted, because))
     });
     let groups = verdict.groups.iter().filter_map(|of| {
         let name = match of.way {
@@ -131,7 +134,11 @@ fn effects(body: &MeshBody, verdict: &Verdict) -> Vec<Effect> {
         Some(effect(Subject::Group(name), of.ratio?, of.is_convicted, Vec::new()))
     });
     let links = verdict.pairs.iter().filter(|of| of.is_convicted);
-    let links = links.filter_map(|of| Some(effect(Subject::Pair(of.a as u32, of.b as u32), of.ratio?, true, Vec::new())));
+    let links = links.filter_map(|of| {
+        let subject = Subject::Pair(of.a as u32, of.b as u32);
+        let because = stages::difference(body, &subject).into_iter().collect();
+        Some(effect(subject, of.ratio?, true, because))
+    });
     let mut all: Vec<Effect> = groups.chain(ranks).chain(links).collect();
     all.arrange_by(|one, other| other.convicted.cmp(&one.convicted).then(other.ratio.total_cmp(&one.ratio)));
     all
@@ -154,7 +161,7 @@ pub fn slots(pairs: &[Pair], last_round: u32, last_visit: u32) -> BTreeMap<u32, 
             for &(a, b) in round {
                 for (rank, partner) in [(a, b), (b, a)] {
                     let client = client_of((a, b), visit) == rank;
-                    found.entry(rank).or_default().push(Slot { round: number, visit, partner, client });
+                    found.entry(rank).or_default().push(Slot { round: number, visit, partner, client, explain: false });
                 }
             }
         }

@@ -9,7 +9,7 @@
 //!             ├ gate    who may come in, and when         words   what ranks say to each other
 //!             └ visit   pairs-K.jsonl, a visit a line     judge   effects, and the pairs to visit again      limit   --fail-if
 //!
-//!   judge ──▶ verdict  which rank, link or group is slow, from every visit's value     differences  what differs on it
+//!   judge ──▶ verdict  which rank, link or group is slow, from every visit's value     differences  what differs on it          stages  and which stage takes it
 //!             ├ topology  which switches each host is behind, from topology.conf       hosts        lists of hosts, n[1-3,7], to names and back
 //!             └ pick      the ranks of lowest mutual latency                           parquet      the store of many meshes
 //! ```
@@ -35,6 +35,7 @@ pub mod run;
 pub mod schedule;
 pub mod setup;
 pub mod slurm;
+pub mod stages;
 pub mod topology;
 pub mod verdict;
 pub mod visit;

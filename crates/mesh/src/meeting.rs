@@ -43,6 +43,9 @@ pub struct Card {
     pub setup: Setup,
     /// Facts of its host.
     pub facts: HostFacts,
+    /// The settings of its host that `hairpin tune check` finds, the one with the most at stake first.
+    #[serde(default)]
+    pub findings: Vec<String>,
 }
 
 /// Why the ranks do not meet.
@@ -184,6 +187,7 @@ pub(crate) mod tests {
             started: "2026-11-26T12:00:00.000000Z".into(),
             setup: crate::setup::tests::setup(ranks, "all"),
             facts: HostFacts::default(),
+            findings: Vec::new(),
         }
     }
 

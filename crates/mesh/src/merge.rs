@@ -104,7 +104,7 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
         for (number, visit) in visits {
             let mut told = heard.remove(&(*pair, *number)).unwrap_or_default();
             match told.iter().position(|told| told.visit.missing.is_none()).map(|at| told.swap_remove(at).visit) {
-                Some(found) if Decoded::decode(&found.histogram).is_ok() => *visit = found,
+                Some(found) if !found.stages.is_empty() || Decoded::decode(&found.histogram).is_ok() => *visit = found,
                 Some(_) => visit.missing = Some("its histogram cannot be read".into()),
                 None => {
                     visit.missing = Some(reason(*pair, visit, &told, &missing, interrupted));
@@ -131,6 +131,7 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
         },
         tool: card.tool.clone(),
         facts: card.facts.clone(),
+        findings: card.findings.clone(),
     };
     warnings.extend(shared_hosts(&cards));
     Ok(MeshBody {

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use hairpin_plan::job::Sides;
+use hairpin_lab::explain;
+use hairpin_plan::job::{Job, Sides};
 use hairpin_record::head::{Head, Record, TOOL};
 use hairpin_record::mesh::{Mesh, MeshBody};
+use hairpin_record::warning::Note;
 use hairpin_session::error::{Blame, RunError};
 use hairpin_session::key::Key;
 use hairpin_session::plan::{self, Target};
@@ -17,8 +19,10 @@ use hairpin_session::serve::{Grants, Service, serve};
 use hairpin_session::side::{WorkerSide, wait};
 use hairpin_session::testbed::interface_at;
 use hairpin_session::time::rfc3339;
+use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread::allowed_cpus;
+use hairpin_tune::Profile;
 use hairpin_units::Quantile;
 
 use crate::address::{self, AddressError};
@@ -29,9 +33,10 @@ use crate::meeting::{self, Card, MeetingError};
 use crate::merge::{self, MergeError, Parts};
 use crate::peers::Peers;
 use crate::rank::Identity;
-use crate::run::Station;
+use crate::run::{EXPLAINS_FOR, Station};
 use crate::schedule::Slot;
 use crate::setup::{BadSetup, Setup};
+use crate::stages;
 use crate::visit::{self, Told, Visits};
 use crate::words::{Ask, Hello};
 
@@ -69,6 +74,8 @@ pub struct Plan {
     pub random: u64,
     /// Judges the mesh, at rank 0.
     pub judge: Judge,
+    /// At rank 0: the stages of a slow pair are measured, beside those of an ordinary one.
+    pub explain: bool,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
@@ -172,6 +179,9 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
         floor: None,
         command: Vec::new(),
     })?;
+    if plan.explain {
+        explain::check_remote(&Job { duration: Some(EXPLAINS_FOR), ..job.clone() })?;
+    }
     meeting::enter(&plan.dir, me)?;
     let first = match me {
         0 => None,
@@ -211,9 +221,11 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
     let gate = RankGate::new(hello.clone()).map_err(MeshError::Server)?;
     serves(listener, key.clone(), plan.data_ports, &gate)?;
     let mut worker = WorkerSide::start(None, None, None).map_err(RunError::from)?;
-    let (facts, _) =
-        worker.facts(interface_at(own, 0).as_deref(), plan.cpus.client, job.threads, false).map_err(RunError::from)?;
+    let interface = interface_at(own, 0);
+    let (facts, _) = worker.facts(interface.as_deref(), plan.cpus.client, job.threads, false).map_err(RunError::from)?;
     drop(worker);
+    let place = hairpin_tune::Place { cpus: plan.cpus.client.as_slice(), interface: interface.as_deref() };
+    let checked = hairpin_tune::check::check(&RealHost, &place, Profile::Latency);
     let card = Card {
         mesh,
         rank: me,
@@ -226,6 +238,7 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
         started: started.clone(),
         setup: plan.setup.clone(),
         facts,
+        findings: checked.findings.into_iter().map(|finding| finding.name).collect(),
     };
     meeting::write_card(&plan.dir, &card)?;
 
@@ -294,7 +307,7 @@ fn delivers(station: &mut Station<'_>, card: &Card) -> Ended {
 /// Rank 0: measures, collects, and again as long as there are pairs to visit again.
 fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(MeshBody, bool), MeshError> {
     let (mut slots, mut last) = (station.schedule.slots(0).collect::<Vec<Slot>>(), station.schedule.rounds());
-    let (mut visit, mut interrupted) = (plan.setup.visits, false);
+    let (mut visit, mut interrupted, mut explain) = (plan.setup.visits, false, plan.explain);
     // Those without further slots deliver once and end.
     let mut others: BTreeSet<u32> = (1..plan.setup.ranks).collect();
     let mut cards = BTreeMap::from([(0, card.clone())]);
@@ -319,16 +332,30 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         missing.extend(gone);
         let visits = station.visits.all().iter().chain(of_others.values().flatten()).cloned().collect();
         let parts = Parts { setup: plan.setup.clone(), cards: cards.clone(), visits, missing: missing.clone(), interrupted };
-        let body = merge::body(parts)?;
+        let mut body = merge::body(parts)?;
         let again = if interrupted { Vec::new() } else { plan.judge.again(&body) };
         let mut further: BTreeMap<u32, Vec<Slot>> = judge::slots(&again, last, visit);
         last = further.values().flatten().map(|slot| slot.round).max().unwrap_or(last);
         visit += 2;
+        if explain && !interrupted {
+            let effects = plan.judge.of(&body).effects;
+            let measures = |rank: u32| rank == 0 || (others.contains(&rank) && !missing.contains_key(&rank));
+            if let Some(beside) = stages::choose(&body, &effects, measures) {
+                for (rank, slots) in beside.slots(last, visit) {
+                    further.entry(rank).or_default().extend(slots);
+                }
+                (explain, last, visit) = (false, last + 2, visit + 2);
+            } else if again.is_empty() && effects.iter().any(|effect| effect.convicted) {
+                let message = "no two pairs with a common host are there whose stages tell the slow from the ordinary";
+                body.warnings.push(Note { code: "no-stages".into(), message: message.into() });
+            }
+        }
+        let is_last = further.is_empty();
         slots = further.remove(&0).unwrap_or_default();
         others = further.keys().copied().filter(|rank| !missing.contains_key(rank)).collect();
         station.gate.tells(further);
         station.stay(&delivered);
-        if again.is_empty() {
+        if is_last {
             return Ok((judged(&plan.judge, body), interrupted));
         }
     }

@@ -17,9 +17,11 @@ use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use hairpin_lab::explain::{self, How};
 use hairpin_lab::ping;
 use hairpin_plan::job::Job;
-use hairpin_record::mesh::Visit;
+use hairpin_record::explain::{Explain, Missing, Stage};
+use hairpin_record::mesh::{StageTime, Visit};
 use hairpin_record::run::{Row, Run};
 use hairpin_session::channel::Channel;
 use hairpin_session::error::RunError;
@@ -28,7 +30,7 @@ use hairpin_session::plan::{Plan, Target};
 use hairpin_session::side::wait;
 use hairpin_session::watch::NoWatcher;
 use hairpin_sys::signal::Signals;
-use hairpin_units::Quantile;
+use hairpin_units::{Nanos, Quantile};
 
 use crate::gate::RankGate;
 use crate::peers::{Peers, PeersError};
@@ -55,6 +57,9 @@ const PAUSE: Duration = Duration::from_millis(150);
 const LATE: Duration = Duration::from_secs(5);
 /// A visit's session ends this much after its time.
 const VISIT_GRACE: Duration = Duration::from_secs(3);
+/// Measured time of a visit whose stages are measured, and the longest that it lasts with the loading of all hooks.
+pub const EXPLAINS_FOR: Nanos = Nanos::from_secs(1);
+const EXPLAIN_LASTS: Duration = Duration::from_secs(3);
 /// A client whose server is interrupted finishes its visit within this time.
 const FINISHES_WITHIN: Duration = Duration::from_millis(500);
 
@@ -109,7 +114,7 @@ impl Station<'_> {
         for slot in slots {
             let expected = (!slot.client).then_some(slot.partner);
             let at = self.begun.elapsed();
-            self.gate.moves_to(slot.round, expected, Instant::now() + self.setup.visit_lasts());
+            self.gate.moves_to(slot.round, expected, Instant::now() + self.lasts(slot));
             let outcome = if slot.client { self.ask_for(slot) } else { self.answer(slot) };
             let blank = Visit { at_ns: at.as_nanos() as u64, ..self.blank(slot) };
             match outcome {
@@ -151,6 +156,19 @@ impl Station<'_> {
         Visit { visit: slot.visit, client, round: slot.round, ..Visit::default() }
     }
 
+    fn lasts(&self, slot: Slot) -> Duration {
+        if slot.explain { EXPLAIN_LASTS } else { self.setup.visit_lasts() }
+    }
+
+    /// When a slot is given up, at the latest.
+    fn limit(&self, slot: Slot, short: bool) -> Instant {
+        match short {
+            true => Instant::now() + SHORT,
+            false if slot.explain => self.deadline(slot.round) + 2 * EXPLAIN_LASTS,
+            false => self.deadline(slot.round),
+        }
+    }
+
     /// Nothing of this round is waited for beyond this time, whatever the others do.
     pub fn deadline(&self, round: u32) -> Instant {
         self.begun + self.wait + LATE + 2 * self.setup.visit_lasts() * round
@@ -185,7 +203,7 @@ impl Station<'_> {
         let Slot { round, partner, .. } = slot;
         let begun = Instant::now();
         let short = self.has_had_its_chances(partner);
-        let limit = if short { begun + SHORT } else { self.deadline(round) };
+        let limit = self.limit(slot, short);
         let hello = self.asking(Ask::Visit { round });
         let mut heard = begun;
         loop {
@@ -231,27 +249,36 @@ impl Station<'_> {
 
     fn measure(&self, slot: Slot, peer: &Peer, channel: Channel) -> Outcome {
         let at = self.begun.elapsed();
+        let job = match slot.explain {
+            true => Job { duration: Some(EXPLAINS_FOR), ..self.job.clone() },
+            false => self.job.clone(),
+        };
         let plan = Plan {
             target: Target::Host { host: peer.host.clone(), port: peer.port, key: None },
             ipv6: false,
             stack: None,
-            rows: vec![self.job.clone()],
+            rows: vec![job],
             raw: None,
             shown: vec![Quantile::P50],
             floor: None,
             command: Vec::new(),
         };
-        let limit = self.setup.visit_lasts() + VISIT_GRACE;
+        let limit = self.lasts(slot) + VISIT_GRACE;
         let watchdog = match Watchdog::over(&channel, limit) {
             Ok(watchdog) => watchdog,
             Err(error) => return Outcome::Missing(format!("rank {}: {error}", self.hello.rank), false),
         };
+        if slot.explain {
+            let ended = explain::run_over(&plan, &How { light: true, ..How::default() }, channel, self.signals);
+            return match (ended, watchdog.call_off()) {
+                (Ok(found), _) => self.explained(slot, at, found),
+                (Err(error), bitten) => failed(slot, &error, bitten),
+            };
+        }
         let ended = ping::run_over(&plan, channel, self.signals, &mut NoWatcher);
         let bitten = watchdog.call_off();
         match ended {
-            Err(RunError::Interrupted) => Outcome::Interrupted(None),
-            Err(_) if bitten => Outcome::Missing(format!("rank {} stopped in mid-visit", slot.partner), true),
-            Err(error) => Outcome::Missing(format!("the visit failed: {error}"), true),
+            Err(error) => failed(slot, &error, bitten),
             Ok(Run { head, mut body }) => {
                 let row = body.results.pop().unwrap_or_default();
                 if head.interrupted {
@@ -265,6 +292,30 @@ impl Station<'_> {
                 }
             }
         }
+    }
+
+    /// The visit with its stages.
+    fn explained(&self, slot: Slot, at: Duration, found: Explain) -> Outcome {
+        if found.head.interrupted {
+            return Outcome::Interrupted(None);
+        }
+        let no_hooks = found.missing.iter().find(|missing| missing.hook == Missing::ALL);
+        if let Some(why) = no_hooks.map(|missing| &missing.why) {
+            return Outcome::Missing(format!("rank {} measures no stages: {why}", self.hello.rank), false);
+        }
+        let typical = found.body.results.into_iter().next().filter(|found| found.typical.count > 0);
+        let Some(typical) = typical else {
+            let why = found.head.error.unwrap_or_else(|| "too few round trips were traced".into());
+            return Outcome::Missing(format!("no stages: {why}"), false);
+        };
+        let stage = |of: Stage| StageTime { name: of.name, side: of.side, direction: of.direction, typical_ns: of.typical_ns };
+        Outcome::Measured(Box::new(Visit {
+            at_ns: at.as_nanos() as u64,
+            transactions: typical.rtt_ns.count,
+            stages: typical.stages.into_iter().map(stage).collect(),
+            warnings: typical.warnings,
+            ..self.blank(slot)
+        }))
     }
 
     fn visit(&self, slot: Slot, at: Duration, row: Row) -> Visit {
@@ -286,9 +337,9 @@ impl Station<'_> {
         }
         let begun = Instant::now();
         let short = self.has_had_its_chances(partner);
-        let limit = if short { begun + SHORT } else { self.deadline(round) };
+        let limit = self.limit(slot, short);
         let whole = Duration::from(self.setup.duration);
-        let session_limit = self.setup.visit_lasts() + VISIT_GRACE;
+        let session_limit = self.lasts(slot) + VISIT_GRACE;
         let (mut heard, mut look_at) = (begun, begun + LOOK_EVERY);
         let (mut patience, mut why) = (self.late_start(begun), format!("rank {partner} did not come"));
         loop {
@@ -375,6 +426,15 @@ impl Station<'_> {
             Err(Unheard::Refused(why)) if self.peers.listens_by_now(rank) => Err((why, Some(GONE))),
             Err(other) => Err((other.why(), None)),
         }
+    }
+}
+
+/// A session that ended with an error; `bitten` by the watchdog.
+fn failed(slot: Slot, error: &RunError, bitten: bool) -> Outcome {
+    match error {
+        RunError::Interrupted => Outcome::Interrupted(None),
+        _ if bitten => Outcome::Missing(format!("rank {} stopped in mid-visit", slot.partner), true),
+        error => Outcome::Missing(format!("the visit failed: {error}"), true),
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Slot {
     pub partner: u32,
     /// True if this rank sends the requests.
     pub client: bool,
+    /// True if stages are measured, not RTTs.
+    #[serde(default)]
+    pub explain: bool,
 }
 
 /// The rounds of a mesh.
@@ -164,7 +167,7 @@ impl Schedule {
         let (visit, within) = self.place(round);
         let partner = self.partner(rank, within)?;
         // The lower rank is the client of odd visits.
-        Some(Slot { round, visit, partner, client: (rank < partner) == (visit % 2 == 1) })
+        Some(Slot { round, visit, partner, client: (rank < partner) == (visit % 2 == 1), explain: false })
     }
 
     /// What one rank does, in order.

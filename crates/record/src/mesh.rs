@@ -9,9 +9,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::explain::Direction;
 use crate::head::{Body, Record};
 use crate::place::HostFacts;
 use crate::quantiles::Quantiles;
+use crate::side::Side;
 use crate::warning::Note;
 
 /// The record `hairpin.mesh/1`: a head and a [`MeshBody`].
@@ -69,6 +71,9 @@ pub struct Rank {
     pub tool: String,
     /// Facts of its host.
     pub facts: HostFacts,
+    /// The settings of its host that `hairpin tune check` finds, the one with the most at stake first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
 }
 
 /// Who measures whom, and when: the same for every rank, computed from these fields alone.
@@ -118,16 +123,32 @@ pub struct Visit {
     pub transactions: u64,
     /// Requests never answered in time.
     pub lost: u64,
-    /// RTT: client's send call entered → reply in the caller's buffer; `null` if it is missing.
+    /// RTT: client's send call entered → reply in the caller's buffer; `null` if it is missing, or measured stages.
     pub rtt_ns: Option<Quantiles>,
     /// The RTTs as an HDR histogram, V2 compressed, base64; empty if it is missing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub histogram: String,
+    /// The stages of its typical round trips in their order, in a visit that measured these and no RTTs (`--explain`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageTime>,
     /// Every way in which these figures may mislead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,
     /// Why it is missing; `null` if it is not.
     pub missing: Option<String>,
+}
+
+/// A stage of a round trip, as `hairpin explain` has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageTime {
+    /// Its name.
+    pub name: String,
+    /// The side that it belongs to.
+    pub side: Side,
+    /// Its direction; the server's turn-around counts as part of the reply.
+    pub direction: Direction,
+    /// Its mean over the typical round trips, in ns.
+    pub typical_ns: f64,
 }
 
 /// A rank that is not there, or not to the end.
@@ -202,9 +223,9 @@ pub struct Threshold {
 }
 
 impl Pair {
-    /// The visits that were measured.
+    /// The visits of which RTTs were measured.
     pub fn measured(&self) -> impl Iterator<Item = &Visit> {
-        self.visits.iter().filter(|visit| visit.missing.is_none())
+        self.visits.iter().filter(|visit| visit.missing.is_none() && visit.stages.is_empty())
     }
 }
 

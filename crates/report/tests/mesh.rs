@@ -1,9 +1,12 @@
 //! `hairpin mesh`: the matrix of up to 16 ranks, the slowest pairs of more, what is missing, and the decision.
 
+use hairpin_record::any::AnyRecord;
 use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::mesh::{Effect, Mesh, MeshBody, MissingRank, Pair, Picked, Rank, Schedule, Subject, Threshold, Visit};
-use hairpin_report::{Options, csv, markdown, term};
+use hairpin_record::quantiles::Quantiles;
+use hairpin_report::view::{Beside, Input, View};
+use hairpin_report::{Options, csv, markdown, term, view};
 use insta::assert_snapshot;
 
 use crate::formats::formats;
@@ -129,4 +132,52 @@ fn pairs_of_no_schedule_are_told_from_missing_ones() {
     ring.pairs.retain(|pair| pair.b == pair.a + 1 || (pair.a, pair.b) == (0, 4));
     let text = term(&ring, &brief());
     assert!(text.contains(".: not in the schedule") && !text.contains("-: missing"), "{text}");
+}
+
+fn report(mesh: Mesh) -> View {
+    let given = [Input { name: "mesh".into(), record: AnyRecord::Mesh(Box::new(mesh)) }];
+    view(&given, "2026-11-26T12:01:00Z", Beside::default())
+}
+
+fn slow(rank: u32, ratio: f64, convicted: bool) -> Effect {
+    Effect { subject: Subject::Rank(rank), ratio, low: 0.95 * ratio, high: 1.05 * ratio, convicted, because: Vec::new() }
+}
+
+#[test]
+fn a_report_says_who_is_slow_first_and_holds_all_pairs() {
+    let mut mesh = mesh(4);
+    lost(&mut mesh, 3, "rank 3 has gone: nobody listens at 198.18.0.4:33000");
+    mesh.effects = vec![slow(2, 1.8, true), slow(0, 0.99, false)];
+    mesh.ranks[2].switch = Some("leaf1".into());
+    let view = report(mesh);
+    assert!(view.summary[0].starts_with("slow: n3 (x1.80, "), "{:?}", view.summary);
+    let map = &view.meshes[0];
+    assert_eq!((map.of, map.hosts.len(), map.pairs.len()), (4, 4, 6));
+    assert!(map.said[0].starts_with("slow: n3") && map.said[1].starts_with("3 of 6 pairs measured"), "{:?}", map.said);
+    let host = |rank: usize| {
+        (map.hosts[rank].host.as_str(), map.hosts[rank].switch.as_deref(), map.hosts[rank].effect, map.hosts[rank].slow)
+    };
+    assert_eq!(host(2), ("n3", Some("leaf1"), Some(1.8), true));
+    assert_eq!((host(0), host(1)), (("n1", None, Some(0.99), false), ("n2", None, None, false)));
+    // The median of three.
+    assert!(map.typical_ns.is_some_and(|ns| (70_000..73_000).contains(&ns)), "{:?}", map.typical_ns);
+    for pair in &map.pairs {
+        assert_eq!((pair.p50_ns.is_none(), pair.missing.contains("nobody listens")), (pair.b == 3, pair.b == 3), "{pair:?}");
+    }
+    for text in [term(&view, &Options::default()), markdown(&view, &Options::default())] {
+        assert!(text.contains("slow: n3") && text.contains("n1 - n3") && !text.contains("no row was measured"), "{text}");
+    }
+}
+
+#[test]
+fn of_more_ranks_than_a_page_has_room_for_those_of_the_largest_effect_are_drawn() {
+    let ring =
+        |a: u32| Pair { a, b: a + 1, rtt_ns: Some(Quantiles { p50: Some(30_000), ..Quantiles::default() }), visits: Vec::new() };
+    let mut mesh = mesh(2);
+    (mesh.pairs, mesh.schedule.ranks) = ((0..299).map(ring).collect(), 300);
+    mesh.effects = (0..300).map(|rank| slow(rank, if rank == 299 { 2.0 } else { 1.0 }, rank == 299)).collect();
+    let map = &report(mesh).meshes[0];
+    assert_eq!((map.of, map.hosts.len()), (300, 256));
+    assert_eq!((map.hosts[0].rank, map.hosts[254].rank, map.hosts[255].rank), (0, 254, 299));
+    assert!(map.pairs.len() == 254 && map.pairs.iter().all(|pair| pair.b < 255), "{}", map.pairs.len());
 }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
+use hairpin_mesh::hosts;
 use hairpin_mesh::judge::Judge;
 use hairpin_mesh::limit::Limit;
 use hairpin_mesh::merge::MergeError;
@@ -65,6 +66,9 @@ pub struct Mesh {
     /// Discarded time before a visit
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "50ms", help_heading = "Work")]
     warmup: Nanos,
+    /// Measure the stages of a slow pair beside those of an ordinary one, as explain does between two hosts
+    #[arg(long, help_heading = "Work")]
+    explain: bool,
     /// The CPU of this rank as client and as server, such as 2,3
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus, help_heading = "Work")]
     cpu: Option<Sides<Option<u32>>>,
@@ -77,7 +81,7 @@ pub struct Mesh {
     /// Directory that the hosts share; hairpin-mesh-JOB, or -DATE without a launcher, in the current one if not given
     #[arg(long, value_name = "DIR", help_heading = "Ranks")]
     dir: Option<PathBuf>,
-    /// Names of the ranks in order, instead of a shared directory: `HOST[:PORT],…`, or one with {} in place of the rank, such as job-{}.svc
+    /// Names of the ranks in order, instead of a shared directory: `HOST[:PORT],…`, n[1-3] for several, or one with {} in place of the rank, such as job-{}.svc
     #[arg(long, value_name = "LIST", help_heading = "Ranks")]
     hosts: Option<String>,
     /// Address to listen on; the one towards the others if not given
@@ -205,6 +209,7 @@ impl Mesh {
             cpus: self.cpu.unwrap_or_default(),
             random: cookie()?,
             judge: self.result.judge()?,
+            explain: self.explain,
             command: line::typed(),
         };
         let tell = |text: String| {
@@ -281,8 +286,26 @@ fn listed(text: &str) -> Result<Listed, Failure> {
     if text.contains("{}") && !text.contains(',') {
         return Ok(Listed::Pattern(text.into()));
     }
-    let hosts: Result<Vec<HostPort>, String> = text.split(',').map(|host| host.trim().parse()).collect();
-    hosts.map(Listed::Each).map_err(|why| Failure::usage(format_args!("--hosts: {why}")))
+    let of_hosts = |why: String| Failure::usage(format_args!("--hosts: {why}"));
+    let mut depth = 0;
+    let outside_brackets = |c: char| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        c == ',' && depth <= 0
+    };
+    let mut found: Vec<HostPort> = Vec::new();
+    for host in text.split(outside_brackets).map(str::trim) {
+        match host.parse() {
+            Ok(host) => found.push(host),
+            // No IPv6 address, so brackets of numbers, as Slurm has them and --drain prints them.
+            Err(_) if host.contains('[') => {
+                for name in hosts::parse(host).map_err(|error| of_hosts(error.to_string()))? {
+                    found.push(name.parse().map_err(of_hosts)?);
+                }
+            }
+            Err(why) => return Err(of_hosts(why)),
+        }
+    }
+    Ok(Listed::Each(found))
 }
 
 impl Listed {
@@ -327,6 +350,12 @@ mod tests {
         let of =
             |text: &str, ranks| listed(text).and_then(|listed| listed.of(ranks, 7)).map_err(|failure| format!("{failure:?}"));
         assert_eq!(of("a,b:8", 2), Ok(vec![("a".into(), 7), ("b".into(), 8)]));
+        let numbered =
+            |names: &[(&str, u16)]| Ok(names.iter().map(|(name, port)| ((*name).to_owned(), *port)).collect::<Vec<_>>());
+        assert_eq!(of("n[1-2,04]", 3), numbered(&[("n1", 7), ("n2", 7), ("n04", 7)]));
+        assert_eq!(of("m[1-2]:8,[2001:db8::1]:9,[::1]", 4), numbered(&[("m1", 8), ("m2", 8), ("2001:db8::1", 9), ("::1", 7)]));
+        assert!(of("n[1-", 1).is_err_and(|why| why.contains("--hosts") && why.contains("partner")));
+        assert!(of("n[1-9999999]", 1).is_err_and(|why| why.contains("name fewer hosts")));
         assert_eq!(of("job-{}.svc", 2), Ok(vec![("job-0.svc".into(), 7), ("job-1.svc".into(), 7)]));
         assert!(of("a,b", 3).unwrap_err().contains("2 hosts, and there are 3 ranks"));
         assert!(of("a,,b", 3).is_err());

@@ -111,7 +111,7 @@ fn deliveries_are_taken_whole_once_rank_0_is_done() {
     deliver(vec![Delivery::Card(Box::new(card(2, 4))), Delivery::Visits(visits.clone()), Delivery::End]);
     assert_eq!(gate.delivered(), BTreeSet::from([2]));
     assert!(matches!(reply(&gate, &hello(2, Ask::More)), Reply::NotYet { .. }));
-    let slot = Slot { round: 9, visit: 3, partner: 3, client: true };
+    let slot = Slot { round: 9, visit: 3, partner: 3, client: true, explain: false };
     gate.tells(BTreeMap::from([(2, vec![slot])]));
     assert_eq!(reply(&gate, &hello(2, Ask::More)), Reply::Slots(vec![slot]));
     assert_eq!(reply(&gate, &hello(3, Ask::More)), Reply::Slots(vec![]));

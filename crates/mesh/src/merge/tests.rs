@@ -1,4 +1,7 @@
+use hairpin_record::explain::Direction;
 use hairpin_record::histogram::Times;
+use hairpin_record::mesh::StageTime;
+use hairpin_record::run::Side;
 
 use super::*;
 use crate::meeting::{tests::card, write_card};
@@ -25,6 +28,18 @@ fn missing(told: &Told, by: u32, why: &str) -> Told {
     let visit =
         Visit { missing: Some(why.into()), rtt_ns: None, histogram: String::new(), transactions: 0, ..told.visit.clone() };
     Told { by, visit, ..told.clone() }
+}
+
+#[test]
+fn stages_are_kept_and_count_in_no_figure() {
+    let whole = body(parts(all())).unwrap();
+    let stage = StageTime { name: "outside".into(), side: Side::Client, direction: Direction::Reply, typical_ns: 9_000.0 };
+    let visit = Visit { visit: 3, client: 0, round: 7, stages: vec![stage], ..Visit::default() };
+    let told = Told { pair: (0, 1), by: 0, visit };
+    let body = body(parts([all(), vec![told.clone()]].concat())).unwrap();
+    let (pair, before) = (&body.pairs[0], &whole.pairs[0]);
+    assert_eq!((pair.visits.len(), pair.measured().count()), (3, 2));
+    assert_eq!((&pair.visits[2], &pair.rtt_ns), (&told.visit, &before.rtt_ns));
 }
 
 #[test]
