@@ -92,7 +92,8 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
         let Some(known) = pairs.get(&told.pair) else { continue };
         let is_planned = known.get(&told.visit.visit).is_none_or(|planned| planned.round == told.visit.round);
         if is_planned && told.visit.client == client_of(told.pair, told.visit.visit) && told.visit.visit > 0 {
-            heard.entry((told.pair, told.visit.visit)).or_default().push(told);
+            // Most visits are told of once, and a list that grows has room for four.
+            heard.entry((told.pair, told.visit.visit)).or_insert_with(|| Vec::with_capacity(1)).push(told);
         }
     }
     let mut warnings = Vec::new();

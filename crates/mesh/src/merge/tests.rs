@@ -136,3 +136,48 @@ fn ranks_that_share_a_host_are_said() {
     assert_eq!(body.warnings.len(), 1);
     assert!(body.warnings[0].message.starts_with("ranks 1, 2 are all on host n1"), "{}", body.warnings[0].message);
 }
+
+/// The most memory that this process had so far, in MB.
+fn peak_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// What rank 0 does with 200,000 visits of 10,000 ranks: it keeps them as they came, and makes and judges a record of copies.
+/// `cargo test --release -p hairpin-mesh -- --ignored --nocapture ten_thousand`
+#[test]
+#[ignore = "takes a GB and long; it prints the figures of docs/mesh.md"]
+fn rank_0_of_ten_thousand_ranks() {
+    let begun = std::time::Instant::now();
+    let setup = setup(10_000, "sample:20");
+    // Histograms of 20,000 round trips around 25 us, of which some hundred stand for all.
+    let template = |seed: u64| {
+        let mut times = Times::new();
+        for n in 0..20_000u64 {
+            let bits = (seed << 32 | n).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let spread = [12, 18, 24].map(|shift| (bits >> (shift - 12)) % 1_000).iter().sum::<u64>();
+            times.record(23_000 + 2 * spread + if bits % 97 == 0 { bits % 90_000 } else { 0 });
+        }
+        (times.quantiles(), times.encode())
+    };
+    let templates: Vec<_> = (0..128).map(template).collect();
+    let mut kept: BTreeMap<u32, Vec<Told>> = BTreeMap::new();
+    for (at, (pair, visit, round)) in setup.schedule().unwrap().visits().enumerate() {
+        let (rtt_ns, histogram) = templates[at % templates.len()].clone();
+        let client = client_of(pair, visit);
+        let visit =
+            Visit { visit, client, round, transactions: rtt_ns.count, rtt_ns: Some(rtt_ns), histogram, ..Visit::default() };
+        kept.entry(client).or_default().push(Told { pair, by: client, visit });
+    }
+    let count: usize = kept.values().map(Vec::len).sum();
+    let text: usize = kept.values().flatten().map(|told| told.visit.histogram.len()).sum();
+    println!("{count} visits, histograms of {} B each: {} MB after {:?}", text / count, peak_mb(), begun.elapsed());
+    let cards = (0..10_000).map(|rank| (rank, card(rank, 10_000))).collect();
+    let visits = kept.values().flatten().cloned().collect();
+    let body = body(Parts { setup, cards, visits, missing: BTreeMap::new(), interrupted: false }).unwrap();
+    println!("a record of {} pairs: {} MB after {:?}", body.pairs.len(), peak_mb(), begun.elapsed());
+    let judged = crate::judge::Judge::default().of(&body);
+    println!("{} effects: {} MB after {:?}", judged.effects.len(), peak_mb(), begun.elapsed());
+    assert_eq!((count, body.pairs.len(), judged.effects.len()), (200_000, 100_000, 10_000));
+}

@@ -163,8 +163,19 @@ fn buckets(seed: u64) -> Vec<(u64, u64)> {
 /// them take ten times as much or less, as groups of rows are independent and only the files' ends are shared.
 #[test]
 fn a_thousand_hosts_with_twenty_partners_stay_small() {
+    of_a_thousand_hosts::<10>();
+}
+
+/// `cargo test --release -p hairpin-mesh -- --ignored --nocapture all_of_a_thousand`
+#[test]
+#[ignore = "ten times as long; it prints the figures of docs/mesh-store.md"]
+fn all_of_a_thousand_hosts_stay_small() {
+    of_a_thousand_hosts::<1>();
+}
+
+/// One pair in `PART`.
+fn of_a_thousand_hosts<const PART: u64>() {
     const PAIRS: u64 = 10_000;
-    const PART: u64 = 10;
     const MOST: u64 = 100_000_000;
     let dir = tempfile::tempdir().unwrap();
     let start = Instant::now();
