@@ -144,6 +144,12 @@ fn effects(body: &MeshBody, verdict: &Verdict) -> Vec<Effect> {
     all
 }
 
+/// The first round that follows on `last_round`. Ranks that have ended their slots are in the one between, and ask for patience with it.
+#[must_use]
+pub fn further(last_round: u32) -> u32 {
+    last_round + 2
+}
+
 /// The slots of each rank in which these pairs are visited twice more: in rounds of disjoint pairs after `last_round`, as visits after `last_visit`.
 pub fn slots(pairs: &[Pair], last_round: u32, last_visit: u32) -> BTreeMap<u32, Vec<Slot>> {
     let mut rounds: Vec<Vec<Pair>> = Vec::new();
@@ -157,7 +163,7 @@ pub fn slots(pairs: &[Pair], last_round: u32, last_visit: u32) -> BTreeMap<u32, 
     let mut found: BTreeMap<u32, Vec<Slot>> = BTreeMap::new();
     for (times, visit) in [last_visit + 1, last_visit + 2].into_iter().enumerate() {
         for (at, round) in rounds.iter().enumerate() {
-            let number = last_round + (times * rounds.len() + at) as u32 + 1;
+            let number = further(last_round) + (times * rounds.len() + at) as u32;
             for &(a, b) in round {
                 for (rank, partner) in [(a, b), (b, a)] {
                     let client = client_of((a, b), visit) == rank;
@@ -241,8 +247,8 @@ mod tests {
         let found = slots(&[(0, 1), (0, 2), (2, 3)], 6, 2);
         let of =
             |rank: u32| found[&rank].iter().map(|slot| (slot.round, slot.visit, slot.partner, slot.client)).collect::<Vec<_>>();
-        assert_eq!(of(0), [(7, 3, 1, true), (8, 3, 2, true), (9, 4, 1, false), (10, 4, 2, false)]);
-        assert_eq!(of(2), [(7, 3, 3, true), (8, 3, 0, false), (9, 4, 3, false), (10, 4, 0, true)]);
+        assert_eq!(of(0), [(8, 3, 1, true), (9, 3, 2, true), (10, 4, 1, false), (11, 4, 2, false)]);
+        assert_eq!(of(2), [(8, 3, 3, true), (9, 3, 0, false), (10, 4, 3, false), (11, 4, 0, true)]);
         assert!(slots(&[], 6, 2).is_empty());
     }
 }

@@ -341,10 +341,11 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
             let effects = plan.judge.of(&body).effects;
             let measures = |rank: u32| rank == 0 || (others.contains(&rank) && !missing.contains_key(&rank));
             if let Some(beside) = stages::choose(&body, &effects, measures) {
-                for (rank, slots) in beside.slots(last, visit) {
+                let first = if further.is_empty() { judge::further(last) } else { last + 1 };
+                for (rank, slots) in beside.slots(first, visit) {
                     further.entry(rank).or_default().extend(slots);
                 }
-                (explain, last, visit) = (false, last + 2, visit + 2);
+                (explain, last, visit) = (false, first + 1, visit + 2);
             } else if again.is_empty() && effects.iter().any(|effect| effect.convicted) {
                 let message = "no two pairs with a common host are there whose stages tell the slow from the ordinary";
                 body.warnings.push(Note { code: "no-stages".into(), message: message.into() });

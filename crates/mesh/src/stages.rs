@@ -66,11 +66,11 @@ fn other((a, b): Pair, rank: u32) -> u32 {
 }
 
 impl Beside {
-    /// The slots in which both pairs are visited once, in the two rounds after `last_round`, as visits after `last_visit`.
+    /// The slots in which both pairs are visited once, in rounds from `first_round` on, as visits after `last_visit`.
     #[must_use]
-    pub fn slots(self, last_round: u32, last_visit: u32) -> BTreeMap<u32, Vec<Slot>> {
+    pub fn slots(self, first_round: u32, last_visit: u32) -> BTreeMap<u32, Vec<Slot>> {
         let mut found: BTreeMap<u32, Vec<Slot>> = BTreeMap::new();
-        for (server, round) in [(self.slow, last_round + 1), (self.ordinary, last_round + 2)] {
+        for (server, round) in [(self.slow, first_round), (self.ordinary, first_round + 1)] {
             let pair = (self.shared.min(server), self.shared.max(server));
             let visit = if client_of(pair, last_visit + 1) == self.shared { last_visit + 1 } else { last_visit + 2 };
             for (rank, partner, client) in [(self.shared, server, true), (server, self.shared, false)] {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(of(Subject::Group("pairs within leaf1".into()), &|_| true), None);
         assert_eq!(choose(&body, &[], |_| true), None);
 
-        let slots = found.slots(6, 2);
+        let slots = found.slots(7, 2);
         let of =
             |rank: u32| slots[&rank].iter().map(|slot| (slot.round, slot.visit, slot.partner, slot.client)).collect::<Vec<_>>();
         assert_eq!(of(4), [(7, 4, 2, true), (8, 4, 1, true)]);

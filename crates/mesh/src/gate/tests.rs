@@ -54,6 +54,16 @@ fn exactly_the_partner_of_the_slot_comes_in() {
 }
 
 #[test]
+fn a_rank_that_has_ended_its_slots_is_not_past_further_ones() {
+    let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
+    // As `Station::ends` leaves it after round 6.
+    gate.moves_to(7, None, Instant::now());
+    let slots = &crate::judge::slots(&[(1, 3)], 6, 2)[&3];
+    assert!(matches!(reply(&gate, &visit(3, slots[0].round)), Reply::NotYet { round: 7, .. }), "{slots:?}");
+    assert_eq!(reply(&gate, &visit(3, 6)), Reply::Past { round: 7 });
+}
+
+#[test]
 fn a_session_that_outlives_its_round_leaves_the_next_alone() {
     let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
     gate.moves_to(1, Some(0), Instant::now());
