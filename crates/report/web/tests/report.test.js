@@ -95,6 +95,12 @@ browser("a mesh: a line per rank in the order that is chosen, what is missing wi
   assert.deepEqual(complaints, []);
   await close();
 
+  const mixed = fixtures.meshOf(8);
+  Object.assign(mixed.pairs[0] ?? {}, { p50_ns: 1_240_000 });
+  const small = await open(fixtures.bare({ meshes: [mixed] }));
+  assert.deepEqual((await small.page.locator("#mesh .strip").first().locator("> span").allTextContents()).slice(0, 2), ["", "1.24 ms"]);
+  await small.close();
+
   const many = fixtures.meshOf(200);
   const large = await open(fixtures.bare({ meshes: [{ ...many, of: 1000 }] }));
   assert.equal(await large.page.locator("#mesh .strip").count(), 200);

@@ -113,6 +113,8 @@ function picture(map: MeshMap, order: string): HTMLElement[] {
   const hosts = ordered(map, order);
   const pairOf = found(map);
   const scale = ends(map);
+  // A cell has its unit only where it is another one.
+  const unit = time(map.typical_ns ?? 0).split(" ")[1] ?? "";
   const reading = h("p", { class: "quiet reading-line", "aria-hidden": "true" }, "Point at a cell to read it.");
   const heads =
     hosts.length > NUMBERS
@@ -121,7 +123,7 @@ function picture(map: MeshMap, order: string): HTMLElement[] {
           h(
             "div",
             { class: "lane axis" },
-            h("div", { class: "lane-label quiet" }, "rank, host"),
+            h("div", { class: "lane-label quiet" }, `rank, host${hosts.length <= FIGURES ? `; ${unit}` : ""}`),
             h("div", { class: "columns" }, ...hosts.map((host) => h("span", {}, `${host.rank}`))),
           ),
         ];
@@ -141,7 +143,7 @@ function picture(map: MeshMap, order: string): HTMLElement[] {
     });
     strip.style.background = background(kinds);
     if (hosts.length <= FIGURES) {
-      const text = (pair: MeshPair | undefined): string => (!pair || pair.p50_ns === null ? "" : time(pair.p50_ns).replace(/ \w+$/, ""));
+      const text = (pair: MeshPair | undefined): string => (!pair || pair.p50_ns === null ? "" : time(pair.p50_ns).replace(new RegExp(` ${unit}$`), ""));
       strip.append(...pairs.map((pair, at) => h("span", { class: Number((kinds[at] as string).slice(3)) >= DARK ? "light" : null }, text(pair))));
     }
     strip.addEventListener("pointermove", (event) => {
