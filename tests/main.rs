@@ -11,6 +11,7 @@ mod floor;
 mod flows;
 mod house;
 mod housekeeping;
+mod links;
 mod mesh;
 mod mesh_engine;
 mod one_way;

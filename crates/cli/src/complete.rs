@@ -19,6 +19,7 @@ use hairpin_lab::sweep::PLANS;
 use hairpin_plan::option::Values;
 use hairpin_plan::path;
 use hairpin_plan::paths::{PATHS, sides};
+use hairpin_session::message::Medium;
 
 use crate::exit::FAILED;
 use crate::output::open_store;
@@ -133,7 +134,8 @@ fn veth() -> Vec<String> {
 }
 
 fn links() -> Vec<String> {
-    [vec!["loopback".into()], veth()].concat()
+    let made = Medium::ALL.map(|medium| medium.name().to_owned());
+    [vec!["loopback".into()], made.into(), vec!["netns:".into()]].concat()
 }
 
 fn places(_: &str) -> Vec<String> {

@@ -25,6 +25,8 @@ pub const TOPICS: &[(&str, &str)] = &[
   loopback         this host with itself, over lo
   veth             two network namespaces made for the run
   veth:mtu=9000    keys: mtu, queues, tx-queues, gro, tso, rate, timestamps
+  bridge, macvlan, vxlan, ipvlan, netkit    the same with that between them
+  netns:A,B        between two namespaces that exist: a name, a path or a PID
   echo:HOST:PORT   any TCP or UDP echo service
   frames:IF        whatever returns Ethernet frames there; --rewrite, --dst-mac
   :PORT NAME PID   explain only: a server of this host that already runs

@@ -9,7 +9,7 @@ use hairpin_plan::job::{Job, Reflector, Rewrite};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::Spec;
 use hairpin_session::key::Key;
-use hairpin_session::link::LinkSpec;
+use hairpin_session::link::{LinkSpec, Namespaces};
 use hairpin_session::plan::Target;
 
 use crate::exit::{Failure, say};
@@ -22,12 +22,15 @@ pub const PORT: u16 = 24_444;
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct Where {
-    /// A host on which `hairpin serve` runs; loopback or veth[:…], links of this host; echo:HOST:PORT, a plain echo service; frames:IF, whatever returns Ethernet frames there (`hairpin help link`)
+    /// A host on which `hairpin serve` runs; loopback, veth[:…], bridge and more, links of this host; netns:A,B, between two network namespaces; echo:HOST:PORT, a plain echo service; frames:IF, whatever returns Ethernet frames there (`hairpin help link`)
     #[arg(value_name = "HOST[:PORT]")]
     pub host: Option<Place>,
     /// The same as loopback or veth[:…]
     #[arg(long, value_name = "LINK", hide = true)]
     pub link: Option<LinkSpec>,
+    /// The same as netns:A,B
+    #[arg(long, value_name = "A,B", hide = true)]
+    pub netns: Option<Namespaces>,
     /// The same as echo:HOST:PORT
     #[arg(long, value_name = "HOST:PORT", hide = true)]
     pub echo: Option<HostPort>,
@@ -64,7 +67,8 @@ impl Where {
             ));
         }
         let reflector = |interface| Reflector { interface, destination, rewrite: rewrite.unwrap_or_default() };
-        let target = match (self.host, self.link, self.echo, mirror.interface) {
+        let link = self.link.or(self.netns.map(LinkSpec::Netns));
+        let target = match (self.host, link, self.echo, mirror.interface) {
             (None, None, None, Some(interface)) if self.reflector => Ok(Target::Reflector(reflector(interface))),
             (Some(Place::Frames(interface)), ..) => Ok(Target::Reflector(reflector(interface))),
             (Some(Place::Echo(at)), ..) | (None, None, Some(at), _) => echo(at),
@@ -83,7 +87,7 @@ impl Where {
             ))),
             (None, None, None, _) if !paths.is_empty() && paths.iter().all(is_local) => Ok(Target::Link(LinkSpec::Loopback)),
             (None, None, None, _) => {
-                Err(Failure::usage("say where to: HOST[:PORT], loopback, veth, echo:HOST:PORT or frames:IF"))
+                Err(Failure::usage("say where to: HOST[:PORT], loopback, veth, netns:A,B, echo:HOST:PORT or frames:IF"))
             }
         }?;
         let frames = matches!(target, Target::Reflector(_));
@@ -133,7 +137,7 @@ pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Host(HostPort),
-    /// `loopback`, `veth`, `veth:mtu=9000`.
+    /// `loopback`, `veth`, `veth:mtu=9000`, `netns:A,B`.
     Link(LinkSpec),
     /// `echo:HOST:PORT`.
     Echo(HostPort),
@@ -147,7 +151,7 @@ impl std::str::FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Place, String> {
-        if matches!(text, "loopback" | "lo" | "veth") || text.starts_with("veth:") {
+        if LinkSpec::is_named(text) {
             return text.parse().map(Place::Link).map_err(|error: <LinkSpec as std::str::FromStr>::Err| error.to_string());
         }
         if let Some(at) = text.strip_prefix("echo:") {
@@ -273,6 +277,8 @@ mod tests {
         for (text, place) in [
             ("loopback", Place::Link(LinkSpec::Loopback)),
             ("veth:mtu=9000", Place::Link("veth:mtu=9000".parse().unwrap())),
+            ("bridge:24444", Place::Host("bridge:24444".parse().unwrap())),
+            ("netns:a,b", Place::Link("netns:a,b".parse().unwrap())),
             ("echo:server:7", Place::Echo("server:7".parse().unwrap())),
             ("frames:eth1", Place::Frames("eth1".into())),
             (":6379", Place::Port(6379)),

@@ -47,14 +47,15 @@ impl Bulk {
     ///
     /// # Errors
     /// The other side is another host, or a worker does not start.
-    pub(crate) fn beside(testbed: &Testbed, target: &Target, ipv6: bool) -> Result<Bulk, RunError> {
+    pub(crate) fn beside(testbed: &Testbed, target: &Target) -> Result<Bulk, RunError> {
         let Target::Link(link) = target else { return Err(RunError::BulkElsewhere) };
         let (mut source, mut sink) = (WorkerSide::start(None, None, None)?, WorkerSide::start(None, None, None)?);
         if let (LinkKind::Veth, Some(server)) = (link.kind(), testbed.server.pid()) {
             source.order(&Order::Enter(Namespace::JoinNetwork(testbed.client.pid())))?;
             sink.order(&Order::Enter(Namespace::JoinNetwork(server)))?;
         }
-        Ok(Bulk { source, sink, at: link.addresses(ipv6).1 })
+        let at = testbed.server_address().ok_or(RunError::BulkElsewhere)?;
+        Ok(Bulk { source, sink, at })
     }
 
     /// Fills the link with this many streams from now on.

@@ -61,7 +61,7 @@ fn rows(link: &LinkSpec, template: &Job, skipped: &mut Vec<String>) -> Vec<Job> 
             // Paths that never leave a host are not listed for veth; paths that this user lacks a right for are.
             Support::No(_) if link.kind() == LinkKind::Veth && runner(path).lacks(link.kind()).is_none() => continue,
             Support::No(why) => {
-                skipped.push(format!("{} over {}: {why}", path.name, link.record(None).kind));
+                skipped.push(format!("{} over {}: {why}", path.name, link.name()));
                 continue;
             }
             Support::Yes | Support::Degraded(_) => {}

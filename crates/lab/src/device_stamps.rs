@@ -175,7 +175,7 @@ fn seen(over_loopback: bool, signals: &Signals) -> Result<OwnLink, String> {
 }
 
 fn probe(link: LinkSpec, signals: &Signals) -> Result<OwnLink, RunError> {
-    let name = link.record(None).kind;
+    let name = link.name();
     let path = || UDP.name.to_owned();
     let spec: Spec =
         UDP.name.parse().map_err(|error: SpecError| RunError::Unsupported { path: path(), why: error.to_string() })?;
@@ -214,7 +214,7 @@ fn probe(link: LinkSpec, signals: &Signals) -> Result<OwnLink, RunError> {
     let (client, server) = (of(&stamps.client), of(&stamps.server));
     let both = |which| count(&client, which) + count(&server, which);
     Ok(OwnLink {
-        link: name,
+        link: name.into(),
         packets: 2 * measured.client.exchanges,
         software_out: both(Which::SoftwareOut),
         software_in: both(Which::SoftwareIn),

@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::net::ToSocketAddrs;
 use std::time::Instant;
 
+use hairpin_plan::path::LinkKind;
 use hairpin_sys::host::Host;
 use hairpin_tune::change::{Change, Trouble};
 use hairpin_tune::journal::{About, Journal, JournalError};
@@ -19,7 +20,6 @@ use hairpin_tune::{Place, Setting, Tuning, network_of, plan, residency};
 
 use crate::experiment::Switch;
 use hairpin_session::error::Blame;
-use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
 use hairpin_session::testbed::{interface_of, local_address_towards};
 
@@ -85,7 +85,7 @@ pub struct Knobs<'h> {
 /// This host lacks a setting, a value could not be read, or the traffic does not pass the object of the setting.
 pub fn changes(host: &dyn Host, place: &Place<'_>, target: &Target, settings: &[Setting]) -> Result<Vec<Change>, KnobError> {
     let changes = plan(host, place, settings)?;
-    let own = matches!(target, Target::Link(LinkSpec::Veth(_)));
+    let own = target.kind() == LinkKind::Veth;
     match changes.iter().find(|change| own && network_of(change) == Network::Own) {
         Some(change) => Err(KnobError::OutOfReach(change.knob.clone())),
         None => Ok(changes),

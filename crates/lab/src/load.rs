@@ -153,7 +153,7 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadW
     let place = testbed.place(&plan)?;
     let body = LoadBody { place, schedule: facts(&how.schedule), bulk_streams: how.bulk, results: Vec::new() };
     let mut load = Record { head, body };
-    let bulk = (how.bulk > 0).then(|| Bulk::beside(&testbed, &plan.target, plan.ipv6)).transpose()?;
+    let bulk = (how.bulk > 0).then(|| Bulk::beside(&testbed, &plan.target)).transpose()?;
     let stamps = areas.as_ref().map(|areas| (areas, choose_clock().0));
     let mut offering = Offering { plan: &plan, how, testbed, bulk, stamps, signals, watcher, rows: 0, step: 0 };
     rows::rows(

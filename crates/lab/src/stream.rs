@@ -145,7 +145,7 @@ impl<'a> StreamTestbed<'a> {
     fn link(&self, plan: &StreamPlan) -> Link {
         let mtu = Some(u64::from(self.source.mtu));
         match &plan.target {
-            Target::Veth(veth) => LinkSpec::Veth(veth.clone()).record(mtu),
+            Target::Veth(veth) => LinkSpec::Veth(veth.clone()).record(&veth.ends(false), mtu),
             Target::Interface { name, to } => Link {
                 kind: "interface".into(),
                 interface: Some(name.clone()),

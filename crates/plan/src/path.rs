@@ -203,7 +203,7 @@ pub enum LinkKind {
     Host,
     /// The loopback device.
     Loopback,
-    /// A veth pair between two network namespaces.
+    /// Two network namespaces of this host, with a link that is made for them or their own.
     Veth,
     /// A plain echo service.
     Echo,

@@ -57,8 +57,14 @@ pub(crate) fn to(place: &Place, head: &Head) -> Option<String> {
 pub(crate) fn over(link: &Link, head: &Head) -> Option<String> {
     let keys: Vec<String> = link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut words = match link.kind.as_str() {
-        kind @ ("loopback" | "veth") if keys.is_empty() => kind.to_owned(),
-        kind @ ("loopback" | "veth") => format!("{kind}:{}", keys.join(",")),
+        "netns" => format!("netns:{},{}", link.options.get("client")?, link.options.get("server")?),
+        kind @ ("loopback" | "veth" | "netkit" | "bridge" | "macvlan" | "ipvlan" | "vxlan") => {
+            if keys.is_empty() {
+                kind.to_owned()
+            } else {
+                format!("{kind}:{}", keys.join(","))
+            }
+        }
         "host" => link.peer.clone()?,
         _ => return None,
     };

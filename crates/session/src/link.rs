@@ -1,4 +1,5 @@
-//! The link between the two sides: to another host, loopback, or a veth pair between two namespaces that only the workers hold.
+//! The link between the two sides of a run on this host: loopback, a link between two network namespaces that only the workers hold, or whatever connects two
+//! namespaces that exist.
 //!
 //! ```text
 //!      client's worker                         server's worker
@@ -11,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use hairpin_plan::path::LinkKind;
@@ -18,25 +20,69 @@ use hairpin_record::run::Link;
 use hairpin_sys::netns;
 use hairpin_units::{BitRate, parse_number};
 
-use crate::message::{Answer, LinkEnd, Namespace, Order};
+use crate::message::{Answer, At, Failure, LinkEnd, Medium, Namespace, Order, Overlay};
 use crate::side::{SideError, WorkerSide};
 
 /// The client's end of the pair.
 pub const CLIENT_END: &str = "hairpin0";
 /// The server's end of the pair.
 pub const SERVER_END: &str = "hairpin1";
+/// Addresses of the pair below a VXLAN, client's and server's.
+const BELOW: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 19, 0, 1), Ipv4Addr::new(198, 19, 0, 2)];
 
 /// A link that Hairpin makes or uses on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkSpec {
     Loopback,
-    /// A veth pair between two network namespaces.
+    /// A veth pair between two network namespaces, or another medium.
     Veth(VethSpec),
+    /// Network namespaces that exist.
+    Netns(Namespaces),
 }
 
-/// Options of a veth pair; the kernel's defaults apply to those not given.
+/// Two network namespaces that exist, such as those of two containers: each a name of ip-netns(8), a path, or the number of a process in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    pub client: String,
+    pub server: String,
+}
+
+impl FromStr for Namespaces {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Namespaces, String> {
+        let both = text.split_once(',').filter(|(client, server)| is_namespace(client) && is_namespace(server));
+        let both = both.map(|(client, server)| Namespaces { client: client.into(), server: server.into() });
+        both.ok_or_else(|| {
+            format!("\"{text}\" is not two network namespaces: write A,B, each a name in /run/netns, a path, or the number of a process")
+        })
+    }
+}
+
+fn is_namespace(word: &str) -> bool {
+    word.starts_with('/') || (!word.is_empty() && !word.contains(['/', ',']) && !word.starts_with('.'))
+}
+
+/// The file of a network namespace: that of a process, of a path, or of a name (ip-netns(8)).
+#[must_use]
+pub fn namespace_file(word: &str) -> PathBuf {
+    match word.parse::<u32>() {
+        Ok(pid) => format!("/proc/{pid}/ns/net").into(),
+        Err(_) => PathBuf::from("/run/netns").join(word),
+    }
+}
+
+/// The two ends of a link that is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ends {
+    pub client: At,
+    pub server: At,
+}
+
+/// A link between two network namespaces; the kernel's defaults apply to options not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VethSpec {
+    pub medium: Medium,
     /// MTU of both ends in bytes.
     pub mtu: Option<u32>,
     pub queues: Option<u32>,
@@ -55,18 +101,22 @@ pub struct VethSpec {
 /// Why a text is not a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// Neither loopback nor veth.
-    #[error("there is no link \"{0}\"; there are: loopback, veth")]
+    /// No link of that name.
+    #[error("there is no link \"{0}\"; there are: loopback, {names}, netns:A,B", names = Medium::ALL.map(Medium::name).join(", "))]
     Kind(String),
+    /// Not two namespaces.
+    #[error("{0}")]
+    Namespaces(String),
     /// Loopback takes no options.
     #[error("loopback takes no options, veth does: veth:{0}")]
     Loopback(String),
-    /// veth has no such option.
-    #[error("veth has no option \"{0}\"; there are: mtu, queues, tx-queues, gro, tso, rate, timestamps")]
-    Key(String),
+    /// The link has no such option.
+    #[error("{link} has no option \"{key}\"; there are: {}gro, tso, rate, timestamps", if has_queues(.link) { "mtu, queues, tx-queues, " } else { "mtu, " })]
+    Key { link: &'static str, key: String },
     /// The option does not take this value.
-    #[error("veth: {key}={value}: {key} takes {takes}")]
+    #[error("{link}: {key}={value}: {key} takes {takes}")]
     Value {
+        link: &'static str,
         key: String,
         value: String,
         /// The values it takes.
@@ -82,17 +132,27 @@ impl FromStr for LinkSpec {
         match (kind, options) {
             ("loopback" | "lo", None) => Ok(LinkSpec::Loopback),
             ("loopback" | "lo", Some(options)) => Err(LinkError::Loopback(options.into())),
-            ("veth", options) => Ok(LinkSpec::Veth(veth(options.unwrap_or_default())?)),
-            _ => Err(LinkError::Kind(kind.into())),
+            ("netns", Some(names)) => names.parse().map(LinkSpec::Netns).map_err(LinkError::Namespaces),
+            _ => match Medium::ALL.into_iter().find(|medium| medium.name() == kind) {
+                Some(medium) => Ok(LinkSpec::Veth(between(medium, options.unwrap_or_default())?)),
+                None => Err(LinkError::Kind(kind.into())),
+            },
         }
     }
 }
 
-fn veth(options: &str) -> Result<VethSpec, LinkError> {
-    let mut spec = VethSpec::default();
+/// True for links whose ends are those of veth pairs.
+fn has_queues(link: &str) -> bool {
+    [Medium::Veth, Medium::Bridge].map(Medium::name).contains(&link)
+}
+
+fn between(medium: Medium, options: &str) -> Result<VethSpec, LinkError> {
+    let link = medium.name();
+    let mut spec = VethSpec { medium, ..VethSpec::default() };
     for option in options.split(',').filter(|option| !option.is_empty()) {
-        let (key, value) = option.split_once('=').ok_or_else(|| LinkError::Key(option.into()))?;
-        let bad = |takes| LinkError::Value { key: key.into(), value: value.into(), takes };
+        let no_such = |key: &str| LinkError::Key { link, key: key.into() };
+        let (key, value) = option.split_once('=').ok_or_else(|| no_such(option))?;
+        let bad = |takes| LinkError::Value { link, key: key.into(), value: value.into(), takes };
         let switch = || match value {
             "on" => Ok(Some(true)),
             "off" => Ok(Some(false)),
@@ -104,13 +164,13 @@ fn veth(options: &str) -> Result<VethSpec, LinkError> {
         };
         match key {
             "mtu" => spec.mtu = number(68, 65_535, "68..65535")?,
-            "queues" => spec.queues = number(1, 4096, "1..4096")?,
-            "tx-queues" => spec.tx_queues = number(1, 4096, "1..4096")?,
+            "queues" if has_queues(link) => spec.queues = number(1, 4096, "1..4096")?,
+            "tx-queues" if has_queues(link) => spec.tx_queues = number(1, 4096, "1..4096")?,
             "gro" => spec.gro = switch()?,
             "tso" => spec.tso = switch()?,
             "timestamps" => spec.timestamps = switch()?,
             "rate" => spec.rate = Some(value.parse().map_err(|_| bad("a bit rate such as 1G"))?),
-            _ => return Err(LinkError::Key(key.into())),
+            _ => return Err(no_such(key)),
         }
     }
     Ok(spec)
@@ -152,6 +212,15 @@ impl VethSpec {
 }
 
 impl VethSpec {
+    /// Both ends with their addresses.
+    pub fn ends(&self, ipv6: bool) -> Ends {
+        let address = |host: u16| -> IpAddr {
+            if ipv6 { Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host).into() } else { Ipv4Addr::new(198, 18, 0, host as u8).into() }
+        };
+        let at = |interface: &str, host| At { interface: interface.into(), address: address(host) };
+        Ends { client: at(CLIENT_END, 1), server: at(SERVER_END, 2) }
+    }
+
     /// Puts each worker into its own namespaces, joined by a pair that carries only numbered frames.
     pub fn set_up_quiet(&self, client: &mut WorkerSide, server: &mut WorkerSide) -> Result<(), SideError> {
         self.join(client, server, [self.quiet_end(CLIENT_END), self.quiet_end(SERVER_END)])
@@ -165,12 +234,18 @@ impl VethSpec {
         };
         entered(server.order(&Order::Enter(first))?)?;
         entered(client.order(&Order::Enter(second))?)?;
-        server.order(&Order::MakePair {
+        server.order(&Order::MakeLink {
+            medium: self.medium,
             mtu: self.mtu,
             queues: self.queues,
             tx_queues: self.tx_queues,
             peer_pid: client.pid(),
         })?;
+        if self.medium == Medium::Vxlan {
+            let [local, remote] = BELOW;
+            client.order(&Order::MakeOverlay(Overlay { interface: CLIENT_END.into(), local, remote }))?;
+            server.order(&Order::MakeOverlay(Overlay { interface: SERVER_END.into(), local: remote, remote: local }))?;
+        }
         let [clients, servers] = ends;
         server.order(&Order::SetUp(servers))?;
         client.order(&Order::SetUp(clients))?;
@@ -183,52 +258,99 @@ impl LinkSpec {
     pub fn kind(&self) -> LinkKind {
         match self {
             LinkSpec::Loopback => LinkKind::Loopback,
-            LinkSpec::Veth(_) => LinkKind::Veth,
+            LinkSpec::Veth(_) | LinkSpec::Netns(_) => LinkKind::Veth,
         }
     }
 
-    /// The addresses of client and server.
-    pub fn addresses(&self, ipv6: bool) -> (IpAddr, IpAddr) {
-        match (self, ipv6) {
-            (LinkSpec::Loopback, false) => (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()),
-            (LinkSpec::Loopback, true) => (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()),
-            (LinkSpec::Veth(_), false) => (Ipv4Addr::new(198, 18, 0, 1).into(), Ipv4Addr::new(198, 18, 0, 2).into()),
-            (LinkSpec::Veth(_), true) => {
-                let host = |host| IpAddr::from(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host));
-                (host(1), host(2))
-            }
-        }
+    /// True if a word names a link, and not a host of that name with a port.
+    pub fn is_named(word: &str) -> bool {
+        let (kind, options) = word.split_once(':').unwrap_or((word, ""));
+        let is_port = !options.is_empty() && options.bytes().all(|byte| byte.is_ascii_digit());
+        let named =
+            matches!(kind, "loopback" | "lo") && options.is_empty() || Medium::ALL.iter().any(|medium| medium.name() == kind);
+        (named && !is_port) || (kind == "netns" && !options.is_empty())
     }
 
-    /// The client's interface.
-    pub fn interface(&self) -> &'static str {
+    /// The name of the link's kind.
+    pub fn name(&self) -> &'static str {
         match self {
-            LinkSpec::Loopback => "lo",
-            LinkSpec::Veth(_) => CLIENT_END,
-        }
-    }
-
-    /// The server's interface.
-    pub fn server_interface(&self) -> &'static str {
-        match self {
-            LinkSpec::Loopback => "lo",
-            LinkSpec::Veth(_) => SERVER_END,
+            LinkSpec::Loopback => "loopback",
+            LinkSpec::Veth(link) => link.medium.name(),
+            LinkSpec::Netns(_) => "netns",
         }
     }
 
     /// The link as the record holds it; `mtu` comes from the client's facts.
-    pub fn record(&self, mtu: Option<u64>) -> Link {
-        let (kind, options) = match self {
-            LinkSpec::Loopback => ("loopback", BTreeMap::new()),
-            LinkSpec::Veth(veth) => ("veth", veth.options()),
+    pub fn record(&self, ends: &Ends, mtu: Option<u64>) -> Link {
+        let options = match self {
+            LinkSpec::Loopback => BTreeMap::new(),
+            LinkSpec::Veth(veth) => veth.options(),
+            LinkSpec::Netns(Namespaces { client, server }) => {
+                [("client".to_owned(), client.clone()), ("server".to_owned(), server.clone())].into()
+            }
         };
-        Link { kind: kind.into(), interface: Some(self.interface().into()), mtu, peer: None, options }
+        let peer = matches!(self, LinkSpec::Netns(_)).then(|| ends.server.address.to_string());
+        Link { kind: self.name().into(), interface: Some(ends.client.interface.clone()), mtu, peer, options }
     }
 
     /// Sets the link up between both workers. For veth: namespaces first, then the pair in one request, then each end.
-    pub fn set_up(&self, client: &mut WorkerSide, server: &mut WorkerSide) -> Result<(), SideError> {
-        let LinkSpec::Veth(veth) = self else { return Ok(()) };
-        veth.join(client, server, [veth.end(CLIENT_END, 1), veth.end(SERVER_END, 2)])
+    pub fn set_up(&self, client: &mut WorkerSide, server: &mut WorkerSide, ipv6: bool) -> Result<Ends, SideError> {
+        let at = |interface: &str, address: IpAddr| At { interface: interface.into(), address };
+        match self {
+            LinkSpec::Loopback => {
+                let address = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+                Ok(Ends { client: at("lo", address), server: at("lo", address) })
+            }
+            LinkSpec::Veth(veth) => {
+                veth.join(client, server, [veth.end(CLIENT_END, 1), veth.end(SERVER_END, 2)])?;
+                Ok(veth.ends(ipv6))
+            }
+            LinkSpec::Netns(namespaces) => namespaces.enter(client, server, ipv6),
+        }
+    }
+}
+
+impl Namespaces {
+    /// Each worker enters its namespace; then an address of the server's is found to which both have a route.
+    fn enter(&self, client: &mut WorkerSide, server: &mut WorkerSide, ipv6: bool) -> Result<Ends, SideError> {
+        for (worker, name) in [(&mut *client, &self.client), (&mut *server, &self.server)] {
+            entered(worker.order(&Order::Enter(Namespace::JoinFile(namespace_file(name))))?)?;
+        }
+        let [ours, theirs] = [addresses(client)?, addresses(server)?];
+        let family = if ipv6 { "IPv6" } else { "IPv4 or IPv6" };
+        // IPv4 first, as elsewhere.
+        let mut wanted: Vec<&At> = theirs.iter().filter(|at| at.address.is_ipv6() || !ipv6).collect();
+        wanted.sort_by_key(|at| at.address.is_ipv6());
+        for to in &wanted {
+            let Some(from) = towards(client, to.address)? else { continue };
+            let Some(from) = ours.iter().find(|at| at.address == from) else { continue };
+            if towards(server, from.address)? == Some(to.address) && from.address != to.address {
+                return Ok(Ends { client: from.clone(), server: (*to).clone() });
+            }
+        }
+        let listed = wanted.iter().map(|at| at.address.to_string()).collect::<Vec<_>>().join(", ");
+        let why = match (listed.is_empty(), ours == theirs) {
+            (true, _) => format!("the namespace {} has no {family} address but loopback's", self.server),
+            (_, true) => {
+                format!("{} and {} are one network namespace: inside of it the target is loopback", self.client, self.server)
+            }
+            _ => format!("no route leads from the namespace {} to {listed} in {} and back", self.client, self.server),
+        };
+        Err(SideError::Failed(Failure { message: why, missing: true }))
+    }
+}
+
+fn addresses(worker: &mut WorkerSide) -> Result<Vec<At>, SideError> {
+    match worker.order(&Order::Addresses)? {
+        Answer::Addresses(addresses) => Ok(addresses),
+        other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+    }
+}
+
+fn towards(worker: &mut WorkerSide, address: IpAddr) -> Result<Option<IpAddr>, SideError> {
+    match worker.order(&Order::Towards(address))? {
+        Answer::From(from) => Ok(from),
+        other => Err(SideError::OutOfTurn(format!("{other:?}"))),
     }
 }
 
@@ -252,13 +374,22 @@ mod tests {
         assert_eq!((veth.mtu, veth.queues, veth.tx_queues), (Some(9000), Some(2), Some(4)));
         assert_eq!((veth.gro, veth.tso), (Some(true), Some(false)));
         assert_eq!(veth.rate, Some(BitRate(1_000_000_000)));
-        assert_eq!(all.record(None).options["timestamps"], "off");
+        assert_eq!(all.record(&veth.ends(false), None).options["timestamps"], "off");
+        let vxlan: LinkSpec = "vxlan:mtu=1400".parse().unwrap();
+        assert_eq!((vxlan.name(), vxlan.kind()), ("vxlan", LinkKind::Veth));
+        let both = Namespaces { client: "blue".into(), server: "/proc/7/ns/net".into() };
+        assert_eq!("netns:blue,/proc/7/ns/net".parse(), Ok(LinkSpec::Netns(both)));
+        let file = |word| namespace_file(word).display().to_string();
+        assert_eq!([file("blue"), file("4711"), file("/x/y")], ["/run/netns/blue", "/proc/4711/ns/net", "/x/y"]);
     }
 
     #[test]
     fn mistakes_list_existing_names() {
         for (text, part) in [
             ("wifi", "there are: loopback, veth"),
+            ("netns:blue", "is not two network namespaces"),
+            ("netns:blue,../x", "is not two network namespaces"),
+            ("macvlan:queues=2", "macvlan has no option \"queues\"; there are: mtu, gro"),
             ("loopback:mtu=9000", "veth:mtu=9000"),
             ("veth:mut=1", "no option \"mut\""),
             ("veth:mtu=67", "mtu takes 68..65535"),

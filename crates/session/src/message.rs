@@ -27,11 +27,13 @@ use crate::io::IoSpec;
 use crate::time_source::Told;
 
 mod bulk;
+mod links;
 mod packets;
 mod times;
 mod traced;
 
 pub use bulk::{BulkReport, BulkWork};
+pub use links::{At, Medium, Overlay};
 pub use packets::{
     AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, StreamWork,
 };
@@ -47,8 +49,9 @@ pub enum Order {
     Stack(String),
     /// Enter new namespaces, before anything else.
     Enter(Namespace),
-    /// Create the veth pair, with the other end in the namespace of process `peer_pid`.
-    MakePair {
+    /// Create the link, with the client's end in the namespace of process `peer_pid`.
+    MakeLink {
+        medium: Medium,
         /// MTU of both ends in bytes.
         mtu: Option<u32>,
         queues: Option<u32>,
@@ -57,8 +60,14 @@ pub enum Order {
         /// The pid of the other worker.
         peer_pid: u32,
     },
-    /// Set up your end of the pair.
+    /// Create your end of the link above the pair below it.
+    MakeOverlay(Overlay),
+    /// Set up your end of the link.
     SetUp(LinkEnd),
+    /// List the addresses at which this network namespace is reached.
+    Addresses,
+    /// Say from which address this network namespace would send to that one.
+    Towards(IpAddr),
     /// Read the host's facts.
     Facts {
         /// The interface that the traffic passes.
@@ -110,7 +119,7 @@ pub enum Order {
 }
 
 /// Namespaces that a worker enters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespace {
     /// New ones, as root.
     New,
@@ -120,9 +129,11 @@ pub enum Namespace {
     JoinUser(u32),
     /// The network namespace of this process.
     JoinNetwork(u32),
+    /// The network namespace of this file.
+    JoinFile(PathBuf),
 }
 
-/// One end of a veth pair.
+/// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkEnd {
     pub interface: String,
@@ -241,6 +252,10 @@ pub enum Answer {
     Bulk(BulkReport),
     /// An interface's address and counters.
     Interface(InterfaceFacts),
+    /// The addresses at which the network namespace is reached.
+    Addresses(Vec<At>),
+    /// The address that it would send from; `None`: it has no route.
+    From(Option<IpAddr>),
     /// The order failed; nothing was measured.
     Failed(Failure),
 }

@@ -19,6 +19,7 @@ use crate::error::RunError;
 use crate::floor::Declared;
 use crate::key::Key;
 use crate::link::LinkSpec;
+use crate::message::Medium;
 use crate::side::SideError;
 
 /// The rows to measure, and the link to measure over.
@@ -83,7 +84,7 @@ impl Target {
     /// A short label of the other side.
     pub fn label(&self) -> String {
         match self {
-            Target::Link(link) => link.record(None).kind,
+            Target::Link(link) => link.name().into(),
             Target::Host { host, port, .. } | Target::Echo { host, port } if host.contains(':') => format!("[{host}]:{port}"),
             Target::Host { host, port, .. } | Target::Echo { host, port } => format!("{host}:{port}"),
             Target::Reflector(reflector) => format!("reflector on {}", reflector.interface),
@@ -102,7 +103,8 @@ impl Target {
     fn mtu(&self) -> Option<u32> {
         let of = |name: &str| Some(Netlink::open().ok()?.link(name).ok()?.mtu);
         match self {
-            Target::Link(LinkSpec::Veth(veth)) => Some(veth.mtu.unwrap_or(VETH_MTU)),
+            Target::Link(LinkSpec::Veth(veth)) => veth.mtu.or((veth.medium != Medium::Vxlan).then_some(VETH_MTU)),
+            Target::Link(LinkSpec::Netns(_)) => None,
             Target::Link(LinkSpec::Loopback) => of("lo"),
             Target::Reflector(reflector) => of(&reflector.interface),
             Target::Host { .. } | Target::Echo { .. } => None,

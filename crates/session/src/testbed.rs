@@ -24,6 +24,7 @@ use hairpin_sys::stack::Library;
 use crate::channel::Channel;
 use crate::error::RunError;
 use crate::handshake;
+use crate::link::Ends;
 use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::plan::{Plan, Target};
 use crate::server::{NUDGE_EVERY, Server, ServerEvent, without_error};
@@ -35,6 +36,8 @@ pub struct Testbed {
     pub client: WorkerSide,
     pub server: Server,
     interface: Option<String>,
+    /// Both ends of a link of this host.
+    ends: Option<Ends>,
 }
 
 pub struct Measured {
@@ -63,13 +66,13 @@ impl Testbed {
                 let meeting = Shared::create().map_err(SideError::from)?;
                 let mut client = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.client), stack)?;
                 let mut server = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.server), stack)?;
-                link.set_up(&mut client, &mut server)?;
-                let (client_at, server_at) = link.addresses(plan.ipv6);
-                let listen = Listen { address: server_at, ports: None, client: client_at, scope: 0 };
+                let ends = link.set_up(&mut client, &mut server, plan.ipv6)?;
+                let listen = Listen { address: ends.server.address, ports: None, client: ends.client.address, scope: 0 };
                 Testbed {
                     client,
                     server: Server::Worker { side: Box::new(server), listen },
-                    interface: Some(link.interface().into()),
+                    interface: Some(ends.client.interface.clone()),
+                    ends: Some(ends),
                 }
             }
             Target::Host { host, port, key } => Testbed::over(handshake::connect(host, *port, key.as_ref())?, stamps, stack)?,
@@ -82,6 +85,7 @@ impl Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server: Server::Silent(Address::Inet(address)),
                     interface,
+                    ends: None,
                 }
             }
             Target::Reflector(reflector) => {
@@ -90,6 +94,7 @@ impl Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server,
                     interface: Some(reflector.interface.clone()),
+                    ends: None,
                 }
             }
         };
@@ -107,17 +112,19 @@ impl Testbed {
         let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
         let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
         let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
-        Ok(Testbed { client, server, interface: interface_at(local.ip(), scope_of(local)) })
+        Ok(Testbed { client, server, interface: interface_at(local.ip(), scope_of(local)), ends: None })
+    }
+
+    /// The server's address on a link of this host.
+    pub fn server_address(&self) -> Option<IpAddr> {
+        self.ends.as_ref().map(|ends| ends.server.address)
     }
 
     /// Facts of both hosts, the link and the client's clock.
     pub fn place(&mut self, plan: &Plan) -> Result<Place, RunError> {
         let Some(job) = plan.rows.first() else { return Err(RunError::Interrupted) };
         let (client, clock) = self.client.facts(self.interface.as_deref(), job.cpus.client, job.threads, false)?;
-        let interface = match &plan.target {
-            Target::Link(link) => link.server_interface(),
-            _ => "",
-        };
+        let interface = self.ends.as_ref().map_or("", |ends| &ends.server.interface);
         let hosts = Hosts { client, server: self.server.facts(interface, job)? };
         let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let other = |kind: &str, host: &str, port: u16| Link {
@@ -128,7 +135,10 @@ impl Testbed {
             options: Default::default(),
         };
         let link = match &plan.target {
-            Target::Link(link) => link.record(mtu),
+            Target::Link(link) => match &self.ends {
+                Some(ends) => link.record(ends, mtu),
+                None => return Err(RunError::Interrupted),
+            },
             Target::Host { host, port, .. } => other("host", host, *port),
             Target::Echo { host, port } => other("echo", host, *port),
             Target::Reflector(reflector) => reflector_link(reflector, mtu),

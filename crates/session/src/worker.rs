@@ -3,6 +3,7 @@
 //! It takes orders from the process that started it, and dies with it.
 
 mod bulk;
+mod links;
 mod reporter;
 mod rings;
 mod stack;
@@ -27,7 +28,7 @@ use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Quality};
 use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::host::{Host, RealHost};
-use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
+use hairpin_sys::netlink::{Netlink, Tbf};
 use hairpin_sys::netns::{self, Sysfs};
 use hairpin_sys::process::{self, Inherited};
 use hairpin_sys::shared::{Announced, Shared, Stamps};
@@ -36,7 +37,6 @@ use hairpin_sys::wait::Policy;
 use hairpin_units::{Arrange, Bytes, Nanos, Picos};
 
 use crate::channel::{Channel, RecvError};
-use crate::link::{CLIENT_END, SERVER_END};
 use crate::message::{
     Answer, AskRings, BounceReport, BounceWork, BulkWork, ClientReport, Failure, InterfaceFacts, LinkEnd, Namespace, Order,
     ServerReport, StreamReport, StreamWork,
@@ -126,12 +126,12 @@ impl Worker {
             Order::StayOn(cpus) => self.stay_on(&cpus),
             Order::Stack(library) => Ok(Answer::Stack(stack::found(&library))),
             Order::Enter(namespace) => self.enter(namespace),
-            Order::MakePair { mtu, queues, tx_queues, peer_pid } => {
-                let config =
-                    VethConfig { name: SERVER_END.into(), peer_name: CLIENT_END.into(), mtu, queues, tx_queues, peer_pid };
-                let made = Netlink::open().and_then(|netlink| netlink.create_veth(&config));
-                made.map(|()| Answer::Done).map_err(|error| Failure { message: error.to_string(), missing: true })
+            Order::MakeLink { medium, mtu, queues, tx_queues, peer_pid } => {
+                made(links::make(medium, links::Ends { mtu, queues, tx_queues, peer_pid }))
             }
+            Order::MakeOverlay(end) => made(links::overlay(&end)),
+            Order::Addresses => links::addresses().map(Answer::Addresses).map_err(failed),
+            Order::Towards(address) => Ok(Answer::From(links::towards(address))),
             Order::SetUp(end) => set_up(&end).map(|()| Answer::Done).map_err(failed),
             Order::Facts { interface, cpu, threads, server } => Ok(self.facts(interface.as_deref(), cpu, threads, server)),
             Order::Raw { path, rows } => {
@@ -161,7 +161,7 @@ impl Worker {
     }
 
     fn enter(&mut self, namespace: Namespace) -> Result<Answer, Failure> {
-        let own_link = !matches!(namespace, Namespace::JoinNetwork(_));
+        let own_link = !matches!(namespace, Namespace::JoinNetwork(_) | Namespace::JoinFile(_));
         let entered = match namespace {
             Namespace::New => netns::enter_new(false),
             Namespace::NewUser => netns::enter_new(true),
@@ -170,6 +170,7 @@ impl Worker {
                 let unread = || Sysfs::Unread("only the network namespace was joined".into());
                 netns::join_network_of(pid).map(|()| netns::Entered { sysfs: unread() })
             }
+            Namespace::JoinFile(file) => netns::join_network_at(&file),
         };
         let entered = entered.map_err(|error| Failure { message: error.to_string(), missing: true })?;
         self.own_link = own_link;
@@ -456,6 +457,11 @@ pub fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
         ticks_per_s: (clock.rate() * 1e9).round(),
         drift_ppb: None,
     }
+}
+
+/// What a host lacks for a link is a missing feature.
+fn made(made: Result<(), links::MakeError>) -> Result<Answer, Failure> {
+    made.map(|()| Answer::Done).map_err(|error| Failure { message: error.to_string(), missing: true })
 }
 
 fn set_up(end: &LinkEnd) -> Result<(), String> {

@@ -21,6 +21,7 @@ mod napi;
 mod netdev;
 mod qdisc;
 mod route;
+mod virtual_link;
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -44,9 +45,13 @@ pub use self::napi::{NapiFacts, NapiSetting};
 pub use self::netdev::XdpMetadata;
 pub use self::qdisc::{RootQdisc, Tbf};
 pub use self::route::{QuickAck, Route};
+pub use self::virtual_link::VirtualLink;
 
-/// The peer's description inside `IFLA_INFO_DATA` of a veth (`enum` in `linux/veth.h`).
-const VETH_INFO_PEER: u16 = 1;
+/// The peer's description inside `IFLA_INFO_DATA` of a pair: `VETH_INFO_PEER` of `linux/veth.h`, `IFLA_NETKIT_PEER_INFO` of `linux/if_link.h`.
+const PEER_INFO: u16 = 1;
+/// `IFLA_NETKIT_MODE`, and its value for Ethernet frames.
+const NETKIT_MODE: u16 = 5;
+const NETKIT_L2: u32 = 0;
 /// Error from the kernel or the netlink socket.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
@@ -75,7 +80,15 @@ pub enum NetlinkError {
     },
 }
 
-/// A veth pair to create: one end here, the other in the network namespace of another process.
+impl NetlinkError {
+    /// True if the kernel knows no link of this kind.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, NetlinkError::Refused { source, .. } if source.raw_os_error() == Some(libc::EOPNOTSUPP))
+    }
+}
+
+/// A pair to create: one end here, the other in the network namespace of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VethConfig {
     /// Name of this namespace's end, at most 15 bytes.
@@ -90,6 +103,24 @@ pub struct VethConfig {
     pub tx_queues: Option<u32>,
     /// A process, by its number in this process's /proc, whose network namespace gets the peer's end.
     pub peer_pid: u32,
+}
+
+/// The kind of a pair of links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PairKind {
+    #[default]
+    Veth,
+    /// Ethernet frames as over veth, without the softirq between the ends (kernel: drivers/net/netkit.c, Linux 6.7).
+    Netkit,
+}
+
+impl PairKind {
+    const fn name(self) -> &'static str {
+        match self {
+            PairKind::Veth => "veth",
+            PairKind::Netkit => "netkit",
+        }
+    }
 }
 
 /// One network interface of a namespace.
@@ -158,14 +189,26 @@ impl Netlink {
         Ok(Netlink { socket: open().map_err(|e| NetlinkError::Open(e.to_string()))?, sequence: Cell::new(0) })
     }
 
-    /// Creates a veth pair with one end here and the other in the namespace of `config.peer_pid`, in one request.
+    /// Creates a veth pair: [`create_pair`](Netlink::create_pair).
     ///
     /// # Errors
-    /// A name is taken (EEXIST), the process does not exist (ESRCH), the MTU or the number of queues is out of range, or this
-    /// process lacks CAP_NET_ADMIN over one of the two namespaces (EPERM).
+    /// As there.
     pub fn create_veth(&self, config: &VethConfig) -> Result<(), NetlinkError> {
-        let asked = Asked { operation: "create veth", interface: &config.name };
-        let message = veth_request(config).map_err(|reason| asked.exchange(reason))?;
+        self.create_pair(PairKind::Veth, config)
+    }
+
+    /// Creates a pair with one end here and the other in the namespace of `config.peer_pid`, in one request.
+    ///
+    /// # Errors
+    /// The kernel has no such kind of link (EOPNOTSUPP), a name is taken (EEXIST), the process does not exist (ESRCH), the MTU or the number of
+    /// queues is out of range, or this process lacks CAP_NET_ADMIN over one of the two namespaces (EPERM).
+    pub fn create_pair(&self, kind: PairKind, config: &VethConfig) -> Result<(), NetlinkError> {
+        let operation = match kind {
+            PairKind::Veth => "create veth",
+            PairKind::Netkit => "create netkit",
+        };
+        let asked = Asked { operation, interface: &config.name };
+        let message = pair_request(kind, config).map_err(|reason| asked.exchange(reason))?;
         self.request(&asked, Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, message, |_| ()).map(drop)
     }
 
@@ -301,13 +344,16 @@ fn link_message(attributes: RtBuffer<Ifla, Buffer>) -> IfinfomsgBuilder {
     IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified).rtattrs(attributes)
 }
 
-fn veth_request(config: &VethConfig) -> Result<Ifinfomsg, BuilderError> {
+fn pair_request(kind: PairKind, config: &VethConfig) -> Result<Ifinfomsg, BuilderError> {
     let mut peer = end_attributes(&config.peer_name, config)?;
     peer.push(attribute(Ifla::NetNsPid, config.peer_pid)?);
     let mut data: RtBuffer<u16, Buffer> = RtBuffer::new();
-    data.push(attribute(VETH_INFO_PEER, link_message(peer).build()?)?);
+    data.push(attribute(PEER_INFO, link_message(peer).build()?)?);
+    if kind == PairKind::Netkit {
+        data.push(attribute(NETKIT_MODE, NETKIT_L2)?);
+    }
     let mut info = RtBuffer::new();
-    info.push(attribute(IflaInfo::Kind, text("veth"))?);
+    info.push(attribute(IflaInfo::Kind, text(kind.name()))?);
     info.push(attribute(IflaInfo::Data, data)?);
     let mut attributes = end_attributes(&config.name, config)?;
     attributes.push(attribute(Ifla::Linkinfo, info)?);
@@ -387,7 +433,7 @@ mod tests {
             tx_queues: None,
             peer_pid: 0x0102_0304,
         };
-        let wire = wire(&veth_request(&config).unwrap());
+        let wire = wire(&pair_request(PairKind::Veth, &config).unwrap());
         let peer = find(&wire, b"hp1\0").unwrap();
         assert!(find(&wire, b"hp0\0").unwrap() < find(&wire, b"veth\0").unwrap());
         assert!(find(&wire, b"veth\0").unwrap() < peer);

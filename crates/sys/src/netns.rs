@@ -200,6 +200,30 @@ pub fn join_network_of(pid: u32) -> Result<(), NamespaceError> {
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|e| gone(e.into()))
 }
 
+/// Moves this process into the network namespace of `file`, such as /run/netns/blue or /proc/4711/ns/net, and into a mount namespace of its own, in which /sys shows
+/// that namespace's devices. Nothing is left there when the process ends.
+///
+/// # Errors
+/// The process has several threads, the file is missing or is no network namespace, or the kernel refuses: this needs CAP_SYS_ADMIN.
+pub fn join_network_at(file: &Path) -> Result<Entered, NamespaceError> {
+    require_one_thread()?;
+    let step = "join the network namespace";
+    let because = |source: io::Error, remedy: String| NamespaceError::Refused { step, source, remedy };
+    let network = File::open(file).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            because(error, format!("{} can be read by root alone, and of some processes by nobody", file.display()))
+        }
+        _ => because(error, format!("there must be a namespace at {}", file.display())),
+    })?;
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|error| match error {
+        Errno::INVAL => because(error.into(), format!("{} is no network namespace", file.display())),
+        error => because(error.into(), "this needs CAP_SYS_ADMIN: run as root".into()),
+    })?;
+    unshare(UnshareFlags::NEWNS).map_err(|error| refused("make a mount namespace", error, false))?;
+    let sysfs = own_sysfs(false)?;
+    Ok(Entered { sysfs })
+}
+
 /// Sets a sysctl such as `net.ipv4.tcp_timestamps` in the network namespace that this process created, and reads it back.
 ///
 /// **Never for the initial namespace**: a process that did not call [`enter_new`] or [`join_user_of`] gets an error, because it
@@ -258,16 +282,21 @@ pub fn this_thread() -> u32 {
 fn unshare_network(user_namespace: bool) -> Result<Entered, NamespaceError> {
     unshare(UnshareFlags::NEWNET | UnshareFlags::NEWNS).map_err(|e| refused("make a network namespace", e, user_namespace))?;
     ENTERED.store(true, Ordering::Relaxed);
-    let sysfs = match mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC) {
-        Ok(()) => mount_own_sysfs(),
-        // Mounts made now would be visible outside, so there are none.
-        Err(Errno::INVAL) => {
-            Sysfs::Unread("the root directory is not a mount point (a chroot), so /sys shows the outer devices".into())
-        }
-        Err(error) => return Err(refused("make the mounts private", error.into(), user_namespace)),
-    };
+    let sysfs = own_sysfs(user_namespace)?;
     Netlink::open()?.set_up("lo")?;
     Ok(Entered { sysfs })
+}
+
+/// In a new mount namespace: makes its mounts private, and mounts an own sysfs.
+fn own_sysfs(user_namespace: bool) -> Result<Sysfs, NamespaceError> {
+    match mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC) {
+        Ok(()) => Ok(mount_own_sysfs()),
+        // Mounts made now would be visible outside, so there are none.
+        Err(Errno::INVAL) => {
+            Ok(Sysfs::Unread("the root directory is not a mount point (a chroot), so /sys shows the outer devices".into()))
+        }
+        Err(error) => Err(refused("make the mounts private", error.into(), user_namespace)),
+    }
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {

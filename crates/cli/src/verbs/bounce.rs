@@ -10,8 +10,10 @@ use hairpin_packet::filter::Filter;
 use hairpin_record::bounce::BounceSecond;
 use hairpin_record::frames::Rings;
 use hairpin_session::io::{BackEndName, IoSpec};
+use hairpin_session::link::namespace_file;
 use hairpin_session::message::Flush;
 use hairpin_sys::host::RealHost;
+use hairpin_sys::netns;
 use hairpin_units::{Nanos, parse_duration, parse_number};
 
 use crate::exit::{Failure, note, say};
@@ -30,6 +32,9 @@ pub struct Bounce {
     /// The same as IF
     #[arg(short = 'i', long, value_name = "IF", hide = true)]
     interface: Option<String>,
+    /// The network namespace in which the interface is: a name in /run/netns, a path, or the number of a process
+    #[arg(long, value_name = "NAMESPACE")]
+    netns: Option<String>,
     /// Send out of this interface instead, on its queue 0. `-o` before the name of a form, such as json, is --format
     #[arg(short = 'o', long = "output", value_name = "IF2")]
     out_of: Option<String>,
@@ -83,6 +88,9 @@ pub struct Bounce {
 impl Bounce {
     /// Bounces until it is stopped, then prints the totals.
     pub fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(name) = &self.netns {
+            netns::join_network_at(&namespace_file(name)).map_err(Failure::missing)?;
+        }
         let signals = signals()?;
         let interface = self.on.as_deref().map(|on| on.strip_prefix("frames:").unwrap_or(on)).or(self.interface.as_deref());
         let interface = interface.unwrap_or_default().to_owned();

@@ -51,7 +51,7 @@ impl FromStr for Asked {
     fn from_str(text: &str) -> Result<Asked, String> {
         match text.parse() {
             Ok(Place::Link(link)) => Ok(Asked::Link(link)),
-            Err(why) if text.starts_with("veth:") => Err(why),
+            Err(why) if LinkSpec::is_named(text) => Err(why),
             _ => text.parse().map(Asked::Path).map_err(|error: SpecError| error.to_string()),
         }
     }

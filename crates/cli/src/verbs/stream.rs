@@ -10,7 +10,7 @@ use hairpin_record::stream::{Direction, Step};
 use hairpin_report::live::{self, Going};
 use hairpin_session::io::{BackEndName, IoPair};
 use hairpin_session::link::LinkSpec;
-use hairpin_session::message::StreamCounts;
+use hairpin_session::message::{Medium, StreamCounts};
 use hairpin_units::{Nanos, parse_decimal, parse_duration};
 
 use crate::exit::{Failure, note, say};
@@ -91,7 +91,7 @@ impl Where {
                     "stream sends frames and counts them, and {text} takes none: name veth, or the interface behind which the other host is"
                 )))
             }
-            Err(why) if text.starts_with("veth:") => Err(Failure::usage(why)),
+            Err(why) if LinkSpec::is_named(text) => Err(Failure::usage(why)),
             _ => Ok((None, Some(text.clone()))),
         }
     }
@@ -124,6 +124,12 @@ impl Stream {
 
     fn plan(self) -> Result<StreamPlan, Failure> {
         let (target, mtu) = match self.to.link_or_interface()? {
+            (Some(LinkSpec::Netns(_)), _) => {
+                return Err(Failure::usage("between namespaces that exist others send too: name veth, or an interface"));
+            }
+            (Some(LinkSpec::Veth(link)), _) if link.medium != Medium::Veth => {
+                return Err(Failure::usage(format_args!("stream counts frames on veth, not on {}", link.medium.name())));
+            }
             (Some(LinkSpec::Veth(veth)), _) => {
                 let mtu = veth.mtu;
                 (Target::Veth(veth), mtu)

@@ -140,7 +140,10 @@ impl Sweep {
     /// Takes the words apart: the plan is returned, and the place kept with the flags.
     fn words(&mut self) -> Result<Option<String>, Failure> {
         let (mut plan, mut places) = (None, Vec::new());
-        let is_plan = |word: &str| PLANS.iter().any(|(name, _)| *name == word) || word.ends_with(".toml") || word.contains('/');
+        let is_plan = |word: &str| {
+            let is_file = word.ends_with(".toml") || word.contains('/');
+            PLANS.iter().any(|(name, _)| *name == word) || (is_file && !LinkSpec::is_named(word))
+        };
         for word in std::mem::take(&mut self.plan) {
             match word.parse() {
                 _ if is_plan(&word) => {

@@ -110,7 +110,7 @@ impl<'a> Stands<'a> {
             let mut testbed = Testbed::set_up(plan, None)?;
             let place = testbed.place(plan)?;
             let filled = placed.iter().any(|arm| arm.testbed == index && arm.bulk > 0);
-            let bulk = filled.then(|| Bulk::beside(&testbed, &plan.target, plan.ipv6)).transpose()?;
+            let bulk = filled.then(|| Bulk::beside(&testbed, &plan.target)).transpose()?;
             testbeds.push(Standing { testbed, place, bulk });
         }
         Ok(Stands { testbeds, arms: placed, signals, watcher, began: Instant::now(), rows: 0 })

@@ -8,7 +8,7 @@ use hairpin_lab::experiment::Arm;
 use hairpin_plan::job::Job;
 use hairpin_plan::spec::Spec;
 use hairpin_session::floor;
-use hairpin_session::link::LinkSpec;
+use hairpin_session::link::{LinkSpec, Namespaces};
 use hairpin_session::plan::Target;
 use hairpin_tune::Setting;
 
@@ -33,6 +33,9 @@ pub(super) struct Side {
     /// The same as loopback or veth[:…]
     #[arg(long, value_name = "LINK", hide = true)]
     pub(super) link: Option<LinkSpec>,
+    /// The same as netns:A,B
+    #[arg(long, value_name = "A,B", hide = true)]
+    netns: Option<Namespaces>,
     /// The same as echo:HOST:PORT
     #[arg(long, value_name = "HOST:PORT", hide = true)]
     pub(super) echo: Option<HostPort>,
@@ -155,15 +158,17 @@ impl Side {
             ));
         };
         self.work.paths = vec![path];
-        let places = [!self.words.is_empty(), self.link.is_some(), self.echo.is_some(), self.reflector];
+        let places = [!self.words.is_empty(), self.link.is_some(), self.netns.is_some(), self.echo.is_some(), self.reflector];
         if places.iter().filter(|place| **place).count() > 1 {
-            return Err(Failure::usage("a side has one place to go: HOST[:PORT], loopback, veth, echo:HOST:PORT or frames:IF"));
+            return Err(Failure::usage(
+                "a side has one place to go: HOST[:PORT], loopback, veth, netns:A,B, echo:HOST:PORT or frames:IF",
+            ));
         }
         if places.iter().all(|place| !place) {
             self.link = Some(LinkSpec::Loopback);
         }
         let host = self.words.pop().map(|word| word.parse()).transpose().map_err(Failure::usage)?;
-        let to = Where { host, link: self.link, echo: self.echo, reflector: self.reflector };
+        let to = Where { host, link: self.link, netns: self.netns, echo: self.echo, reflector: self.reflector };
         let target = to.target(self.key_file, self.mirror, &self.work.paths)?;
         let job = self.work.jobs(true, target.kind(), false)?.pop().ok_or_else(|| Failure::usage("a side takes a path"))?;
         Ok((target, job))
