@@ -13,6 +13,7 @@ mod house;
 mod housekeeping;
 mod mesh;
 mod mesh_engine;
+mod mesh_kubernetes;
 mod one_way;
 mod ping;
 mod report;
