@@ -52,8 +52,8 @@ fn a_job_its_names_its_key_and_its_fence() {
     assert_eq!((&rights["capabilities"]["drop"][0], &rights["readOnlyRootFilesystem"]), (&"ALL".into(), &true.into()));
     assert_eq!((&pod["securityContext"]["runAsNonRoot"], &pod["automountServiceAccountToken"]), (&true.into(), &false.into()));
     let apart = &pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
-    let own = serde_json::json!({ "matchLabels": spec["template"]["metadata"]["labels"]
-        .as_object().expect("labels").iter().filter(|(label, _)| label.ends_with("instance")).collect::<serde_json::Map<_, _>>() });
+    let own = serde_json::json!({ "matchLabels": { "app.kubernetes.io/instance": name } });
+    assert_eq!(spec["template"]["metadata"]["labels"]["app.kubernetes.io/instance"], name);
     assert_eq!((&apart["topologyKey"], &apart["labelSelector"]), (&"kubernetes.io/hostname".into(), &own));
     let policy = &kind(&objects, "NetworkPolicy")["spec"];
     assert_eq!((&policy["podSelector"], &policy["ingress"][0]["from"][0]["podSelector"]), (&own, &own));
@@ -66,7 +66,7 @@ fn a_job_its_names_its_key_and_its_fence() {
     assert_eq!(ports, [(24_446, 0), (24_500, 24_599), (24_500, 24_599)]);
     assert!(words(&objects).contains(&"--data-ports=24500-24599".into()));
     // The lines to type name the same job.
-    assert!(printed.out.contains(&format!("kubectl wait --namespace=hpc-tests --for=condition=complete")));
+    assert!(printed.out.contains("kubectl wait --namespace=hpc-tests --for=condition=complete"));
     assert_eq!(printed.out.lines().filter(|line| line.starts_with("#     kubectl") && line.contains(name)).count(), 2);
 
     let key = |objects: &[Value]| kind(objects, "Secret")["stringData"]["key"].as_str().expect("a key").to_owned();
@@ -91,9 +91,21 @@ fn flags_change_what_they_say() {
     assert!(words(&near).contains(&"--same-host".into()));
 
     let mut command = home.command(HAIRPIN);
-    command.args(PRINT.split(' ')).args(["--fail-if", "p99 > 40us", "--fail-if", "node > 1.3x", "--drain", "-p", "udp:spin", "-t1s", "--no-store"]);
+    command.args(PRINT.split(' ')).args([
+        "--fail-if",
+        "p99 > 40us",
+        "--fail-if",
+        "node > 1.3x",
+        "--drain",
+        "-p",
+        "udp:spin",
+        "-t1s",
+        "--no-store",
+    ]);
     let words = words(&objects(&home.spawn(command).done()));
-    for word in ["--fail-if=p99 > 40us", "--fail-if=node > 1.3x", "--drain=nodes", "--path=udp:spin", "--duration=1s", "--wait=600s"] {
+    for word in
+        ["--fail-if=p99 > 40us", "--fail-if=node > 1.3x", "--drain=nodes", "--path=udp:spin", "--duration=1s", "--wait=600s"]
+    {
         assert!(words.contains(&word.into()), "no {word} in {words:?}");
     }
     assert_eq!(words.iter().filter(|word| word.starts_with("--no-store")).count(), 1);
@@ -132,7 +144,8 @@ fn two_ranks_run_by_what_is_printed() {
 fn wrong_lines_are_answered() {
     let home = Home::new();
     let image = "--image registry.example/hairpin:1";
-    home.hairpin(&format!("mesh --engine kubernetes -N 2 {image}")).fails(2, &["speaks to no cluster", "--print", "kubectl apply"]);
+    home.hairpin(&format!("mesh --engine kubernetes -N 2 {image}"))
+        .fails(2, &["speaks to no cluster", "--print", "kubectl apply"]);
     home.hairpin("mesh --engine kubernetes -N 2 --print").fails(2, &["--image", "make packages"]);
     home.hairpin(&format!("mesh --engine kubernetes --print {image}")).fails(2, &["--nodes"]);
     home.hairpin(&format!("{PRINT} --namespace Hpc")).fails(2, &["\"Hpc\" is not a namespace"]);

@@ -168,7 +168,9 @@ impl std::str::FromStr for Place {
         }
         if let Some(ring) = text.strip_prefix("ring:") {
             let parts = ring.split_once(':').and_then(|(ahead, of)| Some((ahead.parse().ok().filter(|ahead| *ahead > 0)?, of)));
-            let (ahead, of) = parts.ok_or_else(|| format!("\"{text}\" is not ring:K:HOST: K is 1 for the next host of the ring, 2 for the one after"))?;
+            let (ahead, of) = parts.ok_or_else(|| {
+                format!("\"{text}\" is not ring:K:HOST: K is 1 for the next host of the ring, 2 for the one after")
+            })?;
             return of.parse().map(|of| Place::Ring { ahead, of });
         }
         match text.strip_prefix(':').and_then(to_port) {
@@ -188,14 +190,20 @@ fn place_in_ring(ahead: usize, name: &str, mut ring: Vec<IpAddr>, is_own: impl F
     ring.sort_unstable();
     ring.dedup();
     let Some(own) = ring.iter().copied().find(|address| is_own(*address)) else {
-        return Err(Failure::missing(format_args!("{name} stands for {} addresses and none is this host's: ring:{ahead}:{name} is for hosts that are among them", ring.len())));
+        return Err(Failure::missing(format_args!(
+            "{name} stands for {} addresses and none is this host's: ring:{ahead}:{name} is for hosts that are among them",
+            ring.len()
+        )));
     };
     // A host may have one address of each family.
     ring.retain(|address| address.is_ipv4() == own.is_ipv4());
     let at = ring.iter().position(|address| *address == own).unwrap_or_default();
     match ring.get((at + ahead) % ring.len()) {
         Some(next) if ahead < ring.len() => Ok(*next),
-        _ => Err(Failure::missing(format_args!("{name} has {} addresses beside this host's, and no {ahead} come after it: leave ring:{ahead} out, or start more hosts", ring.len() - 1))),
+        _ => Err(Failure::missing(format_args!(
+            "ring:{ahead}:{name} is no host: {name} stands for {} addresses beside this host's; leave it out, or start more hosts",
+            ring.len() - 1
+        ))),
     }
 }
 

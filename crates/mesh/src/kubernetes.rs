@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use hairpin_plan::job::Sides;
 use hairpin_plan::path::Route;
 use hairpin_plan::spec::Spec;
 use hairpin_record::head::TOOL;
@@ -66,7 +67,7 @@ impl Job {
         let memory = (MEMORY + (visits * VISIT).div_ceil(1 << 20)).next_multiple_of(MEMORY);
         // The ranks themselves end by then, if they begin at all.
         let deadline = PLACING + 2 * self.wait + 4 * self.setup.visit_lasts() * schedule.rounds();
-        let spec: Spec = self.setup.path.parse().map_err(|_| BadSetup(format!("there is no path {}", self.setup.path)))?;
+        let spec = self.setup.job(0, Sides::default())?.spec;
         let capabilities = capabilities(&spec);
         let (first, last) = self.data_ports.unwrap_or(DATA_PORTS);
         let holds = |word: &str| match word {
