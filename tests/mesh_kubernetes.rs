@@ -1,6 +1,7 @@
 //! `hairpin mesh --engine kubernetes --print`: the manifests as a cluster reads them; cluster/cases/kubernetes hands them to a real API server.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde::Deserialize;
@@ -79,6 +80,7 @@ fn a_job_its_names_its_key_and_its_fence() {
 fn flags_change_what_they_say() {
     let home = Home::new();
     fs::write(home.file("key"), "00".repeat(32)).unwrap();
+    fs::set_permissions(home.file("key"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(home.file("topology.conf"), "SwitchName=s0 Nodes=n[1-2]\n").unwrap();
     let host = objects(&home.hairpin(&format!("{PRINT} --host-network --key-file key --topology topology.conf --port 7000")));
     assert!(host.iter().all(|object| object["kind"] != "NetworkPolicy"));
@@ -117,6 +119,7 @@ fn two_ranks_run_by_what_is_printed() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
     let objects = objects(&home.hairpin(&format!("{PRINT} --duration 100ms --warmup 10ms --json --quiet --port {port}")));
     fs::write(home.file("key"), kind(&objects, "Secret")["stringData"]["key"].as_str().unwrap()).unwrap();
+    fs::set_permissions(home.file("key"), fs::Permissions::from_mode(0o600)).unwrap();
     let name = objects[0]["metadata"]["name"].as_str().unwrap();
     // In place of a pod's: its variables, its files, its name.
     let ranks = [0, 1].map(|rank| {
