@@ -22,8 +22,12 @@ fn kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
 }
 
+fn pod_of(object: &Value) -> &Value {
+    &object["spec"]["template"]["spec"]
+}
+
 fn pod(objects: &[Value]) -> &Value {
-    &kind(objects, "Job")["spec"]["template"]["spec"]
+    pod_of(kind(objects, "Job"))
 }
 
 fn words(objects: &[Value]) -> Vec<String> {
@@ -163,4 +167,32 @@ fn wrong_lines_are_answered() {
     home.hairpin(&format!("{PRINT} --rank 0")).fails(2, &["--rank"]);
     home.hairpin("mesh --engine slurm -N 2 --print").fails(2, &["--print has no effect here", "--engine kubernetes"]);
     home.hairpin("mesh --engine slurm -N 2 --same-host").fails(2, &["--same-host has no effect here"]);
+}
+
+#[test]
+fn the_probe_has_flags_that_exist_and_a_port_for_each_neighbour() {
+    let home = Home::new();
+    let text =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/kubernetes/probe.yaml")).expect("the probe");
+    let objects: Vec<Value> =
+        serde_yaml_ng::Deserializer::from_str(&text).map(|object| Value::deserialize(object).expect("an object")).collect();
+    let containers = pod_of(kind(&objects, "DaemonSet"))["containers"].as_array().expect("containers");
+    assert_eq!(containers.len(), 4);
+    for (at, container) in containers.iter().enumerate() {
+        let words: Vec<String> = serde_json::from_value(container["args"].clone()).expect("arguments");
+        let help = home.hairpin(&format!("{} --help", words[0])).out;
+        for flag in words.iter().filter_map(|word| word.strip_prefix("--")?.split('=').next()) {
+            assert!(help.contains(&format!("--{flag}")), "{} has no --{flag}", words[0]);
+        }
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true, "an anchor that is nowhere");
+        let port = container["ports"][0]["containerPort"].as_u64();
+        match at {
+            0 => assert_eq!((words[0].as_str(), port), ("serve", Some(24_444))),
+            _ => {
+                assert_eq!((words[0].as_str(), &words[1]), ("ping", &format!("ring:{at}:hairpin-probe")));
+                assert!(words.contains(&format!("--metrics=$(POD_IP):{}", port.expect("a port"))), "{words:?}");
+                assert_eq!(port, Some(24_450 + at as u64));
+            }
+        }
+    }
 }
