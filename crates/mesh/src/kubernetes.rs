@@ -254,7 +254,7 @@ mod tests {
         };
         let eight = of(8, "all");
         assert!(eight.contains("memory: 512Mi") && eight.contains("activeDeadlineSeconds: 1542\n"), "{eight}");
-        assert!(of(10_000, "sample:20").contains("memory: 1792Mi"), "{}", of(10_000, "sample:20"));
+        assert!(of(10_000, "sample:20").contains("memory: 2048Mi"), "{}", of(10_000, "sample:20"));
     }
 
     #[test]
