@@ -10,7 +10,7 @@ help:
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
 	@echo 'make test-rig     other kernels, real drivers, two machines, in emulation (Debian or Ubuntu; at most 25 min; docs/rig.md)'
 	@echo 'make test-arm64   the command, and the tests of what depends on the CPU, on an emulated arm64 machine'
-	@echo 'make test-mesh    hairpin mesh by Slurm and mpirun, on nodes that are namespaces of this host (as root; Debian or Ubuntu; about five minutes; docs/mesh.md)'
+	@echo 'make test-mesh    hairpin mesh by Slurm and mpirun, on nodes that are namespaces of this host, and to Kubernetes (as root; Debian or Ubuntu; about six minutes, the first time fifteen; docs/mesh.md)'
 	@echo 'make rig-shell    a shell in an emulated machine'
 	@echo 'make packages     what is shipped: deb, rpm, tarball, container image, Python wheel; into target/packages (ARCH=aarch64 for arm64)'
 	@echo 'make test-packages  installs and tries each of them in a clean root; the last line is the sum'

@@ -14,6 +14,7 @@ mod housekeeping;
 mod links;
 mod mesh;
 mod mesh_engine;
+mod mesh_kubernetes;
 mod one_way;
 mod ping;
 mod report;

@@ -58,3 +58,20 @@ pub fn given_but(verb: &str, ids: &[&str]) -> Vec<String> {
     let given = others.filter(|arg| !ids.contains(&arg.get_id().as_str()) && is_given(matches, arg.get_id().as_str()));
     given.map(help::name).collect()
 }
+
+/// The flags given to the verb but those with these ids, each with its value as a word of a command line.
+pub fn words_but(verb: &str, ids: &[&str]) -> Vec<String> {
+    let Some(Read { matches, command, .. }) = READ.get() else { return Vec::new() };
+    let Some(command) = command.find_subcommand(verb) else { return Vec::new() };
+    let others = command.get_arguments().filter(|arg| !ids.contains(&arg.get_id().as_str()));
+    let given = others.filter(|arg| is_given(matches, arg.get_id().as_str()));
+    given
+        .flat_map(|arg| match arg.get_action().takes_values() {
+            false => vec![help::name(arg)],
+            true => {
+                let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
+                values.map(|value| format!("{}={}", help::name(arg), value.to_string_lossy())).collect()
+            }
+        })
+        .collect()
+}

@@ -1,6 +1,6 @@
 //! The target: a host, a link of this host, an echo service, or a reflector of frames.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv6Addr, SocketAddrV4, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,6 +11,7 @@ use hairpin_plan::spec::Spec;
 use hairpin_session::key::Key;
 use hairpin_session::link::{LinkSpec, Namespaces};
 use hairpin_session::plan::Target;
+use hairpin_session::testbed::interface_at;
 
 use crate::exit::{Failure, say};
 use crate::line;
@@ -22,7 +23,7 @@ pub const PORT: u16 = 24_444;
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct Where {
-    /// A host on which `hairpin serve` runs; loopback, veth[:…], bridge and more, links of this host; netns:A,B, between two network namespaces; echo:HOST:PORT, a plain echo service; frames:IF, whatever returns Ethernet frames there (`hairpin help link`)
+    /// A host on which `hairpin serve` runs; loopback, veth[:…], bridge and more, links of this host; netns:A,B, between two network namespaces; echo:HOST:PORT, a plain echo service; frames:IF, whatever returns Ethernet frames there; ring:K:HOST, the K-th host after this one among the addresses of HOST (`hairpin help link`)
     #[arg(value_name = "HOST[:PORT]")]
     pub host: Option<Place>,
     /// The same as loopback or veth[:…]
@@ -81,6 +82,10 @@ impl Where {
                 }
                 let key = key_file.as_deref().map(load_key).transpose()?;
                 Ok(Target::Host { host, port: port.unwrap_or(PORT), key })
+            }
+            (Some(Place::Ring { ahead, of }), ..) => {
+                let key = key_file.as_deref().map(load_key).transpose()?;
+                Ok(Target::Host { host: in_ring(ahead, &of.host)?.to_string(), port: of.port.unwrap_or(PORT), key })
             }
             (Some(Place::Port(port)), ..) => Err(Failure::usage(format_args!(
                 "write the host before the port, HOST:{port}; a server of this host, unmodified, is taken apart by `hairpin explain :{port}`"
@@ -143,6 +148,11 @@ pub enum Place {
     Echo(HostPort),
     /// `frames:IF`.
     Frames(String),
+    /// `ring:K:HOST[:PORT]`.
+    Ring {
+        ahead: usize,
+        of: HostPort,
+    },
     /// `:PORT`, a server of this host that runs unmodified.
     Port(u16),
 }
@@ -160,10 +170,44 @@ impl std::str::FromStr for Place {
         if let Some(interface) = text.strip_prefix("frames:").filter(|interface| !interface.is_empty()) {
             return Ok(Place::Frames(interface.into()));
         }
+        if let Some(ring) = text.strip_prefix("ring:") {
+            let parts = ring.split_once(':').and_then(|(ahead, of)| Some((ahead.parse().ok().filter(|ahead| *ahead > 0)?, of)));
+            let (ahead, of) = parts.ok_or_else(|| {
+                format!("\"{text}\" is not ring:K:HOST: K is 1 for the next host of the ring, 2 for the one after")
+            })?;
+            return of.parse().map(|of| Place::Ring { ahead, of });
+        }
         match text.strip_prefix(':').and_then(to_port) {
             Some(port) => Ok(Place::Port(port)),
             None => text.parse().map(Place::Host),
         }
+    }
+}
+
+/// The address that comes so many places after this host's own among all that a name stands for, in ascending order; after the last comes the first.
+fn in_ring(ahead: usize, name: &str) -> Result<IpAddr, Failure> {
+    let all = (name, 0).to_socket_addrs().map_err(|error| Failure::failed(format_args!("{name} does not resolve: {error}")))?;
+    place_in_ring(ahead, name, all.map(|at| at.ip()).collect(), |address| interface_at(address, 0).is_some())
+}
+
+fn place_in_ring(ahead: usize, name: &str, mut ring: Vec<IpAddr>, is_own: impl Fn(IpAddr) -> bool) -> Result<IpAddr, Failure> {
+    ring.sort_unstable();
+    ring.dedup();
+    let Some(own) = ring.iter().copied().find(|address| is_own(*address)) else {
+        return Err(Failure::missing(format_args!(
+            "{name} stands for {} addresses and none is this host's: ring:{ahead}:{name} is for hosts that are among them",
+            ring.len()
+        )));
+    };
+    // A host may have one address of each family.
+    ring.retain(|address| address.is_ipv4() == own.is_ipv4());
+    let at = ring.iter().position(|address| *address == own).unwrap_or_default();
+    match ring.get((at + ahead) % ring.len()) {
+        Some(next) if ahead < ring.len() => Ok(*next),
+        _ => Err(Failure::missing(format_args!(
+            "ring:{ahead}:{name} is no host: {name} stands for {} addresses beside this host's; leave it out, or start more hosts",
+            ring.len() - 1
+        ))),
     }
 }
 
@@ -273,6 +317,27 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_goes_round_by_ascending_addresses() {
+        let ip = |text: &&str| text.parse::<IpAddr>().unwrap();
+        let next = |ahead, all: &[&str], own: &str| {
+            let own = ip(&own);
+            place_in_ring(ahead, "probes", all.iter().map(ip).collect(), |address| address == own)
+                .map(|next| next.to_string())
+                .map_err(|failure| format!("{failure:?}"))
+        };
+        let all = ["192.0.2.10", "192.0.2.9", "2001:db8::9", "192.0.2.200", "192.0.2.9"];
+        assert_eq!(next(1, &all, "192.0.2.9"), Ok("192.0.2.10".into()));
+        assert_eq!(next(2, &all, "192.0.2.9"), Ok("192.0.2.200".into()));
+        assert_eq!(next(1, &all, "192.0.2.200"), Ok("192.0.2.9".into()), "after the last comes the first");
+        assert!(next(3, &all, "192.0.2.9").unwrap_err().contains("2 addresses beside this host's"), "never this host itself");
+        assert!(next(1, &all, "192.0.2.77").unwrap_err().contains("none is this host's"));
+        assert!(next(1, &[], "192.0.2.77").is_err());
+        for bad in ["ring:", "ring:1", "ring:0:a", "ring:a:b", "ring:1:a b"] {
+            assert!(bad.parse::<Place>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_place_is_one_word() {
         for (text, place) in [
             ("loopback", Place::Link(LinkSpec::Loopback)),
@@ -281,6 +346,7 @@ mod tests {
             ("netns:a,b", Place::Link("netns:a,b".parse().unwrap())),
             ("echo:server:7", Place::Echo("server:7".parse().unwrap())),
             ("frames:eth1", Place::Frames("eth1".into())),
+            ("ring:2:probes:7", Place::Ring { ahead: 2, of: "probes:7".parse().unwrap() }),
             (":6379", Place::Port(6379)),
             ("server", Place::Host("server".parse().unwrap())),
             ("veth0", Place::Host("veth0".parse().unwrap())),

@@ -168,17 +168,7 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
     let (me, started) = (plan.identity.rank, rfc3339(SystemTime::now()));
     let schedule = plan.setup.schedule()?;
     let job = plan.setup.job(plan.random, plan.cpus)?;
-    let nowhere = Target::Host { host: "0.0.0.0".into(), port: 0, key: None };
-    plan::check(&plan::Plan {
-        target: nowhere,
-        ipv6: false,
-        stack: None,
-        rows: vec![job.clone()],
-        raw: None,
-        shown: vec![Quantile::P50],
-        floor: None,
-        command: Vec::new(),
-    })?;
+    check(job.clone())?;
     if plan.explain {
         explain::check_remote(&Job { duration: Some(EXPLAINS_FOR), ..job.clone() })?;
     }
@@ -281,6 +271,24 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
         return Ok(Ended::Record(Box::new(Record { head, body })));
     }
     Ok(delivers(&mut station, &card))
+}
+
+/// Refuses work that cannot be measured between two hosts.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(job: Job) -> Result<(), RunError> {
+    let nowhere = Target::Host { host: "0.0.0.0".into(), port: 0, key: None };
+    plan::check(&plan::Plan {
+        target: nowhere,
+        ipv6: false,
+        stack: None,
+        rows: vec![job],
+        raw: None,
+        shown: vec![Quantile::P50],
+        floor: None,
+        command: Vec::new(),
+    })
 }
 
 /// A rank but 0: measures, delivers, and again if rank 0 says so.

@@ -4,7 +4,7 @@
 //!   srun      SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS
 //!   mpirun    OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE         started by Slurm, it counts and Slurm's own variables are those of its daemons
 //!   mpiexec   PMI_RANK, PMI_SIZE                                 likewise
-//!   a Job     JOB_COMPLETION_INDEX, and --ranks
+//!   a Job     JOB_COMPLETION_INDEX, and --ranks; NODE_NAME is the host
 //!   by hand   --rank and --ranks
 //! ```
 
@@ -148,7 +148,7 @@ pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Resu
         rank,
         ranks,
         job: job(variable),
-        host: variable("SLURMD_NODENAME"),
+        host: variable("SLURMD_NODENAME").or_else(|| variable("JOB_COMPLETION_INDEX").and_then(|_| variable("NODE_NAME"))),
         one_host: if by_launcher { all_here("OMPI_COMM_WORLD_LOCAL_SIZE") || one_node } else { given.same_host },
     })
 }
@@ -206,7 +206,9 @@ mod tests {
         let found = of(Given::default(), &[("PMI_RANK", "2"), ("PMI_SIZE", "3")]).unwrap();
         assert_eq!((found.rank, found.ranks, found.job), (2, 3, None));
         let of_job = Given { ranks: Some(4), ..Given::default() };
-        assert_eq!(of(of_job, &[("JOB_COMPLETION_INDEX", "2")]).map(|found| found.rank), Ok(2));
+        let found = of(of_job, &[("JOB_COMPLETION_INDEX", "2"), ("NODE_NAME", "n7")]).unwrap();
+        assert_eq!((found.rank, found.host.as_deref()), (2, Some("n7")));
+        assert_eq!(of(hand(0, 2), &[("NODE_NAME", "n7")]).map(|found| found.host), Ok(None), "of no Job");
         assert_eq!(of(hand(0, 2), &[]).map(|found| (found.rank, found.ranks)), Ok((0, 2)));
         // A step has fewer tasks than its job.
         let step = [&SLURM[..], &[("SLURM_STEP_NUM_TASKS", "4")]].concat();

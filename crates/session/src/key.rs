@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -57,12 +57,15 @@ pub struct Loaded {
     pub key: Key,
     /// The file's permission bits, such as 0o600.
     pub mode: u32,
+    /// The file is this process's user's.
+    pub is_own: bool,
 }
 
 impl Loaded {
-    /// True if the file's group or all users may read the key, which deserves a warning.
+    /// True if the file's group or all users may read the key, which deserves a warning. Of a file of another user's, such as a Secret of Kubernetes, it is
+    /// the group by which this process may.
     pub fn others_may_read(&self) -> bool {
-        self.mode & 0o044 != 0
+        self.mode & if self.is_own { 0o044 } else { 0o004 } != 0
     }
 }
 
@@ -91,10 +94,10 @@ impl Key {
     }
 
     pub fn load(path: &Path) -> Result<Loaded, LoadKeyError> {
-        let (text, mode) = read(path).map_err(|source| LoadKeyError::Read { path: path.into(), source })?;
+        let (text, mode, is_own) = read(path).map_err(|source| LoadKeyError::Read { path: path.into(), source })?;
         let key = str::from_utf8(&text).map_err(|_| ParseKeyError).and_then(Key::parse);
         let key = key.map_err(|source| LoadKeyError::Parse { path: path.into(), source })?;
-        Ok(Loaded { key, mode })
+        Ok(Loaded { key, mode, is_own })
     }
 
     pub(super) fn bytes(&self) -> &[u8; LEN] {
@@ -108,12 +111,13 @@ impl fmt::Debug for Key {
     }
 }
 
-fn read(path: &Path) -> io::Result<(Vec<u8>, u32)> {
+fn read(path: &Path) -> io::Result<(Vec<u8>, u32, bool)> {
     let file = File::open(path)?;
-    let mode = file.metadata()?.permissions().mode() & 0o7777;
+    let metadata = file.metadata()?;
+    let (mode, is_own) = (metadata.permissions().mode() & 0o7777, metadata.uid() == rustix::process::geteuid().as_raw());
     let mut text = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut text)?;
-    Ok((text, mode))
+    Ok((text, mode, is_own))
 }
 
 fn hex(digits: &[u8]) -> Option<[u8; LEN]> {
@@ -147,7 +151,11 @@ mod tests {
         let path = dir.path().join("key");
         std::fs::write(&path, "00".repeat(LEN) + "\r\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(Key::load(&path).unwrap().others_may_read());
+        let loaded = Key::load(&path).unwrap();
+        assert!(loaded.is_own && loaded.others_may_read());
+        assert!(!Loaded { is_own: false, ..loaded }.others_may_read(), "its group is how it is read at all");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o604)).unwrap();
+        assert!(Loaded { is_own: false, ..Key::load(&path).unwrap() }.others_may_read());
     }
 
     #[test]

@@ -152,8 +152,8 @@ impl Mesh {
             return result.of(record);
         }
         let signals = signals()?;
-        if self.job.engine == Some(engine::Name::Slurm) {
-            return self.by_slurm(&signals);
+        if let Some(engine) = self.job.engine {
+            return self.by_engine(engine, &signals);
         }
         let listed = self.hosts.as_deref().map(listed).transpose()?;
         let given =
@@ -184,17 +184,7 @@ impl Mesh {
         };
         let dir = self.dir.clone().unwrap_or_else(default);
         let own_port = hosts.as_ref().and_then(|hosts| hosts.get(rank as usize)).map(|(_, port)| *port);
-        let setup = Setup {
-            ranks,
-            pairs: self.pairs.to_string(),
-            visits: self.visits,
-            seed: self.seed,
-            path: self.path.to_string(),
-            request: self.size,
-            reply: self.size,
-            duration: self.duration,
-            warmup: self.warmup,
-        };
+        let setup = self.setup(ranks);
         let plan = Plan {
             identity,
             dir: dir.clone(),
@@ -225,6 +215,23 @@ impl Mesh {
             Ended::Lost(why) => {
                 Err(Failure::failed(format_args!("{why}, and {} could not be written: its visits are lost", dir.display())))
             }
+        }
+    }
+}
+
+impl Mesh {
+    /// What is measured.
+    fn setup(&self, ranks: u32) -> Setup {
+        Setup {
+            ranks,
+            pairs: self.pairs.to_string(),
+            visits: self.visits,
+            seed: self.seed,
+            path: self.path.to_string(),
+            request: self.size,
+            reply: self.size,
+            duration: self.duration,
+            warmup: self.warmup,
         }
     }
 }
