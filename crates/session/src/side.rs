@@ -195,6 +195,16 @@ impl WorkerSide {
         self.stop.clear_stop();
     }
 
+    /// Asks a client's worker to stand still before its next request, or to go on.
+    pub fn pause(&mut self, pause: bool) {
+        self.stop.request_pause(pause);
+    }
+
+    /// Freezes the worker, or lets it go on. One that has ended does neither.
+    pub fn freeze(&mut self, frozen: bool) {
+        let _ = self.process.freeze(frozen);
+    }
+
     /// Wakes the worker from any system call. A worker that has ended needs no waking.
     pub fn nudge(&mut self) {
         let _ = self.process.nudge();
