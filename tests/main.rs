@@ -15,6 +15,7 @@ mod mesh;
 mod mesh_engine;
 mod one_way;
 mod ping;
+mod probes;
 mod report;
 mod rights;
 mod rings;

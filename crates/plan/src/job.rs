@@ -12,6 +12,7 @@ use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Refused;
+use crate::option::DELAY;
 use crate::path::Route;
 use crate::schedule::OpenLoop;
 use crate::spec::Spec;
@@ -92,8 +93,9 @@ impl Job {
     /// ordinary thread with ordinary sockets, and nothing that follows its packets.
     pub fn is_probe(&self) -> bool {
         let server = &self.spec.server;
-        let sleeps = matches!(server.policy, Policy::Block | Policy::Poll | Policy::Epoll) && server.device_polling_usecs().is_none();
-        let ordinary = matches!(server.path.route, Route::Sockets | Route::Uring) && self.sched == Schedule::Other;
+        let polls = server.device_polling_usecs().is_some() || server.options.number(&DELAY).is_some();
+        let sleeps = matches!(server.policy, Policy::Block | Policy::Poll | Policy::Epoll) && !polls;
+        let ordinary = matches!(server.path.route, Route::Sockets) && self.sched == Schedule::Other;
         let followed = self.traced || self.socket_stamps || self.nic_stamps.is_some();
         let few = self.pace.is_some_and(|per_s| per_s <= PROBE_PER_S) && self.flows <= PROBE_FLOWS && self.threads == 1;
         few && sleeps && ordinary && !followed && self.open.is_none() && self.request.max(self.reply) <= PROBE_BYTES
@@ -308,10 +310,10 @@ mod tests {
     #[test]
     fn a_probe_is_slow_small_and_sleeps() {
         let probe = |spec: &str| Job { pace: Some(100.0), ..Job::new(spec.parse().unwrap()) };
-        for spec in ["udp", "tcp", "tcp-crr", "udp:epoll", "tcp:poll", "uring-udp", "udp:spin/block"] {
+        for spec in ["udp", "tcp", "tcp-crr", "udp:epoll", "tcp:poll", "udp:spin/block"] {
             assert!(probe(spec).is_probe(), "{spec}");
         }
-        for spec in ["udp:spin", "udp:busy-poll", "udp:adaptive", "udp:block/spin", "packet", "xdp", "udp:epoll,busy-usecs=50", "uring-udp:spin"] {
+        for spec in ["udp:spin", "udp:busy-poll", "udp:adaptive", "udp:block/spin", "packet", "xdp", "udp:epoll,busy-usecs=50", "uring-udp", "udp:block,delay=1000"] {
             assert!(!probe(spec).is_probe(), "{spec}");
         }
         let of = |change: fn(&mut Job)| {

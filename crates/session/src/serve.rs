@@ -1,9 +1,10 @@
-//! `hairpin serve`: one measuring session at a time, each with a worker of its own.
+//! `hairpin serve`: one measuring session at a time, and probes beside each other, each with a worker of its own.
 //!
 //! ```text
 //!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
 //!                 └ too many: refused, and told so        ├ gate, if there is one: others are told why not, or asked for something else
-//!                                                         └ others: told how long, once they have proved the key
+//!                                                         ├ others: told how long, once they have proved the key
+//!                                                         └ probes: stand still while it measures
 //! ```
 //! No client input reaches the worker unchecked. This module decides on the worker's address, its client and
 //! its share of this host.
@@ -12,6 +13,8 @@ mod door;
 pub mod gate;
 mod grants;
 pub mod hooks;
+mod probes;
+mod probing;
 mod refusals;
 mod turn;
 
@@ -32,10 +35,12 @@ use self::gate::{Entry, Gate};
 pub use self::grants::Grants;
 use self::grants::admit;
 use self::hooks::ServersHost;
+use self::probes::{NoPlace, Pause, Probes, left};
+use self::probing::Probing;
 use self::refusals::Refusals;
 use self::turn::{Busy, Until};
 use crate::channel::{Channel, RecvError, SendError};
-use crate::handshake::{self, Admission};
+use crate::handshake::{self, Admission, Kind};
 use crate::key::Key;
 use crate::message::{Answer, Failure, Half, Order, Request};
 use crate::side::{SideError, WorkerSide, wait};
@@ -49,6 +54,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(60);
 /// Interval at which a session checks its deadlines.
 const TICK: Duration = Duration::from_millis(500);
+/// The same while a probe stands still, so that it takes no time from the session that measures.
+const PAUSED_TICK: Duration = Duration::from_secs(4);
 /// Requests handled before the worker and the deadlines get their turn, however many more there are.
 const REQUESTS_AT_ONCE: u32 = 32;
 /// A client that is turned away gets this long to send its request, so that it receives the reason before the connection ends.
@@ -82,6 +89,7 @@ struct House<'a> {
     door: Mutex<Door<Arc<Guest>>>,
     refusals: Mutex<Refusals>,
     busy: Busy,
+    probes: Probes,
     log: &'a (dyn Fn(String) + Sync),
 }
 
@@ -95,8 +103,14 @@ pub fn serve(
     ends: &dyn Fn(),
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let house =
-        &House { service: &service, door: Mutex::new(Door::new()), refusals: Mutex::default(), busy: Busy::default(), log };
+    let house = &House {
+        service: &service,
+        door: Mutex::new(Door::new()),
+        refusals: Mutex::default(),
+        busy: Busy::default(),
+        probes: Probes::new(probes::MOST),
+        log,
+    };
     let mut limit = None;
     std::thread::scope(|scope| {
         loop {
@@ -214,11 +228,16 @@ fn connection(guest: &Guest, place: Place<'_>) {
         Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
     };
     let admission = Admission { key: house.service.key.as_ref(), gives_way: Some(&guest.gives_way) };
-    let mut channel = match handshake::accept(stream, admission) {
-        Ok(channel) => channel,
+    let (mut channel, kind) = match handshake::accept(stream, admission) {
+        Ok(accepted) => accepted,
         Err(error) => return house.refused(|| format!("{from}: {error}")),
     };
+    let listen = Listen { address: local.ip(), ports: house.service.ports, client: from.ip(), scope: scope_of(local) };
     let (place, pass) = match &house.service.gate {
+        None if kind == Kind::Probe => {
+            drop(place);
+            return probe(house, channel, listen, from);
+        }
         None => (Some(place), None),
         Some(gate) => {
             // It has proved the key, and may have much to say: it takes no place from those who have not.
@@ -234,14 +253,13 @@ fn connection(guest: &Guest, place: Place<'_>) {
         Ok(Err(until)) => {
             let message = until.in_words(Instant::now());
             house.refused(|| format!("{from}: refused: {message}"));
-            return send_away(&mut channel, message);
+            return send_away(&mut channel, &Answer::Failed(Failure { message, missing: false }));
         }
         Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
     };
     drop(place);
     (house.log)(format!("{from}: session begins"));
-    let listen = Listen { address: local.ip(), ports: house.service.ports, client: from.ip(), scope: scope_of(local) };
-    let ended = Session::new(channel, listen, house.service, &house.busy).and_then(|mut session| session.run());
+    let ended = Session::new(channel, listen, house, None).and_then(|mut session| session.run());
     match ended {
         Ok(rows) => (house.log)(format!("{from}: session ends after {rows} rows")),
         Err(error) => (house.log)(format!("{from}: session ends: {error}")),
@@ -250,10 +268,33 @@ fn connection(guest: &Guest, place: Place<'_>) {
     drop(pass);
 }
 
+/// Serves a probe, or tells it why not.
+fn probe(house: &House<'_>, mut channel: Channel, listen: Listen, from: SocketAddr) {
+    let place = match house.probes.enter() {
+        Ok(place) => place,
+        Err(NoPlace::Paused(until)) => {
+            house.refused(|| format!("{from}: its probe has to wait for the session that measures"));
+            return send_away(&mut channel, &Answer::Pause(left(until, Instant::now())));
+        }
+        Err(NoPlace::Full(most)) => {
+            let message = format!("this server serves {most} probes already; run again when one has ended");
+            house.refused(|| format!("{from}: refused: {message}"));
+            return send_away(&mut channel, &Answer::Failed(Failure { message, missing: false }));
+        }
+        Err(NoPlace::Failed(error)) => return house.refused(|| format!("{from}: refused: no descriptor for it: {error}")),
+    };
+    (house.log)(format!("{from}: probe begins, {} of at most {}", place.of(), probes::MOST));
+    let ended = Session::new(channel, listen, house, Some(Probing::new(place))).and_then(|mut session| session.run());
+    match ended {
+        Ok(rows) => (house.log)(format!("{from}: probe ends after {rows} rows")),
+        Err(error) => (house.log)(format!("{from}: probe ends: {error}")),
+    }
+}
+
 /// Tells a client why it is turned away. Reads its first request, since closing a connection with unread bytes resets it and
 /// loses the reason.
-fn send_away(channel: &mut Channel, message: String) {
-    let _ = channel.send(&Answer::Failed(Failure { message, missing: false }));
+fn send_away(channel: &mut Channel, answer: &Answer) {
+    let _ = channel.send(answer);
     let _ = channel.recv::<Request>(HEARS_WITHIN);
 }
 
@@ -275,6 +316,18 @@ enum SessionError {
     /// The row lasts longer than announced.
     #[error("the row lasts longer than was planned")]
     Overdue,
+    /// A probe did not stand still in time.
+    #[error("it did not stand still for the session that measures")]
+    Moving,
+    /// A probe asked for what only a session that measures alone has.
+    #[error("a probe has no hooks, stamps and times of day")]
+    NotForProbes,
+    /// A probe sent too many messages.
+    #[error("it sends too many messages")]
+    Chatty,
+    /// The server's side of a probe's row failed.
+    #[error("{0}")]
+    Row(String),
     /// The kernel refused to wait.
     #[error("cannot wait for the client: {0}")]
     Wait(io::Error),
@@ -284,27 +337,39 @@ struct Session<'a> {
     channel: Channel,
     worker: WorkerSide,
     listen: Listen,
-    grants: &'a Grants,
-    busy: &'a Busy,
+    house: &'a House<'a>,
+    /// Only a probe has it.
+    probing: Option<Probing<'a>>,
     heard: Instant,
     /// The row in progress: its deadline, and whether the client has asked for its end.
     row: Option<RowState>,
     rows: u32,
     /// Traces the rows that ask for it.
     host: ServersHost,
+    /// While it measures, the probes stand still; the last to be dropped.
+    pause: Option<Pause<'a>>,
 }
 
 struct RowState {
     deadline: Instant,
+    /// The client knows the data port.
+    ready: bool,
     done: bool,
 }
 
 impl<'a> Session<'a> {
-    fn new(channel: Channel, listen: Listen, service: &'a Service, busy: &'a Busy) -> Result<Session<'a>, SessionError> {
+    fn new(
+        channel: Channel,
+        listen: Listen,
+        house: &'a House<'a>,
+        probing: Option<Probing<'a>>,
+    ) -> Result<Session<'a>, SessionError> {
+        let service = house.service;
         let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
         let mut worker = WorkerSide::start(None, Some(host.stamps()), service.stack.as_ref())?;
         worker.order(&Order::StayOn(service.grants.cpus.clone()))?;
-        Ok(Session { channel, worker, listen, grants: &service.grants, busy, heard: Instant::now(), row: None, rows: 0, host })
+        let heard = Instant::now();
+        Ok(Session { channel, worker, listen, house, probing, heard, row: None, rows: 0, host, pause: None })
     }
 
     fn run(&mut self) -> Result<u32, SessionError> {
@@ -319,11 +384,13 @@ impl<'a> Session<'a> {
             while let Some(answer) = self.worker.try_answer()? {
                 self.relay(answer)?;
             }
+            self.follow()?;
             let now = Instant::now();
             if now.duration_since(self.heard) >= SILENCE {
                 return Err(SessionError::Silent);
             }
-            if self.row.as_ref().is_some_and(|row| now >= row.deadline) {
+            let is_paused = self.probing.as_ref().is_some_and(Probing::is_paused);
+            if !is_paused && self.row.as_ref().is_some_and(|row| now >= row.deadline) {
                 return Err(SessionError::Overdue);
             }
             let done = self.row.as_ref().is_some_and(|row| row.done);
@@ -334,9 +401,12 @@ impl<'a> Session<'a> {
                 // Requests are still buffered.
                 _ if self.channel.buffered() => Duration::ZERO,
                 true => Duration::from_millis(20),
+                false if is_paused => PAUSED_TICK,
                 false => TICK,
             };
-            wait(&[self.channel.as_fd(), self.worker.as_fd()], Some(limit)).map_err(SessionError::Wait)?;
+            let mut fds = vec![self.channel.as_fd(), self.worker.as_fd()];
+            fds.extend(self.probing.as_ref().map(AsFd::as_fd));
+            wait(&fds, Some(limit)).map_err(SessionError::Wait)?;
         }
     }
 
@@ -354,8 +424,26 @@ impl<'a> Session<'a> {
     }
 
     fn take(&mut self, request: Request) -> Result<(), SessionError> {
+        if let Some(probing) = &mut self.probing {
+            probing.counts(&request)?;
+            let left = match request {
+                Request::Facts { .. } | Request::Plan(_) if self.row.is_none() => probing.must_wait(),
+                _ => None,
+            };
+            if let Some(until) = left {
+                return Ok(self.channel.send(&Answer::Pause(self::left(until, Instant::now())))?);
+            }
+        }
         match request {
             Request::Beat => Ok(()),
+            Request::Paused => {
+                if let Some(probing) = &mut self.probing
+                    && self.row.as_ref().is_some_and(|row| !row.done)
+                {
+                    probing.stands_still(&mut self.worker);
+                }
+                Ok(())
+            }
             Request::Go => {
                 self.host.goes();
                 Ok(())
@@ -393,12 +481,15 @@ impl<'a> Session<'a> {
                 let answer = self.worker.order(&Order::Facts { interface, cpu: None, threads, server: true })?;
                 Ok(self.channel.send(&answer)?)
             }
-            Request::Plan(job) => match admit(&job, self.grants, self.listen.address.is_ipv6(), self.row.is_some()) {
+            Request::Plan(job) => match self.admit(&job) {
                 Ok(()) => self.begin(job),
                 Err(failure) => Ok(self.channel.send(&Answer::Failed(failure))?),
             },
             Request::Done => {
                 if let Some(row) = &mut self.row {
+                    if let Some(probing) = &mut self.probing {
+                        probing.row_ends(&mut self.worker);
+                    }
                     row.done = true;
                     self.worker.stop();
                 }
@@ -407,19 +498,62 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn begin(&mut self, job: Box<Job>) -> Result<(), SessionError> {
+    fn admit(&self, job: &Job) -> Result<(), Failure> {
+        admit(job, &self.house.service.grants, self.listen.address.is_ipv6(), self.row.is_some())?;
+        match &self.probing {
+            Some(_) if !job.is_probe() => {
+                Err(Failure { message: "a probe takes at most 100 requests per second, and no busy waiting".into(), missing: false })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The probes stand still for a row until `until`.
+    fn pause_probes(&mut self, until: Until) {
+        if let Some(pause) = &self.pause {
+            return pause.set(until);
+        }
+        let pause = self.house.probes.pause(until);
+        if pause.waiting + pause.closed > 0 {
+            (self.house.log)(format!("{} probes wait for it, {} were closed", pause.waiting, pause.closed));
+        }
+        self.pause = Some(pause);
+    }
+
+    /// Does what a probe has to do now.
+    fn follow(&mut self) -> Result<(), SessionError> {
+        let Some(probing) = &mut self.probing else { return Ok(()) };
+        if let Some(answer) = probing.follow(&mut self.row, &mut self.worker)? {
+            self.channel.send(&answer)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, mut job: Box<Job>) -> Result<(), SessionError> {
+        let most_per_s = match &self.probing {
+            None => {
+                let until = Until::end_of(&job, Instant::now());
+                self.house.busy.set(until);
+                self.pause_probes(until);
+                None
+            }
+            Some(probing) => {
+                let cpus = &self.house.service.grants.cpus;
+                job.cpus.server = job.cpus.server.or_else(|| cpus.get(probing.index() % cpus.len().max(1)).copied());
+                job.pace
+            }
+        };
         let now = Instant::now();
-        self.busy.set(Until::end_of(&job, now));
         // A job without a limit ends when the client stops sending.
         let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
         let deadline = now + Duration::from(job.warmup) + lasts + GRACE + job.opens_within();
-        self.row = Some(RowState { deadline, done: false });
+        self.row = Some(RowState { deadline, ready: false, done: false });
         self.host.rests();
         if job.traced {
             self.host.follow_day();
         }
         self.worker.clear_stop();
-        Ok(self.worker.send(&Order::Plan { job, listen: self.listen })?)
+        Ok(self.worker.send(&Order::Plan { job, listen: self.listen, most_per_s })?)
     }
 
     fn fails(&mut self, message: String) -> Result<(), SessionError> {
@@ -432,10 +566,22 @@ impl<'a> Session<'a> {
                 self.row = None;
                 self.rows += u32::from(matches!(answer, Answer::Server(_)));
                 self.host.rests();
-                self.busy.set(Until::At(Instant::now() + SILENCE));
+                match &mut self.probing {
+                    None => self.house.busy.set(Until::At(Instant::now() + SILENCE)),
+                    Some(probing) => probing.row_ends(&mut self.worker),
+                }
+            }
+            Answer::Ready(_) => {
+                if let Some(row) = &mut self.row {
+                    row.ready = true;
+                }
             }
             _ => {}
         }
-        Ok(self.channel.send(&answer)?)
+        self.channel.send(&answer)?;
+        match answer {
+            Answer::Server(report) if self.probing.is_some() => report.error.map_or(Ok(()), |why| Err(SessionError::Row(why))),
+            _ => Ok(()),
+        }
     }
 }
