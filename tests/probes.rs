@@ -81,7 +81,8 @@ fn three_probes_stand_still_while_a_session_measures_and_lose_nothing() {
     sleep(Duration::from_millis(300));
     assert_eq!(frozen(&serve), 3);
     // Another measuring session is told to wait, as ever.
-    home.hairpin(&format!("ping {address} --path udp --count 3")).fails(1, &["busy with another session until its client ends it"]);
+    home.hairpin(&format!("ping {address} --path udp --count 3"))
+        .fails(1, &["busy with another session until its client ends it"]);
     measuring.signal("INT");
     assert_eq!(measuring.done().code, Some(0));
 

@@ -313,7 +313,17 @@ mod tests {
         for spec in ["udp", "tcp", "tcp-crr", "udp:epoll", "tcp:poll", "udp:spin/block"] {
             assert!(probe(spec).is_probe(), "{spec}");
         }
-        for spec in ["udp:spin", "udp:busy-poll", "udp:adaptive", "udp:block/spin", "packet", "xdp", "udp:epoll,busy-usecs=50", "uring-udp", "udp:block,delay=1000"] {
+        for spec in [
+            "udp:spin",
+            "udp:busy-poll",
+            "udp:adaptive",
+            "udp:block/spin",
+            "packet",
+            "xdp",
+            "udp:epoll,busy-usecs=50",
+            "uring-udp",
+            "udp:block,delay=1000",
+        ] {
             assert!(!probe(spec).is_probe(), "{spec}");
         }
         let of = |change: fn(&mut Job)| {

@@ -501,9 +501,10 @@ impl<'a> Session<'a> {
     fn admit(&self, job: &Job) -> Result<(), Failure> {
         admit(job, &self.house.service.grants, self.listen.address.is_ipv6(), self.row.is_some())?;
         match &self.probing {
-            Some(_) if !job.is_probe() => {
-                Err(Failure { message: "a probe takes at most 100 requests per second, and no busy waiting".into(), missing: false })
-            }
+            Some(_) if !job.is_probe() => Err(Failure {
+                message: "a probe takes at most 100 requests per second, and no busy waiting".into(),
+                missing: false,
+            }),
             _ => Ok(()),
         }
     }

@@ -256,7 +256,11 @@ fn a_pause_moves_all_that_is_due_and_is_in_no_figure() {
         let began = clock.now().0;
         let found = drive(&mut script, &clock, pace, work, &mut Paused(clock.clone(), Cell::new(began + at)));
         assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
-        assert_eq!((found.counts.sent, found.counts.lost, found.silences.len(), found.recorder.left_out()), (10, 0, 0, 0), "{at}");
+        assert_eq!(
+            (found.counts.sent, found.counts.lost, found.silences.len(), found.recorder.left_out()),
+            (10, 0, 0, 0),
+            "{at}"
+        );
         let took = clock.now().0 - began;
         assert!((61 * S + 149 * MS..61 * S + 200 * MS).contains(&took), "{took} at {at}");
         assert!(found.recorder.measured_ns() < 1_100 * MS, "{}", found.recorder.measured_ns());

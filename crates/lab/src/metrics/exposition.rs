@@ -153,9 +153,12 @@ impl Collector for Exposed {
             ("hairpin_measured", "Time measured, without the gaps between blocks.", Some(Unit::Seconds), |series| {
                 series.totals.measured_ns as f64 / 1e9
             }),
-            ("hairpin_paused", "Time for which the probe waited for a session that measured at its server.", Some(Unit::Seconds), |series| {
-                series.totals.paused_ns as f64 / 1e9
-            }),
+            (
+                "hairpin_paused",
+                "Time for which the probe waited for a session that measured at its server.",
+                Some(Unit::Seconds),
+                |series| series.totals.paused_ns as f64 / 1e9,
+            ),
         ];
         for (name, help, unit, value) in counters {
             let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;

@@ -218,7 +218,9 @@ impl Drop for Place<'_> {
 pub(super) fn left(until: Until, now: Instant) -> Option<hairpin_units::Nanos> {
     match until {
         Until::At(end) => Some(hairpin_units::Nanos::from_secs(
-            u64::try_from(end.saturating_duration_since(now).as_millis().div_ceil(1_000)).unwrap_or(u64::MAX / 1_000_000_000).max(1),
+            u64::try_from(end.saturating_duration_since(now).as_millis().div_ceil(1_000))
+                .unwrap_or(u64::MAX / 1_000_000_000)
+                .max(1),
         )),
         Until::Count(_) | Until::Client => None,
     }

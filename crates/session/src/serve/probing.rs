@@ -70,11 +70,7 @@ impl<'a> Probing<'a> {
     ///
     /// # Errors
     /// It did not stand still in time.
-    pub(super) fn follow(
-        &mut self,
-        row: &mut Option<RowState>,
-        worker: &mut WorkerSide,
-    ) -> Result<Option<Answer>, SessionError> {
+    pub(super) fn follow(&mut self, row: &mut Option<RowState>, worker: &mut WorkerSide) -> Result<Option<Answer>, SessionError> {
         match (self.place.wanted(), row) {
             (Wanted::Close, _) => Err(SessionError::Moving),
             (Wanted::Pause(_), None) => {
