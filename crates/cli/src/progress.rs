@@ -29,6 +29,8 @@ pub struct PingProgress {
     line: Option<Live>,
     view: Option<Screen>,
     metrics: Option<Exporter>,
+    /// A row has begun, and so has the view.
+    begun: bool,
     /// The run waits for another at its server.
     paused: bool,
 }
@@ -37,7 +39,7 @@ impl PingProgress {
     /// With `stream`, prints a line of JSON per second.
     pub fn new(stream: bool, target: &Target) -> PingProgress {
         let line = if stream { None } else { Live::on_terminal() };
-        PingProgress { stream, target: target.clone(), line, view: None, metrics: None, paused: false }
+        PingProgress { stream, target: target.clone(), line, view: None, metrics: None, begun: false, paused: false }
     }
 
     /// Serves metrics, and prints the address.
@@ -57,11 +59,12 @@ impl PingProgress {
         (self.line, self.view) = (None, Some(Screen::new(state)));
     }
 
-    /// Says it above the line.
+    /// Says it in the view or above the line.
     fn say(&self, text: String) {
-        match &self.line {
-            Some(line) => line.say(&text),
-            None => say(text),
+        match (&self.view, &self.line) {
+            (Some(screen), _) if self.begun => screen.change(|state| state.note(&text)),
+            (_, Some(line)) => line.say(&text),
+            (_, None) => say(text),
         }
     }
 
@@ -95,6 +98,7 @@ impl Watcher for PingProgress {
                 self.view = None;
             }
         }
+        self.begun = true;
     }
 
     fn opened(&mut self, flows: u32) {
@@ -111,7 +115,7 @@ impl Watcher for PingProgress {
     }
 
     fn paused(&mut self, left: Option<Nanos>) {
-        if !std::mem::replace(&mut self.paused, true) && self.view.is_none() {
+        if !std::mem::replace(&mut self.paused, true) {
             let left = left.map_or(String::new(), |left| format!(", about {left} left of its row"));
             self.say(format!("waits: a measuring session runs on {}{left}", self.target.label()));
         }
@@ -121,7 +125,7 @@ impl Watcher for PingProgress {
     }
 
     fn resumed(&mut self, paused: Nanos) {
-        if std::mem::take(&mut self.paused) && self.view.is_none() {
+        if std::mem::take(&mut self.paused) {
             self.say(format!("goes on after {paused}"));
         }
         if let Some(metrics) = &mut self.metrics {
