@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::probes::{Place, Wanted, left};
+use super::session::{RowState, SessionError};
 use super::turn::Until;
-use super::{RowState, SessionError};
 use crate::message::{Answer, Request};
 use crate::side::WorkerSide;
 
