@@ -17,6 +17,7 @@ mod mesh_engine;
 mod mesh_kubernetes;
 mod one_way;
 mod ping;
+mod probes;
 mod report;
 mod rights;
 mod rings;

@@ -12,6 +12,7 @@ use hairpin_record::run::Row;
 use hairpin_report::watch::{Begins, Source, State};
 use hairpin_session::plan::Target;
 use hairpin_session::watch::Watcher;
+use hairpin_units::Nanos;
 
 pub use self::line::Lines;
 use self::line::Live;
@@ -28,13 +29,17 @@ pub struct PingProgress {
     line: Option<Live>,
     view: Option<Screen>,
     metrics: Option<Exporter>,
+    /// A row has begun, and so has the view.
+    begun: bool,
+    /// The run waits for another at its server.
+    paused: bool,
 }
 
 impl PingProgress {
     /// With `stream`, prints a line of JSON per second.
     pub fn new(stream: bool, target: &Target) -> PingProgress {
         let line = if stream { None } else { Live::on_terminal() };
-        PingProgress { stream, target: target.clone(), line, view: None, metrics: None }
+        PingProgress { stream, target: target.clone(), line, view: None, metrics: None, begun: false, paused: false }
     }
 
     /// Serves metrics, and prints the address.
@@ -52,6 +57,15 @@ impl PingProgress {
     pub fn draw(&mut self) {
         let state = State::new(Source::Live, &format!("hairpin ping {}", self.target.label()));
         (self.line, self.view) = (None, Some(Screen::new(state)));
+    }
+
+    /// Says it in the view or above the line.
+    fn say(&self, text: String) {
+        match (&self.view, &self.line) {
+            (Some(screen), _) if self.begun => screen.change(|state| state.note(&text)),
+            (_, Some(line)) => line.say(&text),
+            (_, None) => say(text),
+        }
     }
 
     /// Removes line and view from the terminal.
@@ -84,6 +98,7 @@ impl Watcher for PingProgress {
                 self.view = None;
             }
         }
+        self.begun = true;
     }
 
     fn opened(&mut self, flows: u32) {
@@ -97,6 +112,25 @@ impl Watcher for PingProgress {
             line.ready();
         }
         self.metrics.as_mut().map_or(Ok(()), Watcher::ready)
+    }
+
+    fn paused(&mut self, left: Option<Nanos>) {
+        if !std::mem::replace(&mut self.paused, true) {
+            let left = left.map_or(String::new(), |left| format!(", about {left} left of its row"));
+            self.say(format!("waits: a measuring session runs on {}{left}", self.target.label()));
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.paused(left);
+        }
+    }
+
+    fn resumed(&mut self, paused: Nanos) {
+        if std::mem::take(&mut self.paused) {
+            self.say(format!("goes on after {paused}"));
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.resumed(paused);
+        }
     }
 
     fn wants_snapshots(&self) -> bool {

@@ -27,6 +27,10 @@ pub trait ServerCallbacks {
     }
     /// Reports an answered request: its sequence number, and when the receive call returned and the send call was entered.
     fn answered(&mut self, _sequence: u32, _received: Ticks, _sent: Ticks) {}
+    /// False if the client sends more than it may; `at` is now.
+    fn allows(&mut self, _at: Ticks) -> bool {
+        true
+    }
     /// True if the client's core has called since the last look.
     fn is_called(&mut self) -> bool {
         false
@@ -88,6 +92,9 @@ fn turns<E: Endpoint, C: Clock>(
         echoed.answered += 1;
         if let Some(sequence) = sequence {
             callbacks.answered(sequence, received, sent);
+        }
+        if !callbacks.allows(sent) {
+            return Err(io::Error::other("the client sends more requests than it said"));
         }
         until = sent.plus(turn);
         if callbacks.is_called() {

@@ -97,7 +97,13 @@ fn first_free<T>(listen: &Listen, mut open: impl FnMut(SocketAddr) -> Result<T, 
             other => return other,
         }
     }
-    Err(refused.unwrap_or_else(|| PathError::Peer("--data-ports is empty".into())))
+    Err(match (refused, listen.ports) {
+        (Some(error), Some(_)) => PathError::Peer(format!(
+            "no data port of {first} to {last} is free ({error}): each session and each probe needs one of its own; give `serve` more of them with --data-ports"
+        )),
+        (Some(error), None) => error,
+        (None, _) => PathError::Peer("--data-ports is empty".into()),
+    })
 }
 
 pub(crate) fn new_socket(peer: SocketAddr, kind: Type, protocol: Protocol) -> Result<Socket, PathError> {

@@ -5,6 +5,7 @@
 //!                                                                              merged ◀──────────────┘
 //! ```
 
+mod allowance;
 mod around;
 mod threads;
 mod told;
@@ -23,6 +24,7 @@ use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::wait::{EpollPolling, PATIENCE, Policy, Waiting};
 
+use self::allowance::Allowance;
 use self::around::AtClient;
 pub(crate) use self::around::AtServer;
 pub use self::threads::cpu_of;
@@ -62,6 +64,10 @@ pub trait Observer: Sync {
     fn worked(&self, _cpu_ns: u64, _transactions: u64) {}
     /// A traced run's block is over and its stamps are written; returns when the next block may begin.
     fn block(&self) -> io::Result<()>;
+    /// The loop stands still because a pause was requested; returns when it may go on.
+    fn paused(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The client's side of a row: its input and its result.
@@ -130,6 +136,8 @@ pub struct ServerRun<'a> {
     pub cores: usize,
     /// True if the interface that leads to the client is in a network namespace of this process alone.
     pub own_link: bool,
+    /// The client is held to its word: at most so many requests per second, over some time.
+    pub most_per_s: Option<f64>,
     /// NAPI instances that the client's messages came through before the flows had sockets of their own.
     pub heard_on: Vec<u32>,
     pub observer: &'a dyn Observer,
@@ -319,11 +327,13 @@ impl<'a> ServerRun<'a> {
         run: impl Fn(&mut [F], &mut AtServer<'_>) -> Result<Echoed, PathError> + Sync,
     ) -> Result<(), PathError> {
         let (job, stop, neighbour, stamps, observer) = (self.job, self.stop, self.neighbour, self.stamps, self.observer);
+        let (most_per_s, clock) = (self.most_per_s, self.clock);
         let spins = job.spec.server.policy == Policy::Spin;
         let polling = Polling::begin(&job.spec.server);
         let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let neighbour = neighbour.filter(|_| thread == 0);
-            let mut at = AtServer { stop, neighbour, thread, stamps, observer, spins, seen: 0 };
+            let allowance = most_per_s.map(|per_s| Allowance::new(per_s, clock.rate(), clock.now()));
+            let mut at = AtServer { stop, neighbour, thread, stamps, observer, spins, seen: 0, allowance };
             run(flows, &mut at)
         })?;
         self.keep(results);
@@ -344,6 +354,7 @@ impl<'a> ServerRun<'a> {
             observer: self.observer,
             spins: self.job.spec.server.policy == Policy::Spin,
             seen: 0,
+            allowance: self.most_per_s.map(|per_s| Allowance::new(per_s, self.clock.rate(), self.clock.now())),
         };
         let echoed = run(self.job, &mut at);
         self.keep(vec![echoed]);

@@ -25,6 +25,7 @@ use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Row;
 use hairpin_sys::thread;
+use hairpin_units::Nanos;
 
 use crate::metrics::http::{Answer, Request};
 use crate::metrics::series::{Labels, Series};
@@ -154,6 +155,19 @@ impl Watcher for Exporter {
     fn ready(&mut self) -> Result<(), String> {
         self.change(|state, _| state.measuring = true);
         Ok(())
+    }
+
+    fn paused(&mut self, _left: Option<Nanos>) {
+        self.change(|state, _| state.measuring = false);
+    }
+
+    fn resumed(&mut self, paused: Nanos) {
+        self.change(|state, row| {
+            if let Some(series) = row.and_then(|row| state.series.get_mut(row)) {
+                series.totals.paused_ns += paused.0;
+                state.measuring = true;
+            }
+        });
     }
 
     fn wants_snapshots(&self) -> bool {

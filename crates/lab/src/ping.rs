@@ -1,15 +1,19 @@
 //! `hairpin ping`: the rows of a plan, measured in turn on a testbed that is set up once.
 
+use std::time::Duration;
+
 use hairpin_plan::job::{Job, Sides};
 use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run, RunBody};
 use hairpin_session::channel::Channel;
 use hairpin_session::error::RunError;
+use hairpin_session::handshake::Kind;
 use hairpin_session::live::Live;
 use hairpin_session::message::Order;
 use hairpin_session::plan::{Plan, check, emulating};
 use hairpin_session::rows;
-use hairpin_session::testbed::Testbed;
+use hairpin_session::side::SideError;
+use hairpin_session::testbed::{RowEnd, Testbed, wait_for_turn};
 use hairpin_session::watch::Watcher;
 use hairpin_session::worker::choose_clock;
 use hairpin_sys::shared::Stamps;
@@ -18,11 +22,13 @@ use hairpin_sys::signal::Signals;
 use crate::one_way;
 use crate::stamping::{self, Stamping};
 
-/// Figures beside the round trips.
+/// Figures beside the round trips, and runs beside this one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside {
     /// One-way delays.
     pub one_way: bool,
+    /// The server may answer others meanwhile, if every row is that of a [probe](Job::is_probe).
+    pub others: bool,
 }
 
 /// Measures every row of the plan. A row that fails part way ends the run: the record keeps the results so far, with the
@@ -33,18 +39,25 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
 
 /// As [`run`], over a session that is open to the plan's target.
 pub fn run_over(plan: &Plan, channel: Channel, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
-    measured(plan, Beside::default(), |stamps| Testbed::over(channel, stamps, plan.stack.as_ref()), signals, watcher)
+    let mut channel = Some(channel);
+    let set_up = |stamps: Option<&Sides<Stamps>>| {
+        let channel = channel.take().ok_or(RunError::Interrupted)?;
+        Testbed::over(channel, stamps, plan.stack.as_ref())
+    };
+    measured(plan, Beside::default(), set_up, signals, watcher)
 }
 
 /// As [`run`], with figures beside the round trips.
 pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
-    measured(plan, beside, |stamps| Testbed::set_up(plan, stamps), signals, watcher)
+    let is_probe = beside.others && !beside.one_way && plan.rows.iter().all(Job::is_probe);
+    let kind = if is_probe { Kind::Probe } else { Kind::Measuring };
+    measured(plan, beside, |stamps| Testbed::set_up_as(kind, plan, stamps), signals, watcher)
 }
 
 fn measured(
     plan: &Plan,
     beside: Beside,
-    set_up: impl FnOnce(Option<&Sides<Stamps>>) -> Result<Testbed, RunError>,
+    mut set_up: impl FnMut(Option<&Sides<Stamps>>) -> Result<Testbed, RunError>,
     signals: &Signals,
     watcher: &mut dyn Watcher,
 ) -> Result<Run, RunError> {
@@ -59,12 +72,29 @@ fn measured(
     let stamps = stamped.then(stamping::areas).transpose()?;
     let head = rows::begin::<RunBody>(&plan.command);
     let clock = stamps.as_ref().map(|_| choose_clock().0);
-    let mut testbed = set_up(stamps.as_ref())?;
+    let mut waited = Duration::ZERO;
+    let (mut testbed, place) = loop {
+        let mut testbed = set_up(stamps.as_ref())?;
+        match testbed.place(plan) {
+            Err(RunError::Side(SideError::Later(left))) => {
+                drop(testbed);
+                waited += match wait_for_turn(left, signals, watcher, || ()) {
+                    Ok(waited) => waited,
+                    Err(RowEnd::Interrupted) => return Err(RunError::Interrupted),
+                    Err(RowEnd::Failed(error)) => return Err(error),
+                };
+            }
+            place => break (testbed, place?),
+        }
+    };
+    if !waited.is_zero() {
+        watcher.resumed(waited.into());
+    }
     let mut clocks = match clock.filter(|_| beside.one_way) {
         Some(clock) => Some(one_way::Clocks::read(&mut testbed.server, clock)?),
         None => None,
     };
-    let mut run = Record { head, body: RunBody { place: testbed.place(plan)?, results: Vec::new() } };
+    let mut run = Record { head, body: RunBody { place, results: Vec::new() } };
     rows::rows(
         plan,
         &mut run,

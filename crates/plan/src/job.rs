@@ -7,10 +7,13 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use hairpin_sys::thread::Sched;
+use hairpin_sys::wait::Policy;
 use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Refused;
+use crate::option::DELAY;
+use crate::path::Route;
 use crate::schedule::OpenLoop;
 use crate::spec::Spec;
 
@@ -70,6 +73,13 @@ pub struct Job {
     pub emulated: Option<Emulated>,
 }
 
+/// The most requests per second of a probe …
+pub const PROBE_PER_S: f64 = 100.0;
+/// … its most flows …
+pub const PROBE_FLOWS: u32 = 8;
+/// … and its largest payload, which a jumbo frame takes.
+pub const PROBE_BYTES: u32 = 8_900;
+
 /// Time for a flow to open, in addition to the timeout: 20,000 flows over a way of 100 ms there and back take some 32 s.
 const OPENS_WITHIN: Duration = Duration::from_millis(5);
 
@@ -77,6 +87,18 @@ impl Job {
     /// All flows are open within this time, or the row fails. Each must open within `timeout` of the one before.
     pub fn opens_within(&self) -> Duration {
         Duration::from(self.timeout) + self.flows * OPENS_WITHIN
+    }
+
+    /// True if a server can answer this job beside others of its kind: few requests on few flows, a server's side that sleeps between them and is an
+    /// ordinary thread with ordinary sockets, and nothing that follows its packets.
+    pub fn is_probe(&self) -> bool {
+        let server = &self.spec.server;
+        let polls = server.device_polling_usecs().is_some() || server.options.number(&DELAY).is_some();
+        let sleeps = matches!(server.policy, Policy::Block | Policy::Poll | Policy::Epoll) && !polls;
+        let ordinary = matches!(server.path.route, Route::Sockets) && self.sched == Schedule::Other;
+        let followed = self.traced || self.socket_stamps || self.nic_stamps.is_some();
+        let few = self.pace.is_some_and(|per_s| per_s <= PROBE_PER_S) && self.flows <= PROBE_FLOWS && self.threads == 1;
+        few && sleeps && ordinary && !followed && self.open.is_none() && self.request.max(self.reply) <= PROBE_BYTES
     }
 
     /// One row with the defaults of `hairpin ping`.
@@ -284,6 +306,46 @@ pub const MOST_IN_FLIGHT: u64 = 65_536;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probe_is_slow_small_and_sleeps() {
+        let probe = |spec: &str| Job { pace: Some(100.0), ..Job::new(spec.parse().unwrap()) };
+        for spec in ["udp", "tcp", "tcp-crr", "udp:epoll", "tcp:poll", "udp:spin/block"] {
+            assert!(probe(spec).is_probe(), "{spec}");
+        }
+        for spec in [
+            "udp:spin",
+            "udp:busy-poll",
+            "udp:adaptive",
+            "udp:block/spin",
+            "packet",
+            "xdp",
+            "udp:epoll,busy-usecs=50",
+            "uring-udp",
+            "udp:block,delay=1000",
+        ] {
+            assert!(!probe(spec).is_probe(), "{spec}");
+        }
+        let of = |change: fn(&mut Job)| {
+            let mut job = probe("udp");
+            change(&mut job);
+            job.is_probe()
+        };
+        assert!(of(|job| (job.flows, job.request, job.duration) = (8, 8_900, None)));
+        for change in [
+            |job: &mut Job| job.pace = None,
+            |job: &mut Job| job.pace = Some(100.1),
+            |job: &mut Job| job.pace = Some(f64::NAN),
+            |job: &mut Job| job.flows = 9,
+            |job: &mut Job| (job.flows, job.threads) = (2, 2),
+            |job: &mut Job| job.reply = 8_901,
+            |job: &mut Job| job.sched = Schedule::Fifo(1),
+            |job: &mut Job| job.traced = true,
+            |job: &mut Job| job.nic_stamps = Some(NicStamps::default()),
+        ] {
+            assert!(!of(change));
+        }
+    }
 
     #[test]
     fn an_address_keeps_its_interface_if_it_is_one_of_ipv6() {

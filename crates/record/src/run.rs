@@ -74,6 +74,9 @@ pub struct Row {
     pub duration_ns: u64,
     /// Time between blocks, spent on folding samples and on cache-line pings; with `--hw-stamps` that of the blocks of its split too.
     pub gap_ns: u64,
+    /// Time for which a probe stood still because another session measured at its server; a part of `gap_ns`, and of no figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_ns: Option<u64>,
     /// transactions / duration.
     pub transactions_per_s: f64,
     /// RTT: client's send call entered → reply in the caller's buffer.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   client                                                        server
-//!     │ "HRPN" | version u16 | mode u8 | 0                           │
+//!     │ "HRPN" | version u16 | mode u8 | kind u8                     │
 //!     ├─────────────────────────────────────────────────────────────►│
 //!     │                "HRPN" | version u16 | mode or refused | why  │
 //!     │◄─────────────────────────────────────────────────────────────┤    plain: done
@@ -69,6 +69,16 @@ enum Refusal {
     Crowded = 5,
 }
 
+/// The kind of session that a client asks for, in the last byte of its preamble. A server of an earlier version does not look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Measures alone.
+    Measuring = 0,
+    /// Sends few requests, beside others.
+    Probe = 1,
+}
+
 /// The server's answers to the client's first Noise message.
 const WRONG_KEY: u8 = 0;
 const ACCEPTED: u8 = 1;
@@ -96,27 +106,36 @@ pub fn turn_away(stream: &TcpStream) {
     let _ = send(stream, &preamble(REFUSED, Refusal::Crowded as u8), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
-/// Connects to `hairpin serve` and shakes hands. Tries every address of `host` in turn, each for [`TIME_LIMIT`], and retries for
-/// a while if the server is crowded.
+/// Connects to `hairpin serve` and shakes hands, for a session that measures alone. Tries every address of `host` in turn, each for
+/// [`TIME_LIMIT`], and retries for a while if the server is crowded.
 pub fn connect(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
+    connect_as(Kind::Measuring, host, port, key)
+}
+
+/// The same for either kind of session.
+pub fn connect_as(kind: Kind, host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
     let begun = Instant::now();
     loop {
-        match connect_within(host, port, key, TIME_LIMIT) {
+        match connect_once(kind, host, port, key, TIME_LIMIT) {
             Err(ConnectError::Crowded { .. }) if begun.elapsed() < TRIES_FOR => std::thread::sleep(TRIES_EVERY),
             other => return other,
         }
     }
 }
 
-/// The same once, with a time limit for each address and for the handshake, at most [`TIME_LIMIT`].
+/// As [`connect`], once, with a time limit for each address and for the handshake, at most [`TIME_LIMIT`].
 pub fn connect_within(host: &str, port: u16, key: Option<&Key>, limit: Duration) -> Result<Channel, ConnectError> {
+    connect_once(Kind::Measuring, host, port, key, limit)
+}
+
+fn connect_once(kind: Kind, host: &str, port: u16, key: Option<&Key>, limit: Duration) -> Result<Channel, ConnectError> {
     let limit = limit.clamp(Duration::from_millis(1), TIME_LIMIT);
     let peer = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let resolve = |source| ConnectError::Resolve { host: host.to_owned(), source };
     let mut last = None;
     for address in (host, port).to_socket_addrs().map_err(resolve)? {
         match TcpStream::connect_timeout(&address, limit) {
-            Ok(stream) => return greet_within(stream, &peer, key, limit),
+            Ok(stream) => return greet_as(kind, stream, &peer, key, limit),
             Err(e) => last = Some(e),
         }
     }
@@ -130,17 +149,23 @@ pub fn connect_within(host: &str, port: u16, key: Option<&Key>, limit: Duration)
 
 /// The client's side over an established connection; messages call the server `peer`.
 pub fn greet(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>) -> Result<Channel, ConnectError> {
-    greet_within(stream, peer, key, TIME_LIMIT)
+    greet_as(Kind::Measuring, stream, peer, key, TIME_LIMIT)
 }
 
-fn greet_within(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>, limit: Duration) -> Result<Channel, ConnectError> {
+fn greet_as(
+    kind: Kind,
+    stream: impl Into<OwnedFd>,
+    peer: &str,
+    key: Option<&Key>,
+    limit: Duration,
+) -> Result<Channel, ConnectError> {
     let deadline = Instant::now() + limit;
     let socket = Socket::new(stream.into());
     let fail = |broken: Broken| broken.to(peer);
     no_delay(&socket).map_err(|e| fail(e.into()))?;
 
     let mode = if key.is_some() { Mode::Keyed } else { Mode::Plain };
-    let ours = preamble(mode as u8, 0);
+    let ours = preamble(mode as u8, kind as u8);
     let asked = socket.write_all(&ours, deadline);
     // A peer that speaks first and closes at once has still shown its protocol, so its words take precedence over our send error.
     let theirs = read_preamble(&socket, deadline).map_err(fail)?;
@@ -171,11 +196,11 @@ fn greet_within(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>, limit
 
 /// The server's side on an accepted connection. Whatever the client does, this ends within [`TIME_LIMIT`] and holds less than 200
 /// bytes of the client's data until then.
-pub fn accept(stream: impl Into<OwnedFd>, admission: Admission<'_>) -> Result<Channel, AcceptError> {
+pub fn accept(stream: impl Into<OwnedFd>, admission: Admission<'_>) -> Result<(Channel, Kind), AcceptError> {
     accept_until(Socket::new(stream.into()), admission, Instant::now() + TIME_LIMIT)
 }
 
-fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> Result<Channel, AcceptError> {
+fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> Result<(Channel, Kind), AcceptError> {
     let broken = |e: io::Error| AcceptError::from(Broken::from(e));
     no_delay(&socket).map_err(broken)?;
 
@@ -188,6 +213,7 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
         read => read?,
     };
     let (version, mode) = (u16::from_le_bytes([theirs[4], theirs[5]]), theirs[6]);
+    let kind = if theirs[7] == Kind::Probe as u8 { Kind::Probe } else { Kind::Measuring };
     let refuse = |why: Refusal| {
         // The client may have gone already; the reason for refusing it stays the same.
         let _ = socket.write_all(&preamble(REFUSED, why as u8), deadline);
@@ -230,7 +256,7 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
             }
         }
     };
-    Ok(Channel::over(socket, noise))
+    Ok((Channel::over(socket, noise), kind))
 }
 
 fn initiate(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<TransportState, Broken> {
@@ -370,9 +396,16 @@ mod tests {
 
     /// Runs both sides over loopback TCP.
     fn shake(client: Option<Key>, server: Option<Key>) -> (Result<Channel, ConnectError>, Result<Channel, AcceptError>) {
+        let (client, accepted) = shake_as(Kind::Measuring, client, server);
+        (client, accepted.map(|(channel, _)| channel))
+    }
+
+    type Accepted = Result<(Channel, Kind), AcceptError>;
+
+    fn shake_as(kind: Kind, client: Option<Key>, server: Option<Key>) -> (Result<Channel, ConnectError>, Accepted) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let client = thread::spawn(move || connect("127.0.0.1", port, client.as_ref()));
+        let client = thread::spawn(move || connect_as(kind, "127.0.0.1", port, client.as_ref()));
         let accepted = accept(listener.accept().unwrap().0, Admission { key: server.as_ref(), gives_way: None });
         (client.join().unwrap(), accepted)
     }
@@ -390,7 +423,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(bytes).unwrap();
         theirs.shutdown(Shutdown::Write).unwrap();
-        let accepted = accept(ours, admission);
+        let accepted = accept(ours, admission).map(|(channel, _)| channel);
         let mut answer = vec![0; 64];
         // A server that closes with bytes unread resets the connection.
         let len = if accepted.is_err() { theirs.read(&mut answer).unwrap_or(0) } else { 0 };
@@ -400,6 +433,15 @@ mod tests {
 
     fn a_key() -> Key {
         Key::generate().unwrap()
+    }
+
+    #[test]
+    fn the_server_learns_the_kind_of_session() {
+        for key in [None, Some(a_key())] {
+            for kind in [Kind::Measuring, Kind::Probe] {
+                assert_eq!(shake_as(kind, key.clone(), key.clone()).1.unwrap().1, kind);
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::thread;
 use hairpin_tune::activity::CoreActivity;
+use hairpin_units::Nanos;
 
 use crate::row::{RowContext, derive};
 use crate::server::Server;
@@ -136,6 +137,14 @@ impl Watcher for Live<'_> {
 
     fn block(&mut self, told: Told) -> Result<Option<Turn>, String> {
         self.watcher.block(told)
+    }
+
+    fn paused(&mut self, left: Option<Nanos>) {
+        self.watcher.paused(left);
+    }
+
+    fn resumed(&mut self, paused: Nanos) {
+        self.watcher.resumed(paused);
     }
 
     fn wants_snapshots(&self) -> bool {

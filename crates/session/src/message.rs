@@ -89,6 +89,8 @@ pub enum Order {
         job: Box<Job>,
         /// The address to listen on.
         listen: Listen,
+        /// The client is held to this rate of requests.
+        most_per_s: Option<f64>,
     },
     /// Measure: the client's side of a row.
     Row {
@@ -179,6 +181,8 @@ pub enum Request {
     Clock,
     /// A sign of life from the client.
     Beat,
+    /// The probe stands still, as told by [`Answer::Pause`].
+    Paused,
     /// The row is over: report the server's figures.
     Done,
 }
@@ -256,6 +260,12 @@ pub enum Answer {
     Addresses(Vec<At>),
     /// The address that it would send from; `None`: it has no route.
     From(Option<IpAddr>),
+    /// To a probe: another session measures, for about so long. In a row: stand still. To a request between rows: ask again then.
+    Pause(Option<Nanos>),
+    /// To a probe that stands still: go on.
+    Resume,
+    /// The client's side stands still, and goes on with `Go`.
+    Paused,
     /// The order failed; nothing was measured.
     Failed(Failure),
 }

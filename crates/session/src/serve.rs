@@ -1,9 +1,10 @@
-//! `hairpin serve`: one measuring session at a time, each with a worker of its own.
+//! `hairpin serve`: one measuring session at a time, and probes beside each other, each with a worker of its own.
 //!
 //! ```text
 //!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
 //!                 └ too many: refused, and told so        ├ gate, if there is one: others are told why not, or asked for something else
-//!                                                         └ others: told how long, once they have proved the key
+//!                                                         ├ others: told how long, once they have proved the key
+//!                                                         └ probes: stand still while it measures
 //! ```
 //! No client input reaches the worker unchecked. This module decides on the worker's address, its client and
 //! its share of this host.
@@ -12,7 +13,10 @@ mod door;
 pub mod gate;
 mod grants;
 pub mod hooks;
+mod probes;
+mod probing;
 mod refusals;
+mod session;
 mod turn;
 
 use std::io;
@@ -22,35 +26,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_plan::job::{Job, Listen, scope_of};
-use hairpin_sys::shared::Stamps;
+use hairpin_plan::job::{Listen, scope_of};
 use hairpin_sys::signal::Signals;
 use hairpin_sys::stack::Library;
 
 use self::door::{Door, Next};
 use self::gate::{Entry, Gate};
 pub use self::grants::Grants;
-use self::grants::admit;
-use self::hooks::ServersHost;
+use self::probes::{NoPlace, Probes, left};
+use self::probing::Probing;
 use self::refusals::Refusals;
+use self::session::Session;
 use self::turn::{Busy, Until};
-use crate::channel::{Channel, RecvError, SendError};
-use crate::handshake::{self, Admission};
+use crate::channel::Channel;
+use crate::handshake::{self, Admission, Kind};
 use crate::key::Key;
-use crate::message::{Answer, Failure, Half, Order, Request};
-use crate::side::{SideError, WorkerSide, wait};
-use crate::testbed::interface_at;
+use crate::message::{Answer, Failure, Request};
+use crate::side::wait;
 
 /// Most connections accepted before other work gets its turn.
 const AT_ONCE: usize = 64;
 /// A client that sends nothing for this long counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
-/// A row may last this much longer than planned.
-const GRACE: Duration = Duration::from_secs(60);
-/// Interval at which a session checks its deadlines.
-const TICK: Duration = Duration::from_millis(500);
-/// Requests handled before the worker and the deadlines get their turn, however many more there are.
-const REQUESTS_AT_ONCE: u32 = 32;
 /// A client that is turned away gets this long to send its request, so that it receives the reason before the connection ends.
 const HEARS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -82,6 +79,7 @@ struct House<'a> {
     door: Mutex<Door<Arc<Guest>>>,
     refusals: Mutex<Refusals>,
     busy: Busy,
+    probes: Probes,
     log: &'a (dyn Fn(String) + Sync),
 }
 
@@ -95,8 +93,14 @@ pub fn serve(
     ends: &dyn Fn(),
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let house =
-        &House { service: &service, door: Mutex::new(Door::new()), refusals: Mutex::default(), busy: Busy::default(), log };
+    let house = &House {
+        service: &service,
+        door: Mutex::new(Door::new()),
+        refusals: Mutex::default(),
+        busy: Busy::default(),
+        probes: Probes::new(probes::MOST),
+        log,
+    };
     let mut limit = None;
     std::thread::scope(|scope| {
         loop {
@@ -214,11 +218,16 @@ fn connection(guest: &Guest, place: Place<'_>) {
         Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
     };
     let admission = Admission { key: house.service.key.as_ref(), gives_way: Some(&guest.gives_way) };
-    let mut channel = match handshake::accept(stream, admission) {
-        Ok(channel) => channel,
+    let (mut channel, kind) = match handshake::accept(stream, admission) {
+        Ok(accepted) => accepted,
         Err(error) => return house.refused(|| format!("{from}: {error}")),
     };
+    let listen = Listen { address: local.ip(), ports: house.service.ports, client: from.ip(), scope: scope_of(local) };
     let (place, pass) = match &house.service.gate {
+        None if kind == Kind::Probe => {
+            drop(place);
+            return probe(house, channel, listen, from);
+        }
         None => (Some(place), None),
         Some(gate) => {
             // It has proved the key, and may have much to say: it takes no place from those who have not.
@@ -234,14 +243,13 @@ fn connection(guest: &Guest, place: Place<'_>) {
         Ok(Err(until)) => {
             let message = until.in_words(Instant::now());
             house.refused(|| format!("{from}: refused: {message}"));
-            return send_away(&mut channel, message);
+            return send_away(&mut channel, &Answer::Failed(Failure { message, missing: false }));
         }
         Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
     };
     drop(place);
     (house.log)(format!("{from}: session begins"));
-    let listen = Listen { address: local.ip(), ports: house.service.ports, client: from.ip(), scope: scope_of(local) };
-    let ended = Session::new(channel, listen, house.service, &house.busy).and_then(|mut session| session.run());
+    let ended = Session::new(channel, listen, house, None).and_then(|mut session| session.run());
     match ended {
         Ok(rows) => (house.log)(format!("{from}: session ends after {rows} rows")),
         Err(error) => (house.log)(format!("{from}: session ends: {error}")),
@@ -250,192 +258,32 @@ fn connection(guest: &Guest, place: Place<'_>) {
     drop(pass);
 }
 
+/// Serves a probe, or tells it why not.
+fn probe(house: &House<'_>, mut channel: Channel, listen: Listen, from: SocketAddr) {
+    let place = match house.probes.enter() {
+        Ok(place) => place,
+        Err(NoPlace::Paused(until)) => {
+            house.refused(|| format!("{from}: its probe has to wait for the session that measures"));
+            return send_away(&mut channel, &Answer::Pause(left(until, Instant::now())));
+        }
+        Err(NoPlace::Full(most)) => {
+            let message = format!("this server serves {most} probes already; run again when one has ended");
+            house.refused(|| format!("{from}: refused: {message}"));
+            return send_away(&mut channel, &Answer::Failed(Failure { message, missing: false }));
+        }
+        Err(NoPlace::Failed(error)) => return house.refused(|| format!("{from}: refused: no descriptor for it: {error}")),
+    };
+    (house.log)(format!("{from}: probe begins, {} of at most {}", place.of(), probes::MOST));
+    let ended = Session::new(channel, listen, house, Some(Probing::new(place))).and_then(|mut session| session.run());
+    match ended {
+        Ok(rows) => (house.log)(format!("{from}: probe ends after {rows} rows")),
+        Err(error) => (house.log)(format!("{from}: probe ends: {error}")),
+    }
+}
+
 /// Tells a client why it is turned away. Reads its first request, since closing a connection with unread bytes resets it and
 /// loses the reason.
-fn send_away(channel: &mut Channel, message: String) {
-    let _ = channel.send(&Answer::Failed(Failure { message, missing: false }));
+fn send_away(channel: &mut Channel, answer: &Answer) {
+    let _ = channel.send(answer);
     let _ = channel.recv::<Request>(HEARS_WITHIN);
-}
-
-/// Why a session ended before its client closed it.
-#[derive(Debug, thiserror::Error)]
-enum SessionError {
-    /// The server's own worker failed.
-    #[error(transparent)]
-    Worker(#[from] SideError),
-    /// No valid message came from the client.
-    #[error("the client: {0}")]
-    Client(RecvError),
-    /// A message could not be sent to the client.
-    #[error("the client takes no answers: {0}")]
-    ToClient(#[from] SendError),
-    /// The client sent nothing for [`SILENCE`].
-    #[error("the client has said nothing for {SILENCE:?}")]
-    Silent,
-    /// The row lasts longer than announced.
-    #[error("the row lasts longer than was planned")]
-    Overdue,
-    /// The kernel refused to wait.
-    #[error("cannot wait for the client: {0}")]
-    Wait(io::Error),
-}
-
-struct Session<'a> {
-    channel: Channel,
-    worker: WorkerSide,
-    listen: Listen,
-    grants: &'a Grants,
-    busy: &'a Busy,
-    heard: Instant,
-    /// The row in progress: its deadline, and whether the client has asked for its end.
-    row: Option<RowState>,
-    rows: u32,
-    /// Traces the rows that ask for it.
-    host: ServersHost,
-}
-
-struct RowState {
-    deadline: Instant,
-    done: bool,
-}
-
-impl<'a> Session<'a> {
-    fn new(channel: Channel, listen: Listen, service: &'a Service, busy: &'a Busy) -> Result<Session<'a>, SessionError> {
-        let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
-        let mut worker = WorkerSide::start(None, Some(host.stamps()), service.stack.as_ref())?;
-        worker.order(&Order::StayOn(service.grants.cpus.clone()))?;
-        Ok(Session { channel, worker, listen, grants: &service.grants, busy, heard: Instant::now(), row: None, rows: 0, host })
-    }
-
-    fn run(&mut self) -> Result<u32, SessionError> {
-        loop {
-            for _ in 0..REQUESTS_AT_ONCE {
-                match self.next_request()? {
-                    None => break,
-                    Some(Some(request)) => self.take(request)?,
-                    Some(None) => return Ok(self.rows),
-                }
-            }
-            while let Some(answer) = self.worker.try_answer()? {
-                self.relay(answer)?;
-            }
-            let now = Instant::now();
-            if now.duration_since(self.heard) >= SILENCE {
-                return Err(SessionError::Silent);
-            }
-            if self.row.as_ref().is_some_and(|row| now >= row.deadline) {
-                return Err(SessionError::Overdue);
-            }
-            let done = self.row.as_ref().is_some_and(|row| row.done);
-            if done {
-                self.worker.nudge();
-            }
-            let limit = match done {
-                // Requests are still buffered.
-                _ if self.channel.buffered() => Duration::ZERO,
-                true => Duration::from_millis(20),
-                false => TICK,
-            };
-            wait(&[self.channel.as_fd(), self.worker.as_fd()], Some(limit)).map_err(SessionError::Wait)?;
-        }
-    }
-
-    /// The next request; `Some(None)` at the end of the session, `None` if nothing has come yet.
-    fn next_request(&mut self) -> Result<Option<Option<Request>>, SessionError> {
-        match self.channel.try_recv::<Request>() {
-            Ok(None) => Ok(None),
-            Ok(Some(request)) => {
-                self.heard = Instant::now();
-                Ok(Some(Some(request)))
-            }
-            Err(RecvError::Closed) => Ok(Some(None)),
-            Err(error) => Err(SessionError::Client(error)),
-        }
-    }
-
-    fn take(&mut self, request: Request) -> Result<(), SessionError> {
-        match request {
-            Request::Beat => Ok(()),
-            Request::Go => {
-                self.host.goes();
-                Ok(())
-            }
-            Request::Times => {
-                let times = self.host.times();
-                Ok(self.channel.send(&Answer::Times(times))?)
-            }
-            Request::Clock => {
-                let told = self.host.told();
-                Ok(self.channel.send(&Answer::Clock(Box::new(told)))?)
-            }
-            Request::Hooks(on) => {
-                self.host.hooks(on);
-                Ok(self.channel.send(&Answer::Done)?)
-            }
-            Request::Halves => {
-                let halves = self.host.halves().into_iter().map(Half::from).collect();
-                Ok(self.channel.send(&Answer::Halves(halves))?)
-            }
-            Request::Stamps(every) => {
-                let Listen { address, scope, .. } = self.listen;
-                self.host.stamps_of(every, || interface_at(address, scope));
-                Ok(self.channel.send(&Answer::Done)?)
-            }
-            Request::Nics => {
-                let report = self.host.nics();
-                Ok(self.channel.send(&Answer::Nics(Box::new(report)))?)
-            }
-            // The worker is measuring and would not answer.
-            Request::Facts { .. } if self.row.is_some() => self.fails("facts are read between rows, not in one".into()),
-            Request::Facts { threads } => {
-                let threads = threads.clamp(1, 1024);
-                let interface = interface_at(self.listen.address, self.listen.scope);
-                let answer = self.worker.order(&Order::Facts { interface, cpu: None, threads, server: true })?;
-                Ok(self.channel.send(&answer)?)
-            }
-            Request::Plan(job) => match admit(&job, self.grants, self.listen.address.is_ipv6(), self.row.is_some()) {
-                Ok(()) => self.begin(job),
-                Err(failure) => Ok(self.channel.send(&Answer::Failed(failure))?),
-            },
-            Request::Done => {
-                if let Some(row) = &mut self.row {
-                    row.done = true;
-                    self.worker.stop();
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn begin(&mut self, job: Box<Job>) -> Result<(), SessionError> {
-        let now = Instant::now();
-        self.busy.set(Until::end_of(&job, now));
-        // A job without a limit ends when the client stops sending.
-        let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
-        let deadline = now + Duration::from(job.warmup) + lasts + GRACE + job.opens_within();
-        self.row = Some(RowState { deadline, done: false });
-        self.host.rests();
-        if job.traced {
-            self.host.follow_day();
-        }
-        self.worker.clear_stop();
-        Ok(self.worker.send(&Order::Plan { job, listen: self.listen })?)
-    }
-
-    fn fails(&mut self, message: String) -> Result<(), SessionError> {
-        Ok(self.channel.send(&Answer::Failed(Failure { message, missing: false }))?)
-    }
-
-    fn relay(&mut self, answer: Answer) -> Result<(), SessionError> {
-        match &answer {
-            Answer::Server(_) | Answer::Failed(_) => {
-                self.row = None;
-                self.rows += u32::from(matches!(answer, Answer::Server(_)));
-                self.host.rests();
-                self.busy.set(Until::At(Instant::now() + SILENCE));
-            }
-            _ => {}
-        }
-        Ok(self.channel.send(&answer)?)
-    }
 }

@@ -9,6 +9,7 @@ use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
 use hairpin_trace::halves;
+use hairpin_units::Nanos;
 
 use crate::channel::Channel;
 use crate::error::RunError;
@@ -55,6 +56,10 @@ pub enum ServerEvent {
     Nothing,
     /// The server's side ended by itself.
     Ended(Box<ServerReport>),
+    /// Another session measures, for about so long: the row stands still.
+    Pause(Option<Nanos>),
+    /// It goes on.
+    Resume,
     /// The server is gone or has failed; the reason.
     Gone(String),
 }
@@ -79,6 +84,7 @@ impl Server {
                 }
                 Ok(Some(facts))
             }
+            Answer::Pause(left) => Err(SideError::Later(left).into()),
             Answer::Failed(failure) => Err(SideError::Failed(failure).into()),
             other => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
         }
@@ -90,7 +96,7 @@ impl Server {
             Server::Silent(address) => return Ok(address.clone()),
             Server::Worker { side, listen } => {
                 side.clear_stop();
-                side.send(&Order::Plan { job: Box::new(job.clone()), listen: *listen })?;
+                side.send(&Order::Plan { job: Box::new(job.clone()), listen: *listen, most_per_s: None })?;
                 side.answer(LISTENS_WITHIN)?
             }
             Server::Remote { channel, .. } => {
@@ -107,6 +113,7 @@ impl Server {
                 Ok(Address::Inet(at))
             }
             (Answer::Ready(Some(address)), _) => Ok(address),
+            (Answer::Pause(left), _) => Err(SideError::Later(left).into()),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure).into()),
             (other, _) => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
         }
@@ -200,6 +207,13 @@ impl Server {
         }
     }
 
+    /// Tells a remote server that the row stands still.
+    pub fn paused(&mut self) {
+        if let Server::Remote { channel, .. } = self {
+            let _ = channel.send(&Request::Paused);
+        }
+    }
+
     /// The descriptor to poll.
     pub fn watched(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -219,6 +233,8 @@ impl Server {
         match said {
             Ok(None) => ServerEvent::Nothing,
             Ok(Some(Answer::Server(report))) => ServerEvent::Ended(report),
+            Ok(Some(Answer::Pause(left))) => ServerEvent::Pause(left),
+            Ok(Some(Answer::Resume)) => ServerEvent::Resume,
             Ok(Some(Answer::Failed(failure))) => ServerEvent::Gone(failure.message),
             Ok(Some(other)) => ServerEvent::Gone(format!("it answered {other:?} out of turn")),
             Err(error) => ServerEvent::Gone(error.to_string()),
@@ -246,6 +262,8 @@ impl Server {
             match self.look() {
                 ServerEvent::Ended(report) => return Ok(*report),
                 ServerEvent::Gone(why) => return Err(why),
+                // The row is over.
+                ServerEvent::Pause(_) | ServerEvent::Resume => {}
                 ServerEvent::Nothing => {
                     std::thread::sleep(NUDGE_EVERY / 10);
                     if let Server::Worker { side, .. } = self {

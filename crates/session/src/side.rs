@@ -10,6 +10,7 @@ use hairpin_record::run::{ClockFacts, HostFacts};
 use hairpin_sys::process::{self, SpawnError};
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::stack::Library;
+use hairpin_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel::{Channel, RecvError, SendError};
@@ -56,6 +57,9 @@ pub enum SideError {
     /// The server of a session did not read a request.
     #[error("the server takes no requests: {0}")]
     ToServer(SendError),
+    /// The server of a probe serves a session that measures alone, for about so long.
+    #[error("a measuring session runs there{}; run again after that", .0.map_or(String::new(), |left| format!(", for {left} more")))]
+    Later(Option<Nanos>),
     /// The server of a session did not answer.
     #[error("the server does not answer: {0}")]
     Server(RecvError),
@@ -193,6 +197,16 @@ impl WorkerSide {
     /// Clears the stop flag for the next row.
     pub fn clear_stop(&self) {
         self.stop.clear_stop();
+    }
+
+    /// Asks a client's worker to stand still before its next request, or to go on.
+    pub fn pause(&mut self, pause: bool) {
+        self.stop.request_pause(pause);
+    }
+
+    /// Freezes the worker, or lets it go on. One that has ended does neither.
+    pub fn freeze(&mut self, frozen: bool) {
+        let _ = self.process.freeze(frozen);
     }
 
     /// Wakes the worker from any system call. A worker that has ended needs no waking.

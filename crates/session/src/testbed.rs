@@ -20,10 +20,11 @@ use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
 use hairpin_sys::stack::Library;
+use hairpin_units::Nanos;
 
 use crate::channel::Channel;
 use crate::error::RunError;
-use crate::handshake;
+use crate::handshake::{self, Kind};
 use crate::link::Ends;
 use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::plan::{Plan, Target};
@@ -60,6 +61,11 @@ impl<E: Into<RunError>> From<E> for RowEnd {
 impl Testbed {
     /// Starts the workers; each writes the stamps of its transactions to its area of `stamps`, if there is one.
     pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Testbed, RunError> {
+        Testbed::set_up_as(Kind::Measuring, plan, stamps)
+    }
+
+    /// The same for either kind of session with a server.
+    pub fn set_up_as(kind: Kind, plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Testbed, RunError> {
         let stack = plan.stack.as_ref();
         let mut testbed = match &plan.target {
             Target::Link(link) => {
@@ -75,7 +81,10 @@ impl Testbed {
                     ends: Some(ends),
                 }
             }
-            Target::Host { host, port, key } => Testbed::over(handshake::connect(host, *port, key.as_ref())?, stamps, stack)?,
+            Target::Host { host, port, key } => {
+                let channel = handshake::connect_as(kind, host, *port, key.as_ref())?;
+                Testbed::over(channel, stamps, stack)?
+            }
             Target::Echo { host, port } => {
                 let resolve = |source| RunError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
@@ -148,7 +157,19 @@ impl Testbed {
 
     pub fn row(&mut self, job: &Job, index: usize, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Measured, RowEnd> {
         // The schedule concerns the client only.
-        let peer: Address = self.server.plan(&Job { open: None, ..job.clone() })?;
+        let planned = Job { open: None, ..job.clone() };
+        let mut waited = Duration::ZERO;
+        let peer: Address = loop {
+            match self.server.plan(&planned) {
+                Err(RunError::Side(SideError::Later(left))) => {
+                    waited += wait_for_turn(left, signals, watcher, || self.server.beat())?;
+                }
+                planned => break planned?,
+            }
+        };
+        if !waited.is_zero() {
+            watcher.resumed(waited.into());
+        }
         self.client.clear_stop();
         let snapshots = watcher.wants_snapshots();
         let mut watch = RowState::new(job, watcher.draws() && stands_still(job));
@@ -164,6 +185,7 @@ impl Testbed {
             None => self.server.finish(client.error.is_some()),
         };
         let mut client = client;
+        client.row.paused_ns = (!watch.paused.is_zero()).then_some(Nanos::from(watch.paused).0);
         if let (Some(error), Some(Err(why))) = (&mut client.error, &server) {
             *error = format!("{error}; the server's side: {why}");
         }
@@ -189,8 +211,7 @@ impl Testbed {
                 return Err(RowEnd::Interrupted);
             }
             watch.interrupted = true;
-            watch.stop(now);
-            self.client.stop();
+            self.stop(watch, now, watcher);
         }
         loop {
             let answer = match self.client.try_answer() {
@@ -229,6 +250,13 @@ impl Testbed {
                         self.client.send(&Order::Go)?;
                     }
                 }
+                Answer::Paused => match &mut watch.pause {
+                    Some(still) => {
+                        *still = Some(now);
+                        self.server.paused();
+                    }
+                    None => self.client.send(&Order::Go)?,
+                },
                 Answer::Client(mut report) => {
                     if let Some(why) = watch.why.take() {
                         report.error.get_or_insert(why);
@@ -248,15 +276,51 @@ impl Testbed {
                 other => return Err(SideError::OutOfTurn(format!("{other:?}")).into()),
             }
         }
-        self.listen_to_server(watch, now);
+        self.listen_to_server(watch, now, watcher);
         self.enforce(watch, now)?;
         Ok(None)
     }
 
-    fn listen_to_server(&mut self, watch: &mut RowState, now: Instant) {
-        if watch.server_said.is_none() {
+    /// Ends the row, paused or not.
+    fn stop(&mut self, watch: &mut RowState, now: Instant, watcher: &mut dyn Watcher) {
+        watch.stop(now);
+        self.client.stop();
+        self.go_on(watch, now, watcher);
+    }
+
+    /// Ends a pause of the row.
+    fn go_on(&mut self, watch: &mut RowState, now: Instant, watcher: &mut dyn Watcher) {
+        let Some(still) = watch.pause.take() else { return };
+        self.client.pause(false);
+        watch.heard = now;
+        let paused = still.map_or(Duration::ZERO, |since| now.duration_since(since));
+        watch.paused += paused;
+        if still.is_some() {
+            // A worker that is gone shows at the next look.
+            let _ = self.client.send(&Order::Go);
+        }
+        watcher.resumed(paused.into());
+    }
+
+    fn listen_to_server(&mut self, watch: &mut RowState, now: Instant, watcher: &mut dyn Watcher) {
+        for _ in 0..ANSWERS_AT_ONCE {
+            if watch.server_said.is_some() {
+                break;
+            }
             let said = match self.server.look() {
-                ServerEvent::Nothing => return,
+                ServerEvent::Nothing => break,
+                ServerEvent::Pause(left) => {
+                    if watch.stopped.is_none() && watch.pause.is_none() {
+                        watch.pause = Some(None);
+                        self.client.pause(true);
+                        watcher.paused(left);
+                    }
+                    continue;
+                }
+                ServerEvent::Resume => {
+                    self.go_on(watch, now, watcher);
+                    continue;
+                }
                 ServerEvent::Ended(report) => {
                     let why = report.error.clone().unwrap_or_else(|| "it stopped".into());
                     (why, Ok(*report))
@@ -272,14 +336,17 @@ impl Testbed {
         {
             watch.why.get_or_insert(why.clone());
             watch.end_at = None;
-            watch.stop(now);
-            self.client.stop();
+            self.stop(watch, now, watcher);
         }
     }
 
     /// Nudges a client that was told to stop or sends nothing, and gives it up if that does not help.
     fn enforce(&mut self, watch: &mut RowState, now: Instant) -> Result<(), RowEnd> {
-        if now.duration_since(watch.beat) >= BEAT_EVERY {
+        let is_still = matches!(watch.pause, Some(Some(_)));
+        if is_still {
+            watch.heard = now;
+        }
+        if now.duration_since(watch.beat) >= if is_still { PAUSED_BEAT_EVERY } else { BEAT_EVERY } {
             watch.beat = now;
             self.server.beat();
         }
@@ -318,6 +385,14 @@ impl Testbed {
 
 /// Interval of the client's sign of life to the server of a session.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// Most answers of the server handled before the client's worker and the deadlines get their turn.
+const ANSWERS_AT_ONCE: u32 = 8;
+/// The interval while the row stands still because the server measures for another.
+const PAUSED_BEAT_EVERY: Duration = Duration::from_secs(4);
+/// A server that measures for another is asked again after this time at the earliest …
+const ASKED_AFTER: Duration = Duration::from_secs(1);
+/// … and at the latest.
+const ASKED_WITHIN: Duration = Duration::from_secs(10);
 /// A worker that was told to stop reports within this time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
@@ -329,6 +404,9 @@ struct RowState {
     going: bool,
     interrupted: bool,
     stopped: Option<Instant>,
+    /// The row is to stand still; and since when it does.
+    pause: Option<Option<Instant>>,
+    paused: Duration,
     heard: Instant,
     beat: Instant,
     silence: Duration,
@@ -349,6 +427,8 @@ impl RowState {
             going: false,
             interrupted: false,
             stopped: None,
+            pause: None,
+            paused: Duration::ZERO,
             heard: now,
             beat: now,
             silence: job.opens_within() + Duration::from(job.warmup) + interval + Duration::from_secs(2),
@@ -361,6 +441,29 @@ impl RowState {
     fn stop(&mut self, now: Instant) {
         self.stopped.get_or_insert(now);
     }
+}
+
+/// Waits until a server that measures for another, for about `left`, may be asked again; returns how long that took. Calls `beat` once a second.
+///
+/// # Errors
+/// A signal came.
+pub fn wait_for_turn(
+    left: Option<Nanos>,
+    signals: &Signals,
+    watcher: &mut dyn Watcher,
+    mut beat: impl FnMut(),
+) -> Result<Duration, RowEnd> {
+    let begun = Instant::now();
+    let lasts = left.map_or(ASKED_WITHIN, Duration::from).clamp(ASKED_AFTER, ASKED_WITHIN);
+    watcher.paused(left);
+    while let Some(rest) = lasts.checked_sub(begun.elapsed()).filter(|rest| !rest.is_zero()) {
+        wait(&[signals.as_fd()], Some(rest.min(BEAT_EVERY))).map_err(SideError::Prepare)?;
+        if matches!(signals.next(), Ok(Some(_))) {
+            return Err(RowEnd::Interrupted);
+        }
+        beat();
+    }
+    Ok(begun.elapsed())
 }
 
 /// A reflector as the record describes it: the change it makes to frames, and their destination address if given.

@@ -4,6 +4,7 @@ use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Row;
 use hairpin_trace::halves::Half;
+use hairpin_units::Nanos;
 
 use crate::message::{NicReport, Times};
 use crate::time_source;
@@ -82,6 +83,10 @@ pub trait Watcher {
     fn draws(&self) -> bool {
         false
     }
+    /// Another session measures at the server, for about so long: the probe stands still, or waits before it begins.
+    fn paused(&mut self, _left: Option<Nanos>) {}
+    /// The probe goes on, after `paused`.
+    fn resumed(&mut self, _paused: Nanos) {}
     /// A row makes progress.
     fn progress(&mut self, _progress: &Progress) {}
     /// A row is done.

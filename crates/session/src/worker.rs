@@ -140,7 +140,7 @@ impl Worker {
                 self.raw = Some(RawWriter::create(&path, &rows).map_err(failed)?);
                 Ok(Answer::Done)
             }
-            Order::Plan { job, listen } => self.answer_requests(&job, listen),
+            Order::Plan { job, listen, most_per_s } => self.answer_requests(&job, listen, most_per_s),
             Order::Row { job, peer, index, snapshots, drawn } => self.measure(&job, peer, index, snapshots, drawn),
             Order::Go => Ok(Answer::Done),
             Order::Rings(ask) => self.open_rings(ask.as_deref()),
@@ -237,7 +237,7 @@ impl Worker {
         report.map(Answer::Bulk).map_err(failed)
     }
 
-    fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
+    fn answer_requests(&mut self, job: &Job, listen: Listen, most_per_s: Option<f64>) -> Result<Answer, Failure> {
         self.untell();
         make_room(job, Side::Server).map_err(path_failure)?;
         let began = TimeOfDay::now();
@@ -253,6 +253,7 @@ impl Worker {
             allowed: &self.allowed,
             cores: self.cores,
             own_link: self.own_link,
+            most_per_s,
             heard_on: Vec::new(),
             observer: &reporter,
             found: ServerFound::default(),

@@ -196,6 +196,19 @@ impl Worker {
         Ok(())
     }
 
+    /// Freezes the worker (SIGSTOP), so that it takes no CPU time at all, or lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    /// The errors of waitpid(2) and kill(2).
+    pub fn freeze(&mut self, frozen: bool) -> io::Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let signal = if frozen { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
+        Ok(rustix::process::kill_process(pid, signal)?)
+    }
+
     /// Kills the worker (SIGKILL) without waiting for it; does nothing if it has ended.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Memory shared by two worker processes: only atomics, each group on its own cache lines.
 //!
 //! ```text
-//!     0  stop        the orchestrator asks both sides to end
+//!     0  stop        the orchestrator asks both sides to end, or to stand still for a while
 //!   128  ball        core ping: the line that the two cores pass to and fro      (core_ping)
 //!   256  ended       core ping: the last ping that is over
 //!   384  line        the `memory` path: 8 bytes of sequence, 56 of payload       (line)
@@ -24,6 +24,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use line::{Direction, Line};
 use mapped::{Atomics, Mapped};
 pub use stamps::{Announced, Packet, Stamp, Stamps, Which};
+
+/// What the orchestrator asks for, in `stop`: to go on …
+const GO: u32 = 0;
+/// … to end …
+const STOP: u32 = 1;
+/// … or to stand still.
+const PAUSE: u32 = 2;
 
 /// One value on its own cache lines.
 #[repr(C, align(128))]
@@ -69,18 +76,29 @@ impl Shared {
 
     /// Asks every process that shares the area to stop.
     pub fn request_stop(&self) {
-        self.area().stop.0.store(1, Ordering::Release);
+        self.area().stop.0.store(STOP, Ordering::Release);
     }
 
     /// Clears the request, before the next run over the same area.
     pub fn clear_stop(&self) {
-        self.area().stop.0.store(0, Ordering::Release);
+        self.area().stop.0.store(GO, Ordering::Release);
+    }
+
+    /// Asks every process that shares the area to stand still, or to go on. A stop that was requested stays in force.
+    pub fn request_pause(&self, pause: bool) {
+        let (from, to) = if pause { (GO, PAUSE) } else { (PAUSE, GO) };
+        let _ = self.area().stop.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// True if a pause was requested.
+    pub fn pause_requested(&self) -> bool {
+        self.area().stop.0.load(Ordering::Acquire) == PAUSE
     }
 
     /// True if a stop was requested.
     #[inline]
     pub fn stop_requested(&self) -> bool {
-        self.area().stop.0.load(Ordering::Acquire) != 0
+        self.area().stop.0.load(Ordering::Acquire) == STOP
     }
 
     /// Counts a stall of the core of side 0 or 1.
@@ -130,6 +148,17 @@ mod tests {
         assert!(!other.stop_requested());
         one.request_stop();
         assert!(other.stop_requested());
+        // A pause takes the place of no stop, and its end takes none back.
+        one.request_pause(true);
+        assert!(other.stop_requested() && !other.pause_requested());
+        one.clear_stop();
+        one.request_pause(true);
+        assert!(other.pause_requested() && !other.stop_requested());
+        one.request_pause(false);
+        assert!(!other.pause_requested());
+        one.request_pause(true);
+        one.request_stop();
+        one.request_pause(false);
         drop(one);
         assert!(other.stop_requested());
     }

@@ -79,6 +79,11 @@ impl Lines {
         self.end();
     }
 
+    /// Prints a line above them.
+    pub fn say(&self, text: &str) {
+        let _ = self.lines.println(text);
+    }
+
     /// Removes all from the terminal.
     pub fn clear(&self) {
         self.drawn.settle();
@@ -265,6 +270,11 @@ impl Live {
         let mut rows = locked(&self.rows);
         rows.lines.ends(&Figures::from(row));
         rows.row = None;
+    }
+
+    /// Prints a line above the rows.
+    pub fn say(&self, text: &str) {
+        locked(&self.rows).lines.say(text);
     }
 
     pub fn clear(mut self) {

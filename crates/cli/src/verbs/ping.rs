@@ -122,7 +122,7 @@ impl Ping {
         }
         let devices = stamping_towards(&target, self.hw_stamps.is_some());
         let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
-        let measured = ping::run_beside(&plan, Beside { one_way: self.one_way }, &signals, &mut watcher);
+        let measured = ping::run_beside(&plan, Beside { one_way: self.one_way, others: true }, &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();
         let left = devices.off();

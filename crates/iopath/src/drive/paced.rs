@@ -41,7 +41,7 @@ impl<C: Clock> Loop<'_, C> {
         Ok(())
     }
 
-    /// Waits until the next request is due; `None` if the run ends first.
+    /// Waits until the next request is due; `None` if the run ends first, or has to stand still.
     fn idle(&mut self, ends: Ticks) -> Result<Option<Ticks>, Cut> {
         let Some(table) = self.pace.timetable() else { return Ok(None) };
         let (due, sleeps) = (table.next().at, table.sleeps());
@@ -60,7 +60,7 @@ impl<C: Clock> Loop<'_, C> {
             if self.between.stopped() {
                 return Err(Cut::Stopped);
             }
-            if now >= ends {
+            if now >= ends || self.between.is_paused() {
                 self.last_stamp = now;
                 return Ok(None);
             }

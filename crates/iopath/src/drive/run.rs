@@ -71,7 +71,7 @@ impl<C: Clock> Loop<'_, C> {
         self.pace.timetable_mut().into_iter().for_each(Timetable::rewind);
         let began = self.clock.now();
         self.between.begins(began);
-        let ends = self.work.duration_ns.map_or(Ticks::NEVER, |ns| began.plus(self.clock.to_ticks(ns)));
+        let mut ends = self.work.duration_ns.map_or(Ticks::NEVER, |ns| began.plus(self.clock.to_ticks(ns)));
         self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
         self.paused = began;
         let mut last = Relation::read(self.clock);
@@ -81,6 +81,13 @@ impl<C: Clock> Loop<'_, C> {
             end = self.reason_to_end(&recorder, began, ends);
             if end.is_some() {
                 break;
+            }
+            if self.between.is_paused() {
+                match self.stand_still() {
+                    Ok(ticks) => ends = ends.plus(ticks),
+                    Err(error) => end = Some(LoopEnd::Failed(error)),
+                }
+                continue;
             }
             let before = Relation::read(self.clock);
             let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
@@ -178,12 +185,19 @@ impl<C: Clock> Loop<'_, C> {
     /// Runs blocks that are discarded, so that the first measured block finds everything warm.
     fn warm_up(&mut self, over: &mut dyn Over<C>) -> Option<LoopEnd> {
         let began = self.clock.now();
-        let ends = began.plus(self.clock.to_ticks(self.work.warmup_ns));
+        let mut ends = began.plus(self.clock.to_ticks(self.work.warmup_ns));
         self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
         let mut rtt = Times::new();
         while self.clock.now() < ends {
             if self.between.stopped() {
                 return Some(LoopEnd::Stopped);
+            }
+            if self.between.is_paused() {
+                match self.stand_still() {
+                    Ok(ticks) => ends = ends.plus(ticks),
+                    Err(error) => return Some(LoopEnd::Failed(error)),
+                }
+                continue;
             }
             let (_, end) = over.block(self, ends, u64::MAX);
             over.fold(false);
@@ -194,6 +208,17 @@ impl<C: Clock> Loop<'_, C> {
             }
         }
         None
+    }
+
+    /// Stands still as long as the run is paused. Returns for how long, in ticks; nothing that is due or expected comes nearer meanwhile.
+    fn stand_still(&mut self) -> io::Result<u64> {
+        let since = self.clock.now();
+        self.between.pause()?;
+        let ticks = self.clock.now().since(since);
+        self.pace.timetable_mut().into_iter().for_each(|table| table.stand_still(ticks));
+        self.pass_over(since);
+        self.paused = self.paused.plus(ticks);
+        Ok(ticks)
     }
 
     /// Meets the other side's core after a block, where that delays no request past its due time. A closed loop does it by

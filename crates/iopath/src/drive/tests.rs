@@ -226,6 +226,49 @@ fn idle_time_is_no_silence_of_a_peer_that_answers() {
 }
 
 #[test]
+fn a_pause_moves_all_that_is_due_and_is_in_no_figure() {
+    /// Pauses once, at a given time, for a minute.
+    struct Paused(FakeClock, Cell<u64>);
+    impl BetweenBlocks for Paused {
+        fn stopped(&self) -> bool {
+            false
+        }
+        fn is_paused(&self) -> bool {
+            self.0.now().0 >= self.1.get()
+        }
+        fn pause(&mut self) -> io::Result<()> {
+            self.1.set(u64::MAX);
+            self.0.sleep_until(self.0.now().plus(60 * S));
+            Ok(())
+        }
+        fn block(&mut self, _: &Recorder, _: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            samples.for_each(drop);
+            Ok(())
+        }
+    }
+    // In the warm-up, in idle time, and in mid-transaction.
+    for at in [20 * MS, 555 * MS, 600 * MS + 500_000] {
+        let mut script = Script::<true>::new([], 1);
+        (script.clock, script.then) = (FakeClock::stepping(1_000), Fate::Answer(MS));
+        let clock = script.clock.clone();
+        let pace = Pace::Every(Timetable::new(&clock, Schedule::fixed(10.0, 64), false));
+        let work = Work { warmup_ns: 100 * MS, duration_ns: Some(S + 50 * MS), timeout_ns: 2 * S, ..work() };
+        let began = clock.now().0;
+        let found = drive(&mut script, &clock, pace, work, &mut Paused(clock.clone(), Cell::new(began + at)));
+        assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+        assert_eq!(
+            (found.counts.sent, found.counts.lost, found.silences.len(), found.recorder.left_out()),
+            (10, 0, 0, 0),
+            "{at}"
+        );
+        let took = clock.now().0 - began;
+        assert!((61 * S + 149 * MS..61 * S + 200 * MS).contains(&took), "{took} at {at}");
+        assert!(found.recorder.measured_ns() < 1_100 * MS, "{}", found.recorder.measured_ns());
+        assert!(found.recorder.from_due().unwrap().max() < 5 * MS, "none is late by the pause");
+    }
+}
+
+#[test]
 fn a_run_without_any_reply_is_an_error_however_short() {
     let mut script = Script::<true>::new([], 1);
     script.then = Fate::Lose;

@@ -84,6 +84,14 @@ pub trait BetweenBlocks {
     fn leaves_out(&self) -> bool {
         false
     }
+    /// True if the loop has to stand still before its next request.
+    fn is_paused(&self) -> bool {
+        false
+    }
+    /// The loop stands still, with no request in flight; returns when it may go on.
+    fn pause(&mut self) -> io::Result<()> {
+        Ok(())
+    }
     /// Measuring starts; the times of all samples count from `at`.
     fn begins(&mut self, _at: Ticks) {}
     /// A block has been folded; the times of `samples` are in ns since the start of measuring.

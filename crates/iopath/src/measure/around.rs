@@ -9,6 +9,7 @@ use hairpin_sys::shared::{Shared, Stamp, Stamps};
 use hairpin_sys::thread::cpu_time_ns;
 
 use super::Observer;
+use super::allowance::Allowance;
 use crate::drive::{BetweenBlocks, Counts};
 use crate::echo::{ServerCallbacks, TURN_NS};
 
@@ -22,11 +23,15 @@ pub(crate) struct AtServer<'a> {
     /// The thread never sleeps, so a look at the flag costs nothing.
     pub(super) spins: bool,
     pub(super) seen: u32,
+    /// What the client may send, if that is limited.
+    pub(super) allowance: Option<Allowance>,
 }
 
 /// Interval at which a spinning server checks its stop flag while nothing is received, in ns: an experiment stops it after each
 /// block.
 const SPIN_TURN_NS: u64 = 500_000;
+/// The interval for a client of few requests, in ns: a stop is told with a signal too.
+const CALM_TURN_NS: u64 = 1_000_000_000;
 
 impl ServerCallbacks for AtServer<'_> {
     fn starts(&self) {
@@ -36,12 +41,21 @@ impl ServerCallbacks for AtServer<'_> {
     }
 
     fn turn_ns(&self) -> u64 {
-        if self.spins { SPIN_TURN_NS } else { TURN_NS }
+        match self.allowance {
+            _ if self.spins => SPIN_TURN_NS,
+            None => TURN_NS,
+            Some(_) => CALM_TURN_NS,
+        }
     }
 
     #[inline(always)]
     fn stopped(&self) -> bool {
         self.stop.stop_requested()
+    }
+
+    #[inline(always)]
+    fn allows(&mut self, at: Ticks) -> bool {
+        self.allowance.as_mut().is_none_or(|allowance| allowance.takes(at))
     }
 
     #[inline(always)]
@@ -94,6 +108,14 @@ pub(super) struct AtClient<'a> {
 impl BetweenBlocks for AtClient<'_> {
     fn stopped(&self) -> bool {
         self.stop.stop_requested()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.stop.pause_requested()
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        self.observer.paused()
     }
 
     fn call_neighbour(&mut self) -> bool {

@@ -107,6 +107,11 @@ impl Timetable {
         }
     }
 
+    /// Moves all that is still due, and the end, by `ticks` in which the run stood still.
+    pub(crate) fn stand_still(&mut self, ticks: u64) {
+        (self.origin, self.end) = (self.origin.plus(ticks), self.end.plus(ticks));
+    }
+
     /// The next request to send.
     #[inline(always)]
     pub(crate) fn next(&self) -> Due {
@@ -188,6 +193,17 @@ mod tests {
         // A request that was 7 us late when the work began is 7 us late when it ends.
         table.resume(Ticks(10_000), Ticks(15_000));
         assert_eq!((table.next().at, table.left_out()), (Ticks(8_000), 7));
+    }
+
+    #[test]
+    fn a_pause_moves_due_times_and_end_and_leaves_out_nothing() {
+        let mut table = every_us();
+        table.begin(Ticks(0), Ticks(2_500));
+        table.stand_still(10_000);
+        assert_eq!((table.next().at, table.left_out()), (Ticks(11_000), 0));
+        table.advance();
+        table.advance();
+        assert_eq!(table.next().at, Ticks::NEVER, "due after the end, which has moved to 12,500");
     }
 
     #[test]

@@ -110,6 +110,7 @@ pub(crate) fn start_server(
             allowed: &allowed,
             cores: allowed.len(),
             own_link: false,
+            most_per_s: None,
             heard_on: Vec::new(),
             observer: &watch,
             found,

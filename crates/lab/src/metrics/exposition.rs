@@ -122,7 +122,7 @@ impl Collector for Exposed {
         encoder
             .encode_descriptor(
                 "hairpin_measuring",
-                "1 while a row is measured, 0 before, between and after.",
+                "1 while a row is measured, 0 before, between and after, and in a pause.",
                 None,
                 MetricType::Gauge,
             )?
@@ -145,7 +145,7 @@ impl Collector for Exposed {
             let help = "From the time a paced request was due until the reply is in the caller's buffer; an unanswered request counts with the time it had waited.";
             times(&mut encoder, "hairpin_rtt_from_due", help, &all)?;
         }
-        let counters: [Counter; 5] = [
+        let counters: [Counter; 6] = [
             ("hairpin_transactions", "Requests answered.", None, |series| series.totals.transactions as f64),
             ("hairpin_sent", "Requests sent.", None, |series| series.totals.sent as f64),
             ("hairpin_lost", "Requests never answered in time.", None, |series| series.totals.lost as f64),
@@ -153,6 +153,12 @@ impl Collector for Exposed {
             ("hairpin_measured", "Time measured, without the gaps between blocks.", Some(Unit::Seconds), |series| {
                 series.totals.measured_ns as f64 / 1e9
             }),
+            (
+                "hairpin_paused",
+                "Time for which the probe waited for a session that measured at its server.",
+                Some(Unit::Seconds),
+                |series| series.totals.paused_ns as f64 / 1e9,
+            ),
         ];
         for (name, help, unit, value) in counters {
             let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;

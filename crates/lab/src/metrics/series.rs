@@ -49,6 +49,8 @@ pub(super) struct Totals {
     pub(super) lost: u64,
     pub(super) late: u64,
     pub(super) measured_ns: u64,
+    /// Time for which the run stood still because another session measured at the server.
+    pub(super) paused_ns: u64,
     pub(super) client_ns: u64,
     /// `None` while the server's CPU time is unknown.
     pub(super) server_ns: Option<u64>,

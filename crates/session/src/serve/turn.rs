@@ -16,7 +16,7 @@ const NOTICED_WITHIN: Duration = Duration::from_millis(150);
 /// Polling interval of the waiting session.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// End of a session.
+/// End of a session, or of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     /// At this time at the latest.

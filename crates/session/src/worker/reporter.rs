@@ -33,6 +33,8 @@ use crate::raw::RawWriter;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Time limit for drawing: the user may stop and resume the parent.
 const DRAWN_WITHIN: Duration = Duration::from_secs(86_400);
+/// Time limit for a pause: longer than any session lasts. This process ends with its parent.
+const PAUSED_WITHIN: Duration = Duration::from_secs(u32::MAX as u64);
 /// [`PROGRESS_EVERY`] where each is drawn.
 const DRAWN_EVERY: Duration = Duration::from_millis(250);
 /// Interval of messages on how many flows are open.
@@ -171,6 +173,11 @@ impl Observer for Reporter<'_> {
     fn block(&self) -> io::Result<()> {
         self.send(&Answer::Block)?;
         self.await_go(GO_WITHIN)
+    }
+
+    fn paused(&self) -> io::Result<()> {
+        self.send(&Answer::Paused)?;
+        self.await_go(PAUSED_WITHIN)
     }
 
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts) {

@@ -1,0 +1,121 @@
+//! A probe's session: it stands still while another session measures, and has less to ask for.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use super::probes::{Place, Wanted, left};
+use super::session::{RowState, SessionError};
+use super::turn::Until;
+use crate::message::{Answer, Request};
+use crate::side::WorkerSide;
+
+/// Most messages of a probe …
+const MESSAGES: u32 = 300;
+/// … within this time.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What the session of a probe has beyond that of others.
+#[derive(Debug)]
+pub(super) struct Probing<'a> {
+    place: Place<'a>,
+    /// When the row in progress was told to stand still.
+    told: Option<Instant>,
+    frozen: bool,
+    window: Instant,
+    messages: u32,
+}
+
+impl<'a> Probing<'a> {
+    pub(super) fn new(place: Place<'a>) -> Probing<'a> {
+        Probing { place, told: None, frozen: false, window: Instant::now(), messages: 0 }
+    }
+
+    /// Its number among the probes.
+    pub(super) fn index(&self) -> usize {
+        self.place.index()
+    }
+
+    /// True while its row stands still.
+    pub(super) fn is_paused(&self) -> bool {
+        self.frozen
+    }
+
+    /// Counts a message of the client.
+    ///
+    /// # Errors
+    /// It is one too many, or asks for what a probe does not get.
+    pub(super) fn counts(&mut self, request: &Request) -> Result<(), SessionError> {
+        if self.window.elapsed() >= WINDOW {
+            (self.window, self.messages) = (Instant::now(), 0);
+        }
+        self.messages += 1;
+        match request {
+            _ if self.messages > MESSAGES => Err(SessionError::Chatty),
+            Request::Hooks(_) | Request::Halves | Request::Stamps(_) | Request::Nics | Request::Times | Request::Clock => {
+                Err(SessionError::NotForProbes)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The end of the row that another session measures, if one does.
+    pub(super) fn must_wait(&self) -> Option<Until> {
+        match self.place.wanted() {
+            Wanted::Pause(until) => Some(until),
+            Wanted::GoOn | Wanted::Close => None,
+        }
+    }
+
+    /// Does what is wanted of it now; returns what the client has to know.
+    ///
+    /// # Errors
+    /// It did not stand still in time.
+    pub(super) fn follow(&mut self, row: &mut Option<RowState>, worker: &mut WorkerSide) -> Result<Option<Answer>, SessionError> {
+        match (self.place.wanted(), row) {
+            (Wanted::Close, _) => Err(SessionError::Moving),
+            (Wanted::Pause(_), None) => {
+                self.place.stands_still();
+                Ok(None)
+            }
+            (Wanted::Pause(until), Some(row)) if row.ready && !row.done && self.told.is_none() => {
+                let now = Instant::now();
+                self.told = Some(now);
+                Ok(Some(Answer::Pause(left(until, now))))
+            }
+            (Wanted::GoOn, Some(row)) => {
+                let Some(told) = self.told.take() else { return Ok(None) };
+                self.thaw(worker);
+                row.deadline += told.elapsed();
+                Ok(Some(Answer::Resume))
+            }
+            (Wanted::Pause(_) | Wanted::GoOn, _) => Ok(None),
+        }
+    }
+
+    /// The client says that its row stands still: from here on nothing of it is answered.
+    pub(super) fn stands_still(&mut self, worker: &mut WorkerSide) {
+        if self.told.is_some() && !self.frozen {
+            self.frozen = true;
+            worker.freeze(true);
+            self.place.stands_still();
+        }
+    }
+
+    /// The row in progress ends, or has ended.
+    pub(super) fn row_ends(&mut self, worker: &mut WorkerSide) {
+        self.told = None;
+        self.thaw(worker);
+    }
+
+    fn thaw(&mut self, worker: &mut WorkerSide) {
+        if std::mem::take(&mut self.frozen) {
+            worker.freeze(false);
+        }
+    }
+}
+
+impl AsFd for Probing<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.place.as_fd()
+    }
+}

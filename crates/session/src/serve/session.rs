@@ -1,0 +1,319 @@
+//! The session of one client: its requests, checked, become orders to its worker, and the worker's answers go back.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use hairpin_plan::job::{Job, Listen};
+use hairpin_sys::shared::Stamps;
+
+use super::grants::admit;
+use super::hooks::ServersHost;
+use super::probes::{Pause, left};
+use super::probing::Probing;
+use super::turn::Until;
+use super::{House, SILENCE};
+use crate::channel::{Channel, RecvError, SendError};
+use crate::message::{Answer, Failure, Half, Order, Request};
+use crate::side::{SideError, WorkerSide, wait};
+use crate::testbed::interface_at;
+
+/// A row may last this much longer than planned.
+const GRACE: Duration = Duration::from_secs(60);
+/// Interval at which a session checks its deadlines.
+const TICK: Duration = Duration::from_millis(500);
+/// The same while a probe stands still, so that it takes no time from the session that measures.
+const PAUSED_TICK: Duration = Duration::from_secs(4);
+/// Requests handled before the worker and the deadlines get their turn, however many more there are.
+const REQUESTS_AT_ONCE: u32 = 32;
+
+/// Why a session ended before its client closed it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    /// The server's own worker failed.
+    #[error(transparent)]
+    Worker(#[from] SideError),
+    /// No valid message came from the client.
+    #[error("the client: {0}")]
+    Client(RecvError),
+    /// A message could not be sent to the client.
+    #[error("the client takes no answers: {0}")]
+    ToClient(#[from] SendError),
+    /// The client sent nothing for [`SILENCE`].
+    #[error("the client has said nothing for {SILENCE:?}")]
+    Silent,
+    /// The row lasts longer than announced.
+    #[error("the row lasts longer than was planned")]
+    Overdue,
+    /// A probe did not stand still in time.
+    #[error("it did not stand still for the session that measures")]
+    Moving,
+    /// A probe asked for what only a session that measures alone has.
+    #[error("a probe has no hooks, stamps and times of day")]
+    NotForProbes,
+    /// A probe sent too many messages.
+    #[error("it sends too many messages")]
+    Chatty,
+    /// The server's side of a probe's row failed.
+    #[error("{0}")]
+    Row(String),
+    /// The kernel refused to wait.
+    #[error("cannot wait for the client: {0}")]
+    Wait(io::Error),
+}
+
+/// The session of one client, with its worker.
+pub(super) struct Session<'a> {
+    channel: Channel,
+    worker: WorkerSide,
+    listen: Listen,
+    house: &'a House<'a>,
+    /// Only a probe has it.
+    probing: Option<Probing<'a>>,
+    heard: Instant,
+    /// The row in progress: its deadline, and whether the client has asked for its end.
+    row: Option<RowState>,
+    rows: u32,
+    /// Traces the rows that ask for it.
+    host: ServersHost,
+    /// While it measures, the probes stand still; the last to be dropped.
+    pause: Option<Pause<'a>>,
+}
+
+/// The row in progress.
+pub(super) struct RowState {
+    pub(super) deadline: Instant,
+    /// The client knows the data port.
+    pub(super) ready: bool,
+    pub(super) done: bool,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        channel: Channel,
+        listen: Listen,
+        house: &'a House<'a>,
+        probing: Option<Probing<'a>>,
+    ) -> Result<Session<'a>, SessionError> {
+        let service = house.service;
+        let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
+        let mut worker = WorkerSide::start(None, Some(host.stamps()), service.stack.as_ref())?;
+        worker.order(&Order::StayOn(service.grants.cpus.clone()))?;
+        let heard = Instant::now();
+        Ok(Session { channel, worker, listen, house, probing, heard, row: None, rows: 0, host, pause: None })
+    }
+
+    pub(super) fn run(&mut self) -> Result<u32, SessionError> {
+        loop {
+            for _ in 0..REQUESTS_AT_ONCE {
+                match self.next_request()? {
+                    None => break,
+                    Some(Some(request)) => self.take(request)?,
+                    Some(None) => return Ok(self.rows),
+                }
+            }
+            while let Some(answer) = self.worker.try_answer()? {
+                self.relay(answer)?;
+            }
+            self.follow()?;
+            let now = Instant::now();
+            if now.duration_since(self.heard) >= SILENCE {
+                return Err(SessionError::Silent);
+            }
+            let is_paused = self.probing.as_ref().is_some_and(Probing::is_paused);
+            if !is_paused && self.row.as_ref().is_some_and(|row| now >= row.deadline) {
+                return Err(SessionError::Overdue);
+            }
+            let done = self.row.as_ref().is_some_and(|row| row.done);
+            if done {
+                self.worker.nudge();
+            }
+            let limit = match done {
+                // Requests are still buffered.
+                _ if self.channel.buffered() => Duration::ZERO,
+                true => Duration::from_millis(20),
+                false if is_paused => PAUSED_TICK,
+                false => TICK,
+            };
+            let mut fds = vec![self.channel.as_fd(), self.worker.as_fd()];
+            fds.extend(self.probing.as_ref().map(AsFd::as_fd));
+            wait(&fds, Some(limit)).map_err(SessionError::Wait)?;
+        }
+    }
+
+    /// The next request; `Some(None)` at the end of the session, `None` if nothing has come yet.
+    fn next_request(&mut self) -> Result<Option<Option<Request>>, SessionError> {
+        match self.channel.try_recv::<Request>() {
+            Ok(None) => Ok(None),
+            Ok(Some(request)) => {
+                self.heard = Instant::now();
+                Ok(Some(Some(request)))
+            }
+            Err(RecvError::Closed) => Ok(Some(None)),
+            Err(error) => Err(SessionError::Client(error)),
+        }
+    }
+
+    fn take(&mut self, request: Request) -> Result<(), SessionError> {
+        if let Some(probing) = &mut self.probing {
+            probing.counts(&request)?;
+            let until = match request {
+                Request::Facts { .. } | Request::Plan(_) if self.row.is_none() => probing.must_wait(),
+                _ => None,
+            };
+            if let Some(until) = until {
+                return Ok(self.channel.send(&Answer::Pause(left(until, Instant::now())))?);
+            }
+        }
+        match request {
+            Request::Beat => Ok(()),
+            Request::Paused => {
+                if let Some(probing) = &mut self.probing
+                    && self.row.as_ref().is_some_and(|row| !row.done)
+                {
+                    probing.stands_still(&mut self.worker);
+                }
+                Ok(())
+            }
+            Request::Go => {
+                self.host.goes();
+                Ok(())
+            }
+            Request::Times => {
+                let times = self.host.times();
+                Ok(self.channel.send(&Answer::Times(times))?)
+            }
+            Request::Clock => {
+                let told = self.host.told();
+                Ok(self.channel.send(&Answer::Clock(Box::new(told)))?)
+            }
+            Request::Hooks(on) => {
+                self.host.hooks(on);
+                Ok(self.channel.send(&Answer::Done)?)
+            }
+            Request::Halves => {
+                let halves = self.host.halves().into_iter().map(Half::from).collect();
+                Ok(self.channel.send(&Answer::Halves(halves))?)
+            }
+            Request::Stamps(every) => {
+                let Listen { address, scope, .. } = self.listen;
+                self.host.stamps_of(every, || interface_at(address, scope));
+                Ok(self.channel.send(&Answer::Done)?)
+            }
+            Request::Nics => {
+                let report = self.host.nics();
+                Ok(self.channel.send(&Answer::Nics(Box::new(report)))?)
+            }
+            // The worker is measuring and would not answer.
+            Request::Facts { .. } if self.row.is_some() => self.fails("facts are read between rows, not in one".into()),
+            Request::Facts { threads } => {
+                let threads = threads.clamp(1, 1024);
+                let interface = interface_at(self.listen.address, self.listen.scope);
+                let answer = self.worker.order(&Order::Facts { interface, cpu: None, threads, server: true })?;
+                Ok(self.channel.send(&answer)?)
+            }
+            Request::Plan(job) => match self.admit(&job) {
+                Ok(()) => self.begin(job),
+                Err(failure) => Ok(self.channel.send(&Answer::Failed(failure))?),
+            },
+            Request::Done => {
+                if let Some(row) = &mut self.row {
+                    if let Some(probing) = &mut self.probing {
+                        probing.row_ends(&mut self.worker);
+                    }
+                    row.done = true;
+                    self.worker.stop();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn admit(&self, job: &Job) -> Result<(), Failure> {
+        admit(job, &self.house.service.grants, self.listen.address.is_ipv6(), self.row.is_some())?;
+        match &self.probing {
+            Some(_) if !job.is_probe() => Err(Failure {
+                message: "a probe takes at most 100 requests per second, and no busy waiting".into(),
+                missing: false,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The probes stand still for a row until `until`.
+    fn pause_probes(&mut self, until: Until) {
+        if let Some(pause) = &self.pause {
+            return pause.set(until);
+        }
+        let pause = self.house.probes.pause(until);
+        if pause.waiting + pause.closed > 0 {
+            (self.house.log)(format!("{} probes wait for it, {} were closed", pause.waiting, pause.closed));
+        }
+        self.pause = Some(pause);
+    }
+
+    /// Does what a probe has to do now.
+    fn follow(&mut self) -> Result<(), SessionError> {
+        let Some(probing) = &mut self.probing else { return Ok(()) };
+        if let Some(answer) = probing.follow(&mut self.row, &mut self.worker)? {
+            self.channel.send(&answer)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, mut job: Box<Job>) -> Result<(), SessionError> {
+        let most_per_s = match &self.probing {
+            None => {
+                let until = Until::end_of(&job, Instant::now());
+                self.house.busy.set(until);
+                self.pause_probes(until);
+                None
+            }
+            Some(probing) => {
+                let cpus = &self.house.service.grants.cpus;
+                job.cpus.server = job.cpus.server.or_else(|| cpus.get(probing.index() % cpus.len().max(1)).copied());
+                job.pace
+            }
+        };
+        let now = Instant::now();
+        // A job without a limit ends when the client stops sending.
+        let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
+        let deadline = now + Duration::from(job.warmup) + lasts + GRACE + job.opens_within();
+        self.row = Some(RowState { deadline, ready: false, done: false });
+        self.host.rests();
+        if job.traced {
+            self.host.follow_day();
+        }
+        self.worker.clear_stop();
+        Ok(self.worker.send(&Order::Plan { job, listen: self.listen, most_per_s })?)
+    }
+
+    fn fails(&mut self, message: String) -> Result<(), SessionError> {
+        Ok(self.channel.send(&Answer::Failed(Failure { message, missing: false }))?)
+    }
+
+    fn relay(&mut self, answer: Answer) -> Result<(), SessionError> {
+        match &answer {
+            Answer::Server(_) | Answer::Failed(_) => {
+                self.row = None;
+                self.rows += u32::from(matches!(answer, Answer::Server(_)));
+                self.host.rests();
+                match &mut self.probing {
+                    None => self.house.busy.set(Until::At(Instant::now() + SILENCE)),
+                    Some(probing) => probing.row_ends(&mut self.worker),
+                }
+            }
+            Answer::Ready(_) => {
+                if let Some(row) = &mut self.row {
+                    row.ready = true;
+                }
+            }
+            _ => {}
+        }
+        self.channel.send(&answer)?;
+        match answer {
+            Answer::Server(report) if self.probing.is_some() => report.error.map_or(Ok(()), |why| Err(SessionError::Row(why))),
+            _ => Ok(()),
+        }
+    }
+}
