@@ -10,6 +10,7 @@
 //! its share of this host.
 
 mod door;
+mod ended;
 pub mod gate;
 mod grants;
 pub mod hooks;

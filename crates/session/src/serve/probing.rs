@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use super::ended::SessionError;
 use super::probes::{Place, Wanted, left};
-use super::session::{RowState, SessionError};
 use super::turn::Until;
 use crate::message::{Answer, Request};
 use crate::side::WorkerSide;
@@ -13,6 +13,14 @@ use crate::side::WorkerSide;
 const MESSAGES: u32 = 300;
 /// … within this time.
 const WINDOW: Duration = Duration::from_secs(1);
+
+/// The row in progress.
+pub(super) struct RowState {
+    pub(super) deadline: Instant,
+    /// The client knows the data port.
+    pub(super) ready: bool,
+    pub(super) done: bool,
+}
 
 /// What the session of a probe has beyond that of others.
 #[derive(Debug)]

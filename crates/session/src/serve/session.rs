@@ -1,19 +1,19 @@
 //! The session of one client: its requests, checked, become orders to its worker, and the worker's answers go back.
 
-use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Job, Listen};
 use hairpin_sys::shared::Stamps;
 
+use super::ended::SessionError;
 use super::grants::admit;
 use super::hooks::ServersHost;
 use super::probes::{Pause, left};
-use super::probing::Probing;
+use super::probing::{Probing, RowState};
 use super::turn::Until;
 use super::{House, SILENCE};
-use crate::channel::{Channel, RecvError, SendError};
+use crate::channel::{Channel, RecvError};
 use crate::message::{Answer, Failure, Half, Order, Request};
 use crate::side::{SideError, WorkerSide, wait};
 use crate::testbed::interface_at;
@@ -26,41 +26,6 @@ const TICK: Duration = Duration::from_millis(500);
 const PAUSED_TICK: Duration = Duration::from_secs(4);
 /// Requests handled before the worker and the deadlines get their turn, however many more there are.
 const REQUESTS_AT_ONCE: u32 = 32;
-
-/// Why a session ended before its client closed it.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SessionError {
-    /// The server's own worker failed.
-    #[error(transparent)]
-    Worker(#[from] SideError),
-    /// No valid message came from the client.
-    #[error("the client: {0}")]
-    Client(RecvError),
-    /// A message could not be sent to the client.
-    #[error("the client takes no answers: {0}")]
-    ToClient(#[from] SendError),
-    /// The client sent nothing for [`SILENCE`].
-    #[error("the client has said nothing for {SILENCE:?}")]
-    Silent,
-    /// The row lasts longer than announced.
-    #[error("the row lasts longer than was planned")]
-    Overdue,
-    /// A probe did not stand still in time.
-    #[error("it did not stand still for the session that measures")]
-    Moving,
-    /// A probe asked for what only a session that measures alone has.
-    #[error("a probe has no hooks, stamps and times of day")]
-    NotForProbes,
-    /// A probe sent too many messages.
-    #[error("it sends too many messages")]
-    Chatty,
-    /// The server's side of a probe's row failed.
-    #[error("{0}")]
-    Row(String),
-    /// The kernel refused to wait.
-    #[error("cannot wait for the client: {0}")]
-    Wait(io::Error),
-}
 
 /// The session of one client, with its worker.
 pub(super) struct Session<'a> {
@@ -78,14 +43,6 @@ pub(super) struct Session<'a> {
     host: ServersHost,
     /// While it measures, the probes stand still; the last to be dropped.
     pause: Option<Pause<'a>>,
-}
-
-/// The row in progress.
-pub(super) struct RowState {
-    pub(super) deadline: Instant,
-    /// The client knows the data port.
-    pub(super) ready: bool,
-    pub(super) done: bool,
 }
 
 impl<'a> Session<'a> {
