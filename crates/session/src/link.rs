@@ -319,8 +319,8 @@ impl Namespaces {
         let [ours, theirs] = [addresses(client)?, addresses(server)?];
         let family = if ipv6 { "IPv6" } else { "IPv4 or IPv6" };
         // IPv4 first, as elsewhere.
-        let mut wanted: Vec<&At> = theirs.iter().filter(|at| at.address.is_ipv6() || !ipv6).collect();
-        wanted.sort_by_key(|at| at.address.is_ipv6());
+        let of_family = |v6: bool| theirs.iter().filter(move |at| at.address.is_ipv6() == v6 && (v6 || !ipv6));
+        let wanted: Vec<&At> = of_family(false).chain(of_family(true)).collect();
         for to in &wanted {
             let Some(from) = towards(client, to.address)? else { continue };
             let Some(from) = ours.iter().find(|at| at.address == from) else { continue };
