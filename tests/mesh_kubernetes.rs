@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::support::{Done, HAIRPIN, Home};
+use crate::support::{Done, HAIRPIN, Home, free_port};
 
 const PRINT: &str = "mesh --engine kubernetes --print --image registry.example/hairpin:1 -N 2";
 
@@ -120,8 +120,9 @@ fn flags_change_what_they_say() {
 #[test]
 fn two_ranks_run_by_what_is_printed() {
     let home = Home::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    let objects = objects(&home.hairpin(&format!("{PRINT} --duration 100ms --warmup 10ms --json --quiet --port {port}")));
+    let port = free_port();
+    let objects =
+        objects(&home.hairpin(&format!("{PRINT} --visits 4 --duration 100ms --warmup 10ms --json --quiet --port {port}")));
     fs::write(home.file("key"), kind(&objects, "Secret")["stringData"]["key"].as_str().unwrap()).unwrap();
     fs::set_permissions(home.file("key"), fs::Permissions::from_mode(0o600)).unwrap();
     let name = objects[0]["metadata"]["name"].as_str().unwrap();
