@@ -20,6 +20,7 @@ use hairpin_plan::option::Values;
 use hairpin_plan::path;
 use hairpin_plan::paths::{PATHS, sides};
 use hairpin_session::message::Medium;
+use hairpin_units::Arrange;
 
 use crate::exit::FAILED;
 use crate::output::open_store;
@@ -173,7 +174,7 @@ fn programs(text: &str) -> Vec<String> {
 fn interfaces() -> Vec<String> {
     let names = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
+    names.arrange_by(Ord::cmp);
     names
 }
 

@@ -12,6 +12,7 @@ use hairpin_session::key::Key;
 use hairpin_session::link::{LinkSpec, Namespaces};
 use hairpin_session::plan::Target;
 use hairpin_session::testbed::interface_at;
+use hairpin_units::Arrange;
 
 use crate::exit::{Failure, say};
 use crate::line;
@@ -191,7 +192,7 @@ fn in_ring(ahead: usize, name: &str) -> Result<IpAddr, Failure> {
 }
 
 fn place_in_ring(ahead: usize, name: &str, mut ring: Vec<IpAddr>, is_own: impl Fn(IpAddr) -> bool) -> Result<IpAddr, Failure> {
-    ring.sort_unstable();
+    ring.arrange_by(Ord::cmp);
     ring.dedup();
     let Some(own) = ring.iter().copied().find(|address| is_own(*address)) else {
         return Err(Failure::missing(format_args!(

@@ -170,7 +170,7 @@ impl<'a> ClientRun<'a> {
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
         let spec = self.timed(&job.spec.client);
-        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), &[], &spec, self.own_link)?;
+        let suspension = Suspension::begin(&mut flows.iter().map(Carrier::readable), &[], &spec, self.own_link)?;
         self.on_threads(flows, |flows, work, between| {
             let wait = waiting(&spec, clock, flows)?;
             let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
@@ -309,7 +309,7 @@ impl<'a> ServerRun<'a> {
         tell(self.stamps, socket, socket);
         let (job, clock) = (self.job, self.clock);
         let spec = &job.spec.server;
-        let suspension = Suspension::begin(flows.iter().map(Carrier::readable), &self.heard_on, spec, self.own_link)?;
+        let suspension = Suspension::begin(&mut flows.iter().map(Carrier::readable), &self.heard_on, spec, self.own_link)?;
         self.on_threads(flows, |flows, at| {
             let wait = waiting(spec, clock, flows)?;
             let delay = spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));

@@ -42,7 +42,7 @@ impl Suspension {
     /// # Errors
     /// A flow's packets come through no instance, or it is not as asked and not Hairpin's own, or a right is missing.
     pub(crate) fn begin<'a>(
-        flows: impl Iterator<Item = BorrowedFd<'a>>,
+        flows: &mut dyn Iterator<Item = BorrowedFd<'a>>,
         heard_on: &[u32],
         spec: &SideSpec,
         own_link: bool,

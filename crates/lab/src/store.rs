@@ -262,7 +262,7 @@ impl Store {
         };
         let names = names().map_err(|source| ListError { dir: self.dir.clone(), source })?;
         let mut ids: Vec<RunId> = names.iter().filter_map(|name| RunId::parse(name.to_str()?)).collect();
-        ids.sort();
+        ids.arrange_by(Ord::cmp);
         Ok(ids)
     }
 

@@ -7,10 +7,88 @@ const ALWAYS: &str = "records have text keys only";
 
 /// The record, a field per line.
 pub fn json(record: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string_pretty(record).expect(ALWAYS) + "\n"
+    // Not by serde_json's own pretty form: that would be compiled for every type of every record once more.
+    indented(&serde_json::to_string(record).expect(ALWAYS)) + "\n"
 }
 
 /// The record on one line: for a file, a pipe, `--json-stream`.
 pub fn json_line(record: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(record).expect(ALWAYS) + "\n"
+}
+
+/// JSON on one line, a field or an item per line, each level two spaces further in.
+fn indented(compact: &str) -> String {
+    let mut text = String::with_capacity(2 * compact.len());
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let new_line = |text: &mut String, depth: usize| {
+        text.push('\n');
+        (0..depth).for_each(|_| text.push_str("  "));
+    };
+    let mut rest = compact.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            _ if in_string => {
+                text.push(c);
+                (in_string, escaped) = (c != '"' || escaped, c == '\\' && !escaped);
+            }
+            '"' => {
+                text.push(c);
+                in_string = true;
+            }
+            '{' | '[' => {
+                text.push(c);
+                // Nothing in it stays as it is.
+                if let Some(end) = rest.next_if(|next| matches!(next, '}' | ']')) {
+                    text.push(end);
+                } else {
+                    depth += 1;
+                    new_line(&mut text, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut text, depth);
+                text.push(c);
+            }
+            ',' => {
+                text.push(c);
+                new_line(&mut text, depth);
+            }
+            ':' => text.push_str(": "),
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn value() -> impl Strategy<Value = Value> {
+        let text = prop_oneof![".{0,6}", Just("a\\\"{[,:]}\n".to_owned()), Just("\\".to_owned())];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (-1e9..1e9_f64).prop_map(Value::from),
+            text.clone().prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 40, 5, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map(text.clone(), inner, 0..5).prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_field_per_line_as_serde_json_writes_it(value in value()) {
+            prop_assert_eq!(json(&value), serde_json::to_string_pretty(&value).unwrap() + "\n");
+        }
+    }
 }

@@ -9,6 +9,7 @@
 
 mod fake;
 
+use hairpin_units::Arrange;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -225,7 +226,7 @@ fn list(path: &Path) -> io::Result<Vec<String>> {
     let mut names = fs::read_dir(path)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<io::Result<Vec<String>>>()?;
-    names.sort();
+    names.arrange_by(Ord::cmp);
     Ok(names)
 }
 

@@ -23,6 +23,7 @@ mod qdisc;
 mod route;
 mod virtual_link;
 
+use hairpin_units::Arrange;
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::io;
@@ -255,7 +256,7 @@ impl Netlink {
         let message = IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified).build().map_err(|e| asked.exchange(e))?;
         let answer = self.request(&asked, Rtm::Getlink, NlmF::DUMP, message, link_facts)?;
         let mut links: Vec<_> = answer.into_iter().flatten().collect();
-        links.sort_by_key(|link| link.index);
+        links.arrange_by_key(|link| link.index);
         Ok(links)
     }
 

@@ -240,7 +240,7 @@ impl During {
     pub fn shares(&self, cpu: u32, from: i64, to: i64) -> Vec<(Busy, u64)> {
         let stretches = self.stretches(cpu, from, to);
         let mut edges: Vec<i64> = stretches.iter().flat_map(|stretch| [stretch.0, stretch.1]).collect();
-        edges.sort_unstable();
+        edges.arrange_by(Ord::cmp);
         edges.dedup();
         let mut shares: Vec<(Busy, u64)> = Vec::new();
         for pair in edges.windows(2) {

@@ -167,7 +167,7 @@ impl Fold {
         into.slow = slow.group(groups[1]);
         let count = self.folded.len().max(1) as f64;
         let mut hooks: Vec<(Moment, u64)> = hooks.into_iter().collect();
-        hooks.sort();
+        hooks.arrange_by(Ord::cmp);
         let hook = |(moment, hits): (Moment, u64)| Hook { name: moment.name().into(), per_transaction: hits as f64 / count };
         into.hooks = hooks.into_iter().map(hook).collect();
         let mut order: Vec<usize> = (0..stages.len()).collect();

@@ -53,7 +53,7 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck 
     }
     join_pairs(&mut check);
     check.findings.arrange_by_key(|finding| std::cmp::Reverse(finding.stake_ns));
-    check.fine.sort_unstable();
+    check.fine.arrange_by(Ord::cmp);
     check
 }
 

@@ -7,6 +7,7 @@
 //! ```
 
 use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_units::Arrange;
 
 use super::Loop;
 
@@ -91,7 +92,7 @@ impl Silences {
         self.keep_last();
         let least = self.least + 3 * typical;
         self.kept.retain(|one| one.ticks() >= least && !(lossy && one.answered == 0 && one.sent < 3));
-        self.kept.sort_by_key(|one| one.since);
+        self.kept.arrange_by_key(|one| one.since);
         self.kept
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use hairpin_plan::job::{Job, Listen};
 use hairpin_record::run::Side;
 use hairpin_sys::socket;
+use hairpin_units::Arrange;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Protocol, SockAddr, Socket, Type};
@@ -127,7 +128,7 @@ pub(crate) fn accept_tcp(
         flows.push((hello.index, OwnedFd::from(socket)));
         opening.opened(1);
     }
-    flows.sort_by_key(|(index, _)| *index);
+    flows.arrange_by_key(|(index, _)| *index);
     Ok(flows.into_iter().map(|(_, flow)| flow).collect())
 }
 

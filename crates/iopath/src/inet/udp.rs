@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use hairpin_plan::job::{Job, Listen};
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::Side;
+use hairpin_units::Arrange;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Protocol, SockAddr, Socket, Type};
@@ -205,7 +206,7 @@ pub(crate) fn accept_udp(
         }
     }
     let mut flows: Vec<_> = house.flows.into_values().collect();
-    flows.sort_by_key(|(index, _)| *index);
+    flows.arrange_by_key(|(index, _)| *index);
     Ok(flows.into_iter().map(|(_, socket)| socket.into()).collect())
 }
 

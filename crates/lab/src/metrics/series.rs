@@ -6,6 +6,7 @@ use hairpin_plan::job::Job;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Quantiles, Row};
+use hairpin_units::Arrange;
 
 /// The labels of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,7 +175,7 @@ fn sum(rtt: &Quantiles) -> f64 {
 /// The distinct codes.
 fn codes(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut codes: Vec<String> = all.collect();
-    codes.sort();
+    codes.arrange_by(Ord::cmp);
     codes.dedup();
     codes
 }

@@ -72,7 +72,7 @@ pub(crate) fn largest(sizes: &[f64], most: usize) -> Vec<usize> {
     order.arrange_by(|a, b| sizes[*b].total_cmp(&sizes[*a]));
     // A row for the others takes a line too, so one other is shown itself.
     order.truncate(if sizes.len() <= most + 1 { sizes.len() } else { most });
-    order.sort_unstable();
+    order.arrange_by(Ord::cmp);
     order
 }
 

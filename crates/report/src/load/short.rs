@@ -2,6 +2,7 @@
 //! room, warnings, and the verdicts last.
 
 use hairpin_record::load::{Load, LoadCurve, LoadRow};
+use hairpin_units::Arrange;
 
 use super::{decided, lost_share, picture, split_of, timed};
 use crate::brief::{on_cpus, rounded, way};
@@ -134,7 +135,7 @@ fn telling(curve: &LoadCurve, most: usize) -> Vec<&LoadRow> {
             chosen.push(more);
         }
     }
-    chosen.sort_unstable();
+    chosen.arrange_by(Ord::cmp);
     chosen.iter().map(|at| &curve.rates[*at]).collect()
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Sources: `include/uapi/linux/netdev.h`, `Documentation/netlink/specs/netdev.yaml`, `Documentation/networking/napi.rst`.
 
+use hairpin_units::Arrange;
 use neli::consts::nl::{GenlId, NlmF};
 use neli::consts::socket::NlFamily;
 
@@ -124,7 +125,7 @@ impl NapiFacts {
         let index = interface.to_string();
         let asked = Asked { operation: "list the NAPI instances of interface", interface: &index };
         let mut all = of_family(&asked, NlmF::DUMP, NETDEV_CMD_NAPI_GET, (NETDEV_A_NAPI_IFINDEX, interface), NapiFacts::read)?;
-        all.sort_by_key(|napi| napi.id);
+        all.arrange_by_key(|napi| napi.id);
         Ok(all)
     }
 
@@ -188,7 +189,7 @@ impl ServedQueue {
             })
         };
         let mut all = of_family(&asked, NlmF::DUMP, NETDEV_CMD_QUEUE_GET, (NETDEV_A_QUEUE_IFINDEX, interface), read)?;
-        all.sort_unstable();
+        all.arrange_by(Ord::cmp);
         Ok(all)
     }
 }
