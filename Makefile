@@ -23,6 +23,7 @@ help:
 	@echo 'make bench-equal  udp against the shortest C program with connected sockets, interleaved; the record goes to runs/'
 	@echo 'make bench-flows  many flows beside a C program with epoll, and io_uring beside a C program, interleaved; the record goes to runs/'
 	@echo 'make bench-builds OLD=… NEW=…  two builds of the command by turns, path by path: a change of the measuring loop must cost nothing'
+	@echo 'make bench-requests  requests to redis and nginx beside redis-benchmark and wrk, interleaved; the record goes to runs/'
 	@echo 'make bench-watch  what looking on takes: RTT with and without --watch and --metrics by turns; the record goes to runs/'
 
 demo:

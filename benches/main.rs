@@ -24,6 +24,7 @@ mod packet;
 mod pairs;
 mod peers;
 mod record;
+mod requests;
 mod watch;
 
 /// The benchmarks of hairpin.
@@ -47,6 +48,7 @@ enum Part {
     Niq(niq::Options),
     Packet(packet::Options),
     Peers(peers::Options),
+    Requests(requests::Options),
     Watch(watch::Options),
 }
 
@@ -54,7 +56,7 @@ fn main() -> ExitCode {
     match Input::parse().part {
         None => {
             println!(
-                "benchmarks: name one: builds, compare, equal, explain, flows, load, niq, packet, peers, watch; or run `make bench-NAME`"
+                "benchmarks: name one: builds, compare, equal, explain, flows, load, niq, packet, peers, requests, watch; or run `make bench-NAME`"
             );
             ExitCode::SUCCESS
         }
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Some(Part::Niq(options)) => record::end(niq::bench(&options)),
         Some(Part::Packet(options)) => packet::play(&options).unwrap_or_else(|| record::end(packet::bench(&options))),
         Some(Part::Peers(options)) => record::end(peers::bench(&options)),
+        Some(Part::Requests(options)) => record::end(requests::bench(&options)),
         Some(Part::Watch(options)) => record::end(watch::bench(&options)),
     }
 }

@@ -45,6 +45,8 @@ pub(crate) enum Limit {
     AtMost(f64),
     /// The interval includes 1 or lies below it, and is at most [`WIDEST`] wide.
     NoSlower,
+    /// The interval lies within this share of 1.
+    Within(f64),
     None,
 }
 
@@ -56,7 +58,9 @@ impl Limit {
             Limit::AtMost(most) if found.high > most => "over",
             Limit::NoSlower if found.low > 1.0 => "slow",
             Limit::NoSlower if found.high - found.low > WIDEST => "wide",
-            Limit::AtMost(_) | Limit::NoSlower => "ok",
+            Limit::Within(share) if found.low > 1.0 + share || found.high < 1.0 - share => "MISS",
+            Limit::Within(share) if found.low < 1.0 - share || found.high > 1.0 + share => "over",
+            Limit::AtMost(_) | Limit::NoSlower | Limit::Within(_) => "ok",
             Limit::None => "-",
         }
     }
@@ -65,6 +69,7 @@ impl Limit {
         match self {
             Limit::AtMost(most) => format!("{most:.2}"),
             Limit::NoSlower => "1".to_owned(),
+            Limit::Within(share) => format!("±{:.0}%", share * 100.0),
             Limit::None => "-".to_owned(),
         }
     }
@@ -289,6 +294,10 @@ pub(crate) mod tests {
             (Limit::NoSlower, 1.01, 1.05, "slow"),
             (Limit::NoSlower, 0.98, 1.01, "wide"),
             (Limit::NoSlower, 0.90, 0.95, "wide"),
+            (Limit::Within(0.03), 0.98, 1.02, "ok"),
+            (Limit::Within(0.03), 0.96, 0.98, "over"),
+            (Limit::Within(0.03), 1.04, 1.05, "MISS"),
+            (Limit::Within(0.03), 0.90, 0.96, "MISS"),
             (Limit::None, 1.2, 1.3, "-"),
         ] {
             let line = line("c", limit, [f64::midpoint(low, high), low, high], 40);

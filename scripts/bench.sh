@@ -12,6 +12,7 @@ case $name in
 flows) HAIRPIN_FOR=bench-flows ;;
 packet) HAIRPIN_FOR=bench-packet ;;
 peers) HAIRPIN_FOR=bench ;;
+requests) HAIRPIN_FOR=bench-requests ;;
 esac
 . scripts/setup.sh
 # A view needs a terminal to draw on.

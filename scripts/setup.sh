@@ -3,7 +3,7 @@
 #
 #     HAIRPIN_FOR=test; . scripts/setup.sh
 #
-# HAIRPIN_FOR is demo (default), test, bench, bench-flows, bench-packet, packages or test-packages. Packages are installed as root directly, otherwise through `sudo -n`; where
+# HAIRPIN_FOR is demo (default), test, bench, bench-flows, bench-packet, bench-requests, packages or test-packages. Packages are installed as root directly, otherwise through `sudo -n`; where
 # neither is possible one line says what to install, and the shell ends with status 1. A second run only looks (well under 1 s).
 
 PATH="$PATH:/usr/sbin:/sbin"
@@ -141,6 +141,11 @@ if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need sockperf sockperf
     setup_need qperf qperf
     setup_need iperf iperf
+fi
+if [ "${HAIRPIN_FOR:-demo}" = bench-requests ]; then
+    setup_need redis-benchmark redis-tools
+    setup_need wrk wrk
+    setup_unpack nginx nginx || setup_fail "please install nginx (as root: apt-get install nginx), then run make again"
 fi
 if [ "${HAIRPIN_FOR:-demo}" = bench-flows ] && ! [ -e /usr/include/liburing.h ]; then
     setup_packages="$setup_packages liburing-dev"

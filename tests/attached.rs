@@ -7,10 +7,8 @@ mod found;
 mod roles;
 
 use std::env;
-use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
+use crate::support::servers;
 use crate::support::{Done, HAIRPIN, Home, Running, can, free_port, home_of_nobody, root};
 use hairpin_sys::bpf::tracing_links;
 use hairpin_sys::thread::{allowed_cpus, pin};
@@ -27,6 +26,7 @@ pub const PART: Part = Part::new("attached", || alone::listed(TESTS)).playing(pl
 
 const TESTS: &[Listed] = &[
     ("redis_within_10_percent_of_its_client", redis_within_10_percent_of_its_client),
+    ("redis_is_watched_while_it_is_asked", redis_is_watched_while_it_is_asked),
     ("nginx_within_10_percent_of_its_client", nginx_within_10_percent_of_its_client),
     ("datagrams_are_transactions_too", datagrams_are_transactions_too),
     ("a_client_is_watched_by_its_process", a_client_is_watched_by_its_process),
@@ -255,26 +255,15 @@ fn stages<'a>(record: &'a Value, side: &str) -> Vec<&'a str> {
 }
 
 /// The path of a program, found by PATH.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).chain(["/usr/sbin".into()]).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
 const LOAD: Duration = Duration::from_millis(1500);
 
 fn redis_within_10_percent_of_its_client(name: &str) -> bool {
-    // Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by. The latter's package starts no service.
-    let installed = program("redis-server").or_else(|| program("redis-check-rdb"));
-    if !hooks(name) || !can(name, installed.is_some(), "neither redis-server nor redis-tools is installed") {
+    if !hooks(name) || !can(name, servers::redis_program().is_some(), "neither redis-server nor redis-tools is installed") {
         return false;
     }
     let home = Home::new();
-    symlink(installed.expect("it is there"), home.file("redis-server")).expect("a link");
     let port = free_port();
-    let mut command = home.command(home.file("redis-server").to_str().expect("a plain path"));
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
-    let mut redis = home.spawn(command);
-    redis.until("Ready to accept connections");
+    let redis = servers::redis(&home, port);
     let over = |reply: &[u8]| reply.ends_with(b"\r\n");
     for watched in [format!("--port {port}"), format!("--pid {}", redis.pid())] {
         let record = beside_its_client(&home, &watched, 0.10, || ask(port, b"INCR n\r\n", LOAD, over));
@@ -296,40 +285,41 @@ fn redis_within_10_percent_of_its_client(name: &str) -> bool {
     true
 }
 
-/// A server that takes its workers along only if it is asked to end.
-struct Master(Option<Running>);
-
-impl Drop for Master {
-    fn drop(&mut self) {
-        if let Some(master) = self.0.take() {
-            master.signal("TERM");
-            let _ = master.done();
-        }
-    }
-}
-
-fn nginx_within_10_percent_of_its_client(name: &str) -> bool {
-    let installed = program("nginx");
-    if !hooks(name) || !can(name, installed.is_some(), "nginx is not here") {
+/// The stages of both sides and the client's figures, in one command, of the same transactions.
+fn redis_is_watched_while_it_is_asked(name: &str) -> bool {
+    if !hooks(name) || !can(name, servers::redis_program().is_some(), "neither redis-server nor redis-tools is installed") {
         return false;
     }
     let home = Home::new();
     let port = free_port();
-    let folder = home.path().display();
-    let temporary: String =
-        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|what| format!("{what}_temp_path {folder}/{what};")).concat();
-    let page = format!("server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"pong\\n\"; }} }}");
-    let text = format!(
-        "daemon off; worker_processes 1; error_log stderr; pid {folder}/pid; events {{ worker_connections 64; }}\n\
-         http {{ access_log off; keepalive_requests 1000000000; {temporary} {page} }}\n"
-    );
-    fs::write(home.file("nginx.conf"), text).expect("its configuration");
-    let mut command = home.command(installed.expect("it is there").to_str().expect("a plain path"));
-    command.args(["-p", &folder.to_string(), "-e", "stderr", "-c", home.file("nginx.conf").to_str().expect("a plain path")]);
-    let nginx = Master(Some(home.spawn(command)));
-    // The master's number, while a worker of it serves.
-    drop(connect(port));
-    for watched in [format!("--port {port}"), format!("--pid {}", nginx.0.as_ref().expect("it runs").pid())] {
+    let redis = servers::redis(&home, port);
+    let at = format!("explain --echo 127.0.0.1:{port} --request redis-ping --duration 1500ms --warmup 50ms");
+    let record = home.json(&at);
+    adds_up(&record);
+    assert_eq!(record["schema"], "hairpin.explain-attached/1");
+    let (client, replies) = (&record["client"], number(&record["client"]["own_request"]["replies"]));
+    let seen = number(&record["transactions"]);
+    assert!(seen <= replies && seen * 100 >= replies * 95, "{seen} of {replies}");
+    let (total, rtt) = (&record["totals"][0], number(&client["rtt_ns"]["p50"]));
+    let sum = number(&total["sum_ns"]["p50"]);
+    assert_eq!(total["view"], "both");
+    assert!(sum < rtt && sum * 10 > rtt * 7, "the stages from send to read are {sum} ns of an RTT of {rtt} ns");
+    assert_eq!(record["connections"][0]["server_process"]["pid"], redis.pid());
+    let shown = home.hairpin(&at);
+    assert!(shown.out.contains("the client: tcp") && shown.out.contains("redis-ping, until resp"), "{shown:?}");
+    home.hairpin("explain --echo 192.0.2.1:6379 --request redis-ping").fails(2, &["192.0.2.1:6379 is not on this host"]);
+    home.hairpin(&format!("{at} --light")).fails(2, &["--light cannot be used with --request"]);
+    true
+}
+
+fn nginx_within_10_percent_of_its_client(name: &str) -> bool {
+    if !hooks(name) || !can(name, servers::program("nginx").is_some(), "nginx is not here") {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let nginx = servers::nginx(&home, port);
+    for watched in [format!("--port {port}"), format!("--pid {}", nginx.pid())] {
         let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
         beside_its_client(&home, &watched, 0.10, || ask(port, request, LOAD, |reply: &[u8]| reply.ends_with(b"pong\n")));
     }

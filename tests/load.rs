@@ -23,6 +23,7 @@ const TESTS: &[Plain] = &[
     ("a rate that fails is measured again, up to the first that fails each time", measured_again),
     ("a stall of the server shows in the RTT from due and not in the RTT from sent", stalled_server),
     ("stalls of the server are as long and as many as another client sees them", stalls::as_seen_by_another_client),
+    ("stalls of redis are as long and as many as another client sees them", stalls::of_redis_as_seen_by_another_client),
     ("a server that stands still is said to", stands_still),
     ("a sleeping client is told from a spinning one", sleeping),
     ("streams fill the link meanwhile and end with it", bulk),

@@ -19,6 +19,7 @@ mod one_way;
 mod ping;
 mod probes;
 mod report;
+mod requests;
 mod rights;
 mod rings;
 mod session;

@@ -1,7 +1,7 @@
 //! Any bytes as a recording of requests: refused with file and line, or ascending times from 0 and sizes that some path carries.
 #![no_main]
 
-use hairpin_iopath::replay::{parse, per_s};
+use hairpin_plan::replay::{parse, per_s};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("lab/src/bulk.rs", "strip_prefix(", "the grammar of --bulk"),
     ("cli/src/verbs/load.rs", "value_name = ", "the grammar of --bulk"),
     ("cli/src/help/faces.rs", "(\"bulk\", ", "the grammar of --bulk"),
+    ("cli/src/place.rs", "strip_prefix(", "the grammar of a UNIX socket"),
     ("packet/src/filter.rs", "", "the grammar of a filter"),
     ("cli/src/verbs/bounce.rs", "value_name = ", "the grammar of a filter"),
     ("packet/src/memory.rs", "nothing(", "packet devices, of which this crate knows no path"),

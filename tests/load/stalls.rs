@@ -12,7 +12,8 @@ use hairpin_record::histogram::Decoded;
 use serde_json::Value;
 
 use super::{number, signal, worker_on};
-use crate::support::{Home, Running, rows};
+use crate::support::servers;
+use crate::support::{Home, Running, can, free_port, rows};
 
 /// The share of requests that took more than this from due is compared, in ns.
 const SLOW_NS: u64 = 10_000_000;
@@ -91,9 +92,19 @@ fn seen(record: &Value) -> Seen {
     Seen { due, slow: due * (1.0 - times.share_up_to(SLOW_NS)), longest_ms }
 }
 
-/// Stops the server's worker at these moments.
-fn stop(running: &Running, began: Instant, stops: &Stops) {
-    let server = worker_on(running.pid(), "1");
+/// Moments that differ from those of any other round.
+fn stops(random: &mut impl FnMut(u64) -> u64) -> Stops {
+    let mut at = 200;
+    [50, 300, 1_000].map(|long| {
+        at += 100 + random(150);
+        let stop = (at, long);
+        at += long;
+        stop
+    })
+}
+
+/// Stops the server at these moments.
+fn stop(server: u32, began: Instant, stops: &Stops) {
     for (at, long) in stops {
         let until = |ms: u64| Duration::from_millis(ms).saturating_sub(began.elapsed());
         sleep(until(*at));
@@ -108,7 +119,7 @@ const HOWS: [&str; 5] = ["load block", "load epoll", "load spin", "ping block", 
 
 /// Every kind of connection, waiting and loop. All that sleep run side by side, with the clients in C; each that spins has the cores to itself.
 pub(crate) fn as_seen_by_another_client() {
-    if !crate::support::can("load: stalls as seen by another client", super::two_cpus(), "it takes CPUs 0 and 1") {
+    if !can("load: stalls as seen by another client", super::two_cpus(), "it takes CPUs 0 and 1") {
         return;
     }
     let home = Home::new();
@@ -120,13 +131,7 @@ pub(crate) fn as_seen_by_another_client() {
         // A socket's buffer holds the datagrams of a second at this rate.
         let rates = KINDS.map(|kind| (kind, 100 + random(if kind == "udp" { 100 } else { 900 })));
         let rates: BTreeMap<&str, u64> = rates.into_iter().filter(|(kind, _)| left.iter().any(|(of, _)| of == kind)).collect();
-        let mut at = 200;
-        let stops = [50, 300, 1_000].map(|long| {
-            at += 100 + random(150);
-            let stop = (at, long);
-            at += long;
-            stop
-        });
+        let stops = stops(&mut random);
         let others: Vec<(&str, Child)> =
             rates.iter().map(|(kind, rate)| (*kind, start_c(&program, kind, *rate, &stops))).collect();
         let begin = |kind: &str, how: &str| {
@@ -141,7 +146,7 @@ pub(crate) fn as_seen_by_another_client() {
             let all: Vec<Running> = those.iter().map(|(kind, how)| begin(kind, how)).collect();
             std::thread::scope(|scope| {
                 let began = Instant::now();
-                all.iter().for_each(|running| _ = scope.spawn(move || stop(running, began, &stops)));
+                all.iter().for_each(|running| _ = scope.spawn(move || stop(worker_on(running.pid(), "1"), began, &stops)));
             });
             all.into_iter().map(|running| seen(&running.done().json())).collect()
         };
@@ -161,4 +166,31 @@ pub(crate) fn as_seen_by_another_client() {
         }
     }
     panic!("not as another client sees it: {left:?}\n{}", said.join("\n"));
+}
+
+/// Redis, asked for what it has: it is stopped at the same moments as the server of the client in C.
+pub(crate) fn of_redis_as_seen_by_another_client() {
+    let name = "load: stalls of Redis as seen by another client";
+    if !can(name, super::two_cpus(), "it takes CPUs 0 and 1")
+        || !can(name, servers::redis_program().is_some(), "neither redis-server nor redis-tools is installed")
+    {
+        return;
+    }
+    let (home, port) = (Home::new(), free_port());
+    let (program, redis, mut random) = (compiled(&home), servers::redis(&home, port), random());
+    let mut said = Vec::new();
+    for _ in 0..TRIES {
+        let (rate, stops) = (200 + random(800), stops(&mut random));
+        let other = start_c(&program, "tcp", rate, &stops);
+        let load = home.start(&format!(
+            "load echo:127.0.0.1:{port} --request redis-ping --rate {rate} --duration {SECONDS}s --warmup 100ms --cpu 0,1 --json"
+        ));
+        stop(redis.pid(), Instant::now(), &stops);
+        let (seen, other) = (seen(&load.done().json()), seen_by_c(other));
+        if seen.is_like(&other) {
+            return;
+        }
+        said.push(format!("{rate}/s, {stops:?} ms: {seen:.1?}; the client in C: {other:.1?}"));
+    }
+    panic!("not as another client sees it:\n{}", said.join("\n"));
 }

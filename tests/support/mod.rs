@@ -5,6 +5,7 @@
 pub mod alone;
 pub mod asked;
 pub mod net;
+pub mod servers;
 pub mod terminal;
 
 use std::fs::{self, File};

@@ -6,8 +6,11 @@ use std::ops::RangeInclusive;
 use clap::Args;
 use hairpin_plan::job::{Job, LocalPort, NicStamps, Schedule, Sides};
 use hairpin_plan::path::{LinkKind, Path, Speaks};
-use hairpin_plan::paths::{DEFAULT, TOWARDS_REFLECTOR};
+use hairpin_plan::paths::{DEFAULT, TCP, TOWARDS_REFLECTOR, TOWARDS_SOCKET};
+use hairpin_plan::request::presets::{self, Preset};
+use hairpin_plan::request::{ReplyEnd, Request, bytes_of};
 use hairpin_plan::spec::Spec;
+use hairpin_session::plan::Target;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::stack::{Library, LibraryError};
 use hairpin_units::{Nanos, Quantile, list, parse_decimal, parse_duration, parse_number};
@@ -29,12 +32,12 @@ pub struct WorkFlags {
     /// Payload of request and reply in bytes
     #[arg(short = 's', long, value_name = "N", value_parser = whole::<u32>, default_value_t = 64, conflicts_with_all = ["request", "reply", "sizes"])]
     pub size: u32,
-    /// Payload of a request in bytes
-    #[arg(long, value_name = "N", value_parser = whole::<u32>, requires = "reply")]
-    pub request: Option<u32>,
-    /// Payload of a reply in bytes
-    #[arg(long, value_name = "M", value_parser = whole::<u32>, requires = "request")]
-    pub reply: Option<u32>,
+    /// Payload of a request in bytes; or what to ask a server that is there (echo:HOST:PORT): text:PING\r\n, hex:0d0a, @FILE, or a preset's name (`hairpin help requests`)
+    #[arg(long, value_name = "N|text:…|hex:…|@FILE|PRESET", value_parser = asked)]
+    pub request: Option<Asked>,
+    /// Payload of a reply in bytes; after such a request where a reply ends: N bytes, a delimiter such as '\r\n', length-prefix:4, http or resp
+    #[arg(long, value_name = "M|END", requires = "request", visible_alias = "until")]
+    pub reply: Option<ReplyEnd>,
     /// Several payloads, a row each: 1,2,4 or 1..2048x2 or 10..50+10
     #[arg(long, value_name = "LIST", value_parser = sizes, conflicts_with_all = ["request", "reply"])]
     pub sizes: Option<Sizes>,
@@ -105,6 +108,7 @@ pub fn plain(paths: &[&Path]) -> Result<Vec<Spec>, Failure> {
 impl WorkFlags {
     /// One job per path and size, in that order. `timed` is true if --duration was given.
     pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {
+        let own = self.own_request(to)?;
         let mut specs = self.paths.clone();
         if specs.is_empty() {
             specs = plain(if to == LinkKind::Reflector { &TOWARDS_REFLECTOR } else { &DEFAULT })?;
@@ -112,9 +116,12 @@ impl WorkFlags {
         if to == LinkKind::Reflector {
             specs = specs.into_iter().map(Spec::towards_reflector).collect();
         }
-        let sizes = match (&self.sizes, self.request, self.reply) {
+        let sizes = match (&self.sizes, &self.request, &own) {
             (Some(Sizes(sizes)), ..) => sizes.iter().map(|size| (*size, *size)).collect(),
-            (None, Some(request), Some(reply)) => vec![(request, reply)],
+            (.., Some(own)) => {
+                vec![(own.bytes.len() as u32, if let ReplyEnd::Bytes(count) = own.end { count as u32 } else { 0 })]
+            }
+            (_, Some(Asked::Bytes(request)), _) => vec![(*request, self.reply_bytes(*request)?)],
             _ => vec![(self.size, self.size)],
         };
         let endless = self.forever || (self.count.is_some() && !timed);
@@ -141,12 +148,80 @@ impl WorkFlags {
                     cookie,
                     plain_peer: matches!(to, LinkKind::Echo | LinkKind::Reflector),
                     raw,
+                    own: own.clone(),
                     ..Job::new(spec.clone())
                 });
             }
         }
         Ok(jobs)
     }
+
+    /// The path to a target that nobody named one for, if a request of the user's own goes there.
+    pub fn lead_to(&mut self, target: &Target) {
+        if let (true, Some(Asked::Own(preset))) = (self.paths.is_empty(), &self.request) {
+            let socket = matches!(target, Target::Socket(_)).then(|| plain(&TOWARDS_SOCKET).ok()?.pop()).flatten();
+            self.paths.push(socket.unwrap_or_else(|| preset.path.clone()));
+        }
+    }
+
+    /// The usual port of the server that a preset asks.
+    pub fn usual_port(&self) -> Option<u16> {
+        if let Some(Asked::Own(preset)) = &self.request { preset.port } else { None }
+    }
+
+    /// The request of the user's own, if there is one, with the end of its reply.
+    fn own_request(&self, to: LinkKind) -> Result<Option<Request>, Failure> {
+        let Some(Asked::Own(preset)) = &self.request else { return Ok(None) };
+        if to != LinkKind::Echo {
+            return Err(Failure::usage(format_args!(
+                "--request {} asks a server that is there: write echo:HOST:PORT, or echo:/SOCKET; what `hairpin serve` is asked is of --request N --reply M bytes",
+                preset.name
+            )));
+        }
+        let end = self.reply.clone().or_else(|| preset.end.clone()).ok_or_else(|| {
+            Failure::usage(format_args!(
+                "--request {} does not say where its reply ends: write --until N (bytes), --until '\\r\\n' or another delimiter, --until length-prefix:4, http or resp",
+                preset.name
+            ))
+        })?;
+        Ok(Some(Request { name: preset.name.clone(), bytes: preset.bytes.clone(), end }))
+    }
+
+    /// The bytes of a reply to a request of so many.
+    fn reply_bytes(&self, request: u32) -> Result<u32, Failure> {
+        match &self.reply {
+            Some(ReplyEnd::Bytes(count)) => Ok(*count as u32),
+            Some(end) => Err(Failure::usage(format_args!("--request {request} takes --reply M in bytes, not {end}"))),
+            None => Err(Failure::usage(format_args!("--request {request} takes --reply M as well; --size is of both"))),
+        }
+    }
+}
+
+/// The value of --request.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// So many bytes of Hairpin's own.
+    Bytes(u32),
+    /// The bytes to send, with the rest if it is a preset.
+    Own(Preset),
+}
+
+/// Parses `64`, `text:PING`, `redis-ping`.
+pub fn asked(text: &str) -> Result<Asked, String> {
+    if let Ok(bytes) = parse_number(text) {
+        return u32::try_from(bytes).map(Asked::Bytes).map_err(|_| format!("write a smaller whole number than {bytes}"));
+    }
+    if let Some(bytes) = bytes_of(text) {
+        let path = TCP.name.parse().map_err(|error| format!("{error}"))?;
+        return Ok(Asked::Own(Preset { name: text.into(), bytes: bytes?, end: None, about: String::new(), port: None, path }));
+    }
+    let presets = presets::all()?;
+    let known = presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(", ");
+    presets
+        .into_iter()
+        .find(|preset| preset.name == text)
+        .map(Asked::Own)
+        .ok_or_else(|| format!("\"{text}\" is no number of bytes, no text:…, hex:… or @FILE, and no preset; there are {known}"))
 }
 
 /// The number of flows: rotating over N ports needs N, unless each transaction has its own connection anyway.

@@ -8,12 +8,17 @@ use std::io;
 use clap::{Arg, Command};
 pub use faces::{FACES, Face};
 
+use hairpin_plan::request::presets;
+
 use crate::exit::Failure;
 use crate::narrow::narrowed;
 use crate::terminal::width;
 
 /// Columns of the short help.
 const WIDTH: usize = 80;
+
+/// The topic that ends with the list of presets.
+const REQUESTS: &str = "requests";
 
 /// Topics that verbs share.
 pub const TOPICS: &[(&str, &str)] = &[
@@ -27,7 +32,7 @@ pub const TOPICS: &[(&str, &str)] = &[
   veth:mtu=9000    keys: mtu, queues, tx-queues, gro, tso, rate, timestamps
   bridge, macvlan, vxlan, ipvlan, netkit    the same with that between them
   netns:A,B        between two namespaces that exist: a name, a path or a PID
-  echo:HOST:PORT   any TCP or UDP echo service
+  echo:HOST:PORT   any TCP or UDP echo service; with --request any server
   frames:IF        whatever returns Ethernet frames there; --rewrite, --dst-mac
   :PORT NAME PID   explain only: a server of this host that already runs
 
@@ -65,6 +70,24 @@ the paths, their options, and which of them this host has.
   2%                     a share
 
 Times are shown in the unit that fits them: ns, us, ms or s.
+",
+    ),
+    (
+        REQUESTS,
+        "Requests of your own, to a server that is there: echo:HOST:PORT, echo:/SOCKET
+
+  --request redis-ping           a preset, from the list below
+  --request 'text:PING\\r\\n'      the bytes; \\r \\n \\t \\0 \\\\ \\xHH
+  --request 'hex:0d0a'  --request @FILE
+
+  --until 7                      where a reply ends: after 7 bytes
+  --until '\\r\\n'                 with a delimiter; '\\x0110=+4': 4 bytes after it
+  --until length-prefix:4        its length comes first; 2le: little endian,
+                                 4-4: the length counts itself
+  --until http | resp            as the protocol says
+
+~/.config/hairpin/requests.toml adds presets: docs/requests.md has its form.
+
 ",
     ),
     (
@@ -168,7 +191,8 @@ pub fn asked(command: &Command, words: &[OsString]) -> Option<Result<String, Fai
 fn of_words(command: &Command, words: &[OsString]) -> Result<String, Failure> {
     let Some(first) = words.get(1) else { return Ok(crate::front::page()) };
     if let Some((_, text)) = TOPICS.iter().find(|(topic, _)| first == topic) {
-        return Ok(narrowed(text, width(&io::stdout())));
+        let presets = if first == REQUESTS { presets::listed().map_err(Failure::usage)? } else { String::new() };
+        return Ok(narrowed(&format!("{text}{presets}"), width(&io::stdout())));
     }
     let (found, at) = verb(command, words);
     if at < words.len() {
@@ -222,7 +246,7 @@ fn page(command: &Command) -> String {
             text.push_str(&format!("  {left:width$}  {}", what.trim_start()));
         }
     }
-    text.push_str(&format!("\nall: {name} --help    hairpin help link|paths|units|percentiles\n"));
+    text.push_str(&format!("\nall: {name} --help    hairpin help link|paths|units|requests\n"));
     text
 }
 

@@ -15,6 +15,7 @@ use hairpin_session::testbed::interface_at;
 use hairpin_units::Arrange;
 
 use crate::exit::{Failure, say};
+use crate::flags::WorkFlags;
 use crate::line;
 
 /// The port of control sessions, and of `hairpin serve`.
@@ -24,7 +25,7 @@ pub const PORT: u16 = 24_444;
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct Where {
-    /// A host on which `hairpin serve` runs; loopback, veth[:…], bridge and more, links of this host; netns:A,B, between two network namespaces; echo:HOST:PORT, a plain echo service; frames:IF, whatever returns Ethernet frames there; ring:K:HOST, the K-th host after this one among the addresses of HOST (`hairpin help link`)
+    /// A host on which `hairpin serve` runs; loopback, veth[:…], bridge and more, links of this host; netns:A,B, between two network namespaces; echo:HOST:PORT or echo:/SOCKET, a plain echo service, with --request any server; frames:IF, whatever returns Ethernet frames there; ring:K:HOST, the K-th host after this one among the addresses of HOST (`hairpin help link`)
     #[arg(value_name = "HOST[:PORT]")]
     pub host: Option<Place>,
     /// The same as loopback or veth[:…]
@@ -34,8 +35,8 @@ pub struct Where {
     #[arg(long, value_name = "A,B", hide = true)]
     pub netns: Option<Namespaces>,
     /// The same as echo:HOST:PORT
-    #[arg(long, value_name = "HOST:PORT", hide = true)]
-    pub echo: Option<HostPort>,
+    #[arg(long, value_name = "HOST:PORT|/SOCKET", hide = true)]
+    pub echo: Option<Service>,
     /// With -i IF the same as frames:IF
     #[arg(long, requires = "interface", hide = true)]
     pub reflector: bool,
@@ -57,10 +58,14 @@ pub struct Mirror {
 
 impl Where {
     /// The target, with the key of a remote server's session. If all of `paths` are local, only one target is possible.
-    pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror, paths: &[Spec]) -> Result<Target, Failure> {
-        let echo = |HostPort { host, port }| match port {
-            Some(port) => Ok(Target::Echo { host, port }),
-            None => Err(Failure::usage("an echo service takes HOST:PORT; its port is usually 7")),
+    pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror, work: &WorkFlags) -> Result<Target, Failure> {
+        let paths = &work.paths;
+        let echo = |service| match service {
+            Service::Socket(path) => Ok(Target::Socket(path)),
+            Service::At(HostPort { host, port }) => match port.or_else(|| work.usual_port()) {
+                Some(port) => Ok(Target::Echo { host, port }),
+                None => Err(Failure::usage("an echo service takes HOST:PORT; its port is usually 7")),
+            },
         };
         let (rewrite, destination, named) = (mirror.rewrite, mirror.dst_mac, mirror.interface.is_some());
         if named && !self.reflector {
@@ -145,8 +150,8 @@ pub enum Place {
     Host(HostPort),
     /// `loopback`, `veth`, `veth:mtu=9000`, `netns:A,B`.
     Link(LinkSpec),
-    /// `echo:HOST:PORT`.
-    Echo(HostPort),
+    /// `echo:HOST:PORT`, `echo:/run/redis.sock`.
+    Echo(Service),
     /// `frames:IF`.
     Frames(String),
     /// `ring:K:HOST[:PORT]`.
@@ -209,6 +214,25 @@ fn place_in_ring(ahead: usize, name: &str, mut ring: Vec<IpAddr>, is_own: impl F
             "ring:{ahead}:{name} is no host: {name} stands for {} addresses beside this host's; leave it out, or start more hosts",
             ring.len() - 1
         ))),
+    }
+}
+
+/// A server that is there: `HOST[:PORT]`, or the path of a UNIX socket, which begins with a slash or `unix:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Service {
+    At(HostPort),
+    Socket(PathBuf),
+}
+
+impl std::str::FromStr for Service {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Service, String> {
+        match text.strip_prefix("unix:").or(text.starts_with('/').then_some(text)) {
+            Some("") => Err("write the path of a socket, such as echo:/run/redis.sock".into()),
+            Some(path) => Ok(Service::Socket(path.into())),
+            None => text.parse().map(Service::At),
+        }
     }
 }
 
@@ -346,6 +370,8 @@ mod tests {
             ("bridge:24444", Place::Host("bridge:24444".parse().unwrap())),
             ("netns:a,b", Place::Link("netns:a,b".parse().unwrap())),
             ("echo:server:7", Place::Echo("server:7".parse().unwrap())),
+            ("echo:/run/a", Place::Echo(Service::Socket("/run/a".into()))),
+            ("echo:unix:a", Place::Echo(Service::Socket("a".into()))),
             ("frames:eth1", Place::Frames("eth1".into())),
             ("ring:2:probes:7", Place::Ring { ahead: 2, of: "probes:7".parse().unwrap() }),
             (":6379", Place::Port(6379)),

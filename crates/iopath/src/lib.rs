@@ -20,6 +20,7 @@ mod found;
 mod frames;
 mod inet;
 pub mod measure;
+mod own_request;
 pub mod pace;
 pub mod paths;
 mod polling;

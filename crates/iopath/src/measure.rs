@@ -15,14 +15,16 @@ use std::io;
 
 use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_plan::option::{BUDGET, BUSY_USECS, DEFAULT_BUDGET, DELAY, PREFER};
+use hairpin_plan::path::Speaks;
 use hairpin_plan::schedule::Schedule;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_record::run::{Granted, Side, Silence};
+use hairpin_record::run::{Granted, OwnRequest, Side, Silence};
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::wait::{EpollPolling, PATIENCE, Policy, Waiting};
+use hairpin_wire::probe;
 
 use self::allowance::Allowance;
 use self::around::AtClient;
@@ -115,6 +117,8 @@ pub struct ClientFound {
     pub own_ns: Option<f64>,
     /// Relative change of the clock's rate over the run in parts per 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
+    /// What came back to a request of the user's own, if any reply came.
+    pub own: Option<OwnRequest>,
     /// Facts that both sides report.
     pub side: SideFound,
 }
@@ -167,14 +171,26 @@ impl<'a> ClientRun<'a> {
     /// Runs the loop over `flows`, split between the threads, and keeps the results.
     pub(crate) fn over<'fd, F: Carrier<'fd> + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let (job, clock) = (self.job, self.clock);
+        self.over_each(flows, |flows, wait, work, between| {
+            let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
+            drive_paced(&mut endpoint, &clock, job, work, between)
+        })
+    }
+
+    /// Lets `run` run the loop over each thread's part of `flows`, and keeps the results.
+    pub(crate) fn over_each<'fd, F: Carrier<'fd> + Send>(
+        &mut self,
+        flows: &mut [F],
+        run: impl Fn(&mut [F], Waiting<'fd>, Work, &mut dyn BetweenBlocks) -> LoopResult + Sync,
+    ) -> Result<(), PathError> {
+        let (job, clock) = (self.job, self.clock);
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
         let spec = self.timed(&job.spec.client);
         let suspension = Suspension::begin(&mut flows.iter().map(Carrier::readable), &[], &spec, self.own_link)?;
         self.on_threads(flows, |flows, work, between| {
             let wait = waiting(&spec, clock, flows)?;
-            let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
-            Ok(drive_paced(&mut endpoint, &clock, job, work, between))
+            Ok(run(flows, wait, work, between))
         })?;
         suspension.iter().for_each(|suspension| suspension.note(&spec, Side::Client, &mut self.found.side));
         Ok(())
@@ -380,6 +396,14 @@ fn in_words(job: &Job, sent: u64, error: &io::Error) -> String {
     match (error.kind(), job.plain_peer) {
         (ConnectionRefused, _) if first => format!("nothing listens at the peer's address and port ({error})"),
         (ConnectionRefused, _) => format!("nothing takes the requests any more, so the peer's process has ended ({error})"),
+        (ConnectionReset | BrokenPipe | UnexpectedEof, true) if job.own.is_some() => {
+            let once = if job.spec.client.speaks() == Speaks::Tcp {
+                "; one that answers once a connection takes --path tcp-crr"
+            } else {
+                ""
+            };
+            format!("the server closed the connection ({error}){once}")
+        }
         (ConnectionReset | BrokenPipe | UnexpectedEof, true) => format!(
             "the peer closed the connection; an echo service returns requests unchanged and keeps the connection: is it one, without TLS? ({error})"
         ),
@@ -393,9 +417,14 @@ fn in_words(job: &Job, sent: u64, error: &io::Error) -> String {
 fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps>) -> Work {
     // The first threads take the remainder.
     let share = |count: u64| count / u64::from(threads) + u64::from(u64::from(thread) < count % u64::from(threads));
+    // Of a request of the user's own the loop sees its own header alone.
+    let (request, reply) = match &job.own {
+        Some(_) => (probe::LEN, probe::LEN),
+        None => (job.open.as_ref().map_or(job.request, |open| open.smallest) as usize, job.reply as usize),
+    };
     Work {
-        request: job.open.as_ref().map_or(job.request, |open| open.smallest) as usize,
-        reply: job.reply as usize,
+        request,
+        reply,
         flows,
         outstanding: job.outstanding,
         duration_ns: job.duration.map(|duration| duration.0),

@@ -71,6 +71,12 @@ impl<'fd> Stream<'fd> {
         push_rest(self.fd, rest, self.patience, |rest| send(self.fd, rest, SendFlags::NOSIGNAL))
     }
 
+    /// Receives what has come, at most a buffer full. `None`: nothing yet; 0: the end of the stream.
+    #[inline(always)]
+    pub(crate) fn recv_some(&self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<usize>> {
+        Ok(or_nothing(recv(self.fd, buffer, flags))?.map(|(len, _)| len))
+    }
+
     /// Sends a message in several writes, like a program that writes head and body separately; `asking` for stamps of the last one.
     #[inline(never)]
     fn send_in_parts(&mut self, message: &[u8], asking: bool) -> io::Result<bool> {

@@ -10,6 +10,7 @@
 mod seat;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hairpin_record::attached::{Attached as Seen, AttachedBody, Total, Unmatched, Watched};
@@ -128,6 +129,41 @@ enum EndReason {
 /// # Errors
 /// The hooks or the wait failed before the watching began.
 pub fn run(plan: &AttachPlan, signals: &Signals, news: &mut dyn FnMut(News<'_>)) -> Result<Seen, AttachedError> {
+    run_until(plan, Until::Signals(signals), news)
+}
+
+/// What ends the watching beside its duration and the end of the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Until<'a> {
+    /// The user.
+    Signals(&'a Signals),
+    /// The end of other work.
+    Over(&'a AtomicBool),
+}
+
+impl Until<'_> {
+    /// The reason, if it has come.
+    fn reached(self) -> std::io::Result<Option<EndReason>> {
+        Ok(match self {
+            Until::Signals(signals) => signals.next()?.map(|_| EndReason::User),
+            Until::Over(over) => over.load(Ordering::Acquire).then_some(EndReason::Duration),
+        })
+    }
+
+    /// Sleeps until it comes, at most so long.
+    fn wait(self, most: Duration) -> std::io::Result<()> {
+        match self {
+            Until::Signals(signals) => wait(&[signals.as_fd()], Some(most)).map(|_| ()),
+            Until::Over(_) => {
+                std::thread::sleep(most);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// As [`run`], until something else than a signal.
+pub(crate) fn run_until(plan: &AttachPlan, until: Until<'_>, news: &mut dyn FnMut(News<'_>)) -> Result<Seen, AttachedError> {
     let host = facts(&RealHost, &Place::default());
     let Resolved { watch, watched, process, unix } = resolve(plan.target)?;
     let attached = Attached::attach(&watch)?;
@@ -138,7 +174,7 @@ pub fn run(plan: &AttachPlan, signals: &Signals, news: &mut dyn FnMut(News<'_>))
     let mut record = Record { head, body: empty(host, watched) };
     record.missing = attached.missing().to_vec();
     news(News::Begun(&record.watched));
-    let end = follow(plan, signals, process.as_ref(), &attached, &mut totals, &mut record, news);
+    let end = follow(plan, until, process.as_ref(), &attached, &mut totals, &mut record, news);
     record.duration_ns = monotonic_ns() - attached.since();
     let counts = attached.finish(&mut totals);
     let end = end?;
@@ -191,7 +227,7 @@ fn resolve(target: Target) -> Result<Resolved, AttachedError> {
 
 fn follow(
     plan: &AttachPlan,
-    signals: &Signals,
+    ended: Until<'_>,
     process: Option<&OwnedFd>,
     attached: &Attached,
     totals: &mut Totals,
@@ -207,8 +243,8 @@ fn follow(
     let mut second = Instant::now();
     loop {
         attached.drain(totals);
-        if signals.next()?.is_some() {
-            return Ok(EndReason::User);
+        if let Some(reason) = ended.reached()? {
+            return Ok(reason);
         }
         if process.is_some_and(readable) {
             return Ok(EndReason::Process);
@@ -234,7 +270,7 @@ fn follow(
         if left.is_zero() {
             return Ok(EndReason::Duration);
         }
-        wait(&[signals.as_fd()], Some(left.min(DRAIN_EVERY)))?;
+        ended.wait(left.min(DRAIN_EVERY))?;
     }
 }
 
@@ -265,6 +301,7 @@ fn empty(host: HostFacts, watched: Watched) -> AttachedBody {
         slow_observer: 0,
         slow_above: None,
         findings: Vec::new(),
+        client: None,
         warnings: Vec::new(),
     }
 }

@@ -112,7 +112,7 @@ fn explain(
     let remote = match plan.target {
         Target::Link(_) => false,
         Target::Host { .. } => true,
-        Target::Echo { .. } | Target::Reflector(_) => {
+        Target::Echo { .. } | Target::Socket(_) | Target::Reflector(_) => {
             return Err(RunError::Unsupported { path: "explain".into(), why: NO_SESSION.into() });
         }
     };

@@ -45,7 +45,7 @@ pub enum KnobError {
 /// The interface of this host that leads to a target; `None` for a link of Hairpin's own.
 pub fn interface_towards(target: &Target) -> Option<String> {
     match target {
-        Target::Link(_) => None,
+        Target::Link(_) | Target::Socket(_) => None,
         Target::Reflector(reflector) => Some(reflector.interface.clone()),
         Target::Host { host, port, .. } | Target::Echo { host, port } => {
             let address = (host.as_str(), *port).to_socket_addrs().ok()?.next()?;

@@ -41,6 +41,7 @@ pub mod pcie;
 pub mod ping;
 pub mod records;
 mod search;
+pub mod served;
 mod stamping;
 pub mod store;
 pub mod stream;

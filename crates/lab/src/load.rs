@@ -218,6 +218,8 @@ impl Offering<'_> {
                 head.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
                 let (row, open) = self.join(job, place, measured);
                 curve.origin = row.origin;
+                // Of a request of the user's own only the server knows the reply.
+                curve.reply_bytes = row.reply_bytes;
                 let known = |granted: &&Granted| !curve.granted.contains(granted);
                 let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
                 curve.granted.extend(new);

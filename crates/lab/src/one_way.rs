@@ -47,7 +47,7 @@ const READ_EVERY: Duration = Duration::from_secs(2);
 /// Why not.
 pub fn check(plan: &Plan) -> Result<(), RunError> {
     let refuse = |path: String, why: &str| Err(RunError::Unsupported { path, why: why.into() });
-    if let Target::Echo { .. } | Target::Reflector(_) = plan.target {
+    if let Target::Echo { .. } | Target::Socket(_) | Target::Reflector(_) = plan.target {
         return refuse(
             FLAG.into(),
             "it takes a HOST on which hairpin serve runs, loopback or veth: an echo service or a reflector tells no times of its own",

@@ -100,7 +100,8 @@ pub fn run(
         Some(duration) => duration,
         None => plan.duration()?,
     };
-    let key = format!("{} {plan:?} {target:?} {:?} {duration:?}", env!("CARGO_PKG_VERSION"), ask.template.cpus);
+    let key =
+        format!("{} {plan:?} {target:?} {:?} {:?} {duration:?}", env!("CARGO_PKG_VERSION"), ask.template.cpus, ask.template.own);
     let (mut kept, before) = SavedSweep::open(store, &key, ask.seed, ask.restart)?;
     let started = before.started.clone().unwrap_or_else(|| rfc3339(SystemTime::now()));
     let mut all: Vec<Round> = before.rounds;
@@ -244,6 +245,8 @@ impl SweepPlan {
     /// The arm of a combination of levels.
     fn arm(&self, cell: &[usize], target: &Target, template: &Job) -> Result<Arm, PlanError> {
         let CellWork { spec, request, reply, flows, outstanding, bulk } = self.work(cell)?;
+        // A request of the user's own has its size.
+        let (request, reply) = if template.own.is_some() { (template.request, template.reply) } else { (request, reply) };
         Ok(Arm {
             given: self.names(cell).join(", "),
             target: target.clone(),

@@ -4,6 +4,7 @@ mod check;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hairpin_sys::thread::Sched;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::check::Refused;
 use crate::option::DELAY;
 use crate::path::Route;
+use crate::request::Request;
 use crate::schedule::OpenLoop;
 use crate::spec::Spec;
 
@@ -71,6 +73,10 @@ pub struct Job {
     /// Latency that the path `niq` emulates for a frame; `None`: plain shared memory. Other paths ignore it.
     #[serde(default)]
     pub emulated: Option<Emulated>,
+    /// A request of the user's own, to a server that is no server of Hairpin's; `request` is its length then, and `reply` that of the reply if it is
+    /// known, else 0.
+    #[serde(default)]
+    pub own: Option<Request>,
 }
 
 /// The most requests per second of a probe …
@@ -127,6 +133,7 @@ impl Job {
             socket_stamps: false,
             nic_stamps: None,
             emulated: None,
+            own: None,
         }
     }
 }
@@ -225,6 +232,8 @@ pub enum Address {
     Inet(SocketAddr),
     /// The name of an abstract UNIX socket in this network namespace.
     Local(String),
+    /// A UNIX socket in the file system, of a server of another program.
+    Socket(PathBuf),
     /// No server: a device that returns Ethernet frames.
     Reflector(Reflector),
 }
@@ -234,6 +243,7 @@ impl fmt::Display for Address {
         match self {
             Address::Inet(address) => write!(f, "the address {address}"),
             Address::Local(name) => write!(f, "the local socket {name}"),
+            Address::Socket(path) => write!(f, "the UNIX socket {}", path.display()),
             Address::Reflector(reflector) => write!(f, "a reflector on {}", reflector.interface),
         }
     }

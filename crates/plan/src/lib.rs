@@ -14,5 +14,6 @@ pub mod option;
 pub mod path;
 pub mod paths;
 pub mod replay;
+pub mod request;
 pub mod schedule;
 pub mod spec;

@@ -32,6 +32,8 @@ pub struct Path {
     pub takes_stack: bool,
     /// Driver and NIC can stamp its packets, each with the message that it belongs to (`--hw-stamps`).
     pub nic_stamps: bool,
+    /// It carries a request of the user's own to a server of another program (`--request`).
+    pub takes_request: bool,
     /// `--nic`, `--link-rate` and `--cable` declare the latency to emulate.
     pub emulates: bool,
 }

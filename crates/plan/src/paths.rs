@@ -29,6 +29,14 @@ pub static TOWARDS_REFLECTOR: [&Path; 1] = [&PACKET];
 /// Paths that others are held against; the first of them that was measured counts.
 pub static PLAIN: [&Path; 2] = [&UDP, &TCP];
 
+/// The path to a UNIX socket of another program.
+pub static TOWARDS_SOCKET: [&Path; 1] = [&UNIX];
+
+/// The names of the paths that carry a request of the user's own.
+pub fn taking_requests() -> Vec<&'static str> {
+    PATHS.iter().filter(|path| path.takes_request).map(|path| path.name).collect()
+}
+
 /// The paths of the client's and the server's side of a spec, such as a record has; `None` for one that this version does not know.
 pub fn sides(spec: &str) -> [Option<&'static Path>; 2] {
     let (client, server) = spec.split_once('/').unwrap_or((spec, spec));
@@ -71,6 +79,7 @@ const SOCKETS: Path = Path {
     one_at_a_time: false,
     takes_stack: false,
     nic_stamps: false,
+    takes_request: false,
     emulates: false,
 };
 
@@ -105,6 +114,7 @@ pub static TCP: Path = Path {
     ],
     takes_stack: true,
     nic_stamps: true,
+    takes_request: true,
     ..SOCKETS
 };
 
@@ -117,6 +127,7 @@ pub static TCP_CRR: Path = Path {
     limits: Limits::ONE,
     one_at_a_time: true,
     takes_stack: true,
+    takes_request: true,
     ..SOCKETS
 };
 
@@ -200,6 +211,7 @@ pub static UNIX: Path = Path {
     summary: "request and reply over a pair of UNIX stream sockets",
     speaks: Speaks::Local("unix"),
     options: &[&SNDBUF, &USECS],
+    takes_request: true,
     ..CHANNEL
 };
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::explain::{Direction, Finding, Missing};
 use crate::head::{Body, Record};
-use crate::run::{HostFacts, Quantiles, Side};
+use crate::run::{HostFacts, Quantiles, Row, Side};
 use crate::warning::Note;
 
 /// The record `hairpin.explain-attached/1`: a head and a [`AttachedBody`].
@@ -69,6 +69,9 @@ pub struct AttachedBody {
     /// Findings about all transactions, slow or not; empty if there are none.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// With `--request`: the figures of the client of Hairpin's own that asked meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Box<Row>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }

@@ -44,6 +44,7 @@ pub mod histogram;
 pub mod load;
 pub mod mesh;
 pub mod one_way;
+pub mod own_request;
 pub mod paired;
 pub mod pcie;
 pub mod place;

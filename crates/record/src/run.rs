@@ -13,6 +13,7 @@ use hairpin_units::Picos;
 use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
 use crate::one_way::OneWay;
+pub use crate::own_request::OwnRequest;
 pub use crate::place::{ClockFacts, HostFacts, Hosts, Link};
 pub use crate::quantiles::{Interpolated, Quantiles};
 pub use crate::side::{Origin, Side, Silence};
@@ -134,6 +135,9 @@ pub struct Row {
     /// The path `niq` only: the emulated design, and the work of its driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub niq: Option<Box<Niq>>,
+    /// With `--request` of the user's own: what was asked and answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_request: Option<Box<OwnRequest>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }

@@ -191,6 +191,24 @@ pub enum Warning {
         /// How much passed the kernel.
         passed: String,
     },
+    /// The server refused requests of the user's own.
+    ErrorReplies {
+        /// The first line of the first error.
+        first: String,
+        /// Their number.
+        count: u64,
+        /// Number of all replies.
+        of: u64,
+    },
+    /// Replies to a request of the user's own differ, and the rule does not tell whether they are errors.
+    RepliesDiffer {
+        /// The first line of the first reply.
+        first: String,
+        /// Number of replies with another one.
+        count: u64,
+        /// Number of all replies.
+        of: u64,
+    },
     /// The server's own worker ended before it sent its figures.
     ServerUnknown {
         /// The reason.
@@ -225,6 +243,8 @@ impl Warning {
             Warning::StrayFrames { .. } => "stray-frames",
             Warning::RingLoss { .. } => "ring-loss",
             Warning::NotAccelerated { .. } => "not-accelerated",
+            Warning::ErrorReplies { .. } => "error-replies",
+            Warning::RepliesDiffer { .. } => "replies-differ",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -325,6 +345,12 @@ impl Warning {
             ),
             Warning::NotAccelerated { side, stack, passed } => format!(
                 "{passed} although {stack} is loaded on the {side}: it does not carry this route or gave the socket back to the kernel; see its own log, and docs/stacks.md"
+            ),
+            Warning::ErrorReplies { first, count, of } => format!(
+                "{count} of {of} replies are errors, the first \"{first}\": what was measured is how fast the server refuses; ask for something that it has, or log in first"
+            ),
+            Warning::RepliesDiffer { first, count, of } => format!(
+                "{count} of {of} replies do not begin as the first did (\"{first}\"): an error of the server would look like that too"
             ),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")

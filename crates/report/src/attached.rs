@@ -7,15 +7,17 @@ mod service;
 pub(crate) mod table;
 
 use hairpin_record::attached::{Attached, Connection, Process, Slow, Stage, Total, View};
-use hairpin_record::run::Side;
+use hairpin_record::run::{Row, Side};
 
 use crate::bounce::words;
 use crate::cell::Cell;
 use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
 use crate::explain::{NOT_SEEN, hint};
-use crate::figure::us;
+use crate::figure::{time, us};
+use crate::label::short;
 use crate::next;
 use crate::options::Options;
+use crate::own_request;
 use crate::prose::clean;
 use crate::term::{LINES, height};
 
@@ -41,7 +43,11 @@ impl Show for Attached {
         let mut next = hint(&self.missing, "every stage, connections, the slowest ones, all causes");
         next::show(&mut next, &answer::next(self), options);
         end.part(Shown::Brief, next);
-        let answer = answer::show(self, options);
+        let mut answer = answer::show(self, options);
+        if let Some(row) = &self.client {
+            answer.gap();
+            answer.lead("the client: ", client(row));
+        }
         let lines = [&answer, &end].map(|part| height(part, options)).iter().sum();
         doc.blocks.extend(answer.blocks);
         doc.part(Shown::Screen, answer::screen(self, options, LINES.saturating_sub(lines)));
@@ -63,6 +69,19 @@ impl Show for Attached {
         doc.data = Some(data(self));
         doc
     }
+}
+
+/// The figures of the client of Hairpin's own.
+fn client(row: &Row) -> String {
+    let quantile = |ns: Option<u64>| ns.map_or_else(|| "unknown".into(), |ns| time(ns as f64));
+    let own = row.own_request.as_deref().map_or_else(String::new, |own| format!("; {}", own_request::sentence(own)));
+    format!(
+        "{}: RTT p50 {}, p99 {}, {:.0} transactions/s{own}",
+        clean(&short(&row.path)),
+        quantile(row.rtt_ns.p50),
+        quantile(row.rtt_ns.p99),
+        row.transactions_per_s
+    )
 }
 
 /// False for a view that goes on until its user ends it.

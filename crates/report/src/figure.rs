@@ -140,9 +140,13 @@ pub(crate) fn payload(row: &Row) -> String {
     payloads(row.request_bytes, row.reply_bytes)
 }
 
-/// As [`payload`], for any record.
+/// As [`payload`], for any record; a reply of 0 bytes is one whose length is not known.
 pub(crate) fn payloads(request_bytes: u64, reply_bytes: u64) -> String {
-    if request_bytes == reply_bytes { request_bytes.to_string() } else { format!("{request_bytes}/{reply_bytes}") }
+    if reply_bytes == request_bytes || reply_bytes == 0 {
+        request_bytes.to_string()
+    } else {
+        format!("{request_bytes}/{reply_bytes}")
+    }
 }
 
 /// A ratio with three significant digits.

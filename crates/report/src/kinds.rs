@@ -11,9 +11,12 @@ use crate::style::Tone;
 /// At most this many kinds are shown.
 const SHOWN: usize = 3;
 
+/// Most characters of a text that a line quotes.
+const QUOTED: usize = 32;
 /// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
 /// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides.
-const KINDS: [(&str, &str); 24] = [
+const KINDS: [(&str, &str); 26] = [
+    ("error-replies", "{0} of {1} replies are errors: {quoted}"),
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
     ("loss", "{0} of {1} requests were not answered in time"),
     ("ring-loss", "{0} frames lost by a full ring{side}"),
@@ -35,6 +38,7 @@ const KINDS: [(&str, &str); 24] = [
     ("foreign-time", "other processes took {0} on the core{side}: in the tail"),
     ("involuntary-switches", "pushed off the core {0} times a row{side}: in the tail"),
     ("stray-frames", "{0} frames of others came to the ring{side}"),
+    ("replies-differ", "{0} of {1} replies begin otherwise than the first"),
     ("server-unknown", "the server's side is missing"),
     ("too-few-samples", "{0} samples: a percentile needs ten beyond it, else it is blank"),
     ("no-floor", "no floor to compare with"),
@@ -100,7 +104,8 @@ fn in_short(code: &str, messages: &[&str]) -> Option<String> {
         let ends = of().min_by(|a, b| a.size.total_cmp(&b.size)).zip(of().max_by(|a, b| a.size.total_cmp(&b.size)));
         ends.map(|(low, high)| low.to(high))
     };
-    let mut text = words.replace("{side}", side);
+    let quoted = messages.first().and_then(|message| message.split('"').nth(1)).unwrap_or_default();
+    let mut text = words.replace("{side}", side).replace("{quoted}", &clean(quoted).chars().take(QUOTED).collect::<String>());
     for (at, place) in ["{0}", "{1}"].into_iter().enumerate() {
         if text.contains(place) {
             text = text.replace(place, &range(at)?);
@@ -190,6 +195,8 @@ mod tests {
             Warning::AlwaysLoss { least_per_s: 100_000.0 },
             Warning::StrayFrames { side, count: 12_345 },
             Warning::RingLoss { side, lost: 12_345 },
+            Warning::ErrorReplies { first: "-NOAUTH Authentication required.".into(), count: 1_180_034, of: 1_180_034 },
+            Warning::RepliesDiffer { first: "OK".into(), count: 12_345, of: 1_180_034 },
             Warning::ServerUnknown { why: "it ended".into() },
         ]
     }

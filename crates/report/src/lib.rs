@@ -50,6 +50,7 @@ mod next;
 mod notes;
 mod one_way;
 mod options;
+mod own_request;
 mod paths;
 mod pcie;
 mod pingpong;

@@ -15,6 +15,7 @@ use crate::median::median;
 use crate::notes::{ended, lists, mark, merged, of_table, stacks_in_short, strayed};
 use crate::one_way;
 use crate::options::{Options, PERCENTILES};
+use crate::own_request;
 use crate::split::{self, splits};
 
 impl Show for Run {
@@ -45,6 +46,7 @@ impl Show for Run {
         doc.blocks.extend(one_way::sentences(&names, &rows).blocks);
         let mut full = Doc::default();
         full.list(one_way::bounds(&names, &rows));
+        full.list(own_request::replies(&names, &rows));
         full.lists(of_table(&names, &rows));
         full.part(Shown::Screen, intervals(&names, &rows));
         doc.part(Shown::Full, full);

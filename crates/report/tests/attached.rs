@@ -136,6 +136,7 @@ fn record() -> AttachedBody {
         slow_observer: 0,
         slow_above: None,
         findings: Vec::new(),
+        client: None,
         warnings: Vec::new(),
     }
 }

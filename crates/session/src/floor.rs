@@ -56,6 +56,9 @@ impl Declared {
     ///
     /// # Errors The reason for a missing floor.
     pub fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
+        if job.own.is_some() {
+            return Err("the length of the replies is the server's own, and a floor takes it beforehand".into());
+        }
         let mut notes = Vec::new();
         let headers = headers(&job.spec.client, known, &mut notes)?;
         let (request, reply) = (u64::from(job.request), u64::from(job.reply));

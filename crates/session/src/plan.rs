@@ -8,7 +8,7 @@ use hairpin_iopath::room::check_room;
 use hairpin_iopath::runner::Support;
 use hairpin_plan::job::{Job, Reflector};
 use hairpin_plan::path::{LinkKind, Path};
-use hairpin_plan::paths::PATHS;
+use hairpin_plan::paths::{PATHS, TOWARDS_SOCKET};
 use hairpin_record::run::Side;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::stack::Library;
@@ -60,12 +60,14 @@ pub enum Target {
         /// The session's key.
         key: Option<Key>,
     },
-    /// A plain echo service.
+    /// A plain echo service, or with a request of the user's own any server.
     Echo {
         /// Name or address.
         host: String,
         port: u16,
     },
+    /// A UNIX socket of a server that is there.
+    Socket(PathBuf),
     /// A peer that returns Ethernet frames.
     Reflector(Reflector),
 }
@@ -76,7 +78,7 @@ impl Target {
         match self {
             Target::Link(link) => link.kind(),
             Target::Host { .. } => LinkKind::Host,
-            Target::Echo { .. } => LinkKind::Echo,
+            Target::Echo { .. } | Target::Socket(_) => LinkKind::Echo,
             Target::Reflector(_) => LinkKind::Reflector,
         }
     }
@@ -87,6 +89,7 @@ impl Target {
             Target::Link(link) => link.name().into(),
             Target::Host { host, port, .. } | Target::Echo { host, port } if host.contains(':') => format!("[{host}]:{port}"),
             Target::Host { host, port, .. } | Target::Echo { host, port } => format!("{host}:{port}"),
+            Target::Socket(path) => path.display().to_string(),
             Target::Reflector(reflector) => format!("reflector on {}", reflector.interface),
         }
     }
@@ -107,7 +110,7 @@ impl Target {
             Target::Link(LinkSpec::Netns(_)) => None,
             Target::Link(LinkSpec::Loopback) => of("lo"),
             Target::Reflector(reflector) => of(&reflector.interface),
-            Target::Host { .. } | Target::Echo { .. } => None,
+            Target::Host { .. } | Target::Echo { .. } | Target::Socket(_) => None,
         }
     }
 }
@@ -118,7 +121,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     let ipv6 = match &plan.target {
         Target::Link(_) => plan.ipv6,
         Target::Host { host, .. } | Target::Echo { host, .. } => host.contains(':'),
-        Target::Reflector(_) => false,
+        Target::Socket(_) | Target::Reflector(_) => false,
     };
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     for job in &plan.rows {
@@ -130,6 +133,9 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         }
         let path = || job.spec.to_string();
         let bad = |source| RunError::Job { path: path(), source };
+        if let Some(why) = elsewhere(&plan.target, job) {
+            return Err(RunError::Unsupported { path: path(), why });
+        }
         job.check(ipv6).map_err(bad)?;
         emulating(job, plan.floor.as_ref())?;
         plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
@@ -154,6 +160,26 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         }
     }
     Ok(())
+}
+
+/// Why the path does not lead to the target, where a UNIX socket is one of both.
+fn elsewhere(target: &Target, job: &Job) -> Option<String> {
+    let path = job.spec.client.path;
+    let leads = TOWARDS_SOCKET.contains(&path);
+    match target {
+        Target::Socket(at) if !leads => Some(format!(
+            "{} does not lead to the UNIX socket {}: use --path {}",
+            path.name,
+            at.display(),
+            TOWARDS_SOCKET[0].name
+        )),
+        Target::Socket(_) if job.own.is_none() => Some("a server behind a UNIX socket takes a --request of its protocol".into()),
+        Target::Echo { host, port } if leads => Some(format!(
+            "{} does not lead to {host}:{port}: write the socket's own path, such as echo:/run/redis.sock",
+            path.name
+        )),
+        _ => None,
+    }
 }
 
 /// Why a library in the place of the kernel's sockets carries nothing of this path.

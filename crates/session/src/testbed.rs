@@ -97,6 +97,15 @@ impl Testbed {
                     ends: None,
                 }
             }
+            Target::Socket(path) => {
+                // The worker may have another directory.
+                let path = std::path::absolute(path).map_err(SideError::from)?;
+                Testbed {
+                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
+                    server: Server::Silent(Address::Socket(path)),
+                    interface: None,
+                }
+            }
             Target::Reflector(reflector) => {
                 let server = Server::Silent(Address::Reflector(reflector.clone()));
                 Testbed {
@@ -150,6 +159,7 @@ impl Testbed {
             },
             Target::Host { host, port, .. } => other("host", host, *port),
             Target::Echo { host, port } => other("echo", host, *port),
+            Target::Socket(path) => Link { peer: Some(path.display().to_string()), ..other("echo", "", 0) },
             Target::Reflector(reflector) => reflector_link(reflector, mtu),
         };
         Ok(Place { hosts, link, clock })

@@ -22,7 +22,7 @@ use hairpin_plan::option::RCVBUF;
 use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
-use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side, Silence};
+use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, OwnRequest, Pcie, Quantiles, Row, Side, Silence};
 use hairpin_record::stack::Stacks;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Quality};
@@ -360,6 +360,11 @@ impl Worker {
             let rcvbuf = job.spec.client.path.takes(&RCVBUF);
             warnings.push(Warning::Loss { lost, sent: found.counts.sent, rcvbuf });
         }
+        if let Some(own) = &found.own {
+            row.reply_bytes = own.first_bytes;
+            warnings.extend(unlike(job, own));
+        }
+        row.own_request = found.own.map(Box::new);
         let mut open = None;
         if let Some(recorder) = found.recorder {
             open = OpenFound::distributions(&recorder).map(|found_by| {
@@ -424,6 +429,17 @@ fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>
         server: None,
         stalled: stalled.map(|(count, _)| count),
         rtt_mean_without_stalled_ns: without,
+    }
+}
+
+/// Warns of errors of the server, and of replies that may be some.
+fn unlike(job: &Job, own: &OwnRequest) -> Option<Warning> {
+    let told = job.own.as_ref().is_some_and(|request| request.end.tells_errors());
+    let of = own.replies;
+    match &own.first_error {
+        Some(first) => Some(Warning::ErrorReplies { first: first.clone(), count: own.errors, of }),
+        None if told || own.differing == 0 => None,
+        None => Some(Warning::RepliesDiffer { first: own.first_reply.clone(), count: own.differing, of }),
     }
 }
 

@@ -43,7 +43,7 @@ pub const FACES: &[Face] = &[
             ("hairpin ping loopback", "this host with itself"),
             ("hairpin ping server --key-file key", "a host where hairpin serves"),
             ("hairpin ping veth -p udp:spin -p tcp:spin", "two paths, a row each"),
-            ("hairpin ping server -r 1k -t 30s", "1000 a second, on a schedule"),
+            ("hairpin ping echo:db --request redis-ping", "a Redis server, as it is"),
             ("hairpin ping server --forever --watch", "live, until q"),
         ],
         flags: &[

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::explain::{self, How};
+use hairpin_lab::served;
 use hairpin_report::Options;
 use hairpin_session::floor;
-use hairpin_session::plan::Plan;
+use hairpin_session::plan::{Plan, Target};
 use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;
-use crate::flags::{Whole, WorkFlags, whole};
+use crate::flags::{Asked, Whole, WorkFlags, whole};
 use crate::line;
 use crate::output::{Keep, Output, options};
 use crate::place::{Mirror, Place, Where, ipv6_has_effect};
@@ -87,12 +88,15 @@ impl Explain {
         }
         let to = &self.to;
         let none = to.host.is_none() && to.link.is_none() && self.work.paths.is_empty();
+        if let Some(Asked::Own(_)) = self.work.request {
+            return self.of_a_server();
+        }
         if none || to.echo.is_some() || to.reflector || matches!(to.host, Some(Place::Frames(_) | Place::Echo(_))) {
             return Err(Failure::usage(TAKES));
         }
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
-        let target = self.to.target(self.key_file, mirror, &self.work.paths)?;
+        let target = self.to.target(self.key_file, mirror, &self.work)?;
         let mut rows = self.work.jobs(true, target.kind(), false)?;
         ipv6_has_effect(self.ipv6, &rows)?;
         self.declared.check(&target)?;
@@ -125,6 +129,60 @@ impl Explain {
             Some(error) => Failure::failed(error).report(),
             None => ExitCode::SUCCESS,
         })
+    }
+}
+
+impl Explain {
+    /// Asks a server that runs, watches it meanwhile, and prints the stages of both sides.
+    fn of_a_server(self) -> Result<ExitCode, Failure> {
+        let takes = [
+            "host",
+            "echo",
+            "paths",
+            "request",
+            "reply",
+            "duration",
+            "count",
+            "warmup",
+            "timeout",
+            "cpu",
+            "whole",
+            "rate",
+            "sched",
+            "outstanding",
+            "flows",
+        ];
+        let others = line::given_but("explain", &takes);
+        if !others.is_empty() {
+            return Err(Failure::usage(format_args!(
+                "{} cannot be used with --request: the server is watched as it runs, by all hooks",
+                others.join(", ")
+            )));
+        }
+        let signals = signals()?;
+        let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
+        let mut work = self.work;
+        let target = self.to.target(None, mirror, &work)?;
+        if let Target::Socket(path) = &target {
+            return Err(Failure::usage(format_args!(
+                "TCP and UDP sockets are seen, and {} is a UNIX socket: `hairpin ping echo:{0}` measures over it",
+                path.display()
+            )));
+        }
+        work.lead_to(&target);
+        let mut rows = work.jobs(true, target.kind(), false)?;
+        self.whole.share(&mut rows);
+        if rows.len() != 1 {
+            return Err(Failure::usage("a server is asked over one --path at a time"));
+        }
+        let shown = hairpin_report::PERCENTILES.into();
+        let plan = Plan { target, ipv6: false, stack: None, rows, raw: None, shown, floor: None, command: line::typed() };
+        let mut progress = PingProgress::new(false, &plan.target);
+        let found = served::run(&plan, &signals, &mut progress);
+        progress.clear();
+        let found = found.map_err(|error| Failure::blamed(&error, error.blame()))?;
+        self.keep.after(self.output.print(&found), &found)?;
+        Ok(found.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 }
 

@@ -117,7 +117,8 @@ impl Load {
             (None, Arrivals::Poisson, None) => Schedule::Poisson(cookie()? >> 11),
         };
         let rates = self.work.rate.take().map_or(Rates::Found, |flags::Rates(rates)| Rates::Listed(rates));
-        let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
+        let target = self.to.target(self.key_file, self.mirror, &self.work)?;
+        self.work.lead_to(&target);
         let mut rows = self.work.jobs(line::was_given("duration"), target.kind(), false)?;
         if let Some(whole) = self.whole.whole {
             let each = rates.share(whole, rows.len());

@@ -91,7 +91,8 @@ impl Ping {
         self.output.check()?;
         let stream = self.output.form() == Format::JsonStream;
         let signals = if self.watch { watched_signals(stream)? } else { signals()? };
-        let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
+        let target = self.to.target(self.key_file, self.mirror, &self.work)?;
+        self.work.lead_to(&target);
         // Beside the sleeping paths, one that spins. Not on one CPU, where the sides would keep each other off it, and not to another host, which may forbid it.
         if self.work.paths.is_empty() && matches!(target, Target::Link(_)) && allowed_cpus().is_ok_and(|cpus| cpus.len() > 1) {
             self.work.paths = plain(&DEFAULT)?;

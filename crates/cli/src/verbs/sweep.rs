@@ -9,8 +9,9 @@ use clap::Args;
 use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::sweep::{self, Ask, Factor, Level, PLANS, SavedSweepError, Shape, SweepError, SweepPlan, SweepWatcher};
-use hairpin_plan::path::LinkKind;
+use hairpin_plan::job::Job;
 use hairpin_plan::paths::UDP;
+use hairpin_plan::request::ReplyEnd;
 use hairpin_plan::spec::Spec;
 use hairpin_report::{PlanFactor, PlanRow, Plans};
 use hairpin_session::link::LinkSpec;
@@ -18,10 +19,10 @@ use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::flags::{Sizes, WorkFlags, cookie, sizes, whole};
+use crate::flags::{Asked, Sizes, WorkFlags, asked, cookie, sizes, whole};
 use crate::line;
 use crate::output::{Keep, Output, open_store, print};
-use crate::place::{HostPort, PORT, Place, load_key};
+use crate::place::{HostPort, Mirror, PORT, Place, Service, Where, load_key};
 use crate::progress::Turns;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
@@ -44,6 +45,15 @@ pub struct Sweep {
     /// Payloads: a factor if there are several
     #[arg(short = 's', long, value_name = "LIST", value_parser = sizes)]
     sizes: Option<Sizes>,
+    /// What to ask a server that is there (echo:HOST:PORT): text:PING\r\n, hex:0d0a, @FILE, or a preset's name (`hairpin help requests`)
+    #[arg(long, value_name = "text:…|hex:…|@FILE|PRESET", value_parser = asked, conflicts_with = "sizes")]
+    request: Option<Asked>,
+    /// Where its reply ends: N bytes, a delimiter such as '\r\n', length-prefix:4, http or resp
+    #[arg(long, value_name = "END", requires = "request", visible_alias = "until")]
+    reply: Option<ReplyEnd>,
+    /// The server that is asked.
+    #[arg(skip)]
+    echo: Option<Service>,
     /// A factor: flows, outstanding, bulk (none,tcp:1), or an option of the path, with its values, such as quickack=on,off; repeatable
     #[arg(long, value_name = "NAME=A,B,…", value_parser = vary)]
     vary: Vec<Factor>,
@@ -106,7 +116,7 @@ impl Sweep {
         let plan = plan.without_missing(|setting| knobs::missing(&target, setting));
         let signals = signals()?;
         let ask = Ask {
-            template: template()?,
+            template: self.template(&target)?,
             duration: self.duration.map(Duration::from),
             target: Some(target.clone()),
             seed: self.seed.map_or_else(cookie, Ok)?,
@@ -139,6 +149,11 @@ impl Sweep {
 
     /// Takes the words apart: the plan is returned, and the place kept with the flags.
     fn words(&mut self) -> Result<Option<String>, Failure> {
+        if let Some(Asked::Bytes(_)) = self.request {
+            return Err(Failure::usage(
+                "the payloads of a sweep are --sizes, and --request is what to ask a server that is there",
+            ));
+        }
         let (mut plan, mut places) = (None, Vec::new());
         let is_plan = |word: &str| {
             let is_file = word.ends_with(".toml") || word.contains('/');
@@ -163,9 +178,13 @@ impl Sweep {
                     places.push(word);
                 }
                 Ok(Place::Host(_)) => plan = Some(word),
+                Ok(Place::Echo(service)) if self.request.is_some() => {
+                    self.echo = Some(service);
+                    places.push(word);
+                }
                 Ok(_) => {
                     return Err(Failure::usage(format_args!(
-                        "a sweep goes to a HOST on which hairpin serve runs, or over loopback or veth, not to {word}"
+                        "a sweep goes to a HOST on which hairpin serve runs, over loopback or veth, or with --request to echo:HOST:PORT, not to {word}"
                     )));
                 }
                 Err(why) => return Err(Failure::usage(why)),
@@ -203,6 +222,10 @@ impl Sweep {
 
     /// The target: from the words or flags, else from the plan.
     fn target(&mut self, plan: &SweepPlan) -> Result<Target, Failure> {
+        if let Some(service) = self.echo.take() {
+            let to = Where { host: Some(Place::Echo(service)), link: None, netns: None, echo: None, reflector: false };
+            return to.target(None, Mirror { interface: None, rewrite: None, dst_mac: None }, &self.work()?);
+        }
         if let Some(HostPort { host, port }) = self.host.take() {
             let key = self.key_file.as_deref().map(load_key).transpose()?;
             return Ok(Target::Host { host, port: port.unwrap_or(PORT), key });
@@ -312,16 +335,24 @@ fn row(plan: &SweepPlan) -> PlanRow {
     PlanRow { name, title, link, duration, path, factors: factors.collect() }
 }
 
-/// A job with the defaults of `hairpin ping`; a plan sets the rest.
-fn template() -> Result<hairpin_plan::job::Job, Failure> {
-    #[derive(clap::Parser)]
-    struct Defaults {
-        #[command(flatten)]
-        work: WorkFlags,
+impl Sweep {
+    /// The work with the defaults of `hairpin ping`, and the request if there is one.
+    fn work(&self) -> Result<WorkFlags, Failure> {
+        #[derive(clap::Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            work: WorkFlags,
+        }
+        let Defaults { work } =
+            <Defaults as clap::Parser>::try_parse_from(["sweep", "--path", UDP.name]).map_err(Failure::failed)?;
+        Ok(WorkFlags { request: self.request.clone(), reply: self.reply.clone(), ..work })
     }
-    let defaults = <Defaults as clap::Parser>::try_parse_from(["sweep", "--path", UDP.name]).map_err(Failure::failed)?;
-    let mut jobs = defaults.work.jobs(true, LinkKind::Loopback, false)?;
-    jobs.pop().ok_or_else(|| Failure::failed("there is no default job"))
+
+    /// A job with these; a plan sets the rest.
+    fn template(&self, target: &Target) -> Result<Job, Failure> {
+        let mut jobs = self.work()?.jobs(true, target.kind(), false)?;
+        jobs.pop().ok_or_else(|| Failure::failed("there is no default job"))
+    }
 }
 
 /// Parses `quickack=on,off`.

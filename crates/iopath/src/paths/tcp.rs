@@ -26,9 +26,12 @@ impl Runner for Tcp {
         let peer = needs_inet(&run.peer)?;
         let fds = inet::connect_tcp(run.job, peer, run.observer, &mut run.found.side)?;
         let spec = &run.job.spec.client;
-        let flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
+        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
         let before = inet::tcp_totals(&fds);
-        let flows = run.over_stampable(flows)?;
+        match run.job.own {
+            Some(_) => run.ask(&mut flows)?,
+            None => flows = run.over_stampable(flows)?,
+        }
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
         run.found.side.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(&fds)));
         polling::note_queues(&fds, spec, Side::Client, &mut run.found.side);

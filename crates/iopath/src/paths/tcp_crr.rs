@@ -50,12 +50,19 @@ impl Runner for TcpCrr {
             if client.is_used_up() && matches!(found.end, LoopEnd::Failed(_)) {
                 found.end = LoopEnd::Done;
             }
+            if let LoopEnd::Failed(error) = &mut found.end
+                && error.kind() == io::ErrorKind::TimedOut
+                && let Some(why) = client.silent()
+            {
+                *error = why;
+            }
             found
         })?;
         run.found.side.granted.append(&mut client.side.granted);
         if client.is_used_up() {
             run.found.side.warnings.push(Warning::TuplesUsedUp { connections: client.connections() });
         }
+        run.found.own = client.own_request();
         run.found.parts.extend(client.into_parts());
         Ok(())
     }

@@ -1,8 +1,11 @@
 //! `unix`: request and reply over a connected pair of UNIX stream sockets per flow.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
+use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -18,7 +21,8 @@ pub struct Unix;
 
 impl Runner for Unix {
     fn probe(&self, link: LinkKind) -> Support {
-        probe_local(link)
+        // The socket of another program is on this host too.
+        if link == LinkKind::Echo { Support::Yes } else { probe_local(link) }
     }
 
     /// The server has both ends until the client has its own.
@@ -27,12 +31,15 @@ impl Runner for Unix {
     }
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
-        let fds = rendezvous::take_over(run, run.job.flows as usize)?;
+        let fds = match &run.peer {
+            Address::Socket(path) => connected(path, run.job.flows)?,
+            _ => rendezvous::take_over(run, run.job.flows as usize)?,
+        };
         for fd in &fds {
             inet::before_connect(fd, &run.job.spec.client, Side::Client, &mut run.found.side)?;
         }
         let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), How::default())?;
-        run.over(&mut flows)
+        run.ask(&mut flows)
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
@@ -46,6 +53,13 @@ impl Runner for Unix {
         let mut flows = Stream::all(&ours, Duration::from(run.job.timeout), How::default())?;
         run.over(&mut flows)
     }
+}
+
+/// Connections to the UNIX socket of another program.
+fn connected(path: &Path, flows: u32) -> Result<Vec<OwnedFd>, PathError> {
+    let one = |_| UnixStream::connect(path).map(OwnedFd::from);
+    let all = (0..flows).map(one).collect::<Result<_, _>>();
+    all.map_err(PathError::at(format!("cannot connect to the UNIX socket {}", path.display())))
 }
 
 /// `count` connected pairs: the server's ends and the client's.

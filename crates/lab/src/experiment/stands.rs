@@ -191,6 +191,10 @@ impl Bench for Stands<'_> {
 impl Placed {
     /// Keeps a row's facts about its arm: refused options, warnings, and the mode that its path chose.
     fn keep(&mut self, row: &Row) {
+        if self.job.own.is_some() {
+            // Only the server knows its length.
+            self.job.reply = u32::try_from(row.reply_bytes).unwrap_or(u32::MAX);
+        }
         for granted in row.granted.iter().filter(|granted| granted.asked != granted.got) {
             // The reason may have counts of the block in it: that of the first one stands for all.
             let same = |known: &Granted| Granted { why: granted.why.clone(), ..known.clone() } == *granted;

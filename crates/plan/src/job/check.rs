@@ -7,7 +7,7 @@ use hairpin_wire::raw::{PTP_PAYLOAD, Shape};
 
 use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
 use crate::path::{LinkKind, Path, Speaks};
-use crate::paths::PATHS;
+use crate::paths::{PATHS, taking_requests};
 use crate::schedule::Arrivals;
 
 /// The reason to refuse a job, and the alternative.
@@ -31,6 +31,7 @@ impl Job {
     /// The first reason.
     pub fn check(&self, ipv6: bool) -> Result<(), Refused> {
         self.check_numbers()?;
+        self.check_own()?;
         for side in [&self.spec.client, &self.spec.server] {
             self.check_sizes(side.path, ipv6)?;
         }
@@ -39,7 +40,8 @@ impl Job {
         self.check_ports()?;
         let (request, reply) = (self.request, self.reply);
         let path = self.spec.client.path;
-        refuse(!self.plain_peer || !matches!(path.speaks, Speaks::Local(_)), || no_echo(path))?;
+        let echoes = self.plain_peer && self.own.is_none();
+        refuse(!echoes || !matches!(path.speaks, Speaks::Local(_)), || no_echo(path))?;
         refuse(self.plain_peer || !self.spec.client.speaks().is_raw() || request == reply, || {
             format!(
                 "without IP a server answers with as many bytes as came: a request of {request} bytes has no reply of {reply}"
@@ -48,7 +50,7 @@ impl Job {
         refuse(self.spec.client.speaks() != Speaks::Raw(Shape::Ptp) || self.smallest() as usize >= PTP_PAYLOAD, || {
             format!("frames in the shape of PTP carry payloads of {PTP_PAYLOAD} bytes or more, not {}", self.smallest())
         })?;
-        refuse(!self.plain_peer || request == reply, || {
+        refuse(!echoes || request == reply, || {
             format!(
                 "an echo service or reflector returns requests unchanged: a request of {request} bytes has no reply of {reply}"
             )
@@ -75,7 +77,27 @@ impl Job {
 
     /// Smallest payload of either way in bytes.
     fn smallest(&self) -> u32 {
+        if self.own.is_some() {
+            // Its replies are told apart by their order.
+            return probe::LEN as u32;
+        }
         self.open.as_ref().map_or(self.request, |open| open.smallest).min(self.request).min(self.reply)
+    }
+
+    /// Refuses what a request of the user's own cannot do.
+    fn check_own(&self) -> Result<(), Refused> {
+        let Some(own) = &self.own else { return Ok(()) };
+        let path = self.spec.client.path;
+        refuse(path.takes_request, || {
+            format!("{} carries no request of your own: --request takes --path {}", path.name, taking_requests().join(", "))
+        })?;
+        refuse(self.plain_peer, || format!("the request {} is for a server that exists: write echo:HOST:PORT", own.name))?;
+        refuse(!self.verify, || "--verify compares what Hairpin has filled in, and --request fills in its own".into())?;
+        refuse(self.nic_stamps.is_none(), || {
+            "--hw-stamps finds the stamps of a message by a number in it, and --request has none".into()
+        })?;
+        let replays = self.open.as_ref().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay { .. }));
+        refuse(!replays, || "a recording has requests of its own sizes: leave out --request or --replay".into())
     }
 
     fn check_numbers(&self) -> Result<(), Refused> {
@@ -166,14 +188,15 @@ impl Job {
 
     fn check_sizes(&self, path: &Path, ipv6: bool) -> Result<(), Refused> {
         let (name, outstanding) = (path.name, self.outstanding);
-        for (which, size) in [("request", self.request), ("reply", self.reply)] {
+        let sizes = [("request", self.request), ("reply", self.reply)];
+        for (which, size) in &sizes[..if self.own.is_some() { 1 } else { 2 }] {
             if let Some(only) = path.fixed_payload() {
-                refuse(only == size, || {
+                refuse(only == *size, || {
                     format!("{name} carries payloads of exactly {only} bytes, not a {which} of {size}: use --size {only}")
                 })?;
             }
             let limit = path.payload_limit(ipv6);
-            refuse((1..=limit).contains(&size), || {
+            refuse((1..=limit).contains(size), || {
                 format!("{name} carries payloads of 1 to {limit} bytes, not a {which} of {size}")
             })?;
         }

@@ -192,7 +192,7 @@ impl Observer for Reporter<'_> {
             schema: Progress::SCHEMA.into(),
             path: self.job.spec.to_string(),
             request_bytes: self.job.request.into(),
-            reply_bytes: Some(self.job.reply.into()),
+            reply_bytes: (self.job.reply > 0).then(|| self.job.reply.into()),
             thread,
             threads: (self.job.threads > 1).then_some(self.job.threads),
             at_ns: measured.0,

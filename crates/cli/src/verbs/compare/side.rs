@@ -16,7 +16,7 @@ use super::How;
 use crate::exit::Failure;
 use crate::flags::{WorkFlags, stack};
 use crate::line;
-use crate::place::{HostPort, Mirror, Place, Where, ipv6_has_effect};
+use crate::place::{Mirror, Place, Service, Where, ipv6_has_effect};
 use crate::wire::Declared;
 
 /// The answer to --warmup.
@@ -25,7 +25,12 @@ pub(super) const WARMUP: &str =
 
 /// Flags allowed on a side: peer and work.
 #[derive(Debug, Args)]
-#[command(mut_arg("duration", whole_first), mut_arg("warmup", |arg| arg.hide(true)))]
+#[command(
+    mut_arg("duration", whole_first),
+    mut_arg("warmup", |arg| arg.hide(true)),
+    // --until is the experiment's own.
+    mut_arg("reply", |arg| arg.visible_alias(None)),
+)]
 pub(super) struct Side {
     /// Where to, loopback if not given: a host on which `hairpin serve` runs, loopback, veth[:…]; paths to compare (udp:spin tcp:spin); two stored runs (latest -2), of either several, with commas; or `placements`: the pairs of this host's CPUs
     #[arg(value_name = "HOST[:PORT]|RUN|placements", num_args = 0..=2)]
@@ -37,8 +42,8 @@ pub(super) struct Side {
     #[arg(long, value_name = "A,B", hide = true)]
     netns: Option<Namespaces>,
     /// The same as echo:HOST:PORT
-    #[arg(long, value_name = "HOST:PORT", hide = true)]
-    pub(super) echo: Option<HostPort>,
+    #[arg(long, value_name = "HOST:PORT|/SOCKET", hide = true)]
+    pub(super) echo: Option<Service>,
     /// With -i IF the same as frames:IF
     #[arg(long, requires = "interface", hide = true)]
     pub(super) reflector: bool,
@@ -169,7 +174,7 @@ impl Side {
         }
         let host = self.words.pop().map(|word| word.parse()).transpose().map_err(Failure::usage)?;
         let to = Where { host, link: self.link, netns: self.netns, echo: self.echo, reflector: self.reflector };
-        let target = to.target(self.key_file, self.mirror, &self.work.paths)?;
+        let target = to.target(self.key_file, self.mirror, &self.work)?;
         let job = self.work.jobs(true, target.kind(), false)?.pop().ok_or_else(|| Failure::usage("a side takes a path"))?;
         Ok((target, job))
     }

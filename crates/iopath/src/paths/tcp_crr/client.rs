@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_plan::job::Job;
+use hairpin_plan::request::Request;
 use hairpin_record::histogram::Times;
-use hairpin_record::run::Side;
+use hairpin_record::run::{OwnRequest, Side};
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::socket;
 use hairpin_sys::wait::or_nothing;
@@ -23,6 +24,7 @@ use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
 use crate::inet;
 use crate::measure::SideFound;
+use crate::own_request::{self, Header, Replies, Tally};
 use crate::stream::{closed, push_rest};
 
 /// One connection at a time, and the socket for the next.
@@ -43,6 +45,40 @@ pub(super) struct Client<'a> {
     /// Options granted and refused.
     pub(super) side: SideFound,
     parts: Parts,
+    own: Option<Own<'a>>,
+}
+
+/// The user's own request, and the replies to it.
+struct Own<'a> {
+    request: &'a Request,
+    replies: Replies,
+    current: Header,
+    tally: Tally,
+}
+
+impl<'a> Own<'a> {
+    fn new(request: &'a Request) -> Own<'a> {
+        Own { request, replies: Replies::new(request, 1, 1), current: Header::default(), tally: Tally::default() }
+    }
+
+    /// Receives towards the reply on the current connection.
+    #[inline(always)]
+    fn recv(&mut self, fd: &OwnedFd) -> io::Result<Option<()>> {
+        let came = or_nothing(recv(fd, self.replies.room()?, RecvFlags::empty()))?;
+        let whole = match came {
+            None => return Ok(None),
+            Some((0, _)) if self.replies.ends_with_the_connection() => self.replies.closed(),
+            Some((0, _)) => return Err(own_request::closed(&self.replies, &self.tally)),
+            Some((len, _)) => {
+                self.replies.came(len);
+                self.replies.next()?
+            }
+        };
+        let Some((header, reply)) = whole else { return Ok(None) };
+        self.current = header;
+        self.tally.count(self.request, reply);
+        Ok(Some(()))
+    }
 }
 
 impl<'a> Client<'a> {
@@ -63,6 +99,7 @@ impl<'a> Client<'a> {
             used_up: false,
             side: SideFound::default(),
             parts: Parts::new(clock),
+            own: job.own.as_ref().map(Own::new),
         };
         client.prepare()?;
         Ok(client)
@@ -76,6 +113,17 @@ impl<'a> Client<'a> {
     /// Connections made.
     pub(super) fn connections(&self) -> u64 {
         self.connections
+    }
+
+    /// What came back to a request of the user's own.
+    pub(super) fn own_request(&self) -> Option<OwnRequest> {
+        self.own.as_ref().and_then(|own| own.tally.record(own.request))
+    }
+
+    /// The error for a reply without an end, if that is what the loop has waited for.
+    pub(super) fn silent(&self) -> Option<io::Error> {
+        let own = self.own.as_ref().filter(|_| self.current.is_some());
+        own.map(|own| own_request::silent(own.request, [&own.replies], self.job.timeout.into()))
     }
 
     /// Times of the parts, by name.
@@ -167,14 +215,25 @@ impl Endpoint for Client<'_> {
         // Drops a connection whose request was given up.
         self.current = None;
         self.have = 0;
-        fill(&mut self.outgoing[..len]);
+        match &mut self.own {
+            None => fill(&mut self.outgoing[..len]),
+            Some(own) => {
+                let mut header = Header::default();
+                fill(&mut header);
+                own.replies.clear();
+                own.replies.asked(header);
+            }
+        }
         if !self.connect(&fd)? {
             return Ok(false);
         }
         self.parts.connected = self.clock.stop();
-        let message = &self.outgoing[..len];
+        let message: &[u8] = match &self.own {
+            None => &self.outgoing[..len],
+            Some(own) => &own.request.bytes,
+        };
         let sent = or_nothing(send(&fd, message, SendFlags::NOSIGNAL))?.unwrap_or(0);
-        if sent < len {
+        if sent < message.len() {
             let patience = Duration::from(self.job.timeout);
             push_rest(&fd, &message[sent..], patience, |rest| send(&fd, rest, SendFlags::NOSIGNAL))?;
         }
@@ -186,6 +245,10 @@ impl Endpoint for Client<'_> {
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let Some(fd) = &self.current else { return Ok(None) };
+        if let Some(own) = &mut self.own {
+            let whole = self.turn.take(self.clock, fd.as_fd(), PollFlags::IN, until, || own.recv(fd))?;
+            return Ok(whole.map(|()| Reply { flow: 0, bytes: &own.current }));
+        }
         let (incoming, have) = (&mut self.incoming, &mut self.have);
         let whole = self.turn.take(self.clock, fd.as_fd(), PollFlags::IN, until, || {
             match or_nothing(recv(fd, &mut incoming[*have..], RecvFlags::empty()))? {

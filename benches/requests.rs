@@ -1,0 +1,184 @@
+//! `make bench-requests`: `hairpin ping --request` by turns with redis-benchmark and wrk, on the same server and the same cores.
+//!
+//! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in whole us only, so it is held against by its rate alone. The
+//! bound: the interval of the ratio lies within 3 % of 1. The cell with 16 requests in flight has none: redis-benchmark sends 16 in one call and waits for all
+//! their replies, hairpin sends one for each reply.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hairpin_lab::experiment::outside::{Block, Until};
+use hairpin_sys::thread::allowed_cpus;
+use hairpin_units::Nanos;
+use serde_json::json;
+
+use super::children::{Guarded, pinned, run, start};
+use super::hairpin::{Tool, measure};
+use super::pairs::{Flags, Limit, Pairs, table_of};
+use super::record::Stop;
+
+#[allow(clippy::duplicate_mod, reason = "the end-to-end tests have the benchmarks as a module, and these commands too")]
+#[path = "../tests/support/servers/commands.rs"]
+mod commands;
+
+/// The share by which another client's figures may differ.
+const WITHIN: f64 = 0.03;
+
+/// requests to redis and nginx as they are: the figures of hairpin over those of redis-benchmark and wrk
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Time of each cell, in s
+    #[arg(long, default_value_t = 120.0)]
+    seconds: f64,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// A cell: the connections of the client, the requests in flight on each, and the figure.
+struct Cell {
+    server: &'static str,
+    flows: u32,
+    outstanding: u32,
+    is_rate: bool,
+}
+
+const CELLS: [Cell; 5] = [
+    Cell { server: "redis", flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: "redis", flows: 1, outstanding: 16, is_rate: true },
+    Cell { server: "redis", flows: 8, outstanding: 1, is_rate: true },
+    Cell { server: "nginx", flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: "nginx", flows: 1, outstanding: 1, is_rate: false },
+];
+
+/// Measures; true if a bound is missed.
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
+    for (program, package) in [("redis-benchmark", "redis-tools"), ("wrk", "wrk"), ("nginx", "nginx")] {
+        if commands::program(program).is_none() {
+            return Err(Stop::Missing(format!("{program} is not here: apt-get install {package}")));
+        }
+    }
+    let directory = options.flags.record.directory("requests", true)?;
+    let allowed = allowed_cpus().map_err(|e| format!("the CPUs of this process: {e}"))?;
+    let [client, server, ..] = allowed[..] else { return Err(Stop::Missing("this takes two CPUs, and one is allowed".into())) };
+    let cpus = [client, server];
+    let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some(cpus) };
+    let until = Until::Time(Duration::from_secs_f64(options.seconds));
+    let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, until)?;
+    let folder = tempfile::tempdir().map_err(|e| format!("no scratch directory: {e}"))?;
+    let (redis, nginx) = (free_port()?, free_port()?);
+    let _redis = serving(commands::redis(folder.path(), redis), server, redis)?;
+    let mut master = commands::nginx(folder.path(), nginx);
+    // Its worker takes no leave by itself when its master is killed, so there is none.
+    master.args(["-g", "master_process off;"]);
+    let _nginx = serving(master, server, nginx)?;
+    for cell in &CELLS {
+        let port = if cell.server == "redis" { redis } else { nginx };
+        let figure = if cell.is_rate { "rate" } else { "p50" };
+        let name = format!("{}-{}x{}-{figure}", cell.server, cell.flows, cell.outstanding);
+        let mut per_s = 0.0;
+        let limit = if cell.outstanding > 1 { Limit::None } else { Limit::Within(WITHIN) };
+        pairs.measure(&name, limit, &mut |arm, length, warmup| match arm {
+            0 => {
+                let found = match cell.server {
+                    "redis" => redis_benchmark(cell, port, client, length, &mut per_s)?,
+                    _ => wrk(cell, port, client, length)?,
+                };
+                Ok(Block::of_median(found.0, found.1, cpus))
+            }
+            _ => {
+                let row = &measure(&mut hairpin(&tool, cell, port, length, warmup))?.results[0];
+                let ns = if cell.is_rate { 1e9 / row.transactions_per_s } else { row.rtt_ns.p50.unwrap_or(0) as f64 };
+                Ok(Block::of_median(ns, row.transactions, cpus))
+            }
+        })?;
+    }
+    let text = table_of("time for a transaction, or p50,", &pairs.lines, ["hairpin", "other"]);
+    let record = json!({ "schema": "hairpin.requests/1", "seconds": options.seconds, "within": WITHIN });
+    pairs.finish(&directory, "requests", &text, record)?;
+    Ok(pairs.missed())
+}
+
+fn free_port() -> Result<u16, String> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    free.map(|address| address.port()).map_err(|e| format!("no free port: {e}"))
+}
+
+/// A server on its CPU, as soon as it listens.
+fn serving(command: Command, cpu: u32, port: u16) -> Result<Guarded, String> {
+    let mut placed = pinned(None, cpu, &command.get_program().to_string_lossy());
+    placed.args(command.get_args());
+    let server = start(&mut placed)?;
+    let end = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if Instant::now() > end {
+            return Err(format!("nothing listens on port {port}"));
+        }
+        sleep(Duration::from_millis(10));
+    }
+    Ok(server)
+}
+
+fn hairpin(tool: &Tool, cell: &Cell, port: u16, length: Nanos, warmup: Nanos) -> Command {
+    let preset = if cell.server == "redis" { "redis-ping" } else { "http-get" };
+    let mut command = Command::new(&tool.program);
+    // Both others wait in epoll_wait(2).
+    command.args(["ping", &format!("echo:127.0.0.1:{port}"), "--request", preset, "--path", "tcp:epoll", "--json", "--no-store"]);
+    command.args(["--flows", &cell.flows.to_string(), "--outstanding", &cell.outstanding.to_string()]);
+    command.args(["--duration", &format!("{}ns", length.0), "--warmup", &format!("{}ns", warmup.0)]);
+    if let Some([client, server]) = tool.cpus {
+        command.args(["--cpu", &format!("{client},{server}")]);
+    }
+    command
+}
+
+/// Time for a transaction in ns, and the transactions. It takes a number of requests: as many as the last block's rate has in such a time.
+fn redis_benchmark(cell: &Cell, port: u16, cpu: u32, length: Nanos, per_s: &mut f64) -> Result<(f64, u64), String> {
+    let count = ((*per_s * length.0 as f64 / 1e9) as u64).max(10_000);
+    let mut command = pinned(None, cpu, "redis-benchmark");
+    command.args(["-p", &port.to_string(), "-c", &cell.flows.to_string(), "-P", &cell.outstanding.to_string()]);
+    command.args(["-n", &count.to_string(), "-t", "ping_mbulk", "--csv"]);
+    let said = run(&mut command, Duration::from_secs(60))?;
+    let line = said.lines().find(|line| line.starts_with("\"PING_MBULK\"")).ok_or("redis-benchmark says no PING_MBULK")?;
+    let rate = line.split(',').nth(1).and_then(|rate| rate.trim_matches('"').parse::<f64>().ok());
+    *per_s = rate.filter(|rate| *rate > 0.0).ok_or("redis-benchmark says no rate")?;
+    Ok((1e9 / *per_s, count))
+}
+
+/// Time for a transaction or p50 in ns, and the transactions. It takes whole seconds.
+fn wrk(cell: &Cell, port: u16, cpu: u32, length: Nanos) -> Result<(f64, u64), String> {
+    let seconds = (length.0 / 1_000_000_000).max(1);
+    let mut command = pinned(None, cpu, "wrk");
+    command.args(["-t", "1", "-c", &cell.flows.to_string(), "-d", &format!("{seconds}s"), "--latency"]);
+    command.arg(format!("http://127.0.0.1:{port}/"));
+    let said = run(&mut command, Duration::from_secs(60))?;
+    let after = |word: &str| said.split_once(word).and_then(|(_, rest)| rest.split_whitespace().next());
+    let rate = after("Requests/sec:").and_then(|rate| rate.parse::<f64>().ok()).filter(|rate| *rate > 0.0);
+    let rate = rate.ok_or("wrk says no rate")?;
+    let ns = if cell.is_rate { 1e9 / rate } else { after("50%").and_then(ns_of).ok_or("wrk says no median")? };
+    Ok((ns, (rate * seconds as f64) as u64))
+}
+
+/// Parses `12.34us`, `1.23ms`.
+fn ns_of(text: &str) -> Option<f64> {
+    let (number, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
+        (Some(us), _) => (us, 1e3),
+        (_, Some(ms)) => (ms, 1e6),
+        _ => (text.strip_suffix('s')?, 1e9),
+    };
+    number.parse::<f64>().ok().map(|number| number * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_wrk_is_read_in_its_unit() {
+        for (text, ns) in [("12.34us", Some(12_340.0)), ("1.50ms", Some(1.5e6)), ("2s", Some(2e9)), ("12", None), ("xus", None)] {
+            assert_eq!(ns_of(text), ns, "{text}");
+        }
+    }
+}

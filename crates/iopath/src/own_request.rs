@@ -1,0 +1,220 @@
+//! Requests of the user's own to a server that is no server of Hairpin's, over standing connections.
+//!
+//! ```text
+//!   drive ── its probe header ──▶ a queue per flow ◀── the oldest ── a whole reply
+//!                 the request's bytes ──▶ server ──▶ the reply's, up to the end that the rule names
+//! ```
+//! To the loop each transaction is its own probe header there and back, so its figures are those of every other path. The time to find the end of a
+//! reply is in the RTT, as it is in every client's.
+
+mod replies;
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hairpin_plan::request::Request;
+use hairpin_sys::clock::Ticks;
+use hairpin_sys::wait::Waiting;
+use rustix::net::RecvFlags;
+
+pub(crate) use self::replies::{Header, Replies, Tally, strange};
+use crate::drive::{LoopEnd, LoopResult};
+use crate::endpoint::{Endpoint, Reply};
+use crate::error::PathError;
+use crate::flows::Carrier;
+use crate::measure::{ClientRun, drive_paced};
+use crate::stream::Stream;
+
+/// A server that speaks first does so within this time, as does one that answers twice.
+const UNASKED_WITHIN: Duration = Duration::from_millis(20);
+/// Flows that are looked at between blocks for bytes that nobody asked for: the others would show the same.
+const LOOKED_AT: usize = 64;
+
+/// The flows of one thread.
+struct Asking<'a, 'fd> {
+    wait: Waiting<'fd>,
+    asked: AskedFlows<'a, 'fd>,
+    /// Found between blocks.
+    unasked: Option<io::Error>,
+}
+
+/// The same without the wait.
+struct AskedFlows<'a, 'fd> {
+    request: &'a Request,
+    flows: &'a mut [Stream<'fd>],
+    replies: Vec<Replies>,
+    /// The flow whose last bytes may hold another whole reply.
+    more: Option<usize>,
+    current: Header,
+    tally: Tally,
+}
+
+impl AskedFlows<'_, '_> {
+    /// Receives towards a whole reply of flow `at`.
+    #[inline(always)]
+    fn recv(&mut self, at: usize) -> io::Result<Option<usize>> {
+        let replies = &mut self.replies[at];
+        let Some(len) = self.flows[at].recv_some(replies.room()?, RecvFlags::empty())? else { return Ok(None) };
+        if len == 0 {
+            return Err(closed(replies, &self.tally));
+        }
+        replies.came(len);
+        self.take(at)
+    }
+
+    /// Takes a whole reply of flow `at`, if there is one.
+    #[inline(always)]
+    fn take(&mut self, at: usize) -> io::Result<Option<usize>> {
+        let Some((header, reply)) = self.replies[at].next()? else {
+            self.more = None;
+            return match self.replies[at].ends_with_the_connection() {
+                true => Err(strange("the reply ends only when the server closes the connection: use --path tcp-crr".into())),
+                false => Ok(None),
+            };
+        };
+        self.current = header;
+        self.tally.count(self.request, reply);
+        self.more = (self.replies[at].begun() > 0).then_some(at);
+        Ok(Some(at))
+    }
+}
+
+impl Asking<'_, '_> {
+    /// Looks for bytes on flows on which nothing is out.
+    fn look_for_unasked(&mut self) {
+        let AskedFlows { flows, replies, .. } = &mut self.asked;
+        for (flow, replies) in flows.iter().zip(replies).take(LOOKED_AT).filter(|(_, replies)| replies.is_idle()) {
+            let looked = replies.room().and_then(|room| flow.recv_some(room, RecvFlags::DONTWAIT)).map(|len| {
+                replies.came(len.unwrap_or(0));
+            });
+            // The end of a connection is found by the next request.
+            if let (Ok(()), Err(why)) = (looked, replies.next()) {
+                self.unasked = Some(why);
+            }
+        }
+    }
+
+    /// The result with what the end of the run shows.
+    fn ended(&mut self, found: &mut LoopResult, timeout: Duration) {
+        match &found.end {
+            LoopEnd::Failed(error)
+                if error.kind() == io::ErrorKind::TimedOut && !self.asked.replies.iter().all(Replies::is_idle) =>
+            {
+                found.end = LoopEnd::Failed(silent(self.asked.request, &self.asked.replies, timeout));
+            }
+            LoopEnd::Done | LoopEnd::Stopped => {
+                std::thread::sleep(UNASKED_WITHIN);
+                self.look_for_unasked();
+                found.end = self.unasked.take().map_or(std::mem::replace(&mut found.end, LoopEnd::Done), LoopEnd::Failed);
+            }
+            LoopEnd::Failed(_) => {}
+        }
+    }
+}
+
+/// The error for a reply of which no end came.
+pub(crate) fn silent<'a>(request: &Request, replies: impl IntoIterator<Item = &'a Replies>, timeout: Duration) -> io::Error {
+    let begun = replies.into_iter().find(|replies| replies.begun() > 0);
+    strange(match begun {
+        Some(replies) => format!(
+            "{} bytes of a reply came and not its end within {timeout:?}: {}; does --until {} name it?",
+            replies.begun(),
+            replies.start(),
+            request.end
+        ),
+        None => format!("no reply within {timeout:?}: is the request whole? A server that waits for the rest of it says nothing"),
+    })
+}
+
+/// The error for a connection that the server has closed.
+pub(crate) fn closed(replies: &Replies, tally: &Tally) -> io::Error {
+    let whole = tally.replies();
+    let text = match replies.begun() {
+        0 => format!("after {whole} replies"),
+        begun => format!("{begun} bytes into a reply, after {whole} whole ones"),
+    };
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
+}
+
+impl Endpoint for Asking<'_, '_> {
+    const LOSSY: bool = false;
+
+    #[inline(always)]
+    fn send(&mut self, flow: u32, _len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+        let mut header = Header::default();
+        fill(&mut header);
+        let asked = &mut self.asked;
+        let sent = asked.flows[flow as usize].send(&asked.request.bytes)?;
+        if sent {
+            asked.replies[flow as usize].asked(header);
+        }
+        Ok(sent)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        if let Some(why) = self.unasked.take() {
+            return Err(why);
+        }
+        let (wait, asked) = (&mut self.wait, &mut self.asked);
+        let before = match asked.more {
+            Some(at) => asked.take(at)?,
+            None => None,
+        };
+        let found = match before {
+            None => wait.wait(until, |at| asked.recv(at))?,
+            found => found,
+        };
+        Ok(found.map(|at| Reply { flow: at as u32, bytes: &self.asked.current }))
+    }
+
+    #[inline(always)]
+    fn received(&mut self, flow: u32, _at: Ticks) -> io::Result<()> {
+        self.asked.flows[flow as usize].received()
+    }
+
+    fn fold(&mut self, _keep: bool) {
+        self.look_for_unasked();
+    }
+
+    /// A client answers no requests.
+    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl ClientRun<'_> {
+    /// As [`over`](ClientRun::over), with the user's own request if the job has one.
+    pub(crate) fn ask<'fd>(&mut self, flows: &mut [Stream<'fd>]) -> Result<(), PathError> {
+        let (job, clock) = (self.job, self.clock);
+        let Some(request) = &job.own else { return self.over(flows) };
+        std::thread::sleep(UNASKED_WITHIN);
+        for flow in flows.iter().take(LOOKED_AT) {
+            first_word(flow)?;
+        }
+        let all = Mutex::new(Tally::default());
+        self.over_each(flows, |flows, wait, work, between| {
+            let count = flows.len() * job.threads as usize;
+            let replies = flows.iter().map(|_| Replies::new(request, count, job.outstanding)).collect();
+            let asked = AskedFlows { request, flows, replies, more: None, current: Header::default(), tally: Tally::default() };
+            let mut endpoint = Asking { wait, asked, unasked: None };
+            let mut found = drive_paced(&mut endpoint, &clock, job, work, between);
+            endpoint.ended(&mut found, job.timeout.into());
+            all.lock().unwrap_or_else(PoisonError::into_inner).add(endpoint.asked.tally);
+            found
+        })?;
+        self.found.own = all.into_inner().unwrap_or_else(PoisonError::into_inner).record(request);
+        Ok(())
+    }
+}
+
+/// Refuses a server that has sent something before it was asked: its greeting would be taken for the first reply, and each reply for the next one's.
+fn first_word(flow: &Stream<'_>) -> Result<(), PathError> {
+    let mut bytes = [0; 256];
+    match flow.recv_some(&mut bytes, RecvFlags::DONTWAIT).map_err(PathError::at("cannot look for a greeting"))? {
+        None => Ok(()),
+        Some(0) => Err(PathError::Peer("the server closed the connection before it was asked".into())),
+        Some(len) => Err(PathError::Peer(replies::greeting(&bytes[..len]))),
+    }
+}

@@ -1,0 +1,98 @@
+//! A server that runs, asked by a client of Hairpin's own and watched meanwhile: the stages of both sides and the client's figures, of the same
+//! transactions.
+//!
+//! ```text
+//!   this thread   ────── ping ─────▶ the client's worker ── requests ──▶ the server, unmodified
+//!   another one   hooks in place ─▶ │ stages of both sides │ ─▶ ends with the ping
+//! ```
+
+use std::net::ToSocketAddrs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hairpin_record::attached::Attached;
+use hairpin_session::error::{Blame, RunError};
+use hairpin_session::plan::{self, Plan, Target as Peer};
+use hairpin_session::testbed::local_address_towards;
+use hairpin_session::watch::Watcher;
+use hairpin_sys::signal::Signals;
+
+use crate::attached::{AttachPlan, AttachedError, News, Target, Until, run_until};
+use crate::ping;
+
+/// Interval at which the asking thread looks whether the hooks are in place.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ServedError {
+    #[error(transparent)]
+    Watching(#[from] AttachedError),
+    #[error(transparent)]
+    Asking(#[from] RunError),
+    /// The server's side cannot be seen from here.
+    #[error(
+        "{0} is not on this host, and only a server of this host can be watched: there run `hairpin explain :{1}`, while `hairpin ping` asks it from here"
+    )]
+    Elsewhere(String, u16),
+    #[error("the watching thread panicked")]
+    Panicked,
+}
+
+impl ServedError {
+    /// The exit code's kind.
+    pub fn blame(&self) -> Blame {
+        match self {
+            ServedError::Watching(error) => error.blame(),
+            ServedError::Asking(error) => error.blame(),
+            ServedError::Elsewhere(..) => Blame::Usage,
+            ServedError::Panicked => Blame::Failed,
+        }
+    }
+}
+
+/// Asks the server at `host` and `port`, as the plan's only row says, and watches its port meanwhile; the warm-up is watched too.
+///
+/// # Errors
+/// The errors of a ping and of the watching; what was measured before an error in mid-run is kept, with the error in the record.
+pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Attached, ServedError> {
+    plan::check(plan)?;
+    let Peer::Echo { host, port } = &plan.target else { return Err(ServedError::Elsewhere(plan.target.label(), 0)) };
+    if !is_here(host, *port) {
+        return Err(ServedError::Elsewhere(plan.target.label(), *port));
+    }
+    let watch =
+        AttachPlan { target: Target::Port(*port), duration: None, live: false, drawn: false, command: plan.command.clone() };
+    let (over, begun) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (seen, run) = thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            run_until(&watch, Until::Over(&over), &mut |news| {
+                if let News::Begun(_) = news {
+                    begun.store(true, Ordering::Release);
+                }
+            })
+        });
+        while !begun.load(Ordering::Acquire) && !watching.is_finished() {
+            thread::sleep(LOOK);
+        }
+        // The hooks are in place, or could not be attached.
+        let run = begun.load(Ordering::Acquire).then(|| ping::run(plan, signals, watcher));
+        over.store(true, Ordering::Release);
+        (watching.join(), run)
+    });
+    let mut seen = seen.map_err(|_| ServedError::Panicked)??;
+    if let Some(run) = run {
+        let run = run?;
+        seen.head.interrupted = run.head.interrupted;
+        seen.head.error = run.head.error.clone().or(seen.head.error.take());
+        seen.body.client = run.body.results.into_iter().next().map(Box::new);
+    }
+    Ok(seen)
+}
+
+/// True if the address belongs to this host, as far as it has one.
+fn is_here(host: &str, port: u16) -> bool {
+    let address = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
+    address.is_none_or(|address| address.ip().is_loopback() || local_address_towards(address) == Some(address.ip()))
+}

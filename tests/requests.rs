@@ -1,0 +1,285 @@
+//! Requests of the user's own to servers that know nothing of Hairpin: real ones, and small ones of the test's own that misbehave.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Command;
+use std::thread::{sleep, spawn};
+use std::time::Duration;
+
+use crate::support::servers::{self, program};
+use crate::support::{Done, HAIRPIN, Home, can, free_port, rows, warnings};
+use serde_json::Value;
+
+const QUICK: &str = "--count 300 --warmup 5ms";
+
+/// A service that `play`s on each connection, one after the other; its port.
+fn service(play: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("its port").port();
+    spawn(move || {
+        for stream in listener.incoming().flatten() {
+            stream.set_nodelay(true).expect("nodelay");
+            play(stream);
+        }
+    });
+    port
+}
+
+/// Calls `answer` for every request of two bytes.
+fn answering(answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> u16 {
+    service(move |mut stream| {
+        let mut request = [0; 2];
+        while stream.read_exact(&mut request).is_ok() {
+            answer(&mut stream);
+        }
+    })
+}
+
+/// The fact of the only row.
+fn own(record: &Value) -> &Value {
+    &rows(record)[0]["own_request"]
+}
+
+/// The replies that Redis counts for a command.
+fn counted_by_redis(port: u16, command: &str) -> u64 {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("redis");
+    stream.write_all(b"INFO commandstats\r\nQUIT\r\n").expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("its counters");
+    let calls = text.split_once(&format!("cmdstat_{command}:calls=")).map_or("0", |(_, rest)| rest);
+    calls.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
+}
+
+#[test]
+fn redis_answers_as_often_as_is_counted_and_it_counts_the_same() {
+    if !can("requests: redis", servers::redis_program().is_some(), "neither redis-server nor redis-tools is installed") {
+        return;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let _redis = servers::redis(&home, port);
+    let socket = home.file("redis.sock");
+    let (at, socket) = (format!("echo:127.0.0.1:{port}"), socket.display());
+    let mut replies = 0;
+    for line in [
+        format!("ping {at} --request redis-ping"),
+        format!("ping {at} -p tcp:spin --request redis-ping --rate 5k"),
+        format!("ping {at} -p tcp:epoll --flows 4 --outstanding 16 --request redis-ping"),
+        format!("ping {at} -p tcp:writes=3 --request redis-ping"),
+        format!("ping {at} -p tcp-crr --request redis-ping"),
+        format!("ping --echo unix:{socket} --request redis-ping"),
+        format!("ping echo:{socket} -p unix:poll --flows 2 --threads 2 --request redis-ping"),
+    ] {
+        let record = home.json(&format!("{line} {QUICK} --no-store"));
+        let row = &rows(&record)[0];
+        assert_eq!(
+            (&row["request_bytes"], &row["reply_bytes"], &row["transactions"]),
+            (&14.into(), &7.into(), &300.into()),
+            "{line}"
+        );
+        let own = own(&record);
+        assert_eq!((&own["request"], &own["until"]), (&"redis-ping".into(), &"resp".into()));
+        assert_eq!((&own["first_reply"], &own["differing"], &own["errors"]), (&"+PONG".into(), &0.into(), &0.into()), "{line}");
+        replies += own["replies"].as_u64().expect("a count");
+        assert_eq!(replies, counted_by_redis(port, "ping"), "{line}");
+        assert!(row["rtt_ns"]["p50"].as_u64() > Some(1000), "{line}: {}", row["rtt_ns"]);
+    }
+    // From due and from sent.
+    let record = home.json(&format!("load {at} --request redis-get --rate 1000 --duration 300ms --warmup 10ms --no-store"));
+    let curve = &rows(&record)[0];
+    assert_eq!((&curve["request_bytes"], &curve["reply_bytes"]), (&26.into(), &5.into()), "the key is not there");
+    assert!(curve["rates"][0]["rtt_from_due_ns"]["count"].as_u64() >= Some(290), "{curve}");
+    // An error is an answer, and no success.
+    let done = home.hairpin(&format!(r"ping {at} --request text:NOSUCH\r\n --until resp {QUICK} --json"));
+    let record = done.json();
+    assert_eq!(own(&record)["errors"], own(&record)["replies"]);
+    assert!(warnings(&rows(&record)[0]).contains(&"error-replies"), "{record}");
+    let shown = home.hairpin("runs show latest -v");
+    assert!(shown.out.contains("the first \"-ERR unknown command"), "{shown:?}");
+}
+
+#[test]
+fn nginx_answers_on_a_connection_that_stays_and_on_one_for_each_request() {
+    if !can("requests: nginx", program("nginx").is_some(), "nginx is not here") {
+        return;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let _nginx = servers::nginx(&home, port);
+    let at = format!("echo:127.0.0.1:{port}");
+    for path in ["tcp", "tcp:epoll --flows 3 --outstanding 4", "tcp-crr"] {
+        let record = home.json(&format!("ping {at} -p {path} --request http-get {QUICK} --no-store"));
+        let row = &rows(&record)[0];
+        assert_eq!((&own(&record)["first_reply"], &own(&record)["errors"]), (&"HTTP/1.1 200 OK".into(), &0.into()), "{path}");
+        assert!(row["reply_bytes"].as_u64() > Some(100), "head and body: {row}");
+    }
+    let mut command = home.command(HAIRPIN);
+    let missing = r"text:GET /missing HTTP/1.1\r\nHost: a\r\n\r\n";
+    command.args(["ping", &at, "--request", missing, "--until", "http", "--count", "50", "--json", "--no-store"]);
+    let record = home.spawn(command).done().json();
+    assert_eq!(
+        (&own(&record)["first_error"], &own(&record)["first_reply"]),
+        (&"HTTP/1.1 404 Not Found".into(), &"HTTP/1.1 404 Not Found".into())
+    );
+    assert!(warnings(&rows(&record)[0]).contains(&"error-replies"));
+    // The end of the connection ends the reply: one connection for each.
+    let old = r"text:GET / HTTP/1.0\r\n\r\n";
+    for (path, code, part) in
+        [("tcp-crr", 0, "HTTP/1.1 200 OK"), ("tcp", 1, "one that answers once a connection takes --path tcp-crr")]
+    {
+        let mut command = home.command(HAIRPIN);
+        command.args(["ping", &at, "-p", path, "--request", old, "--until", "http", "--count", "50", "-v", "--no-store"]);
+        let done = home.spawn(command).done();
+        assert_eq!(done.code, Some(code), "{path}: {done:?}");
+        assert!(done.out.contains(part) || done.err.contains(part), "{path}: {done:?}");
+    }
+}
+
+#[test]
+fn every_rule_finds_the_end_of_replies_that_come_in_pieces() {
+    let home = Home::new();
+    for (until, reply) in [
+        ("5", &b"abcde"[..]),
+        (r"\r\n", b"VERSION 1\r\n"),
+        (r"\x0110=+4", b"8=FIX\x0135=0\x0110=123\x01"),
+        ("length-prefix:2", b"\0\x03abc"),
+        ("length-prefix:4le-4", b"\x07\0\0\0abc"),
+        ("resp", b"*2\r\n$1\r\na\r\n:7\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+    ] {
+        let port = answering(move |stream| {
+            let (first, second) = reply.split_at(reply.len() / 2);
+            stream.write_all(first).and_then(|()| stream.write_all(second)).expect("sent");
+        });
+        let line = format!(r"ping echo:127.0.0.1:{port} --request hex:0d0a --until {until} --count 50 --warmup 1ms --no-store");
+        let record = home.json(&line);
+        let row = &rows(&record)[0];
+        assert_eq!((&row["request_bytes"], &row["reply_bytes"]), (&2.into(), &reply.len().into()), "{until}");
+        assert_eq!(own(&record)["until"], until);
+    }
+}
+
+#[test]
+fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
+    let home = Home::new();
+    let ask = |port: u16, more: &str| -> Done {
+        home.hairpin(&format!(
+            r"ping echo:127.0.0.1:{port} --request text:a\n --until \n --timeout 300ms --json --no-store {more}"
+        ))
+    };
+    let fails = |done: &Done, part: &str| {
+        assert_eq!(done.code, Some(1), "{part}: {done:?}");
+        assert!(done.err.contains(part), "no \"{part}\": {done:?}");
+    };
+    // It closes after 40 replies, in the middle of the next one.
+    let port = service(|mut stream| {
+        let mut request = [0; 2];
+        for _ in 0..40 {
+            stream.read_exact(&mut request).and_then(|()| stream.write_all(b"b\n")).expect("a round trip");
+        }
+        let _ = stream.read_exact(&mut request).and_then(|()| stream.write_all(b"part"));
+    });
+    let done = ask(port, "--count 1000 --warmup 0s");
+    fails(&done, "the server closed the connection (4 bytes into a reply, after 40 whole ones)");
+    assert!(rows(&done.json())[0]["transactions"].as_u64() > Some(20), "{done:?}");
+    // It never ends its reply, by rule and by size.
+    fails(
+        &ask(answering(|stream| _ = stream.write_all(b"endless")), ""),
+        "bytes of a reply came and not its end within 300ms: endless",
+    );
+    let flood = answering(|stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
+    fails(&ask(flood, ""), "no end of the reply within 1048576 bytes: does --until name it? It begins xxx");
+    // It says nothing.
+    fails(&ask(answering(|_| {}), ""), "no reply within 300ms: is the request whole?");
+    // It speaks first.
+    let greets = service(|mut stream| {
+        stream.write_all(b"220 mail\r\n").expect("sent");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    fails(&ask(greets, ""), r"the server sent 10 bytes before it was asked: 220 mail;");
+    // It answers twice: in one piece, and in two.
+    fails(&ask(answering(|stream| _ = stream.write_all(b"b\nc\n")), ""), "the server sent 2 bytes more than the reply: c;");
+    let twice = answering(|stream| {
+        stream.write_all(b"b\n").expect("sent");
+        sleep(Duration::from_millis(2));
+        let _ = stream.write_all(b"c\n");
+    });
+    fails(&ask(twice, "--count 30 --warmup 0s"), "bytes more than the reply: ");
+    // It does not speak the protocol.
+    let mut command = home.command(HAIRPIN);
+    let port = answering(|stream| _ = stream.write_all(b"SSH-2.0-x\r\n\r\n"));
+    command.args(["ping", &format!("echo:127.0.0.1:{port}"), "--request", "hex:0d0a", "--until", "http", "--no-store"]);
+    fails(&home.spawn(command).done(), "it does not begin as HTTP does: SSH-2.0-x");
+    // Nobody is there.
+    fails(&ask(free_port(), ""), "nothing listens there");
+    home.hairpin("ping echo:/nowhere.sock --request redis-ping").fails(1, &["cannot connect to the UNIX socket /nowhere.sock"]);
+}
+
+#[test]
+fn replies_that_begin_otherwise_are_counted_where_the_rule_tells_no_error() {
+    let home = Home::new();
+    let port = service(|mut stream| {
+        let mut request = [0; 2];
+        for n in 0.. {
+            let reply = if n % 2 == 0 { &b"OK\n"[..] } else { b"SORRY\n" };
+            if stream.read_exact(&mut request).and_then(|()| stream.write_all(reply)).is_err() {
+                return;
+            }
+        }
+    });
+    let record =
+        home.json(&format!(r"ping echo:127.0.0.1:{port} --request text:a\n --until \n --count 100 --warmup 0s --no-store"));
+    let own = own(&record);
+    let (replies, differing) = (own["replies"].as_u64().expect("a count"), own["differing"].as_u64().expect("a count"));
+    assert_eq!((differing, &own["shortest_bytes"], &own["longest_bytes"]), (replies / 2, &3.into(), &6.into()), "{own}");
+    assert!(warnings(&rows(&record)[0]).contains(&"replies-differ"));
+}
+
+#[test]
+fn a_request_that_cannot_be_asked_is_refused_before_anything_is_sent() {
+    let home = Home::new();
+    for (line, code, part) in [
+        (r"ping echo:127.0.0.1:9 --request text:PING\r\n", 2, "does not say where its reply ends: write --until N"),
+        ("ping echo:127.0.0.1:9 --request redis-pong", 2, "no preset; there are fix-heartbeat, http-get, memcached-version"),
+        ("ping echo:127.0.0.1:9 --request hex:0 --until 1", 2, "pairs of hexadecimal digits"),
+        ("ping echo:127.0.0.1:9 --request text: --until 1", 2, "without a byte"),
+        ("ping echo:127.0.0.1:9 --request @/nothing --until 1", 2, "cannot read the request /nothing"),
+        ("ping echo:127.0.0.1:9 --request redis-ping --until length-prefix:3", 2, "write length-prefix:1, 2, 4 or 8"),
+        ("ping echo:127.0.0.1:9 --request 64", 2, "--request 64 takes --reply M as well"),
+        ("ping echo:127.0.0.1:9 --request 64 --reply http", 2, "--request 64 takes --reply M in bytes, not http"),
+        ("ping loopback --request redis-ping", 2, "asks a server that is there: write echo:HOST:PORT"),
+        ("ping echo:127.0.0.1:9 -p udp --request redis-ping", 2, "--request takes --path tcp, tcp-crr, unix"),
+        ("ping echo:127.0.0.1:9 -p unix --request redis-ping", 2, "write the socket's own path"),
+        ("ping echo:/a.sock -p tcp --request redis-ping", 2, "tcp does not lead to the UNIX socket /a.sock: use --path unix"),
+        ("ping echo:/a.sock -p unix", 2, "takes a --request of its protocol"),
+        ("ping echo:unix: --request redis-ping", 2, "write the path of a socket"),
+        ("ping echo:127.0.0.1:9 --request redis-ping --verify", 2, "--verify compares what Hairpin has filled in"),
+        ("ping echo:127.0.0.1:9 --request redis-ping --hw-stamps", 2, "--request has none"),
+        ("ping echo:127.0.0.1:9 --request redis-ping --size 64", 2, "cannot be used with"),
+    ] {
+        home.hairpin(line).fails(code, &[part]);
+    }
+    assert!(!home.runs().exists(), "a run of nothing was stored");
+}
+
+#[test]
+fn a_users_own_presets_join_those_that_come_with_it() {
+    let home = Home::new();
+    let folder = home.file("config");
+    fs::create_dir_all(folder.join("hairpin")).expect("a folder");
+    let with = |text: &str, words: &[&str]| {
+        fs::write(folder.join("hairpin/requests.toml"), text).expect("a file");
+        let mut command: Command = home.command(HAIRPIN);
+        command.env("XDG_CONFIG_HOME", &folder).args(words);
+        home.spawn(command).done()
+    };
+    let port = answering(|stream| _ = stream.write_all(b"b\n"));
+    let text = format!("[mine]\nrequest = 'text:a\\n'\nuntil = '\\n'\nport = {port}\nabout = 'the words of a test'\n");
+    let done = with(&text, &["ping", "echo:127.0.0.1", "--request", "mine", "--count", "20", "--no-store", "--json"]);
+    assert_eq!((done.code, &own(&done.json())["first_reply"]), (Some(0), &"b".into()), "{done:?}");
+    let listed = with(&text, &["help", "requests"]).out;
+    assert!(listed.contains("redis-ping") && listed.contains("the words of a test"), "{listed}");
+    let done = with("[redis-ping]\nrequest = 7\n", &["ping", "echo:127.0.0.1", "--request", "redis-ping"]);
+    done.fails(2, &["hairpin/requests.toml:1: redis-ping: request takes a text"]);
+}
