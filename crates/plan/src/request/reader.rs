@@ -261,14 +261,14 @@ pub fn start(bytes: &[u8]) -> String {
 }
 
 /// True if the reply says that the server refused the request, as far as the rule tells: an error of RESP, a status of HTTP from 400 on, and after
-/// a delimiter an error of memcached.
+/// a delimiter an error of memcached or Redis.
 #[must_use]
 pub fn is_error(end: &ReplyEnd, reply: &[u8]) -> bool {
     match end {
         ReplyEnd::Resp => matches!(reply.first(), Some(b'-' | b'!')),
         ReplyEnd::Http => status(reply).is_some_and(|status| status >= 400),
         ReplyEnd::Delimiter { .. } => {
-            ["ERROR", "CLIENT_ERROR", "SERVER_ERROR"].into_iter().any(|word| reply.starts_with(word.as_bytes()))
+            ["ERROR", "CLIENT_ERROR", "SERVER_ERROR", "-ERR"].into_iter().any(|word| reply.starts_with(word.as_bytes()))
         }
         ReplyEnd::Bytes(_) | ReplyEnd::Length { .. } => false,
     }
