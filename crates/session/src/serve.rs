@@ -99,7 +99,7 @@ pub fn serve(
         door: Mutex::new(Door::new()),
         refusals: Mutex::default(),
         busy: Busy::default(),
-        probes: Probes::new(probes::MOST),
+        probes: Probes::new(probes::MOST, probes::STILL_WITHIN),
         log,
     };
     let mut limit = None;

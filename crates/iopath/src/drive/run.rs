@@ -87,6 +87,8 @@ impl<C: Clock> Loop<'_, C> {
                     Ok(ticks) => ends = ends.plus(ticks),
                     Err(error) => end = Some(LoopEnd::Failed(error)),
                 }
+                // A gap, even if no block follows.
+                last = Relation::read(self.clock);
                 continue;
             }
             let before = Relation::read(self.clock);

@@ -3,7 +3,7 @@
 //! ```text
 //!   measuring session:  plan ─▶ pause ─────────────────────────▶ its rows ─▶ its end ─▶ all go on
 //!   each probe:                  told ─▶ stands still, its worker frozen ······························ told ─▶ goes on
-//!                                 └ not within 2 s: closed
+//!                                 └ not within 5 s: closed
 //! ```
 
 use std::io;
@@ -18,7 +18,7 @@ use super::turn::Until;
 /// Probes served at once.
 pub(super) const MOST: usize = 64;
 /// A probe that was told to stand still does so within this time: its last request is answered, or given up.
-const STILL_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const STILL_WITHIN: Duration = Duration::from_secs(5);
 /// The worker of a probe that is closed has ended within this time.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -26,6 +26,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Probes {
     most: usize,
+    still_within: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -67,9 +68,9 @@ pub(super) enum Wanted {
 }
 
 impl Probes {
-    /// No probes, and room for `most`.
-    pub(super) fn new(most: usize) -> Probes {
-        Probes { most, state: Mutex::default(), changed: Condvar::new() }
+    /// No probes, and room for `most`, which stand still within this time.
+    pub(super) fn new(most: usize, still_within: Duration) -> Probes {
+        Probes { most, still_within, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -102,7 +103,7 @@ impl Probes {
         state.until = Some(until);
         state.wake();
         let (mut state, late) =
-            self.changed.wait_timeout_while(state, STILL_WITHIN, State::is_moving).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_timeout_while(state, self.still_within, State::is_moving).unwrap_or_else(PoisonError::into_inner);
         let waiting = state.seats.iter().flatten().filter(|seat| seat.still).count();
         let mut closed = 0;
         if late.timed_out() {
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn as_many_as_there_may_be_and_the_next_when_one_has_left() {
-        let probes = Probes::new(3);
+        let probes = Probes::new(3, STILL_WITHIN);
         let mut places: Vec<Place<'_>> = (0..3).map(|_| probes.enter().unwrap()).collect();
         assert!(matches!(probes.enter(), Err(NoPlace::Full(3))));
         places.remove(1);
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_pause_begins_when_all_stand_still_and_lets_nobody_in() {
-        let probes = Probes::new(3);
+        let probes = Probes::new(3, STILL_WITHIN);
         let (one, other) = (probes.enter().unwrap(), probes.enter().unwrap());
         assert_eq!(one.wanted(), Wanted::GoOn);
         std::thread::scope(|scope| {
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn one_that_does_not_stand_still_is_closed_and_the_others_wait() {
-        let probes = Probes::new(3);
+        let probes = Probes::new(3, Duration::from_millis(50));
         let (good, bad) = (probes.enter().unwrap(), probes.enter().unwrap());
         good.stands_still();
         std::thread::scope(|scope| {

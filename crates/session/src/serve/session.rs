@@ -204,7 +204,7 @@ impl<'a> Session<'a> {
         }
         let pause = self.house.probes.pause(until);
         if pause.waiting + pause.closed > 0 {
-            (self.house.log)(format!("{} probes wait for it, {} were closed", pause.waiting, pause.closed));
+            (self.house.log)(format!("probes: {} wait for it, {} were closed", pause.waiting, pause.closed));
         }
         self.pause = Some(pause);
     }
