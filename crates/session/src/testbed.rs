@@ -104,6 +104,7 @@ impl Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server: Server::Silent(Address::Socket(path)),
                     interface: None,
+                    ends: None,
                 }
             }
             Target::Reflector(reflector) => {
