@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::view::View;
+
 /// serde_json fails only on map keys that are not text, and records have none.
 const ALWAYS: &str = "records have text keys only";
 
@@ -14,6 +16,12 @@ pub fn json(record: &(impl Serialize + ?Sized)) -> String {
 /// The record on one line: for a file, a pipe, `--json-stream`.
 pub fn json_line(record: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(record).expect(ALWAYS) + "\n"
+}
+
+/// A view as JSON, after a field with its schema.
+pub fn view_json(view: &View, schema: &str, in_lines: bool) -> String {
+    let text = format!("{{\"schema\":\"{schema}\",{}", json_line(view).trim_start_matches('{'));
+    if in_lines { indented(text.trim_end()) + "\n" } else { text }
 }
 
 /// JSON on one line, a field or an item per line, each level two spaces further in.
@@ -83,6 +91,15 @@ mod tests {
                 prop::collection::btree_map(text.clone(), inner, 0..5).prop_map(|map| Value::Object(map.into_iter().collect())),
             ]
         })
+    }
+
+    #[test]
+    fn a_view_begins_with_its_schema() {
+        let [line, lines] = [false, true].map(|in_lines| view_json(&View::default(), "hairpin.report/1", in_lines));
+        assert!(line.starts_with("{\"schema\":\"hairpin.report/1\",\"tool\":"), "{line}");
+        assert!(lines.starts_with("{\n  \"schema\": \"hairpin.report/1\",\n  \"tool\":"), "{lines}");
+        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(value(&line), value(&lines));
     }
 
     proptest! {

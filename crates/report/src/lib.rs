@@ -80,7 +80,7 @@ pub use explain::brief::cut;
 pub use explain::explain_perfetto;
 pub use floor::floor_pingpong;
 pub use html::html;
-pub use json::{json, json_line};
+pub use json::{json, json_line, view_json};
 pub use label::{path as row_path, short as short_path};
 pub use options::{Options, PERCENTILES};
 pub use paths::{PathOption, PathRow, Paths, Support};

@@ -15,7 +15,6 @@ use hairpin_report::view::{Beside, Input, View};
 use hairpin_report::{Chart, Options};
 use hairpin_session::floor;
 use hairpin_session::time::rfc3339;
-use serde::Serialize;
 
 use crate::exit::{Failure, say};
 use crate::line;
@@ -73,14 +72,6 @@ enum Picture {
     Budget,
 }
 
-/// The view as JSON.
-#[derive(Serialize)]
-struct Data<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    view: &'a View,
-}
-
 impl Report {
     /// Reads the records and writes the report.
     pub fn run(self) -> Result<ExitCode, Failure> {
@@ -108,10 +99,7 @@ impl Report {
                 Picture::Budget => hairpin_report::budget_svg(&view),
             },
             Format::Csv => hairpin_report::csv(&view, &Options::default()),
-            Format::Json => {
-                let data = Data { schema: "hairpin.report/1", view: &view };
-                if on_terminal { hairpin_report::json(&data) } else { hairpin_report::json_line(&data) }
-            }
+            Format::Json => hairpin_report::view_json(&view, "hairpin.report/1", on_terminal),
             // Colours are for a reader at the terminal.
             Format::Term => {
                 let shown = self.output.is_none();

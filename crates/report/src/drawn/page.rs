@@ -15,7 +15,8 @@ use crate::view::{Breakdown, Comparison, Curve, LoadCurve, View};
 use crate::{budget, fit};
 
 pub(crate) fn told(view: &View) -> Value {
-    let mut page = serde_json::to_value(view).expect("a view has text keys only, and numbers that are none become null");
+    // By way of its text: a form of its own would be compiled for every type in it.
+    let mut page: Value = serde_json::from_str(&crate::json_line(view)).expect("what was written is read");
     page["apart"] = words::APART.into();
     add(&mut page["curves"], &view.curves, curve);
     add(&mut page["breakdowns"], &view.breakdowns, breakdown);
