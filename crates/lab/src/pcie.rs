@@ -116,8 +116,8 @@ fn reference(read: &PcieRead) -> Published {
         max: times.max,
     };
     Published {
-        label: read.label.clone(),
-        source: read.source.clone(),
+        label: read.label.to_owned(),
+        source: read.source.to_owned(),
         rows: vec![
             row("leaves the line alone", &read.cpu_idle),
             row("reads the line", &read.cpu_read),

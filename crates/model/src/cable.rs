@@ -50,7 +50,7 @@ pub enum ParseCableError {
 }
 
 fn names() -> String {
-    published().cable.iter().map(|cable| cable.name.as_str()).collect::<Vec<_>>().join(", ")
+    published().cable.iter().map(|cable| cable.name).collect::<Vec<_>>().join(", ")
 }
 
 impl FromStr for Cable {
@@ -93,7 +93,7 @@ impl fmt::Display for Cable {
     /// In the form that is parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Published(at) => published().cable[at].name.clone(),
+            Kind::Published(at) => published().cable[at].name.to_owned(),
             Kind::Factor(factor) => format!("vf={factor}"),
         };
         f.pad(&format!("{kind}:{}m", self.metres))
@@ -142,7 +142,7 @@ impl Cable {
 /// Every type of cable with a published delay.
 pub fn types() -> Vec<CableType> {
     let of = |row: &crate::published::Cable| CableType {
-        name: row.name.clone(),
+        name: row.name.to_owned(),
         ns_per_m: row.ns_per_m,
         source: format!("{:.2} ns/m, {}", row.ns_per_m, row.source),
     };

@@ -4,7 +4,7 @@
 //! ```text
 //!   data/nic/*.toml, --nic FILE ──▶ nic_file ──▶ nic: NicModel ─┐
 //!                     line (rate, bits), phy (FEC), hop ────────┤
-//!                     cable ◀── published ◀── data/published.toml
+//!                     cable ◀── published
 //!                     pcie ─────────────────────────────────────┴──▶ waterfall ──▶ Floor (hairpin.floor/1) ──▶ compare
 //!   a measured run ──▶ fit ──▶ base, ns per byte, step (hairpin.floor-fit/1)
 //!   data/nic/*.toml with a table ──▶ reference ──▶ round trips to stand beside measured ones
