@@ -207,7 +207,7 @@ fn unescaped(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The bytes as a text that [`unescaped`] takes.
+/// The bytes as a text that `unescaped` takes.
 #[must_use]
 pub fn escaped(bytes: &[u8]) -> String {
     let one = |byte: &u8| match byte {
