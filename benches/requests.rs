@@ -27,7 +27,7 @@ mod commands;
 /// The share by which another client's figures may differ.
 const WITHIN: f64 = 0.03;
 
-/// requests to redis and nginx as they are: the figures of hairpin over those of redis-benchmark and wrk
+/// Requests to redis and nginx as they are: the figures of hairpin over those of redis-benchmark and wrk
 #[derive(Args)]
 pub(crate) struct Options {
     /// Time of each cell, in s

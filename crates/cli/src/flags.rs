@@ -187,7 +187,7 @@ impl WorkFlags {
         Ok(Some(Request { name: preset.name.clone(), bytes: preset.bytes.clone(), end }))
     }
 
-    /// The bytes of a reply to a request of so many.
+    /// The bytes of a reply, where `--request` is a number of bytes.
     fn reply_bytes(&self, request: u32) -> Result<u32, Failure> {
         match &self.reply {
             Some(ReplyEnd::Bytes(count)) => Ok(*count as u32),

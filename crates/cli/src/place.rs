@@ -190,7 +190,7 @@ impl std::str::FromStr for Place {
     }
 }
 
-/// The address that comes so many places after this host's own among all that a name stands for, in ascending order; after the last comes the first.
+/// Of the addresses that a name stands for, in ascending order, the one `ahead` places after this host's own; after the last comes the first.
 fn in_ring(ahead: usize, name: &str) -> Result<IpAddr, Failure> {
     let all = (name, 0).to_socket_addrs().map_err(|error| Failure::failed(format_args!("{name} does not resolve: {error}")))?;
     place_in_ring(ahead, name, all.map(|at| at.ip()).collect(), |address| interface_at(address, 0).is_some())

@@ -140,7 +140,7 @@ pub struct ServerRun<'a> {
     pub cores: usize,
     /// True if the interface that leads to the client is in a network namespace of this process alone.
     pub own_link: bool,
-    /// The client is held to its word: at most so many requests per second, over some time.
+    /// The rate that the client gave, in requests per second: it is held to it. `None`: no limit.
     pub most_per_s: Option<f64>,
     /// NAPI instances that the client's messages came through before the flows had sockets of their own.
     pub heard_on: Vec<u32>,

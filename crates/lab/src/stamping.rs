@@ -64,11 +64,12 @@ pub(crate) fn interface_of<'p>(place: &'p Place, target: &Target) -> Option<&'p 
     place.link.interface.as_deref().filter(|_| !matches!(target, Target::Link(_)))
 }
 
-/// True where the kernel stamps a packet that comes in late: a segment over loopback or veth still carries the time at which TCP sent it, in place of a
+/// True where the kernel stamps a packet that comes in late: a segment over a link of this host still carries the time at which TCP sent it, in place of a
 /// stamp, until IP delivers it (`skb_clear_delivery_time` of the kernel's include/linux/skbuff.h).
 pub(crate) fn in_ip(job: &Job, place: &Place) -> bool {
+    let is_here = !matches!(place.link.kind.as_str(), "host" | "echo" | "reflector");
     let of_kernel = place.link.interface.as_deref() == Some("lo")
-        || place.link.kind == "veth"
+        || is_here
         || place.hosts.client.facts.get("driver").is_some_and(|driver| driver == "veth");
     job.spec.client.speaks() == Speaks::Tcp && of_kernel
 }

@@ -27,7 +27,7 @@ const VISIT: u64 = 8192;
 /// Time of a Job beside what the mesh may take: images are pulled, pods placed.
 const PLACING: Duration = Duration::from_secs(300);
 
-/// What the manifests depend on.
+/// A mesh to run in a cluster.
 #[derive(Debug)]
 pub struct Job {
     /// Name of all objects.
@@ -50,7 +50,7 @@ pub struct Job {
     pub key: Key,
     /// The text of `--topology`.
     pub topology: Option<String>,
-    /// What is measured.
+    /// The work of the ranks.
     pub setup: Setup,
     /// Further arguments of each rank, as typed.
     pub arguments: Vec<String>,

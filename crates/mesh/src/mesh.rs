@@ -14,7 +14,7 @@ use hairpin_record::mesh::{Mesh, MeshBody};
 use hairpin_record::warning::Note;
 use hairpin_session::error::{Blame, RunError};
 use hairpin_session::key::Key;
-use hairpin_session::plan::{self, Target};
+use hairpin_session::plan;
 use hairpin_session::serve::{Grants, Service, serve};
 use hairpin_session::side::{WorkerSide, wait};
 use hairpin_session::testbed::interface_at;
@@ -23,7 +23,6 @@ use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_tune::Profile;
-use hairpin_units::Quantile;
 
 use crate::address::{self, AddressError};
 use crate::collect::Undelivered;
@@ -33,7 +32,7 @@ use crate::meeting::{self, Card, MeetingError};
 use crate::merge::{self, MergeError, Parts};
 use crate::peers::Peers;
 use crate::rank::Identity;
-use crate::run::{EXPLAINS_FOR, Station};
+use crate::run::{EXPLAINS_FOR, Station, plan_of};
 use crate::schedule::Slot;
 use crate::setup::{BadSetup, Setup};
 use crate::stages;
@@ -66,7 +65,7 @@ pub struct Plan {
     pub same_host: bool,
     /// For how long ranks wait for one another at the start.
     pub wait: Duration,
-    /// What is measured.
+    /// The work of the ranks.
     pub setup: Setup,
     /// The CPU of each side.
     pub cpus: Sides<Option<u32>>,
@@ -278,17 +277,7 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
 /// # Errors
 /// What is wrong with it.
 pub fn check(job: Job) -> Result<(), RunError> {
-    let nowhere = Target::Host { host: "0.0.0.0".into(), port: 0, key: None };
-    plan::check(&plan::Plan {
-        target: nowhere,
-        ipv6: false,
-        stack: None,
-        rows: vec![job],
-        raw: None,
-        shown: vec![Quantile::P50],
-        floor: None,
-        command: Vec::new(),
-    })
+    plan::check(&plan_of(job, "0.0.0.0".into(), 0))
 }
 
 /// A rank but 0: measures, delivers, and again if rank 0 says so.

@@ -253,16 +253,7 @@ impl Station<'_> {
             true => Job { duration: Some(EXPLAINS_FOR), ..self.job.clone() },
             false => self.job.clone(),
         };
-        let plan = Plan {
-            target: Target::Host { host: peer.host.clone(), port: peer.port, key: None },
-            ipv6: false,
-            stack: None,
-            rows: vec![job],
-            raw: None,
-            shown: vec![Quantile::P50],
-            floor: None,
-            command: Vec::new(),
-        };
+        let plan = plan_of(job, peer.host.clone(), peer.port);
         let limit = self.lasts(slot) + VISIT_GRACE;
         let watchdog = match Watchdog::over(&channel, limit) {
             Ok(watchdog) => watchdog,
@@ -426,6 +417,20 @@ impl Station<'_> {
             Err(Unheard::Refused(why)) if self.peers.listens_by_now(rank) => Err((why, Some(GONE))),
             Err(other) => Err((other.why(), None)),
         }
+    }
+}
+
+/// The plan of a visit to the rank at `host`, whose session is open.
+pub(crate) fn plan_of(job: Job, host: String, port: u16) -> Plan {
+    Plan {
+        target: Target::Host { host, port, key: None },
+        ipv6: false,
+        stack: None,
+        rows: vec![job],
+        raw: None,
+        shown: vec![Quantile::P50],
+        floor: None,
+        command: Vec::new(),
     }
 }
 

@@ -151,6 +151,7 @@ fn a_report_says_who_is_slow_first_and_holds_all_pairs() {
     mesh.ranks[2].switch = Some("leaf1".into());
     let view = report(mesh);
     assert!(view.summary[0].starts_with("slow: n3 (x1.80, "), "{:?}", view.summary);
+    assert_eq!(view.summary.len(), 1, "nothing is said of rows, of which a mesh has none: {:?}", view.summary);
     let map = &view.meshes[0];
     assert_eq!((map.of, map.hosts.len(), map.pairs.len()), (4, 4, 6));
     assert!(map.said[0].starts_with("slow: n3") && map.said[1].starts_with("3 of 6 pairs measured"), "{:?}", map.said);

@@ -220,7 +220,7 @@ impl Mesh {
 }
 
 impl Mesh {
-    /// What is measured.
+    /// The work of the ranks.
     fn setup(&self, ranks: u32) -> Setup {
         Setup {
             ranks,

@@ -4,7 +4,7 @@ use hairpin_sys::clock::Ticks;
 
 /// Requests that may come at once beyond the rate: the flows of a probe, and what comes before its schedule begins.
 const AT_ONCE: f64 = 32.0;
-/// Requests that were due while a client stood still come all at once afterwards; so many seconds' worth are let through.
+/// Requests that were due while a client stood still come all at once afterwards: those of this time, in s, are let through.
 const STOOD_STILL_S: f64 = 15.0;
 
 /// A bucket of tokens: one is taken by each request, and they come back at the rate that the client gave.

@@ -23,7 +23,7 @@ pub(crate) struct AtServer<'a> {
     /// The thread never sleeps, so a look at the flag costs nothing.
     pub(super) spins: bool,
     pub(super) seen: u32,
-    /// What the client may send, if that is limited.
+    /// The requests that the client may still send; `None`: no limit.
     pub(super) allowance: Option<Allowance>,
 }
 

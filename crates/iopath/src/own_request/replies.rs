@@ -172,7 +172,7 @@ pub(crate) fn strange(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// What the replies of a thread were.
+/// Counts of a thread's replies, and the first of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// The first reply's first line.

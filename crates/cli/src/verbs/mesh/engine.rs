@@ -115,7 +115,7 @@ impl Mesh {
             Some(file) => load_key(file)?,
             None => Key::generate().map_err(Failure::failed)?,
         };
-        // What is said otherwise in the manifests.
+        // The manifests have these in places of their own.
         let mut said = vec!["engine", "nodes", "key_file", "topology", "port", "data_ports", "wait", "no_store"];
         said.extend(OF_KUBERNETES.iter().filter(|id| **id != "same_host"));
         let job = kubernetes::Job {
