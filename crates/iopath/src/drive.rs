@@ -1,7 +1,7 @@
 //! The only measuring loop: sends, waits, takes stamps, and keeps samples in memory allocated beforehand.
 //!
 //! ```text
-//!   warm-up blocks │ gap │ block │ gap │ block │ gap │ …          a block: 65,536 transactions or 100 ms
+//!   warm-up blocks │ gap │ block │ gap │ block │ gap │ …          a block: 65,536 transactions or 100 ms, more with many flows
 //!                          │       └ fold samples, publish, ask the neighbouring core how far it is: counted in gap_ns
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
@@ -197,7 +197,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             stalls: Stalls::new(clock, is_open),
         };
         // Touch every page now, so that no page fault happens inside a block.
-        this.stamps.resize(BLOCK_TRANSACTIONS, Stamp::default());
+        this.stamps.resize(work.block, Stamp::default());
         if this.pace.timetable().is_some() {
             this.overdue = vec![Overdue::default(); BLOCK_TRANSACTIONS];
             this.overdue.clear();
@@ -216,7 +216,7 @@ impl<C: Clock> Loop<'_, C> {
         self.pass_over(self.paused);
         self.last_stamp = start;
         self.look_after(start);
-        let mut budget = left.min(self.work.block.min(BLOCK_TRANSACTIONS) as u64) as usize;
+        let mut budget = left.min(self.work.block as u64) as usize;
         if let Some(stamp) = self.stalled.take().filter(|_| budget > 0) {
             self.stamps[0] = stamp;
             (self.kept, budget) = (1, budget - 1);

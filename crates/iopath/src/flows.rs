@@ -182,7 +182,7 @@ mod tests {
             let wait = Waiting::on(Policy::Spin, 0, clock, &fds).unwrap();
             let mut flows = Flows::new(&mut streams, wait, len, len);
             let messages = [vec![1; len], vec![2; len]];
-            let mut received = |ms| {
+            let mut received = |ms: u64| {
                 let reply = flows.recv(clock.now().plus(clock.to_ticks(ms * 1_000_000))).unwrap();
                 reply.map(|reply| (reply.flow, reply.bytes.to_vec()))
             };
