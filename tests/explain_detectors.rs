@@ -34,7 +34,6 @@ const TESTS: &[Plain] = &[
     ("detectors are silent in clean runs", clean),
     ("deep-idle-wake-up", deep_idle),
     ("low-rate-penalty", low_rate),
-    ("shared-core", shared_core),
     ("competing-process", competing_process),
     ("the cause table names a process beside the server", the_table_names_one_beside_it),
 ];
@@ -54,6 +53,7 @@ const TESTS_OF_LOADS: &[Plain] = &[
 ];
 
 const TESTS_OF_SETTINGS: &[Plain] = &[
+    ("shared-core", shared_core),
     ("nagle-delayed-ack", nagle),
     ("nagle-delayed-ack is silent without Nagle's algorithm", clean_nagle),
     ("busy-poll-not-in-force", busy_poll),

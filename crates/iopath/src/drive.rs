@@ -1,7 +1,7 @@
 //! The only measuring loop: sends, waits, takes stamps, and keeps samples in memory allocated beforehand.
 //!
 //! ```text
-//!   warm-up blocks │ gap │ block │ gap │ block │ gap │ …          a block: 65,536 transactions or 100 ms
+//!   warm-up blocks │ gap │ block │ gap │ block │ gap │ …          a block: 65,536 transactions or 100 ms, more with many flows
 //!                          │       └ fold samples, publish, ask the neighbouring core how far it is: counted in gap_ns
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
@@ -47,8 +47,10 @@ pub use crate::pace::BLOCK_TRANSACTIONS;
 use crate::pace::{Pace, Timetable};
 use crate::stalls::Stalls;
 
-/// A block ends after [`BLOCK_TRANSACTIONS`], or after this time in ns.
+/// A block ends after [`BLOCK_TRANSACTIONS`], or after this time in ns …
 pub const BLOCK_NS: u64 = 100_000_000;
+/// … for each this many requests in flight of a closed loop: a block begins and ends with none in flight, which is not what many flows are measured for.
+const BLOCK_IN_FLIGHT: u64 = 1024;
 /// Shortest wait before a datagram is given up, in ns …
 const LEAST_PATIENCE_NS: u64 = 10_000_000;
 /// … and in an open loop, which needs no room for the next request: the longer it waits, the fewer answers come late.
@@ -113,6 +115,8 @@ struct Loop<'a, C> {
     counts: Counts,
     /// Requests sent that do not count in the figures.
     uncounted: u64,
+    /// Length of a block, in ticks.
+    longest_block: u64,
     patience: u64,
     timeout: u64,
     /// Next time to check deadlines and the stop flag …
@@ -159,6 +163,7 @@ impl<'a, C: Clock> Loop<'a, C> {
         let mask = probe::sequence_mask(work.request.min(work.reply));
         let now = clock.now();
         let is_open = matches!(pace, Pace::Open(_));
+        let in_flight = if matches!(pace, Pace::Closed) { u64::from(work.flows) * u64::from(work.outstanding) } else { 1 };
         let mut this = Loop {
             clock,
             pace,
@@ -172,6 +177,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             kept: 0,
             counts: Counts::default(),
             uncounted: 0,
+            longest_block: clock.to_ticks(BLOCK_NS * in_flight.div_ceil(BLOCK_IN_FLIGHT)),
             patience: clock.to_ticks(FIRST_PATIENCE_NS),
             timeout: clock.to_ticks(work.timeout_ns),
             look_at: now,
@@ -191,7 +197,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             stalls: Stalls::new(clock, is_open),
         };
         // Touch every page now, so that no page fault happens inside a block.
-        this.stamps.resize(BLOCK_TRANSACTIONS, Stamp::default());
+        this.stamps.resize(work.block, Stamp::default());
         if this.pace.timetable().is_some() {
             this.overdue = vec![Overdue::default(); BLOCK_TRANSACTIONS];
             this.overdue.clear();
@@ -210,7 +216,7 @@ impl<C: Clock> Loop<'_, C> {
         self.pass_over(self.paused);
         self.last_stamp = start;
         self.look_after(start);
-        let mut budget = left.min(self.work.block.min(BLOCK_TRANSACTIONS) as u64) as usize;
+        let mut budget = left.min(self.work.block as u64) as usize;
         if let Some(stamp) = self.stalled.take().filter(|_| budget > 0) {
             self.stamps[0] = stamp;
             (self.kept, budget) = (1, budget - 1);
@@ -225,7 +231,7 @@ impl<C: Clock> Loop<'_, C> {
             }
             Pace::Every(_) | Pace::Open(_) => ends.plus(self.clock.to_ticks(CATCH_UP_NS)),
         };
-        let limits = Limits { block: limit.min(start.plus(self.clock.to_ticks(BLOCK_NS))), ends, budget };
+        let limits = Limits { block: limit.min(start.plus(self.longest_block)), ends, budget };
         let result = match self.pace {
             Pace::Closed => self.closed_block(endpoint, limits),
             Pace::Every(_) => self.paced_block(endpoint, limits),

@@ -13,7 +13,7 @@ use crate::endpoint::{Endpoint, Reply};
 pub(crate) trait Carrier<'fd> {
     /// True if the path may drop a message.
     const LOSSY: bool;
-    /// True if every message comes whole in one receive, so that all flows share one buffer.
+    /// True if every message comes whole in one receive.
     const WHOLE: bool;
 
     /// The descriptor to wait on.
@@ -23,6 +23,11 @@ pub(crate) trait Carrier<'fd> {
     /// Receives towards one whole message of `expected` bytes into `buffer`, which is one byte longer to detect a longer
     /// datagram. `None`: not whole yet. The end of the stream is an error.
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>>;
+    /// Bytes of a message of which the remainder has not come.
+    #[inline(always)]
+    fn begun(&self) -> usize {
+        0
+    }
     /// Work after the client's receive stamp. Does nothing by default.
     #[inline(always)]
     fn received(&mut self) -> io::Result<()> {
@@ -37,6 +42,8 @@ pub(crate) trait Carrier<'fd> {
 
 /// Buffers begin on cache lines of their own.
 const LINE: usize = 64;
+/// Longer messages often come in parts.
+const SHORT: usize = 4096;
 
 /// The flows of one thread as an [`Endpoint`].
 pub(crate) struct Flows<'a, 'fd, F> {
@@ -44,18 +51,65 @@ pub(crate) struct Flows<'a, 'fd, F> {
     wait: Waiting<'fd>,
     delay: Option<Delay>,
     outgoing: Vec<u8>,
-    /// The flows' buffers, one after the other: `apart` bytes lie between the begins of two, none where all share one.
-    incoming: Vec<u8>,
-    apart: usize,
+    incoming: Incoming,
     expected: usize,
+}
+
+/// Where messages are received: short ones of all flows in one buffer, as each line of memory more that a flow has of its own takes time with many flows.
+struct Incoming {
+    /// One buffer, or those of all flows with `apart` bytes between the begins of two.
+    bytes: Vec<u8>,
+    apart: usize,
+    /// With one buffer: each flow's part of a message that has begun, while another flow may have the buffer.
+    begun: Vec<u8>,
+    longest: usize,
+}
+
+impl Incoming {
+    fn new<'fd, F: Carrier<'fd>>(flows: usize, longest: usize) -> Incoming {
+        let bytes = (longest + 1).next_multiple_of(LINE);
+        let (apart, buffers) = if F::WHOLE || longest <= SHORT || flows == 1 { (0, 1) } else { (bytes, flows) };
+        let parts = !F::WHOLE && apart == 0 && flows > 1;
+        Incoming { bytes: vec![0; buffers * bytes], apart, begun: vec![0; if parts { flows * longest } else { 0 }], longest }
+    }
+
+    #[inline(always)]
+    fn of(&mut self, flow: usize) -> &mut [u8] {
+        &mut self.bytes[flow * self.apart..]
+    }
+
+    #[inline(always)]
+    fn recv<'fd, F: Carrier<'fd>>(&mut self, flow: &mut F, at: usize, expected: usize) -> io::Result<Option<usize>> {
+        if flow.begun() > 0 {
+            self.bring_back(at, flow.begun());
+        }
+        let len = flow.recv(&mut self.of(at)[..expected + 1], expected)?;
+        if len.is_none() && flow.begun() > 0 {
+            self.put_away(at, flow.begun());
+        }
+        Ok(len)
+    }
+
+    #[cold]
+    fn put_away(&mut self, flow: usize, len: usize) {
+        if !self.begun.is_empty() {
+            self.begun[flow * self.longest..][..len].copy_from_slice(&self.bytes[..len]);
+        }
+    }
+
+    #[cold]
+    fn bring_back(&mut self, flow: usize, len: usize) {
+        if !self.begun.is_empty() {
+            self.bytes[..len].copy_from_slice(&self.begun[flow * self.longest..][..len]);
+        }
+    }
 }
 
 impl<'a, 'fd, F: Carrier<'fd>> Flows<'a, 'fd, F> {
     /// Takes messages of `expected` bytes in and at most `longest` bytes out.
     pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'fd>, expected: usize, longest: usize) -> Flows<'a, 'fd, F> {
-        let bytes = (expected.max(longest) + 1).next_multiple_of(LINE);
-        let (apart, buffers) = if F::WHOLE { (0, 1) } else { (bytes, flows.len()) };
-        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming: vec![0; buffers * bytes], apart, expected }
+        let incoming = Incoming::new::<F>(flows.len(), expected.max(longest));
+        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected }
     }
 
     /// Sets the `delay` before each answer, if any.
@@ -76,12 +130,12 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
 
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        let (flows, incoming, apart, expected) = (&mut *self.flows, &mut self.incoming, self.apart, self.expected);
+        let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
         let received = self.wait.wait(until, |at| {
-            let len = flows[at].recv(&mut incoming[at * apart..][..expected + 1], expected)?;
+            let len = incoming.recv(&mut flows[at], at, expected)?;
             Ok(len.map(|len| (at, len)))
         })?;
-        Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming[at * self.apart..][..len] }))
+        Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming.of(at)[..len] }))
     }
 
     #[inline(always)]
@@ -99,6 +153,52 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
 
     #[inline(always)]
     fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
-        self.flows[flow as usize].send(&self.incoming[flow as usize * self.apart..][..len])
+        self.flows[flow as usize].send(&self.incoming.of(flow as usize)[..len])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use hairpin_sys::clock::{AnyClock, Clock, MonotonicRaw};
+    use hairpin_sys::wait::Policy;
+
+    use super::*;
+    use crate::stream::{How, Stream};
+
+    #[test]
+    fn messages_that_come_in_parts_on_two_flows_stay_whole() {
+        for len in [64, 3 * SHORT] {
+            let clock = AnyClock::Raw(MonotonicRaw);
+            let (mut peers, ours): (Vec<UnixStream>, Vec<OwnedFd>) =
+                (0..2).map(|_| UnixStream::pair().unwrap()).map(|(peer, our)| (peer, our.into())).unzip();
+            let how = How::plain(Duration::from_secs(1));
+            let mut streams = Stream::all(&ours, &how).unwrap();
+            let fds: Vec<_> = streams.iter().map(Carrier::readable).collect();
+            let wait = Waiting::on(Policy::Spin, 0, clock, &fds).unwrap();
+            let mut flows = Flows::new(&mut streams, wait, len, len);
+            let messages = [vec![1; len], vec![2; len]];
+            let mut received = |ms: u64| {
+                let reply = flows.recv(clock.now().plus(clock.to_ticks(ms * 1_000_000))).unwrap();
+                reply.map(|reply| (reply.flow, reply.bytes.to_vec()))
+            };
+            for at in [3, 40, len] {
+                for (peer, message) in peers.iter_mut().zip(&messages) {
+                    let before = [0, 3, 40].into_iter().rfind(|before| *before < at).unwrap();
+                    peer.write_all(&message[before..at]).unwrap();
+                }
+                if at < len {
+                    assert_eq!(received(1), None);
+                }
+            }
+            let mut came: Vec<_> = (0..2).map(|_| received(1000).expect("a message")).collect();
+            came.sort();
+            let [first, second] = messages;
+            assert_eq!(came, [(0, first), (1, second)]);
+        }
     }
 }

@@ -47,6 +47,8 @@ use crate::suspend::Suspension;
 /// Transactions of a traced block: few, so that blocks with and without a tracer are close in time and the tracer's output stays
 /// in the cache.
 pub const TRACED_BLOCK: usize = 4_096;
+/// Round trips of every flow in a block: it begins and ends with none in flight, which should be a small part of it.
+const ROUNDS: usize = 16;
 
 /// Receives a run's reports, never inside a measured interval.
 pub trait Observer: Sync {
@@ -440,7 +442,12 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
             Policy::Block | Policy::BusyPoll if job.open.is_none() => PATIENCE.as_nanos() as u64,
             _ => 0,
         },
-        block: if stamps.is_some() { TRACED_BLOCK } else { BLOCK_TRANSACTIONS },
+        block: match stamps {
+            Some(_) => TRACED_BLOCK,
+            // As many due times as that are prepared.
+            None if job.open.is_some() || job.pace.is_some() => BLOCK_TRANSACTIONS,
+            None => BLOCK_TRANSACTIONS.max(ROUNDS * flows as usize * job.outstanding as usize),
+        },
     }
 }
 

@@ -145,6 +145,11 @@ impl<'fd, F: Stampable<'fd>> Carrier<'fd> for Stamped<'_, F> {
         self.plain.readable()
     }
 
+    #[inline(always)]
+    fn begun(&self) -> usize {
+        self.plain.begun()
+    }
+
     #[inline]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
         let every = self.stamps.wants_every();

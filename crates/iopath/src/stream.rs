@@ -18,9 +18,9 @@ use crate::stamped::Stampable;
 /// One connection.
 pub(crate) struct Stream<'fd> {
     fd: BorrowedFd<'fd>,
+    /// Bytes of the message that has begun.
     have: usize,
-    patience: Duration,
-    how: How,
+    how: &'fd How,
     /// System calls other than one send and the receives.
     pub(crate) extra_calls: u64,
 }
@@ -28,25 +28,28 @@ pub(crate) struct Stream<'fd> {
 /// Sending of a message over the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
+    /// A send without progress for that long is an error.
+    pub(crate) patience: Duration,
     /// Value to set TCP_QUICKACK to again for every message; `None` leaves acknowledgements to the kernel.
     pub(crate) quickack: Option<bool>,
     /// Number of writes per message, each with a part of it.
     pub(crate) writes: u32,
 }
 
-impl Default for How {
-    fn default() -> How {
-        How { quickack: None, writes: 1 }
+impl How {
+    /// In one write, with the kernel's acknowledgements.
+    pub(crate) fn plain(patience: Duration) -> How {
+        How { patience, quickack: None, writes: 1 }
     }
 }
 
 impl<'fd> Stream<'fd> {
-    /// Wraps connected streams; a send without progress for `patience` is an error.
-    pub(crate) fn all(fds: &'fd [OwnedFd], patience: Duration, how: How) -> Result<Vec<Stream<'fd>>, PathError> {
+    /// Wraps connected streams.
+    pub(crate) fn all(fds: &'fd [OwnedFd], how: &'fd How) -> Result<Vec<Stream<'fd>>, PathError> {
         let one = |fd: &'fd OwnedFd| {
             // Otherwise two sides with full buffers would wait for each other for ever, each in its blocking send.
-            socket::set_send_timeout(fd, patience)?;
-            Ok(Stream { fd: fd.as_fd(), have: 0, patience, how, extra_calls: 0 })
+            socket::set_send_timeout(fd, how.patience)?;
+            Ok(Stream { fd: fd.as_fd(), have: 0, how, extra_calls: 0 })
         };
         fds.iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
     }
@@ -68,7 +71,7 @@ impl<'fd> Stream<'fd> {
     }
 
     fn push(&self, rest: &[u8]) -> io::Result<()> {
-        push_rest(self.fd, rest, self.patience, |rest| send(self.fd, rest, SendFlags::NOSIGNAL))
+        push_rest(self.fd, rest, self.how.patience, |rest| send(self.fd, rest, SendFlags::NOSIGNAL))
     }
 
     /// Receives what has come, at most a buffer full. `None`: nothing yet; 0: the end of the stream.
@@ -136,6 +139,11 @@ impl<'fd> Carrier<'fd> for Stream<'fd> {
 
     fn readable(&self) -> BorrowedFd<'fd> {
         self.fd
+    }
+
+    #[inline(always)]
+    fn begun(&self) -> usize {
+        self.have
     }
 
     #[inline(always)]

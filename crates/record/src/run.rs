@@ -208,7 +208,7 @@ pub struct Pcie {
     pub credit_reads: u64,
 }
 
-/// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first.
+/// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first, and more with over 1,024 requests in flight.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
     /// Start of the block, in ns since the start of measuring.

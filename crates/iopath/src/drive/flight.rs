@@ -4,6 +4,8 @@
 //!   flow 0: │slot 0│slot 1│ … │slot W-1│   flow 1: …        W: outstanding, rounded up to a power of two
 //!               sequence s lies in slot s mod W; a sequence whose slot is taken by an older request still out is skipped
 //! ```
+//! A flow and its slot 0 share a cache line, the only one that a flow with one request in flight touches.
+//!
 //! W divides 256^N for every allowed payload of N < 4 bytes, so the low bits of the sequence in such a payload still lead to the
 //! slot, and two requests in flight never share them.
 
@@ -32,11 +34,13 @@ impl Slot {
 /// A request's sequence and slot.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    at: usize,
+    flow: u32,
+    slot: u32,
     pub(super) sequence: u32,
 }
 
 #[derive(Clone, Copy, Default)]
+#[repr(align(64))]
 struct Flow {
     next: u32,
     newest: u32,
@@ -45,6 +49,8 @@ struct Flow {
     live: u32,
     /// It is in the list of flows with room.
     listed: bool,
+    /// Slot 0.
+    slot: Slot,
 }
 
 /// A message that answers no request in flight.
@@ -62,12 +68,13 @@ pub(super) enum Stray {
 
 /// All requests in flight of one thread.
 pub(super) struct Flight {
-    slots: Vec<Slot>,
     flows: Vec<Flow>,
+    /// The slots from 1 on of all flows.
+    more: Vec<Slot>,
     /// Every flow with room, and some that have none any more: those are taken out when they are found.
     rooms: Vec<u32>,
-    /// log2 of the window.
-    shift: u32,
+    /// W - 1.
+    last_slot: u32,
     outstanding: u32,
     mask: u32,
     live: u32,
@@ -81,10 +88,10 @@ impl Flight {
         let window = (outstanding as usize).next_power_of_two();
         debug_assert!(window as u64 <= u64::from(mask) + 1, "this payload is too short to number that many requests");
         Flight {
-            slots: vec![Slot::default(); window * flows as usize],
             flows: vec![Flow { listed: true, ..Flow::default() }; flows as usize],
+            more: vec![Slot::default(); (window - 1) * flows as usize],
             rooms: (0..flows).rev().collect(),
-            shift: window.trailing_zeros(),
+            last_slot: window as u32 - 1,
             outstanding,
             mask,
             live: 0,
@@ -99,8 +106,16 @@ impl Flight {
     }
 
     #[inline(always)]
-    fn at(&self, flow: u32, sequence: u32) -> usize {
-        ((flow as usize) << self.shift) + (sequence as usize & ((1 << self.shift) - 1))
+    fn place(&self, flow: u32, sequence: u32) -> Place {
+        Place { flow, slot: sequence & self.last_slot, sequence }
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, place: Place) -> &mut Slot {
+        match place.slot {
+            0 => &mut self.flows[place.flow as usize].slot,
+            slot => &mut self.more[place.flow as usize * self.last_slot as usize + slot as usize - 1],
+        }
     }
 
     /// `flow`, or another flow if it has no room. One must have: fewer than `flows` × `outstanding` requests are in flight.
@@ -138,13 +153,13 @@ impl Flight {
 
     /// Place of the next request on `flow`, which must have room.
     #[inline(always)]
-    pub(super) fn next(&self, flow: u32) -> Place {
+    pub(super) fn next(&mut self, flow: u32) -> Place {
         let mut sequence = self.flows[flow as usize].next;
         // Fewer requests are in flight than the window has slots, so one of its slots is free.
         loop {
-            let at = self.at(flow, sequence);
-            if !self.slots[at].is_live() {
-                return Place { at, sequence };
+            let place = self.place(flow, sequence);
+            if !self.slot(place).is_live() {
+                return place;
             }
             sequence = sequence.wrapping_add(1);
         }
@@ -158,22 +173,22 @@ impl Flight {
         entry.live += 1;
         debug_assert!(entry.live <= self.outstanding);
         self.live += 1;
-        self.slots[place.at] = Slot { sent, due, tag: LIVE | u64::from(place.sequence) };
+        *self.slot(place) = Slot { sent, due, tag: LIVE | u64::from(place.sequence) };
     }
 
     /// The request in flight that a message with the sequence bits `carried` answers, if any.
     #[inline(always)]
-    pub(super) fn waiting(&self, flow: u32, carried: u32) -> Option<(Place, Slot)> {
-        let at = self.at(flow, carried);
-        let slot = self.slots[at];
+    pub(super) fn waiting(&mut self, flow: u32, carried: u32) -> Option<(Place, Slot)> {
+        let place = self.place(flow, carried);
+        let slot = *self.slot(place);
         let waits = slot.tag & (LIVE | u64::from(self.mask)) == LIVE | u64::from(carried);
-        waits.then_some((Place { at, sequence: slot.tag as u32 }, slot))
+        waits.then_some((Place { sequence: slot.tag as u32, ..place }, slot))
     }
 
     /// Marks a request as answered. True if a later request of its flow was answered first.
     #[inline(always)]
     pub(super) fn land(&mut self, flow: u32, place: Place) -> bool {
-        self.slots[place.at].tag = u64::from(place.sequence);
+        self.slot(place).tag = u64::from(place.sequence);
         self.makes_room(flow);
         let entry = &mut self.flows[flow as usize];
         let overtaken = (place.sequence.wrapping_sub(entry.newest) as i32) < 0;
@@ -215,8 +230,10 @@ impl Flight {
         mut forgotten: impl FnMut(Abandoned),
     ) -> (u32, Ticks) {
         let (mut lost, mut oldest) = (0, Ticks::NEVER);
-        for at in 0..self.slots.len() {
-            let slot = self.slots[at];
+        let window = self.last_slot + 1;
+        for place in 0..self.flows.len() as u32 * window {
+            let flow = place / window;
+            let slot = self.slot(Place { flow, slot: place % window, sequence: 0 });
             if !slot.is_live() {
                 continue;
             }
@@ -224,9 +241,9 @@ impl Flight {
                 oldest = oldest.min(slot.sent);
                 continue;
             }
-            self.slots[at].tag &= !LIVE;
+            slot.tag &= !LIVE;
+            let slot = *slot;
             lost += 1;
-            let flow = (at >> self.shift) as u32;
             self.makes_room(flow);
             let driven_out = self.given_up.insert(flow, slot.tag as u32, slot.sent, slot.due, counts);
             driven_out.filter(|one| one.counts).map(&mut forgotten);
@@ -236,7 +253,8 @@ impl Flight {
 
     /// Send time and due time of each request in flight.
     pub(super) fn in_flight(&self) -> impl Iterator<Item = (Ticks, Ticks)> {
-        self.slots.iter().filter(|slot| slot.is_live()).map(|slot| (slot.sent, slot.due))
+        let slots = self.flows.iter().map(|flow| &flow.slot).chain(&self.more);
+        slots.filter(|slot| slot.is_live()).map(|slot| (slot.sent, slot.due))
     }
 
     /// Starts measuring: replies to earlier requests no longer count.

@@ -35,7 +35,7 @@ pub struct Work {
     pub threads: u32,
     /// Largest overrun of a wait past its deadline, in ns: a blocking receive has a time limit of its own.
     pub overstays_ns: u64,
-    /// Most transactions in a block, up to [`BLOCK_TRANSACTIONS`](super::BLOCK_TRANSACTIONS).
+    /// Most transactions in a block.
     pub block: usize,
 }
 

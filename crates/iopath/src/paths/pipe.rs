@@ -95,6 +95,11 @@ impl<'fd> Carrier<'fd> for Pipes<'fd> {
     }
 
     #[inline(always)]
+    fn begun(&self) -> usize {
+        self.have
+    }
+
+    #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
         match or_nothing(write(self.to, message))? {
             Some(written) if written == message.len() => Ok(true),

@@ -1,8 +1,6 @@
 //! `tcp`: request and reply over one persistent connection per flow.
 
-use std::time::Duration;
-
-use hairpin_plan::job::Address;
+use hairpin_plan::job::{Address, Job};
 use hairpin_plan::option::{self};
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::spec::SideSpec;
@@ -26,7 +24,8 @@ impl Runner for Tcp {
         let peer = needs_inet(&run.peer)?;
         let fds = inet::connect_tcp(run.job, peer, run.observer, &mut run.found.side)?;
         let spec = &run.job.spec.client;
-        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
+        let how = how(spec, run.job);
+        let mut flows = Stream::all(&fds, &how)?;
         let before = inet::tcp_totals(&fds);
         match run.job.own {
             Some(_) => run.ask(&mut flows)?,
@@ -45,7 +44,8 @@ impl Runner for Tcp {
         let fds = inet::accept_tcp(run.job, &listener, &run.listen, run.observer, &mut run.found.side)?;
         drop(listener);
         let spec = &run.job.spec.server;
-        let flows = Stream::all(&fds, Duration::from(run.job.timeout), how(spec))?;
+        let how = how(spec, run.job);
+        let flows = Stream::all(&fds, &how)?;
         let before = inet::tcp_totals(&fds);
         let flows = run.over_stampable(flows)?;
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
@@ -55,8 +55,9 @@ impl Runner for Tcp {
     }
 }
 
-fn how(spec: &SideSpec) -> How {
+fn how(spec: &SideSpec, job: &Job) -> How {
     How {
+        patience: job.timeout.into(),
         quickack: spec.options.get(&option::QUICKACK).map(|word| word == "on"),
         writes: spec.options.number(&option::WRITES).unwrap_or(1),
     }

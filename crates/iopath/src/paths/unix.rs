@@ -3,7 +3,6 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
@@ -38,7 +37,8 @@ impl Runner for Unix {
         for fd in &fds {
             inet::before_connect(fd, &run.job.spec.client, Side::Client, &mut run.found.side)?;
         }
-        let mut flows = Stream::all(&fds, Duration::from(run.job.timeout), How::default())?;
+        let how = How::plain(run.job.timeout.into());
+        let mut flows = Stream::all(&fds, &how)?;
         run.ask(&mut flows)
     }
 
@@ -50,7 +50,8 @@ impl Runner for Unix {
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         // Left open here, they would hide the client's exit.
         drop(theirs);
-        let mut flows = Stream::all(&ours, Duration::from(run.job.timeout), How::default())?;
+        let how = How::plain(run.job.timeout.into());
+        let mut flows = Stream::all(&ours, &how)?;
         run.over(&mut flows)
     }
 }
