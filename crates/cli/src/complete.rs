@@ -20,7 +20,7 @@ use hairpin_plan::option::Values;
 use hairpin_plan::path;
 use hairpin_plan::paths::{PATHS, sides};
 use hairpin_session::message::Medium;
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Gather};
 
 use crate::exit::FAILED;
 use crate::output::open_store;
@@ -153,7 +153,7 @@ fn ports() -> Vec<String> {
         u16::from_str_radix(local.rsplit(':').next()?, 16).ok().filter(|_| state == "0A")
     };
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| fs::read_to_string(file).unwrap_or_default());
-    let ports: BTreeSet<u16> = tables.iter().flat_map(|table| table.lines().skip(1).filter_map(of)).collect();
+    let ports: BTreeSet<u16> = tables.iter().flat_map(|table| table.lines().skip(1).filter_map(of)).gather();
     ports.into_iter().map(|port| format!(":{port}")).collect()
 }
 
@@ -168,7 +168,7 @@ fn programs(text: &str) -> Vec<String> {
         let runs_a_file = fs::read(process.join("cmdline")).is_ok_and(|line| !line.is_empty());
         runs_a_file.then(|| name.trim_end().to_owned()).filter(|name| !name.contains(char::is_whitespace))
     };
-    processes.filter_map(named).collect::<BTreeSet<_>>().into_iter().collect()
+    processes.filter_map(named).gather::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn interfaces() -> Vec<String> {

@@ -6,6 +6,7 @@
 //! ```
 //! The kernel suspends interrupts for `irq-suspend-timeout` only while they are deferred, so `defer-hard-irqs` and `gro-flush-timeout` must not be 0.
 
+use hairpin_units::Gather;
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
@@ -52,7 +53,7 @@ impl Suspension {
         let Some(usecs) = asked else { return Ok(None) };
         let failed = |why: &dyn std::fmt::Display| PathError::Missing(format!("suspend-usecs={usecs}: {why}"));
         let (told, untold): (Vec<_>, Vec<_>) = flows.map(socket::napi_id).partition(Option::is_some);
-        let mut ids: BTreeSet<u32> = told.into_iter().flatten().collect();
+        let mut ids: BTreeSet<u32> = told.into_iter().flatten().gather();
         // On a link of Hairpin's own every instance is this side's.
         if !untold.is_empty() && own_link {
             ids = of_this_namespace().map_err(|error| failed(&error))?;

@@ -7,6 +7,7 @@
 //! The request for the next message is queued together with the next send, so a transaction takes one call a side; and behind it, so that the message is on
 //! its way while the kernel looks for another one in vain.
 
+use hairpin_units::Gather;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -207,8 +208,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
             // The kernel takes each once.
             ids: (how == "static").then(|| {
-                let all: BTreeSet<u32> =
-                    part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).collect();
+                let all: BTreeSet<u32> = part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).gather();
                 all.into_iter().collect()
             }),
         });

@@ -1,5 +1,6 @@
 //! Who may come in: in a slot as the server exactly its partner, and others learn how far this rank is. At rank 0 also the deliveries of the others.
 
+use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -140,7 +141,7 @@ impl RankGate {
 
     /// The ranks that have delivered.
     pub fn delivered(&self) -> BTreeSet<u32> {
-        self.0.state().collection.iter().flat_map(|collection| collection.visits.keys().copied()).collect()
+        self.0.state().collection.iter().flat_map(|collection| collection.visits.keys().copied()).gather()
     }
 
     /// All that was delivered; no more is taken.

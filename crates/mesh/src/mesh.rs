@@ -1,5 +1,6 @@
 //! One rank from its start to its end, and the record at rank 0.
 
+use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -306,8 +307,8 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
     let (mut slots, mut last) = (station.schedule.slots(0).collect::<Vec<Slot>>(), station.schedule.rounds());
     let (mut visit, mut interrupted, mut explain) = (plan.setup.visits, false, plan.explain);
     // Those without further slots deliver once and end.
-    let mut others: BTreeSet<u32> = (1..plan.setup.ranks).collect();
-    let mut cards = BTreeMap::from([(0, card.clone())]);
+    let mut others: BTreeSet<u32> = (1..plan.setup.ranks).gather();
+    let mut cards = std::iter::once((0, card.clone())).gather::<BTreeMap<_, _>>();
     let (mut of_others, mut missing) = (BTreeMap::<u32, Vec<Told>>::new(), BTreeMap::new());
     loop {
         interrupted |= station.walk(slots).is_err();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_record::mesh::{Effect, Mesh, MeshBody, Pair, Picked, Subject, Threshold, Visit};
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Gather};
 
 use crate::cell::Cell;
 use crate::doc::{Block, Column, Data, Doc, List, Show, Shown, Table};
@@ -217,7 +217,7 @@ fn of_lowest(mesh: &MeshBody, picked: &Picked) -> String {
 /// p50 of each pair, the ranks as column heads, and the hosts of the ranks.
 fn matrix(doc: &mut Doc, mesh: &MeshBody) {
     let ranks = mesh.schedule.ranks;
-    let of: BTreeMap<(u32, u32), &Pair> = mesh.pairs.iter().map(|pair| ((pair.a, pair.b), pair)).collect();
+    let of: BTreeMap<(u32, u32), &Pair> = mesh.pairs.iter().map(|pair| ((pair.a, pair.b), pair)).gather();
     let p50 = |pair: &Pair| pair.rtt_ns.as_ref().and_then(|rtt| rtt.p50);
     let largest = mesh.pairs.iter().filter_map(p50).max().unwrap_or_default() as f64;
     let unit = time(largest);

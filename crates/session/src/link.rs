@@ -18,7 +18,7 @@ use std::str::FromStr;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Link;
 use hairpin_sys::netns;
-use hairpin_units::{BitRate, parse_number};
+use hairpin_units::{BitRate, Gather, parse_number};
 
 use crate::message::{Answer, At, Failure, LinkEnd, Medium, Namespace, Order, Overlay};
 use crate::side::{SideError, WorkerSide};
@@ -190,7 +190,7 @@ impl VethSpec {
         ]
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-        .collect()
+        .gather()
     }
 
     fn end(&self, interface: &str, host: u16) -> LinkEnd {

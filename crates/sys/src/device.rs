@@ -9,6 +9,7 @@
 //! ```
 //! A text that was read can be written back and leaves the device unchanged.
 
+use hairpin_units::Gather;
 use std::collections::BTreeMap;
 use std::io;
 use std::str::FromStr;
@@ -347,7 +348,7 @@ fn each(values: Vec<(String, String)>) -> Option<String> {
 
 /// The value of every key: the common value, or its own.
 fn spread(text: &str, keys: Vec<String>) -> Vec<(String, String)> {
-    let own: BTreeMap<&str, &str> = text.split(',').filter_map(|part| part.split_once('=')).collect();
+    let own: BTreeMap<&str, &str> = text.split(',').filter_map(|part| part.split_once('=')).gather();
     keys.into_iter()
         .map(|key| {
             let value = own.get(key.as_str()).map_or(text, |value| *value).to_owned();

@@ -1,5 +1,6 @@
 //! `tune list`: every knob with its present value and how it is changed.
 
+use hairpin_units::Gather;
 use std::collections::BTreeMap;
 
 use hairpin_record::head::Label;
@@ -65,6 +66,6 @@ fn settable(control: &Control) -> Settable {
         safe: control.safe,
         lasts: if control.is_held() { "process" } else { "boot" }.to_owned(),
         of_interface: control.is_of_interface(),
-        profiles: profiles.collect::<BTreeMap<String, String>>(),
+        profiles: profiles.gather::<BTreeMap<String, String>>(),
     }
 }

@@ -9,6 +9,7 @@
 //!                 with the entry   └ SIGKILL: the entry stays, the next start reports it
 //! ```
 
+use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
@@ -190,7 +191,7 @@ impl Tuning<'_> {
     /// # Errors
     /// The journal cannot be written; everything is then put back.
     pub fn keep(mut self) -> Result<(), JournalError> {
-        let kept: BTreeSet<usize> = self.on.iter().filter_map(|index| self.numbers.get(index)).copied().collect();
+        let kept: BTreeSet<usize> = self.on.iter().filter_map(|index| self.numbers.get(index)).copied().gather();
         let Some((id, _)) = &self.entry else {
             return Ok(());
         };
@@ -227,7 +228,7 @@ impl Tuning<'_> {
         if std::mem::replace(&mut self.over, true) {
             return Ok(());
         }
-        let on: Vec<usize> = self.on.iter().rev().copied().collect();
+        let on: Vec<usize> = self.on.iter().rev().copied().gather();
         let mut left: Vec<Trouble> = on.into_iter().filter_map(|index| self.off(index).err()).collect();
         if left.is_empty()
             && let Some((id, _)) = &self.entry

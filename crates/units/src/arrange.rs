@@ -33,6 +33,18 @@ impl<T> Arrange<T> for [T] {
     }
 }
 
+/// Collecting into an ordered map or set.
+pub trait Gather: Iterator + Sized {
+    /// As [`Iterator::collect`], item by item: the standard library's maps and sets sort what they collect.
+    fn gather<C: Default + Extend<Self::Item>>(self) -> C {
+        let mut all = C::default();
+        all.extend(self);
+        all
+    }
+}
+
+impl<I: Iterator> Gather for I {}
+
 /// The places of the items in order.
 #[inline(never)]
 fn places(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {

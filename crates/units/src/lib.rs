@@ -23,7 +23,7 @@ mod number;
 mod quantile;
 mod time;
 
-pub use arrange::Arrange;
+pub use arrange::{Arrange, Gather};
 pub use bits::{BitRate, Bytes, ParseBitRateError};
 pub use number::{ParseNumberError, parse_decimal, parse_number};
 pub use quantile::{ParseQuantileError, Quantile};

@@ -1,5 +1,6 @@
 //! The observer's CPUs: those that the watched threads do not use, if there are any.
 
+use hairpin_units::Gather;
 use std::collections::BTreeSet;
 
 use hairpin_sys::host::Host;
@@ -29,7 +30,7 @@ impl Seat {
     /// Best effort: on an error the threads stay.
     pub(super) fn move_off(&mut self, host: &dyn Host, [clients, servers]: &[BTreeSet<i32>; 2]) {
         let cpus = |threads: &BTreeSet<i32>| -> BTreeSet<u32> {
-            threads.iter().filter_map(|thread| last_cpu(&host.read(&format!("/proc/{thread}/stat")).ok()?)).collect()
+            threads.iter().filter_map(|thread| last_cpu(&host.read(&format!("/proc/{thread}/stat")).ok()?)).gather()
         };
         let free = free(&self.allowed, &cpus(servers), &cpus(clients));
         if self.on.as_ref() != Some(&free) {
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_servers_cpus_are_left_to_it() {
-        let set = |cpus: &[u32]| cpus.iter().copied().collect::<BTreeSet<_>>();
+        let set = |cpus: &[u32]| cpus.iter().copied().gather::<BTreeSet<_>>();
         assert_eq!(free(&[0, 1, 2], &set(&[1]), &set(&[0])), [2]);
         assert_eq!(free(&[0, 1], &set(&[1]), &set(&[0])), [0], "the client's rather than the server's");
         assert_eq!(free(&[0, 1], &set(&[0, 1]), &set(&[])), [0, 1], "no CPU is left");

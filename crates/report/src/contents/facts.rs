@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_record::run::HostFacts;
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Gather};
 use serde_json::Value;
 
 use crate::prose::clean;
@@ -20,7 +20,7 @@ type Column<'g> = (String, &'g HostFacts);
 pub(super) fn facts(given: &[Input]) -> (Vec<String>, Vec<Fact>) {
     let columns = columns(given);
     let texts: Vec<BTreeMap<String, String>> = columns.iter().map(|(_, host)| texts(host)).collect();
-    let names: BTreeSet<&String> = texts.iter().flat_map(BTreeMap::keys).collect();
+    let names: BTreeSet<&String> = texts.iter().flat_map(BTreeMap::keys).gather();
     let mut facts: Vec<Fact> = names
         .into_iter()
         .map(|name| {
@@ -55,7 +55,7 @@ fn alike(one: &HostFacts, other: &HostFacts) -> bool {
 
 fn texts(host: &HostFacts) -> BTreeMap<String, String> {
     let facts = host.facts.iter().map(|(name, fact)| (clean(name), clean(&words(fact))));
-    std::iter::once((FIRST.into(), clean(&host.hostname))).chain(facts).collect()
+    std::iter::once((FIRST.into(), clean(&host.hostname))).chain(facts).gather()
 }
 
 /// A fact without JSON's quotes.

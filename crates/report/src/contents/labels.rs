@@ -1,5 +1,6 @@
 //! Short, unique names of rows.
 
+use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_record::run::{Link, Row, Run};
@@ -51,7 +52,7 @@ impl Labels {
             alike.entry(name.clone()).or_default().push(at);
         }
         for rows in alike.values().filter(|rows| rows.len() > 1) {
-            let of: BTreeSet<usize> = rows.iter().map(|at| records[*at]).collect();
+            let of: BTreeSet<usize> = rows.iter().map(|at| records[*at]).gather();
             for at in rows {
                 let word = if of.len() == rows.len() { format!("record {}", records[*at]) } else { format!("row {}", at + 1) };
                 self.rows[*at] = format!("{}, {word}", self.rows[*at]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::mesh::{MeshBody, Pair, Subject};
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Gather};
 
 use crate::figure::payloads;
 use crate::label::short;
@@ -26,7 +26,7 @@ pub(super) fn meshes(given: &[Input]) -> Vec<MeshMap> {
 
 fn map(record: usize, mesh: &MeshBody) -> MeshMap {
     let effect = |rank: u32| mesh.effects.iter().find(|effect| effect.subject == Subject::Rank(rank));
-    let mut shown: BTreeSet<u32> = mesh.pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
+    let mut shown: BTreeSet<u32> = mesh.pairs.iter().flat_map(|pair| [pair.a, pair.b]).gather();
     let of = shown.len();
     if of > MOST {
         let mut ranks: Vec<(f64, u32)> =

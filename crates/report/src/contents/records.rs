@@ -1,5 +1,6 @@
 //! The report's records: command, link, and how each ended.
 
+use hairpin_units::Gather;
 use std::collections::BTreeSet;
 
 use hairpin_record::any::AnyRecord;
@@ -79,7 +80,7 @@ fn words(link: &Link) -> String {
 
 /// The links of all arms, each once.
 fn links<'a>(arms: impl Iterator<Item = &'a Arm>) -> String {
-    let links: BTreeSet<String> = arms.filter_map(|arm| arm.link.as_ref()).map(words).collect();
+    let links: BTreeSet<String> = arms.filter_map(|arm| arm.link.as_ref()).map(words).gather();
     links.into_iter().collect::<Vec<_>>().join("; ")
 }
 

@@ -7,6 +7,7 @@
 //! ```
 //! A stage is a slice from the stamp of its first hook to that of its last; it includes the hooks' own cost.
 
+use hairpin_units::Gather;
 use std::collections::BTreeSet;
 
 use hairpin_record::explain::{Event, Explain, Explained, Stage, Timeline};
@@ -30,7 +31,7 @@ pub fn explain_perfetto(record: &Explain) -> String {
         rows.extend([Side::Client, Side::Server].map(|side| (process(side), thread, short(&result.path))));
     }
     let alone = record.results.iter().flat_map(|result| &result.slowest).flat_map(|timeline| &timeline.events);
-    let alone: BTreeSet<u32> = alone.filter(|event| event.side.is_none()).map(core).collect();
+    let alone: BTreeSet<u32> = alone.filter(|event| event.side.is_none()).map(core).gather();
     let cpu = |cpu: &u32| if *cpu == u32::MAX { "CPU not known".to_owned() } else { format!("CPU {cpu}") };
     rows.extend(alone.iter().map(|n| (CORES, *n, cpu(n))));
     let mut names = vec![

@@ -2,6 +2,7 @@
 //!
 //! The BPF programs learn UDP sockets at their first use: /proc does not tell a server's socket from a client's.
 
+use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_sys::host::Host;
@@ -74,7 +75,7 @@ fn inodes(host: &dyn Host, pid: i32) -> BTreeSet<u64> {
     let folder = format!("/proc/{pid}/fd");
     let targets =
         host.list(&folder).unwrap_or_default().into_iter().filter_map(|fd| host.link_target(&format!("{folder}/{fd}")).ok());
-    targets.filter_map(|target| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
+    targets.filter_map(|target| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok()).gather()
 }
 
 struct Row {
@@ -100,7 +101,7 @@ fn table_at(host: &dyn Host, folder: &str) -> Vec<Row> {
 /// The numbers of the Unix sockets of a network namespace: `Num RefCount Protocol Flags Type St Inode Path`.
 fn unix(host: &dyn Host, pid: i32) -> BTreeSet<u64> {
     let text = host.read(&format!("/proc/{pid}/net/unix")).unwrap_or_default();
-    text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(6)?.parse().ok()).collect()
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(6)?.parse::<u64>().ok()).gather()
 }
 
 /// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …`, numbers in hexadecimal but for the last three.

@@ -1,5 +1,6 @@
 //! The CPU: its model, the cores that the run uses and the distance between them, and the hypervisor.
 
+use hairpin_units::Gather;
 use std::collections::BTreeSet;
 
 use hairpin_sys::host::Host;
@@ -152,7 +153,7 @@ fn core_relation(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, St
     } else {
         "different packages"
     };
-    let nodes: BTreeSet<u32> = all.iter().filter_map(|at| at.node).collect();
+    let nodes: BTreeSet<u32> = all.iter().filter_map(|at| at.node).gather();
     let shared = nearest_shared_cache(host, &cpus)?;
     Ok(Some(json!({"relation": relation, "shared_cache": shared, "numa_nodes": nodes})))
 }
