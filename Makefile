@@ -1,13 +1,14 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo and tests; `release` is what is shipped, and what benchmarks measure.
 
-.PHONY: help demo demos test test-rig test-arm64 test-mesh rig-shell packages test-packages bench-builds
+.PHONY: help demo demos test test-rig test-tls test-arm64 test-mesh rig-shell packages test-packages bench-builds
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo         build, then run every path that this host supports, print one table and write a report to look at (about a minute once built)'
 	@echo 'make demos        record the demonstrations of docs/demos anew (as root; about two minutes)'
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
+	@echo 'make test-tls     requests over TLS, by a command with the feature tls (one to two minutes; docs/requests.md)'
 	@echo 'make test-rig     other kernels, real drivers, two machines, in emulation (Debian or Ubuntu; at most 25 min; docs/rig.md)'
 	@echo 'make test-arm64   the command, and the tests of what depends on the CPU, on an emulated arm64 machine'
 	@echo 'make test-mesh    hairpin mesh by Slurm and mpirun, on nodes that are namespaces of this host, and to Kubernetes (as root; Debian or Ubuntu; about six minutes, the first time fifteen; docs/mesh.md)'
@@ -34,6 +35,9 @@ demos:
 
 test:
 	@scripts/test.sh
+
+test-tls:
+	@. ./scripts/setup.sh && HAIRPIN_MUST_RUN=1 cargo test $$setup_quiet --package hairpin-cli --features tls --test main -- tls::
 
 test-rig:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/run

@@ -25,6 +25,8 @@ mod rings;
 mod session;
 mod stream;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod unprivileged;
 mod wrong_lines;
 

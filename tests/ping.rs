@@ -458,6 +458,19 @@ fn forms_of_output() {
     assert_eq!(lines.len(), 2, "{}", pingpong.out);
     assert!(lines.iter().all(|line| line.starts_with("elapsed = ") && line.ends_with("size 64")), "{}", pingpong.out);
     assert!(pingpong.err.contains("not one-way"), "{}", pingpong.err);
+    for (form, line, note) in [
+        ("netperf", "P99_LATENCY=", "is the RTT"),
+        ("netperf-csv", "Throughput,", "is the RTT"),
+        ("sockperf", "sockperf: Summary: Latency is ", "RTT/2"),
+        ("iperf2", "[  1] 0.0000-", "the RTT in ms"),
+        ("sfnt-pingpong", "\t64\t", "RTT/2"),
+        ("snf_pingpong", "elapsed = ", "RTT/2"),
+    ] {
+        let shown = home.hairpin(&format!("runs show latest -o {form}"));
+        let lines = shown.out.lines().filter(|text| text.starts_with(line) || (form == "netperf-csv" && text.contains(line)));
+        assert_eq!(lines.count(), 2, "{form}: {shown:?}");
+        assert!(shown.code == Some(0) && shown.err.contains(note), "{form}: {shown:?}");
+    }
     home.hairpin(&format!("{ping} --csv --json")).fails(2, &["cannot be used with"]);
 }
 

@@ -167,8 +167,8 @@ fn every_verb_that_measures_keeps_its_record() {
     }
     let steps = home.hairpin("runs export latest");
     assert!(steps.code == Some(0) && steps.out.lines().count() > 2, "a line for each step under one head: {steps:?}");
-    home.hairpin("runs show latest --format pingpong")
-        .fails(2, &["a record of `hairpin floor pcie` has no lines as snf_pingpong"]);
+    home.hairpin("runs show latest --format netperf")
+        .fails(2, &["a record of `hairpin floor pcie` has no lines as other tools print them"]);
     home.hairpin("compare latest latest")
         .fails(2, &["is a record of `hairpin floor pcie`: there is nothing to compare in it", "ping, demo, load, explain"]);
     home.hairpin("floor --fit latest").fails(1, &["nothing to fit in it"]);

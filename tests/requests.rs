@@ -283,3 +283,13 @@ fn a_users_own_presets_join_those_that_come_with_it() {
     let done = with("[redis-ping]\nrequest = 7\n", &["ping", "echo:127.0.0.1", "--request", "redis-ping"]);
     done.fails(2, &["hairpin/requests.toml:1: redis-ping: request takes a text"]);
 }
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn a_build_without_tls_names_the_one_that_has_it() {
+    let home = Home::new();
+    for verb in ["ping", "load -r 1k", "compare -p tcp -p tcp-crr", "sweep -p tcp --vary flows=1,2"] {
+        home.hairpin(&format!("{verb} echo:localhost:7 --request redis-ping --tls"))
+            .fails(4, &["this build has no TLS", "--features tls"]);
+    }
+}

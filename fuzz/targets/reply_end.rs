@@ -9,7 +9,7 @@ const RULES: [&str; 8] = ["7", r"\r\n", r"\x0110=+4", "length-prefix:2", "length
 
 fn lengths(end: &str, stream: &[u8], step: usize) -> Result<Vec<usize>, String> {
     let end = end.parse().expect("a rule");
-    let mut reader = Reader::new(&Request { name: String::new(), bytes: b"GET".to_vec(), end }, 4096);
+    let mut reader = Reader::new(&Request { name: String::new(), bytes: b"GET".to_vec(), end, tls: None }, 4096);
     let (mut from, mut found) = (0, Vec::new());
     let cuts = (step..stream.len()).step_by(step).chain([stream.len()]);
     for cut in cuts {

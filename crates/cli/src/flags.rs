@@ -2,13 +2,14 @@
 
 use std::io::Read;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use clap::Args;
 use hairpin_plan::job::{Job, LocalPort, NicStamps, Schedule, Sides};
 use hairpin_plan::path::{LinkKind, Path, Speaks};
 use hairpin_plan::paths::{DEFAULT, TCP, TOWARDS_REFLECTOR, TOWARDS_SOCKET};
 use hairpin_plan::request::presets::{self, Preset};
-use hairpin_plan::request::{ReplyEnd, Request, bytes_of};
+use hairpin_plan::request::{ReplyEnd, Request, Tls, bytes_of};
 use hairpin_plan::spec::Spec;
 use hairpin_session::plan::Target;
 use hairpin_sys::netlink::Netlink;
@@ -38,6 +39,8 @@ pub struct WorkFlags {
     /// Payload of a reply in bytes; after such a request where a reply ends: N bytes, a delimiter such as '\r\n', length-prefix:4, http or resp
     #[arg(long, value_name = "M|END", requires = "request", visible_alias = "until")]
     pub reply: Option<ReplyEnd>,
+    #[command(flatten)]
+    pub tls: TlsFlags,
     /// Several payloads, a row each: 1,2,4 or 1..2048x2 or 10..50+10
     #[arg(long, value_name = "LIST", value_parser = sizes, conflicts_with_all = ["request", "reply"])]
     pub sizes: Option<Sizes>,
@@ -82,6 +85,42 @@ pub struct WorkFlags {
     pub verify: bool,
 }
 
+/// TLS between a request of the user's own and its stream.
+#[derive(Clone, Debug, Args)]
+pub struct TlsFlags {
+    /// Ask over TLS: of a build with the feature tls
+    #[arg(long, requires = "request")]
+    tls: bool,
+    /// The server's name in its certificate, if HOST is another
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    tls_name: Option<String>,
+    /// Trust the certificates of this file (PEM), not those that the system trusts
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    tls_ca: Option<PathBuf>,
+    /// Take any certificate
+    #[arg(long, requires = "tls", conflicts_with = "tls_ca")]
+    tls_insecure: bool,
+}
+
+impl TlsFlags {
+    fn towards(&self, host: &str) -> Result<Option<Tls>, Failure> {
+        if !self.tls {
+            return Ok(None);
+        }
+        if !cfg!(feature = "tls") {
+            return Err(Failure::missing(
+                "this build has no TLS, which takes about a megabyte: `cargo install --path crates/cli --features tls` in a clone builds one that has",
+            ));
+        }
+        let ca = |file: &PathBuf| {
+            // The worker may have another directory.
+            std::fs::canonicalize(file).map_err(|error| Failure::usage(format_args!("--tls-ca {}: {error}", file.display())))
+        };
+        let name = self.tls_name.clone().unwrap_or_else(|| host.into());
+        Ok(Some(Tls { name, ca: self.tls_ca.as_ref().map(ca).transpose()?, insecure: self.tls_insecure }))
+    }
+}
+
 /// The time of all rows together, in place of that of each.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Whole {
@@ -107,8 +146,8 @@ pub fn plain(paths: &[&Path]) -> Result<Vec<Spec>, Failure> {
 
 impl WorkFlags {
     /// One job per path and size, in that order. `timed` is true if --duration was given.
-    pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {
-        let own = self.own_request(to)?;
+    pub fn jobs(&self, timed: bool, target: &Target, raw: bool) -> Result<Vec<Job>, Failure> {
+        let (to, own) = (target.kind(), self.own_request(target)?);
         let mut specs = self.paths.clone();
         if specs.is_empty() {
             specs = plain(if to == LinkKind::Reflector { &TOWARDS_REFLECTOR } else { &DEFAULT })?;
@@ -170,9 +209,16 @@ impl WorkFlags {
     }
 
     /// The request of the user's own, if there is one, with the end of its reply.
-    fn own_request(&self, to: LinkKind) -> Result<Option<Request>, Failure> {
-        let Some(Asked::Own(preset)) = &self.request else { return Ok(None) };
-        if to != LinkKind::Echo {
+    fn own_request(&self, to: &Target) -> Result<Option<Request>, Failure> {
+        let Some(Asked::Own(preset)) = &self.request else {
+            return match self.tls.tls {
+                true => Err(Failure::usage(
+                    "--tls is between a request of your own and its server: write --request text:…, or a preset's name",
+                )),
+                false => Ok(None),
+            };
+        };
+        if to.kind() != LinkKind::Echo {
             return Err(Failure::usage(format_args!(
                 "--request {} asks a server that is there: write echo:HOST:PORT, or echo:/SOCKET; what `hairpin serve` is asked is of --request N --reply M bytes",
                 preset.name
@@ -184,7 +230,8 @@ impl WorkFlags {
                 preset.name
             ))
         })?;
-        Ok(Some(Request { name: preset.name.clone(), bytes: preset.bytes.clone(), end }))
+        let tls = self.tls.towards(if let Target::Echo { host, .. } = to { host } else { "" })?;
+        Ok(Some(Request { name: preset.name.clone(), bytes: preset.bytes.clone(), end, tls }))
     }
 
     /// The bytes of a reply, where `--request` is a number of bytes.

@@ -6,6 +6,7 @@ use hairpin_plan::path::Path;
 use hairpin_plan::paths::{TCP, TCP_CRR, UDP};
 
 use crate::help;
+use crate::output::are_words;
 
 /// Our flags that may be meant, by id, each with words that distinguish it from the others.
 type Meant = &'static [(&'static str, &'static str)];
@@ -74,7 +75,9 @@ pub fn line(verb: &Command, error: &clap::Error) -> Option<String> {
     };
     match error.kind() {
         ErrorKind::UnknownArgument => flag(verb, text(ContextKind::InvalidArg)?),
-        ErrorKind::ValueValidation => value(verb, text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            value(verb, text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?)
+        }
         ErrorKind::InvalidSubcommand => word(text(ContextKind::InvalidSubcommand)?),
         _ => None,
     }
@@ -91,6 +94,9 @@ fn value(verb: &Command, arg: &str, given: &str) -> Option<String> {
             format!("a host is a word of its own: hairpin {} {given}", verb.get_name())
         }
         "paths" if given.parse::<u16>().is_ok() => format!("a port follows its host, as in HOST:{given}"),
+        "format" if are_words(given) => {
+            "another tool's lines show a run of `hairpin ping`: there, and in `hairpin runs show`".into()
+        }
         "duration" => {
             let (_, path) = NETPERF.iter().find(|(test, _)| given.eq_ignore_ascii_case(test))?;
             format!("netperf's {given} is -p {}", path.name)

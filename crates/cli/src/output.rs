@@ -9,7 +9,7 @@ use hairpin_lab::store::{self, RunId, Store};
 use hairpin_record::any::AnyRecord;
 use hairpin_record::head::{Body, Record};
 use hairpin_record::run::Run;
-use hairpin_report::{Options, PERCENTILES, Show, csv, json, json_line, markdown, pingpong, term};
+use hairpin_report::{Options, PERCENTILES, Show, Tool, csv, json, json_line, markdown, term};
 use hairpin_session::time;
 use hairpin_units::Quantile;
 use serde::Serialize;
@@ -27,32 +27,51 @@ pub enum Format {
     Json,
     /// A line of JSON per second, and the record on the last.
     JsonStream,
-    Pingpong,
+    /// As another tool prints a run.
+    Words(Tool),
 }
 
-/// All formats with name and description; the first four exist for every record.
-const FORMATS: [(Format, &str, &str); 6] = [
+/// All formats with name and description; the first ones exist for every record.
+const FORMATS: [(Format, &str, &str); 11] = [
     (Format::Table, "table", "For a terminal"),
     (Format::Markdown, "md", "For issues, pull requests and pages"),
     (Format::Csv, "csv", "A line per row, the unit in each column's name"),
     (Format::Json, "json", "The whole record"),
     (Format::JsonStream, "jsonl", "A line of JSON per second, and the record on the last"),
-    (Format::Pingpong, "pingpong", "A line per size, as snf_pingpong prints it, in half round trips"),
+    (PINGPONG, "pingpong", "A line per size, as snf_pingpong prints it, in half round trips"),
+    (Format::Words(Tool::SfntPingpong), "sfnt-pingpong", "The table of sfnt-pingpong, a line per size, in half round trips"),
+    (Format::Words(Tool::Netperf), "netperf", "The lines of netperf's TCP_RR and UDP_RR, and its KEY=VALUE lines"),
+    (Format::Words(Tool::NetperfCsv), "netperf-csv", "netperf's CSV (-o) with its histogram (-v 2)"),
+    (Format::Words(Tool::Sockperf), "sockperf", "sockperf's summary, in half round trips"),
+    (Format::Words(Tool::Iperf2), "iperf2", "The report of iperf 2's --bounceback"),
 ];
 
-/// The formats of every record, plus `more`.
-pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
+/// The form of `floor` too.
+pub const PINGPONG: Format = Format::Words(Tool::SnfPingpong);
+
+/// So many formats at the beginning show every record.
+const OF_ALL: usize = 4;
+
+/// True for the name of another tool's words.
+pub fn are_words(name: &str) -> bool {
+    FORMATS.iter().any(|(format, known, _)| *known == name && matches!(format, Format::Words(_)))
+}
+
+/// The formats of every record, plus some.
+pub fn formats(more: fn(Format) -> bool) -> impl TypedValueParser<Value = Format> + use<> {
     let value = |(format, name, help): &(Format, &'static str, &'static str)| {
         let value = PossibleValue::new(*name).help(*help);
         match format {
             Format::Markdown => value.alias("markdown"),
             Format::JsonStream => value.alias("json-stream"),
+            Format::Words(Tool::SnfPingpong) => value.alias("snf_pingpong"),
             _ => value,
         }
     };
-    let taken = FORMATS.iter().enumerate().filter(|(at, (format, ..))| *at < 4 || more.contains(format));
+    let taken = FORMATS.iter().enumerate().filter(|(at, (format, ..))| *at < OF_ALL || more(*format));
     let named = |name: String| match name.as_str() {
         "json-stream" => Format::JsonStream,
+        "snf_pingpong" => PINGPONG,
         name => FORMATS.iter().find(|(_, known, _)| *known == name).map_or(Format::Markdown, |(format, ..)| *format),
     };
     PossibleValuesParser::new(taken.map(|(_, format)| value(format)).collect::<Vec<_>>()).map(named)
@@ -79,7 +98,7 @@ pub struct Output {
     #[arg(long, group = "form", hide = true)]
     markdown: bool,
     /// The form of the output
-    #[arg(short = 'o', long, group = "form", value_parser = formats(&[]))]
+    #[arg(short = 'o', long, group = "form", value_parser = formats(|_| false))]
     format: Option<Format>,
     /// The result and errors only: no progress, no notes
     #[arg(short = 'q', long)]
@@ -131,10 +150,10 @@ impl Output {
     }
 }
 
-/// The text of a record in a format; pingpong exists for runs only.
+/// The text of a record in a format; other tools' words exist for runs only.
 fn shown(form: Format, record: &(impl Show + Serialize + ?Sized), options: &Options) -> String {
     match form {
-        Format::Table | Format::Pingpong => term(record, options),
+        Format::Table | Format::Words(_) => term(record, options),
         Format::Markdown => markdown(record, options),
         Format::Csv => csv(record, options),
         Format::Json if io::stdout().is_terminal() => json(record),
@@ -144,7 +163,7 @@ fn shown(form: Format, record: &(impl Show + Serialize + ?Sized), options: &Opti
 
 /// Flags that choose a run's output.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Output", mut_arg("format", |arg| arg.value_parser(formats(&[Format::JsonStream, Format::Pingpong]))))]
+#[command(next_help_heading = "Output", mut_arg("format", |arg| arg.value_parser(formats(|_| true))))]
 pub struct RunOutput {
     #[command(flatten)]
     output: Output,
@@ -184,8 +203,11 @@ impl RunOutput {
             Format::Csv if percentiles => {
                 "--percentiles chooses the columns of tables, and CSV has the same in every run: leave it out, or add -o table or -o md"
             }
-            Format::Pingpong if percentiles => {
-                "--percentiles chooses the columns of tables, and a line of pingpong has its own: leave it out"
+            Format::Words(_) if percentiles => {
+                "--percentiles chooses the columns of tables, and another tool's lines have their own: leave it out"
+            }
+            Format::Words(tool) if hrt && tool != Tool::SnfPingpong => {
+                "--hrt halves the times of tables, and another tool's lines have its own times: leave it out"
             }
             _ => return Ok(()),
         };
@@ -203,26 +225,26 @@ impl RunOutput {
         let of_runs = [(self.hrt, "--hrt"), (self.percentiles.is_some(), "--percentiles")];
         let of_runs = of_runs.into_iter().find_map(|(given, flag)| given.then_some(flag));
         match (record, self.form()) {
-            (AnyRecord::Run(run), Format::Pingpong) => Ok(self.text_of_run(id, run, false)),
+            (AnyRecord::Run(run), Format::Words(_)) => Ok(self.text_of_run(id, run, false)),
             (AnyRecord::Run(run), form) => Ok(shown(form, &**run, &Options { continues, ..self.options(id, &run.head.started) })),
             (_, _) if of_runs.is_some() => Err(Failure::usage(format_args!(
                 "{} belongs to records of `hairpin ping`, and this is one of `hairpin {}`: leave it out",
                 of_runs.unwrap_or_default(),
                 record.verb()
             ))),
-            (_, Format::Pingpong) => Err(Failure::usage(format_args!(
-                "a record of `hairpin {}` has no lines as snf_pingpong prints them: take --format table, md, csv or json",
+            (_, Format::Words(_)) => Err(Failure::usage(format_args!(
+                "a record of `hairpin {}` has no lines as other tools print them: take --format table, md, csv or json",
                 record.verb()
             ))),
             (_, form) => Ok(shown(form, record, &Options { continues, ..self.options(id, "") })),
         }
     }
 
-    /// The text of a run, for which pingpong exists too. `kept`: it has no id yet, and is about to be stored.
+    /// The text of a run, which other tools' words exist for too. `kept`: it has no id yet, and is about to be stored.
     pub fn text_of_run(&self, id: &str, run: &Run, kept: bool) -> String {
-        if self.form() == Format::Pingpong {
-            say(hairpin_report::PINGPONG_LABEL);
-            return pingpong(run);
+        if let Format::Words(tool) = self.form() {
+            say(tool.note());
+            return tool.text(run);
         }
         shown(self.form(), run, &Options { latest: kept, ..self.options(id, &run.head.started) })
     }

@@ -32,4 +32,6 @@ mod stalls;
 mod stamped;
 mod stream;
 mod suspend;
+#[cfg(feature = "tls")]
+mod tls;
 mod uring;

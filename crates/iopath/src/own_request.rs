@@ -14,6 +14,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hairpin_plan::request::Request;
+#[cfg(feature = "tls")]
+use hairpin_sys::clock::Clock;
 use hairpin_sys::clock::Ticks;
 use hairpin_sys::wait::Waiting;
 use rustix::net::RecvFlags;
@@ -54,13 +56,25 @@ impl AskedFlows<'_, '_> {
     /// Receives towards a whole reply of flow `at`.
     #[inline(always)]
     fn recv(&mut self, at: usize) -> io::Result<Option<usize>> {
-        let replies = &mut self.replies[at];
-        let Some(len) = self.flows[at].recv_some(replies.room()?, RecvFlags::empty())? else { return Ok(None) };
-        if len == 0 {
-            return Err(closed(replies, &self.tally));
+        loop {
+            let replies = &mut self.replies[at];
+            let Some(len) = self.flows[at].recv_some(replies.room()?, RecvFlags::empty())? else { return Ok(None) };
+            if len == 0 {
+                return Err(closed(replies, &self.tally));
+            }
+            replies.came(len);
+            let found = self.take(at)?;
+            if found.is_some() || !self.flows[at].holds_more() {
+                return Ok(found);
+            }
         }
-        replies.came(len);
-        self.take(at)
+    }
+
+    /// Takes a whole reply of what came with the one before.
+    #[inline(always)]
+    fn rest(&mut self, at: usize) -> io::Result<Option<usize>> {
+        let found = self.take(at)?;
+        if found.is_none() && self.flows[at].holds_more() { self.recv(at) } else { Ok(found) }
     }
 
     /// Takes a whole reply of flow `at`, if there is one.
@@ -75,7 +89,7 @@ impl AskedFlows<'_, '_> {
         };
         self.current = header;
         self.tally.count(self.request, reply);
-        self.more = (self.replies[at].begun() > 0).then_some(at);
+        self.more = (self.replies[at].begun() > 0 || self.flows[at].holds_more()).then_some(at);
         Ok(Some(at))
     }
 }
@@ -84,7 +98,7 @@ impl Asking<'_, '_> {
     /// Looks for bytes on flows on which nothing is out.
     fn look_for_unasked(&mut self) {
         let AskedFlows { flows, replies, .. } = &mut self.asked;
-        for (flow, replies) in flows.iter().zip(replies).take(LOOKED_AT).filter(|(_, replies)| replies.is_idle()) {
+        for (flow, replies) in flows.iter_mut().zip(replies).take(LOOKED_AT).filter(|(_, replies)| replies.is_idle()) {
             let looked = replies.room().and_then(|room| flow.recv_some(room, RecvFlags::DONTWAIT)).map(|len| {
                 replies.came(len.unwrap_or(0));
             });
@@ -145,7 +159,7 @@ impl Endpoint for Asking<'_, '_> {
         let mut header = Header::default();
         fill(&mut header);
         let asked = &mut self.asked;
-        let sent = asked.flows[flow as usize].send(&asked.request.bytes)?;
+        let sent = asked.flows[flow as usize].ask(&asked.request.bytes)?;
         if sent {
             asked.replies[flow as usize].asked(header);
         }
@@ -159,7 +173,7 @@ impl Endpoint for Asking<'_, '_> {
         }
         let (wait, asked) = (&mut self.wait, &mut self.asked);
         let before = match asked.more {
-            Some(at) => asked.take(at)?,
+            Some(at) => asked.rest(at)?,
             None => None,
         };
         let found = match before {
@@ -189,8 +203,19 @@ impl ClientRun<'_> {
     pub(crate) fn ask<'fd>(&mut self, flows: &mut [Stream<'fd>]) -> Result<(), PathError> {
         let (job, clock) = (self.job, self.clock);
         let Some(request) = &job.own else { return self.over(flows) };
+        #[cfg(feature = "tls")]
+        let mut handshakes = crate::tls::Handshakes::default();
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &request.tls {
+            let connector = crate::tls::Connector::new(tls)?;
+            for flow in flows.iter_mut() {
+                let begun = clock.now();
+                let session = flow.secure(&connector).map_err(|error| PathError::Peer(error.to_string()))?;
+                handshakes.add(session, clock.to_ns(clock.now().since(begun)));
+            }
+        }
         std::thread::sleep(UNASKED_WITHIN);
-        for flow in flows.iter().take(LOOKED_AT) {
+        for flow in flows.iter_mut().take(LOOKED_AT) {
             first_word(flow)?;
         }
         let all = Mutex::new(Tally::default());
@@ -205,12 +230,14 @@ impl ClientRun<'_> {
             found
         })?;
         self.found.own = all.into_inner().unwrap_or_else(PoisonError::into_inner).record(request);
+        #[cfg(feature = "tls")]
+        handshakes.tell(&mut self.found.parts, self.found.own.as_mut());
         Ok(())
     }
 }
 
 /// Refuses a server that has sent something before it was asked: its greeting would be taken for the first reply, and each reply for the next one's.
-fn first_word(flow: &Stream<'_>) -> Result<(), PathError> {
+fn first_word(flow: &mut Stream<'_>) -> Result<(), PathError> {
     let mut bytes = [0; 256];
     match flow.recv_some(&mut bytes, RecvFlags::DONTWAIT).map_err(PathError::at("cannot look for a greeting"))? {
         None => Ok(()),

@@ -21,6 +21,8 @@ pub(crate) struct Stream<'fd> {
     /// Bytes of the message that has begun.
     have: usize,
     how: &'fd How,
+    #[cfg(feature = "tls")]
+    tls: Option<Box<crate::tls::Session>>,
     /// System calls other than one send and the receives.
     pub(crate) extra_calls: u64,
 }
@@ -49,7 +51,14 @@ impl<'fd> Stream<'fd> {
         let one = |fd: &'fd OwnedFd| {
             // Otherwise two sides with full buffers would wait for each other for ever, each in its blocking send.
             socket::set_send_timeout(fd, how.patience)?;
-            Ok(Stream { fd: fd.as_fd(), have: 0, how, extra_calls: 0 })
+            Ok(Stream {
+                fd: fd.as_fd(),
+                have: 0,
+                how,
+                #[cfg(feature = "tls")]
+                tls: None,
+                extra_calls: 0,
+            })
         };
         fds.iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
     }
@@ -74,9 +83,38 @@ impl<'fd> Stream<'fd> {
         push_rest(self.fd, rest, self.how.patience, |rest| send(self.fd, rest, SendFlags::NOSIGNAL))
     }
 
+    /// Puts TLS between this flow's bytes and its stream.
+    #[cfg(feature = "tls")]
+    pub(crate) fn secure(&mut self, connector: &crate::tls::Connector) -> io::Result<&crate::tls::Session> {
+        Ok(self.tls.insert(Box::new(connector.begin(self.fd, self.how.patience)?)))
+    }
+
+    /// Sends a request of the user's own.
+    #[inline(always)]
+    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<bool> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.send(self.fd, request, self.how.patience).map(|()| true);
+        }
+        self.send(request)
+    }
+
+    /// True if bytes are here that the socket does not have any more.
+    #[inline(always)]
+    pub(crate) fn holds_more(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.as_ref().is_some_and(|tls| tls.holds_more());
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
     /// Receives what has come, at most a buffer full. `None`: nothing yet; 0: the end of the stream.
     #[inline(always)]
-    pub(crate) fn recv_some(&self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<usize>> {
+    pub(crate) fn recv_some(&mut self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<usize>> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.recv(self.fd, buffer, flags);
+        }
         Ok(or_nothing(recv(self.fd, buffer, flags))?.map(|(len, _)| len))
     }
 

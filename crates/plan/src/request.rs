@@ -11,6 +11,7 @@ pub mod reader;
 use std::fmt;
 use std::fs;
 use std::io::Read;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use hairpin_units::parse_number;
@@ -28,6 +29,19 @@ pub struct Request {
     pub name: String,
     pub bytes: Vec<u8>,
     pub end: ReplyEnd,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// TLS between the bytes and the stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tls {
+    /// The server's name, as its certificate has it.
+    pub name: String,
+    /// The certificates to trust, in PEM; without it those that the system trusts.
+    pub ca: Option<PathBuf>,
+    /// Any certificate will do.
+    pub insecure: bool,
 }
 
 impl Request {

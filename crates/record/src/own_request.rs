@@ -27,4 +27,7 @@ pub struct OwnRequest {
     /// The first line of the first error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
+    /// With `--tls`: version and cipher suite agreed with the server; the times of handshakes are in `parts_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
 }

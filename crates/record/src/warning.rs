@@ -209,6 +209,8 @@ pub enum Warning {
         /// Number of all replies.
         of: u64,
     },
+    /// With `--tls-insecure`: nobody knows whose certificate the server has.
+    CertificateUnchecked,
     /// The server's own worker ended before it sent its figures.
     ServerUnknown {
         /// The reason.
@@ -245,6 +247,7 @@ impl Warning {
             Warning::NotAccelerated { .. } => "not-accelerated",
             Warning::ErrorReplies { .. } => "error-replies",
             Warning::RepliesDiffer { .. } => "replies-differ",
+            Warning::CertificateUnchecked => "certificate-unchecked",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -352,6 +355,9 @@ impl Warning {
             Warning::RepliesDiffer { first, count, of } => format!(
                 "{count} of {of} replies do not begin as the first did (\"{first}\"): an error of the server would look like that too"
             ),
+            Warning::CertificateUnchecked => {
+                "the server's certificate was not checked: anybody between may have answered; --tls-ca FILE has the certificates to trust".into()
+            }
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")
             }

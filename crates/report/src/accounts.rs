@@ -72,11 +72,15 @@ fn directions(rows: &[&Row]) -> Account {
 
 /// `tcp-crr`: connect, exchange and close, then any other parts a path has.
 fn parts(rows: &[&Row]) -> Account {
-    let rank = |name: &str| ["connect", "exchange", "close"].iter().position(|known| *known == name).unwrap_or(3);
-    let mut names: Vec<&str> = rows.iter().flat_map(|row| row.parts_ns.keys()).map(String::as_str).collect();
+    let order = ["connect", "handshake", "resumed handshake", "exchange", "close"];
+    let rank = |name: &str| order.iter().position(|known| *known == name).unwrap_or(order.len());
+    // One handshake has no median; the line on replies has its time.
+    let told = |row: &&&Row| row.parts_ns.values().any(|times| times.p50.is_some());
+    let parts = rows.iter().flat_map(|row| &row.parts_ns).filter(|(_, times)| times.p50.is_some());
+    let mut names: Vec<&str> = parts.map(|(name, _)| name.as_str()).collect();
     names.arrange_by_key(|name| (rank(name), *name));
     names.dedup();
-    let lines = rows.iter().filter(|row| !row.parts_ns.is_empty()).map(|row| {
+    let lines = rows.iter().filter(told).map(|row| {
         let part = |name: &&str| Cell::ns(row.parts_ns.get(*name).and_then(|times| times.p50));
         [path(row).into(), payload(row).into()].into_iter().chain(names.iter().map(part)).collect::<Vec<_>>()
     });

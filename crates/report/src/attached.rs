@@ -74,7 +74,8 @@ impl Show for Attached {
 /// The figures of the client of Hairpin's own.
 fn client(row: &Row) -> String {
     let quantile = |ns: Option<u64>| ns.map_or_else(|| "unknown".into(), |ns| time(ns as f64));
-    let own = row.own_request.as_deref().map_or_else(String::new, |own| format!("; {}", own_request::sentence(own)));
+    let own =
+        row.own_request.as_deref().map_or_else(String::new, |own| format!("; {}", own_request::sentence(own, &row.parts_ns)));
     format!(
         "{}: RTT p50 {}, p99 {}, {:.0} transactions/s{own}",
         clean(&short(&row.path)),

@@ -10,8 +10,8 @@ use crate::doc::{Column, Data, Doc, Show, Table};
 use crate::figure::ratio;
 use crate::gap::{decimal, figure};
 use crate::options::Options;
-use crate::pingpong::{Line, line};
 use crate::prose::clean;
+use crate::words::{Line, line};
 
 /// The number of round trips per size in a published ping-pong.
 const PINGPONG_ROUND_TRIPS: f64 = 100_000.0;

@@ -15,7 +15,7 @@ const SHOWN: usize = 3;
 const QUOTED: usize = 32;
 /// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
 /// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides.
-const KINDS: [(&str, &str); 26] = [
+const KINDS: [(&str, &str); 27] = [
     ("error-replies", "{0} of {1} replies are errors: {quoted}"),
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
     ("loss", "{0} of {1} requests were not answered in time"),
@@ -39,6 +39,7 @@ const KINDS: [(&str, &str); 26] = [
     ("involuntary-switches", "pushed off the core {0} times a row{side}: in the tail"),
     ("stray-frames", "{0} frames of others came to the ring{side}"),
     ("replies-differ", "{0} of {1} replies begin otherwise than the first"),
+    ("certificate-unchecked", "the server's certificate was not checked"),
     ("server-unknown", "the server's side is missing"),
     ("too-few-samples", "{0} samples: a percentile needs ten beyond it, else it is blank"),
     ("no-floor", "no floor to compare with"),
@@ -197,6 +198,7 @@ mod tests {
             Warning::RingLoss { side, lost: 12_345 },
             Warning::ErrorReplies { first: "-NOAUTH Authentication required.".into(), count: 1_180_034, of: 1_180_034 },
             Warning::RepliesDiffer { first: "OK".into(), count: 12_345, of: 1_180_034 },
+            Warning::CertificateUnchecked,
             Warning::ServerUnknown { why: "it ended".into() },
         ]
     }

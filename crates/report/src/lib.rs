@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   record ──Show──▶ Doc ──▶ term, markdown, csv      one document, one renderer a format
-//!      ├──▶ json, pingpong, perfetto                  (scripts, other tools)
+//!      ├──▶ json, perfetto, words                     (scripts, other tools and those that parse them)
 //!      └──▶ view ──▶ html                             (a report of several records: a page
 //!              └──▶ drawn                              … or Markdown, SVG, plots for a terminal)
 //!   Progress ──▶ watch                                (a frame of the live view)
@@ -53,7 +53,6 @@ mod options;
 mod own_request;
 mod paths;
 mod pcie;
-mod pingpong;
 mod plans;
 pub mod prose;
 mod rings;
@@ -71,6 +70,7 @@ mod tune;
 mod tune_try;
 pub mod view;
 pub mod watch;
+mod words;
 
 pub use bounce::{bounce_heading, bounce_line};
 pub use contents::view;
@@ -84,11 +84,11 @@ pub use json::{json, json_line, view_json};
 pub use label::{path as row_path, short as short_path};
 pub use options::{Options, PERCENTILES};
 pub use paths::{PathOption, PathRow, Paths, Support};
-pub use pingpong::{PINGPONG_LABEL, pingpong};
 pub use plans::{PlanFactor, PlanRow, Plans};
 pub use rings::words as rings_words;
 pub use runs::{RunList, RunRow};
 pub use stream::{stream_row, stream_trial};
+pub use words::Tool;
 
 /// The record for a terminal of [`Options::width`] columns, in full or in short ([`Options::brief`]). Only a table whose figures do not
 /// fit gets wider.

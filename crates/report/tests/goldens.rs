@@ -12,7 +12,7 @@ use hairpin_record::progress::Progress;
 use hairpin_record::run::{Cpu, CpuSide, Niq, Origin, Pcie, Quantiles, Row, Run, Tcp, TcpSide};
 use hairpin_record::stream::{Direction, Step, Stream, StreamBody, StreamRow, Trial};
 use hairpin_record::warning::Warning;
-use hairpin_report::{Options, PathOption, PathRow, Paths, RunList, RunRow, Support};
+use hairpin_report::{Options, PathOption, PathRow, Paths, RunList, RunRow, Support, Tool};
 use hairpin_units::{Picos, Quantile};
 use insta::assert_snapshot;
 
@@ -208,7 +208,7 @@ fn pingpong_lines_name_the_emulated_design() {
         emulated("niq:spin", 2, "sniffer10g", 5_170),
         emulated("niq:spin", 4, "", 0),
     ];
-    assert_snapshot!(hairpin_report::pingpong(&run(rows)));
+    assert_snapshot!(Tool::SnfPingpong.text(&run(rows)));
 }
 
 #[test]
@@ -344,12 +344,12 @@ fn pingpong_lines_read_like_the_published_ones() {
         row
     };
     let rows = [1, 64, 2048].map(sized);
-    let text = hairpin_report::pingpong(&run(rows.clone().into()));
+    let text = Tool::SnfPingpong.text(&run(rows.clone().into()));
     assert_snapshot!(text);
     let mean = rows[0].rtt_ns.mean.unwrap() / 2000.0;
     assert!(text.starts_with(&format!("elapsed = 1034100 us, {mean:.2} per HRT (min:4.65, max:5.69), size 1\n")), "{text}");
     let several = vec![row("tcp/tcp", 100, 50_000), row("udp/udp", 0, 0)];
-    assert_snapshot!(hairpin_report::pingpong(&run(several)));
+    assert_snapshot!(Tool::SnfPingpong.text(&run(several)));
 }
 
 #[test]

@@ -19,3 +19,4 @@ mod tune;
 mod view;
 mod watch;
 mod width;
+mod words;

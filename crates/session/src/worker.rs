@@ -364,6 +364,9 @@ impl Worker {
             row.reply_bytes = own.first_bytes;
             warnings.extend(unlike(job, own));
         }
+        if job.own.as_ref().and_then(|own| own.tls.as_ref()).is_some_and(|tls| tls.insecure) {
+            warnings.push(Warning::CertificateUnchecked);
+        }
         row.own_request = found.own.map(Box::new);
         let mut open = None;
         if let Some(recorder) = found.recorder {

@@ -24,7 +24,7 @@ use crate::verbs::ping::signals;
 
 /// Send every frame back as soon as it arrives
 #[derive(Debug, Args)]
-#[command(mut_arg("format", |arg| arg.short(None).value_parser(formats(&[Format::JsonStream]))))]
+#[command(mut_arg("format", |arg| arg.short(None).value_parser(formats(|form| form == Format::JsonStream))))]
 pub struct Bounce {
     /// The interface
     #[arg(value_name = "IF", required_unless_present = "interface", conflicts_with = "interface")]

@@ -97,7 +97,7 @@ impl Explain {
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let target = self.to.target(self.key_file, mirror, &self.work)?;
-        let mut rows = self.work.jobs(true, target.kind(), false)?;
+        let mut rows = self.work.jobs(true, &target, false)?;
         ipv6_has_effect(self.ipv6, &rows)?;
         self.declared.check(&target)?;
         self.whole.share(&mut rows);
@@ -170,7 +170,7 @@ impl Explain {
             )));
         }
         work.lead_to(&target);
-        let mut rows = work.jobs(true, target.kind(), false)?;
+        let mut rows = work.jobs(true, &target, false)?;
         self.whole.share(&mut rows);
         if rows.len() != 1 {
             return Err(Failure::usage("a server is asked over one --path at a time"));

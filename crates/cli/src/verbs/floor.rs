@@ -10,18 +10,18 @@ use hairpin_model::nic::Nic;
 use hairpin_model::waterfall::{self, Size};
 use hairpin_record::floor::{self, Floor as Record};
 use hairpin_record::head::Label;
-use hairpin_report::{Options, floor_pingpong};
+use hairpin_report::{Options, Tool, floor_pingpong};
 use hairpin_units::{Nanos, Picos, list, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::output::{Format, Output, formats, open_store, options, print};
+use crate::output::{Format, Output, PINGPONG, formats, open_store, options, print};
 use crate::verbs::floor_pcie::FloorPcie;
 use crate::wire::Declared;
 
 /// Compute the lower bound of latency from physics and the declared hardware
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(mut_arg("format", |arg| arg.value_parser(formats(&[Format::Pingpong]))))]
+#[command(mut_arg("format", |arg| arg.value_parser(formats(|form| form == PINGPONG))))]
 #[command(mut_arg("link_rate", |arg| arg.alias("rate").hide(false)), mut_arg("cable", |arg| arg.hide(false)), mut_arg("nic", |arg| arg.hide(false)))]
 #[command(mut_arg("hops", |arg| arg.hide(false)), mut_arg("fec", |arg| arg.hide(false)), mut_arg("pcie", |arg| arg.hide(false)))]
 #[command(mut_arg("vlan", |arg| arg.hide(false)))]
@@ -85,7 +85,7 @@ impl Floor {
         if let Some(Probe::Pcie(probe)) = self.probe {
             return probe.run();
         }
-        let lines = self.output.form() == Format::Pingpong;
+        let lines = self.output.form() == PINGPONG;
         if lines && (self.fit.is_some() || self.compare.is_some() || self.explain || self.window.is_some()) {
             return Err(Failure::usage(
                 "--format pingpong has a line per size and no more: it cannot be used with --fit, --compare, --explain or --window",
@@ -122,8 +122,8 @@ impl Floor {
             let declared = (rtt > Nanos::ZERO).then(|| i64::try_from(rtt.0).ok()).flatten().and_then(|ns| ns.checked_mul(1000));
             one.window = Some(waterfall::window(one, declared.map(Picos)));
         }
-        if self.output.form() == Format::Pingpong {
-            say(format_args!("{}; from published and derived figures, nothing was measured", hairpin_report::PINGPONG_LABEL));
+        if self.output.form() == PINGPONG {
+            say(format_args!("{}; from published and derived figures, nothing was measured", Tool::SnfPingpong.note()));
             return print(&floor_pingpong(&sizes));
         }
         match &sizes.floors[..] {

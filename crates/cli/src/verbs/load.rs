@@ -119,7 +119,7 @@ impl Load {
         let rates = self.work.rate.take().map_or(Rates::Found, |flags::Rates(rates)| Rates::Listed(rates));
         let target = self.to.target(self.key_file, self.mirror, &self.work)?;
         self.work.lead_to(&target);
-        let mut rows = self.work.jobs(line::was_given("duration"), target.kind(), false)?;
+        let mut rows = self.work.jobs(line::was_given("duration"), &target, false)?;
         if let Some(whole) = self.whole.whole {
             let each = rates.share(whole, rows.len());
             rows.iter_mut().for_each(|row| row.duration = Some(each));

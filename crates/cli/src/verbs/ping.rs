@@ -99,7 +99,7 @@ impl Ping {
             self.work.paths.push(format!("{}:{}", UDP.name, Policy::Spin.name()).parse().map_err(Failure::usage)?);
         }
         // With --count alone there is no other limit; with both, the first one reached ends a row.
-        let mut rows = self.work.jobs(line::was_given("duration"), target.kind(), self.raw.is_some())?;
+        let mut rows = self.work.jobs(line::was_given("duration"), &target, self.raw.is_some())?;
         ipv6_has_effect(self.ipv6, &rows)?;
         self.declared.check(&target)?;
         self.whole.share(&mut rows);

@@ -19,7 +19,7 @@ use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::flags::{Asked, Sizes, WorkFlags, asked, cookie, sizes, whole};
+use crate::flags::{Asked, Sizes, TlsFlags, WorkFlags, asked, cookie, sizes, whole};
 use crate::line;
 use crate::output::{Keep, Output, open_store, print};
 use crate::place::{HostPort, Mirror, PORT, Place, Service, Where, load_key};
@@ -51,6 +51,8 @@ pub struct Sweep {
     /// Where its reply ends: N bytes, a delimiter such as '\r\n', length-prefix:4, http or resp
     #[arg(long, value_name = "END", requires = "request", visible_alias = "until")]
     reply: Option<ReplyEnd>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// The server that is asked.
     #[arg(skip)]
     echo: Option<Service>,
@@ -345,12 +347,12 @@ impl Sweep {
         }
         let Defaults { work } =
             <Defaults as clap::Parser>::try_parse_from(["sweep", "--path", UDP.name]).map_err(Failure::failed)?;
-        Ok(WorkFlags { request: self.request.clone(), reply: self.reply.clone(), ..work })
+        Ok(WorkFlags { request: self.request.clone(), reply: self.reply.clone(), tls: self.tls.clone(), ..work })
     }
 
     /// A job with these; a plan sets the rest.
     fn template(&self, target: &Target) -> Result<Job, Failure> {
-        let mut jobs = self.work()?.jobs(true, target.kind(), false)?;
+        let mut jobs = self.work()?.jobs(true, target, false)?;
         jobs.pop().ok_or_else(|| Failure::failed("there is no default job"))
     }
 }

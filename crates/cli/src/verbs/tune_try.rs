@@ -104,7 +104,7 @@ impl Try {
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let to = Where { host: self.host.take(), link: self.link.take(), netns: None, echo: None, reflector: false };
         let target = to.target(self.key_file.take(), mirror, &self.work)?;
-        let jobs = self.work.jobs(true, target.kind(), false)?;
+        let jobs = self.work.jobs(true, &target, false)?;
         ipv6_has_effect(self.ipv6, &jobs)?;
         let mut settings = self.knobs.clone();
         let all_safe = self.all_safe || self.knobs.is_empty();

@@ -252,6 +252,7 @@ impl Tally {
             differing: self.differing,
             errors: self.errors,
             first_error: self.first_error.clone(),
+            tls: None,
         })
     }
 }
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
 
     fn request(end: &str) -> Request {
-        Request { name: "x".into(), bytes: b"x".into(), end: end.parse().unwrap() }
+        Request { name: "x".into(), bytes: b"x".into(), end: end.parse().unwrap(), tls: None }
     }
 
     fn take(replies: &mut Replies, bytes: &[u8]) {

@@ -62,8 +62,7 @@ impl Runner for TcpCrr {
         if client.is_used_up() {
             run.found.side.warnings.push(Warning::TuplesUsedUp { connections: client.connections() });
         }
-        run.found.own = client.own_request();
-        run.found.parts.extend(client.into_parts());
+        client.tell(&mut run.found.parts, &mut run.found.own);
         Ok(())
     }
 

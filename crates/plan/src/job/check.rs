@@ -6,6 +6,7 @@ use hairpin_wire::probe;
 use hairpin_wire::raw::{PTP_PAYLOAD, Shape};
 
 use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
+use crate::option::WRITES;
 use crate::path::{LinkKind, Path, Speaks};
 use crate::paths::{PATHS, taking_requests};
 use crate::schedule::Arrivals;
@@ -95,6 +96,13 @@ impl Job {
         refuse(!self.verify, || "--verify compares what Hairpin has filled in, and --request fills in its own".into())?;
         refuse(self.nic_stamps.is_none(), || {
             "--hw-stamps finds the stamps of a message by a number in it, and --request has none".into()
+        })?;
+        let speaks = self.spec.client.speaks();
+        refuse(own.tls.is_none() || matches!(speaks, Speaks::Tcp | Speaks::TcpPerTransaction), || {
+            format!("--tls goes over TCP, not over {}: use --path tcp or --path tcp-crr", path.name)
+        })?;
+        refuse(own.tls.is_none() || self.spec.client.options.get(&WRITES).is_none(), || {
+            "--tls cuts a request into records of its own: leave out writes=N".into()
         })?;
         let replays = self.open.as_ref().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay { .. }));
         refuse(!replays, || "a recording has requests of its own sizes: leave out --request or --replay".into())

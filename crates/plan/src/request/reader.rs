@@ -280,7 +280,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn reader(end: &str, request: &[u8]) -> Reader {
-        Reader::new(&Request { name: String::new(), bytes: request.into(), end: end.parse().unwrap() }, 1 << 20)
+        Reader::new(&Request { name: String::new(), bytes: request.into(), end: end.parse().unwrap(), tls: None }, 1 << 20)
     }
 
     /// The lengths of the replies in `stream`, which comes in parts that end at `cuts`.

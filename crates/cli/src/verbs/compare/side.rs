@@ -175,7 +175,7 @@ impl Side {
         let host = self.words.pop().map(|word| word.parse()).transpose().map_err(Failure::usage)?;
         let to = Where { host, link: self.link, netns: self.netns, echo: self.echo, reflector: self.reflector };
         let target = to.target(self.key_file, self.mirror, &self.work)?;
-        let job = self.work.jobs(true, target.kind(), false)?.pop().ok_or_else(|| Failure::usage("a side takes a path"))?;
+        let job = self.work.jobs(true, &target, false)?.pop().ok_or_else(|| Failure::usage("a side takes a path"))?;
         Ok((target, job))
     }
 }

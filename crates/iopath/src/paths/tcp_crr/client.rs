@@ -1,5 +1,6 @@
 //! The client of `tcp-crr`: connects within the RTT, then closes the connection and prepares the next socket.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,6 +27,8 @@ use crate::inet;
 use crate::measure::SideFound;
 use crate::own_request::{self, Header, Replies, Tally};
 use crate::stream::{closed, push_rest};
+#[cfg(feature = "tls")]
+use crate::tls::{Connector, Handshakes, Session};
 
 /// One connection at a time, and the socket for the next.
 pub(super) struct Client<'a> {
@@ -54,24 +57,59 @@ struct Own<'a> {
     replies: Replies,
     current: Header,
     tally: Tally,
+    #[cfg(feature = "tls")]
+    tls: Option<Secured>,
+}
+
+/// TLS on each connection anew.
+#[cfg(feature = "tls")]
+struct Secured {
+    connector: Connector,
+    session: Option<Session>,
+    handshakes: Handshakes,
 }
 
 impl<'a> Own<'a> {
-    fn new(request: &'a Request) -> Own<'a> {
-        Own { request, replies: Replies::new(request, 1, 1), current: Header::default(), tally: Tally::default() }
+    fn new(request: &'a Request) -> Result<Own<'a>, PathError> {
+        Ok(Own {
+            request,
+            replies: Replies::new(request, 1, 1),
+            current: Header::default(),
+            tally: Tally::default(),
+            #[cfg(feature = "tls")]
+            tls: match &request.tls {
+                Some(tls) => Some(Secured { connector: Connector::new(tls)?, session: None, handshakes: Handshakes::default() }),
+                None => None,
+            },
+        })
+    }
+
+    /// What has come on the current connection, and whether more of it is here already.
+    #[inline(always)]
+    fn came(&mut self, fd: &OwnedFd) -> io::Result<(Option<usize>, bool)> {
+        #[cfg(feature = "tls")]
+        if let Some(session) = self.tls.as_mut().and_then(|tls| tls.session.as_mut()) {
+            let len = session.recv(fd.as_fd(), self.replies.room()?, RecvFlags::empty())?;
+            return Ok((len, session.holds_more()));
+        }
+        Ok((or_nothing(recv(fd, self.replies.room()?, RecvFlags::empty()))?.map(|(len, _)| len), false))
     }
 
     /// Receives towards the reply on the current connection.
     #[inline(always)]
     fn recv(&mut self, fd: &OwnedFd) -> io::Result<Option<()>> {
-        let came = or_nothing(recv(fd, self.replies.room()?, RecvFlags::empty()))?;
-        let whole = match came {
-            None => return Ok(None),
-            Some((0, _)) if self.replies.ends_with_the_connection() => self.replies.closed(),
-            Some((0, _)) => return Err(own_request::closed(&self.replies, &self.tally)),
-            Some((len, _)) => {
-                self.replies.came(len);
-                self.replies.next()?
+        let whole = loop {
+            match self.came(fd)? {
+                (None, _) => return Ok(None),
+                (Some(0), _) if self.replies.ends_with_the_connection() => break self.replies.closed(),
+                (Some(0), _) => return Err(own_request::closed(&self.replies, &self.tally)),
+                (Some(len), more) => {
+                    self.replies.came(len);
+                    let whole = self.replies.next()?;
+                    if whole.is_some() || !more {
+                        break whole;
+                    }
+                }
             }
         };
         let Some((header, reply)) = whole else { return Ok(None) };
@@ -99,7 +137,7 @@ impl<'a> Client<'a> {
             used_up: false,
             side: SideFound::default(),
             parts: Parts::new(clock),
-            own: job.own.as_ref().map(Own::new),
+            own: job.own.as_ref().map(Own::new).transpose()?,
         };
         client.prepare()?;
         Ok(client)
@@ -115,20 +153,20 @@ impl<'a> Client<'a> {
         self.connections
     }
 
-    /// What came back to a request of the user's own.
-    pub(super) fn own_request(&self) -> Option<OwnRequest> {
-        self.own.as_ref().and_then(|own| own.tally.record(own.request))
-    }
-
     /// The error for a reply without an end, if that is what the loop has waited for.
     pub(super) fn silent(&self) -> Option<io::Error> {
         let own = self.own.as_ref().filter(|_| self.current.is_some());
         own.map(|own| own_request::silent(own.request, [&own.replies], self.job.timeout.into()))
     }
 
-    /// Times of the parts, by name.
-    pub(super) fn into_parts(self) -> impl Iterator<Item = (String, Times)> {
-        NAMES.into_iter().map(String::from).zip(self.parts.times)
+    /// Enters the times of the parts, by name, and what came back to a request of the user's own.
+    pub(super) fn tell(self, parts: &mut BTreeMap<String, Times>, own: &mut Option<OwnRequest>) {
+        *own = self.own.as_ref().and_then(|own| own.tally.record(own.request));
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.own.and_then(|own| own.tls) {
+            tls.handshakes.tell(parts, own.as_mut());
+        }
+        parts.extend(NAMES.into_iter().map(String::from).zip(self.parts.times));
     }
 
     /// Creates the next socket, bound to a fresh pair; none if all pairs are used.
@@ -228,6 +266,19 @@ impl Endpoint for Client<'_> {
             return Ok(false);
         }
         self.parts.connected = self.clock.stop();
+        self.parts.asked = self.parts.connected;
+        #[cfg(feature = "tls")]
+        if let Some(Own { request, tls: Some(tls), .. }) = &mut self.own {
+            let patience = Duration::from(self.job.timeout);
+            let mut session = tls.connector.begin(fd.as_fd(), patience)?;
+            self.parts.asked = self.clock.stop();
+            session.send(fd.as_fd(), &request.bytes, patience)?;
+            tls.handshakes.add(&session, self.clock.to_ns(self.parts.asked.since(self.parts.connected)));
+            tls.session = Some(session);
+            self.current = Some(fd);
+            self.connections += 1;
+            return Ok(true);
+        }
         let message: &[u8] = match &self.own {
             None => &self.outgoing[..len],
             Some(own) => &own.request.bytes,
@@ -264,7 +315,14 @@ impl Endpoint for Client<'_> {
     #[inline(always)]
     fn received(&mut self, _flow: u32, _at: Ticks) -> io::Result<()> {
         self.parts.replied = self.clock.stop();
-        if let Some(fd) = self.current.take()
+        let fd = self.current.take();
+        #[cfg(feature = "tls")]
+        if let (Some(fd), Some(tls)) = (&fd, self.own.as_mut().and_then(|own| own.tls.as_mut()))
+            && let Some(mut session) = tls.session.take()
+        {
+            session.end(fd.as_fd());
+        }
+        if let Some(fd) = fd
             && self.server_closes
         {
             self.server_has_closed(&fd)?;
@@ -288,6 +346,8 @@ struct Parts {
     clock: AnyClock,
     began: Ticks,
     connected: Ticks,
+    /// Connected, or the handshake of TLS over.
+    asked: Ticks,
     replied: Ticks,
     taken: Vec<[u64; 3]>,
     times: [Times; 3],
@@ -302,13 +362,13 @@ impl Parts {
         // Touch every page now, so that no page fault happens inside a block.
         taken.clear();
         let (began, times) = (Ticks::default(), std::array::from_fn(|_| Times::new()));
-        Parts { clock, began, connected: began, replied: began, taken, times }
+        Parts { clock, began, connected: began, asked: began, replied: began, taken, times }
     }
 
     fn close(&mut self, now: Ticks) {
         // There is room for a whole block of transactions.
         if self.taken.len() < self.taken.capacity() {
-            self.taken.push([self.connected.since(self.began), self.replied.since(self.connected), now.since(self.replied)]);
+            self.taken.push([self.connected.since(self.began), self.replied.since(self.asked), now.since(self.replied)]);
         }
     }
 

@@ -5,9 +5,6 @@ use hairpin_record::run::{Niq, Row, Run};
 use crate::label::path;
 use crate::prose::clean;
 
-/// The definition of HRT; the lines themselves have no room for it.
-pub const PINGPONG_LABEL: &str = "HRT is RTT/2, not one-way";
-
 /// The figures of one line: half round trips in ns.
 pub(crate) struct Line {
     pub(crate) elapsed_us: Option<u64>,
