@@ -87,6 +87,7 @@ fn ctrl_c_keeps_what_was_seen(_: &str) -> bool {
     let record = done.json();
     assert_eq!((&record["interrupted"], &record["error"]), (&true.into(), &Value::Null), "{record}");
     assert!(!list(&record["cores"]).is_empty() && list(&record["pairs"]).is_empty(), "{record}");
-    home.hairpin("runs show latest").fails(0, &["Incomplete", "ended early by the user"]);
+    let shown = home.hairpin("runs show latest").out;
+    assert!(shown.contains("Incomplete") && shown.contains("ended early by the user"), "{shown}");
     true
 }

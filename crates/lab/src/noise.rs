@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, scope};
+use std::thread::{Builder, ScopedJoinHandle, scope};
 use std::time::{Duration, Instant};
 
 use hairpin_record::compare::Placement;
@@ -35,7 +35,7 @@ use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_trace::causes::Part;
 use hairpin_trace::cores::Cores;
-use hairpin_trace::events::{CPUS, Event, Events, What, WatchedFlow};
+use hairpin_trace::events::{CPUS, Event, Events, WatchedFlow, What};
 use hairpin_trace::join::Span;
 use hairpin_trace::names::Names;
 use hairpin_trace::stalls::{self, Sums, UNKNOWN};
@@ -157,13 +157,17 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
     let missing = turns.iter().filter_map(|turn| turn.events.as_ref()).flat_map(|events| events.missing()).map(|hook| hook.name);
     let mut missing: Vec<&str> = missing.collect();
     missing.dedup();
-    noise.warnings = warnings(&RealHost, &noise, &allowed, plan.cpus.is_none(), &missing, turns.iter().map(|turn| turn.lost).sum());
+    noise.warnings =
+        warnings(&RealHost, &noise, &allowed, plan.cpus.is_none(), &missing, turns.iter().map(|turn| turn.lost).sum());
     let no_causes = noise.no_causes.clone();
     noise.cores = turns.into_iter().flat_map(|turn| turn.cores).map(|core| core.finish(no_causes.as_deref())).collect();
     noise.cores.retain(|core| core.duration_ns > 0);
     noise.cores.arrange_by_key(|core| core.cpu);
     if noise.cores.is_empty() {
-        return Err(noise.head.error.map_or(NoiseError::Interrupted, |error| NoiseError::Failed { step: "look at the cores", error }));
+        return Err(noise
+            .head
+            .error
+            .map_or(NoiseError::Interrupted, |error| NoiseError::Failed { step: "look at the cores", error }));
     }
     if !noise.head.interrupted && noise.head.error.is_none() {
         noise.pairs = pairs(&cpus, &mut noise.head.interrupted, signals, watcher);
@@ -414,7 +418,7 @@ impl Look {
             if self.interrupted || started.is_err() {
                 stop.store(true, Ordering::Relaxed);
             }
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
+            let join = |thread: ScopedJoinHandle<'_, Result<(u32, Spun), thread::PinError>>| match thread.join() {
                 Ok(Ok(found)) => Ok(found),
                 Ok(Err(error)) => Err(NoiseError::Failed { step: "spin", error: error.to_string() }),
                 Err(_) => Err(NoiseError::Failed { step: "spin", error: "a thread ended; please report this".into() }),
@@ -438,8 +442,7 @@ fn smi_count(host: &dyn Host, cpu: u32) -> Option<u64> {
 
 /// Each two of these cores, with their distance.
 fn pairs(cpus: &[u32], interrupted: &mut bool, signals: &Signals, watcher: &mut Watcher<'_>) -> Vec<Placement> {
-    let all: Vec<(u32, u32)> =
-        cpus.iter().enumerate().flat_map(|(at, a)| cpus[at + 1..].iter().map(move |b| (*a, *b))).collect();
+    let all: Vec<(u32, u32)> = cpus.iter().enumerate().flat_map(|(at, a)| cpus[at + 1..].iter().map(move |b| (*a, *b))).collect();
     let mut found = Vec::new();
     for (at, (a, b)) in all.iter().enumerate() {
         watcher("distances", at as f64 / all.len() as f64);
@@ -465,7 +468,10 @@ fn warnings(host: &dyn Host, noise: &NoiseBody, allowed: &[u32], unnamed: bool, 
         ));
     }
     if unnamed && allowed.len() > UNNAMED {
-        let text = format!("of {} CPUs that this process may use the first {UNNAMED} were looked at: --cpu LIST takes others", allowed.len());
+        let text = format!(
+            "of {} CPUs that this process may use the first {UNNAMED} were looked at: --cpu LIST takes others",
+            allowed.len()
+        );
         found.push(note("not-all-cores", text));
     }
     let guest_of = noise.host.facts.get("hypervisor").and_then(|name| name.as_str()).filter(|name| *name != "none");
@@ -476,15 +482,24 @@ fn warnings(host: &dyn Host, noise: &NoiseBody, allowed: &[u32], unnamed: bool, 
         ));
     }
     if noise.threshold_ns as f64 > STALL_NS {
-        let text = format!("the clock moves in steps of {:.1} ns, so that stalls below {} ns cannot be told", noise.clock.step_ns, noise.threshold_ns);
+        let text = format!(
+            "the clock moves in steps of {:.1} ns, so that stalls below {} ns cannot be told",
+            noise.clock.step_ns, noise.threshold_ns
+        );
         found.push(note("coarse-clock", text));
     }
     if !missing.is_empty() {
-        let text = format!("this kernel has no such tracepoint, or does not describe it (BTF): {}; what it would show is among the unknown stalls", missing.join(", "));
+        let text = format!(
+            "this kernel has no such tracepoint, or does not describe it (BTF): {}; what it would show is among the unknown stalls",
+            missing.join(", ")
+        );
         found.push(note("hooks-missing", text));
     }
     if lost > 0 {
-        found.push(note("events-lost", format!("{lost} events found no room: stalls at the end of a block may be unknown for that")));
+        found.push(note(
+            "events-lost",
+            format!("{lost} events found no room: stalls at the end of a block may be unknown for that"),
+        ));
     }
     found
 }

@@ -10,6 +10,7 @@ use crate::chart::axis::Axis;
 use crate::chart::strip::Strip;
 use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
 use crate::figure::time;
+use crate::next;
 use crate::notes::ended;
 use crate::options::Options;
 use crate::prose::clean;
@@ -23,7 +24,7 @@ const CAUSES: usize = 3;
 const SMALL: f64 = 0.02;
 
 impl Show for Noise {
-    fn doc(&self, _: &Options) -> Doc {
+    fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
         doc.verdict("", answer(self), "--cpu", Tone::Heading);
         doc.text(how(self));
@@ -38,6 +39,10 @@ impl Show for Noise {
         doc.part(Shown::Full, full);
         doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| clean(&note.message)).collect()));
         doc.list(ended(&self.head));
+        let ping = self.choice.map(|[a, b]| format!("hairpin ping loopback -p udp:spin --cpu {a},{b}"));
+        let mut end = Doc::default();
+        next::show(&mut end, &ping.into_iter().chain(["(-v: all)".to_owned()]).collect::<Vec<_>>(), options);
+        doc.part(Shown::Brief, end);
         doc.data = Some(data(self));
         doc
     }
@@ -53,7 +58,7 @@ pub(crate) fn answer(noise: &NoiseBody) -> String {
 pub(crate) fn how(noise: &NoiseBody) -> String {
     let turn = noise.cores.iter().map(|core| core.turn_ns).fold(0.0, f64::max);
     format!(
-        "stall: {} or more between two readings of the clock ({}, steps of {:.1} ns, a reading each {turn:.1} ns or less); {} of the cores at once",
+        "stall: {} or more between two readings of the clock ({}, steps of {:.1} ns, a reading each {turn:.1} ns or less); {} of the cores at once; times in us",
         time(noise.threshold_ns as f64),
         clean(&noise.clock.source),
         noise.clock.step_ns,
@@ -63,7 +68,7 @@ pub(crate) fn how(noise: &NoiseBody) -> String {
 
 /// A cause with the thread or interrupt.
 pub(crate) fn cause_words(cause: &str, who: &str) -> String {
-    if who.is_empty() { clean(cause) } else { format!("{} ({})", clean(cause), clean(who)) }
+    if who.is_empty() { clean(cause) } else { format!("{}: {}", clean(cause), clean(who)) }
 }
 
 /// A line for each core.
@@ -102,17 +107,27 @@ fn causes(doc: &mut Doc, noise: &NoiseBody) {
         return doc.lead("causes      ", format!("unknown ({})", clean(why)));
     }
     let traced: u64 = noise.cores.iter().map(|core| core.traced_ns).sum();
-    doc.heading(format!("Causes, in another {} of each core with hooks{}", time(traced as f64 / noise.cores.len().max(1) as f64), cost(noise)));
+    doc.heading(format!(
+        "Causes, in another {} of each core with hooks{}",
+        time(traced as f64 / noise.cores.len().max(1) as f64),
+        cost(noise)
+    ));
     let lost = |core: &CoreNoise| core.causes.iter().map(|cause| cause.lost_ns).sum::<u64>().max(1) as f64;
     let mut brief = Doc::default();
-    let is_large = |core: &CoreNoise, at: usize, cause: &Cause| at == 0 || (at < CAUSES && cause.lost_ns as f64 >= SMALL * lost(core));
+    let is_large =
+        |core: &CoreNoise, at: usize, cause: &Cause| at == 0 || (at < CAUSES && cause.lost_ns as f64 >= SMALL * lost(core));
     brief.table(of_causes(noise, &is_large));
     doc.part(Shown::Brief, brief);
     let mut full = Doc::default();
     full.table(of_causes(noise, &|_, _, _| true));
     let mut advice: BTreeMap<&str, &str> = BTreeMap::new();
-    noise.cores.iter().flat_map(|core| &core.causes).for_each(|cause| drop(advice.insert(&cause.cause, &cause.advice)));
-    full.list(List::plain("What to do", advice.into_iter().map(|(cause, text)| format!("{}: {}", clean(cause), clean(text))).collect()));
+    noise.cores.iter().flat_map(|core| &core.causes).for_each(|cause| {
+        advice.insert(&cause.cause, &cause.advice);
+    });
+    full.list(List::plain(
+        "What to do",
+        advice.into_iter().map(|(cause, text)| format!("{}: {}", clean(cause), clean(text))).collect(),
+    ));
     doc.part(Shown::Full, full);
 }
 
@@ -120,11 +135,19 @@ fn causes(doc: &mut Doc, noise: &NoiseBody) {
 fn cost(noise: &NoiseBody) -> String {
     let with_most = noise.cores.iter().max_by_key(|core| core.traced_stall_ns.count);
     let both = with_most.and_then(|core| Some((core.stall_ns.p50?, core.traced_stall_ns.p50?)));
-    both.map_or_else(String::new, |(bare, traced)| format!(" (p50 of a stall {}, without hooks {})", time(traced as f64), time(bare as f64)))
+    both.map_or_else(String::new, |(bare, traced)| {
+        format!(" (p50 of a stall {}, without hooks {})", time(traced as f64), time(bare as f64))
+    })
 }
 
 fn of_causes(noise: &NoiseBody, shown: &dyn Fn(&CoreNoise, usize, &Cause) -> bool) -> Table {
-    let columns = vec![Column::words("CPU"), Column::words("cause"), Column::figures("stalls"), Column::figures("lost %"), Column::prose("who")];
+    let columns = vec![
+        Column::words("CPU"),
+        Column::words("cause"),
+        Column::figures("stalls"),
+        Column::figures("lost %"),
+        Column::prose("who"),
+    ];
     let rows = noise.cores.iter().flat_map(|core| {
         let of = core.causes.iter().enumerate().filter(|(at, cause)| shown(core, *at, cause));
         of.map(|(_, cause)| {
@@ -164,11 +187,18 @@ fn distances(doc: &mut Doc, noise: &NoiseBody) {
 }
 
 fn longest(noise: &NoiseBody) -> Table {
-    let columns = vec![Column::words("CPU"), Column::figures("at s"), Column::us("stall"), Column::words("cause"), Column::prose("who")];
+    let columns =
+        vec![Column::words("CPU"), Column::figures("at s"), Column::us("stall"), Column::words("cause"), Column::prose("who")];
     let rows = noise.cores.iter().flat_map(|core| {
         core.longest.iter().map(|stall| {
             let cause = if stall.cause.is_empty() { "(no hooks then)" } else { &stall.cause };
-            vec![core.cpu.into(), Cell::Fixed(stall.at_ns as f64 / 1e9, 3), Cell::Ns(stall.ns as f64), clean(cause).into(), clean(&stall.who).into()]
+            vec![
+                core.cpu.into(),
+                Cell::Fixed(stall.at_ns as f64 / 1e9, 3),
+                Cell::Ns(stall.ns as f64),
+                clean(cause).into(),
+                clean(&stall.who).into(),
+            ]
         })
     });
     Table { empty: "(no stall)", ..Table::new(columns, 1, rows.collect::<Vec<_>>()) }

@@ -45,7 +45,12 @@ fn core(cpu: u32, longest_ns: u64, causes: Vec<Cause>) -> CoreNoise {
 }
 
 fn noise(cpus: u32) -> Noise {
-    let pair = |a, b| Placement { client: a, server: b, core_rtt_ns: (a + b != 3).then_some(58 + 20 * u64::from(b - a)), ..Placement::default() };
+    let pair = |a, b| Placement {
+        client: a,
+        server: b,
+        core_rtt_ns: (a + b != 3).then_some(58 + 20 * u64::from(b - a)),
+        ..Placement::default()
+    };
     let many = vec![
         cause("preempted", "a-program-of-a-long-name (pid 4711)", 10, 31_000_000),
         cause("timer", "", 620, 1_400_000),
@@ -58,13 +63,20 @@ fn noise(cpus: u32) -> Noise {
         threshold_ns: 1_000,
         at_once: cpus / 2,
         no_causes: None,
-        cores: (0..cpus).map(|cpu| core(cpu, 41_000 + 90_000 * u64::from(cpu), if cpu == 1 { many.clone() } else { many[1..2].to_vec() })).collect(),
+        cores: (0..cpus)
+            .map(|cpu| core(cpu, 41_000 + 90_000 * u64::from(cpu), if cpu == 1 { many.clone() } else { many[1..2].to_vec() }))
+            .collect(),
         pairs: (0..cpus).flat_map(|a| (a + 1..cpus).map(move |b| pair(a, b))).collect(),
         choice: Some([0, 1]),
         why: "a cache line takes 78 ns from one to the other and back; they are no SMT siblings".into(),
         warnings: Vec::new(),
     };
-    let head = Head { schema: Noise::SCHEMA.into(), tool: "hairpin 0.1.0".into(), started: "2026-11-26T12:00:00Z".into(), ..Head::default() };
+    let head = Head {
+        schema: Noise::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        started: "2026-11-26T12:00:00Z".into(),
+        ..Head::default()
+    };
     Noise { head, body }
 }
 
@@ -83,7 +95,8 @@ fn without_hooks_an_early_end_and_one_core() {
     alone.at_once = 1;
     (alone.body.choice, alone.body.why) = (None, "it takes two, and one core was looked at".into());
     alone.body.no_causes = Some("no rights: cannot load the BPF programs\u{1b}[2J: Operation not permitted".into());
-    alone.body.warnings = vec![Note { code: "one-core".into(), message: "CPU 0 is the only one that this process may use".into() }];
+    alone.body.warnings =
+        vec![Note { code: "one-core".into(), message: "CPU 0 is the only one that this process may use".into() }];
     alone.head.interrupted = true;
     alone.cores[0].causes.clear();
     let text = term(&alone, &Options { brief: true, ..Options::default() });
@@ -104,7 +117,10 @@ fn a_report_has_a_section() {
     let given = [Input { name: "noise".into(), record: AnyRecord::Noise(Box::new(noise(3))) }];
     let view = view(&given, "2026-11-26T12:00:00Z", Beside::default());
     let page = markdown(&view, &Options::default());
-    assert!(page.contains("The host's own noise") && page.contains("| 0, 1 | 78 |") && page.contains("preempted (a-program"), "{page}");
+    assert!(
+        page.contains("The host's own noise") && page.contains("| 0, 1 | 78 |") && page.contains("preempted: a-program"),
+        "{page}"
+    );
     assert!(view.summary.iter().any(|sentence| sentence.starts_with("take --cpu 0,1")), "{:?}", view.summary);
     assert!(!term(&view, &Options::default()).contains("no row was measured"));
 }

@@ -172,7 +172,7 @@ pub const FACES: &[Face] = &[
             ("sudo hairpin check --host", "which two cores to take for --cpu"),
         ],
         flags: &[
-            ("host", "the host instead: stalls of its cores, their causes"),
+            ("of_host", "the host instead: stalls of its cores, their causes"),
             ("cpu", "with --host: the cores to look at, such as 2-5,8"),
             ("duration", "with --host: the time for each core; default 5s"),
             FORMAT,

@@ -21,13 +21,13 @@ use crate::verbs::ping::signals;
 #[derive(Debug, Args)]
 pub struct Check {
     /// Look at the host instead: how often its cores stall and why, how near they are to each other, and which two to take for --cpu
-    #[arg(long)]
-    host: bool,
+    #[arg(long = "host")]
+    of_host: bool,
     /// The cores to look at, such as 2-5,8; those allowed if not given, 16 of them at most
-    #[arg(long, value_name = "LIST", requires = "host")]
+    #[arg(long, value_name = "LIST", requires = "of_host")]
     cpu: Option<String>,
     /// The time for which each core is looked at
-    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration, default_value = "5s", requires = "host")]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration, default_value = "5s", requires = "of_host")]
     duration: Nanos,
     #[command(flatten)]
     keep: Keep,
@@ -74,8 +74,8 @@ impl Tests {
 impl Check {
     /// Measures the instrument; fails if it misses an injected delay. With --host it looks at the host.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        if self.host {
-            return self.of_host();
+        if self.of_host {
+            return self.look_at_host();
         }
         let check = watched(|watcher| instrument(&line::typed(), watcher)).map_err(Failure::failed)?;
         self.keep.after(self.output.print(&check), &check)?;
@@ -85,7 +85,7 @@ impl Check {
         })
     }
 
-    fn of_host(self) -> Result<ExitCode, Failure> {
+    fn look_at_host(self) -> Result<ExitCode, Failure> {
         let cpus = self.cpu.as_deref().map(parse_cpus).transpose().map_err(|why| Failure::usage(format_args!("--cpu: {why}")))?;
         let signals = signals()?;
         let plan = NoisePlan { cpus, duration: self.duration, command: line::typed() };

@@ -22,7 +22,8 @@ pub(super) fn choose(cores: &[CoreNoise], pairs: &[Placement]) -> (Option<[u32; 
     let lost = |cpu: u32| cores.iter().find(|core| core.cpu == cpu).map_or(1.0, CoreNoise::lost_share);
     let both = |pair: &Placement| lost(pair.client) + lost(pair.server);
     let Some(best) = near.iter().min_by(|a, b| both(a).total_cmp(&both(b)).then(a.core_rtt_ns.cmp(&b.core_rtt_ns))) else {
-        let why = if cores.len() < 2 { "it takes two, and one core was looked at" } else { "how near the cores are was not measured" };
+        let why =
+            if cores.len() < 2 { "it takes two, and one core was looked at" } else { "how near the cores are was not measured" };
         return (None, why.into());
     };
     let mut why = Vec::new();

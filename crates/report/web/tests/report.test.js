@@ -467,6 +467,7 @@ browser("the CSV names its columns as the other formats do", async () => {
     ["comparison", "compare", ["confidence"]],
     ["frames", "stream", []],
     ["check", "check", ["asked_ns"]],
+    ["noise", "check --host", ["record", "lost_share", "causes"]],
     ["application", "explain :PORT or PROGRAM", []],
     ["steps", "floor pcie", []],
     ["split", "explain", ["label", "part", "count", "bound_ns"]],

@@ -141,8 +141,8 @@ pub static KINDS: &[KindOf] = &[
     kind(
         Kind::Firmware,
         "SMI",
-        "the firmware stopped the core by a system management interrupt: look in its settings for power capping, thermal throttling, memory scrubbing and legacy USB",
-        &[],
+        "the firmware stopped the core: look in its settings for power capping, thermal throttling, memory scrubbing and legacy USB; it mostly stops all cores at once, so that another one (--cpu) seldom helps",
+        &[Flag("--cpu")],
     ),
     kind(
         Kind::Nothing,
