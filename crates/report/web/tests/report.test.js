@@ -786,7 +786,7 @@ browser("paper: light, all charts, no filters", async () => {
   assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(17).fill("true"),
+    new Array(18).fill("true"),
   );
   await page.emulateMedia({ media: "print" });
   assert.ok(await page.locator("aside").isHidden());
@@ -799,7 +799,7 @@ browser("a picture of the whole page has every chart, though nobody scrolls", as
   const { page, close } = await open(fixtures.full(), { drawn: false });
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(17).fill("true"),
+    new Array(18).fill("true"),
   );
   await close();
 });
