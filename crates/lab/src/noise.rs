@@ -9,43 +9,31 @@
 //! Counts and lengths are of blocks without hooks, causes of those with: a hook adds its own time to a stall.
 
 mod choice;
+mod core;
+mod look;
 mod spin;
 
-use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, ScopedJoinHandle, scope};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hairpin_record::compare::Placement;
 use hairpin_record::head::Record;
-use hairpin_record::histogram::Times;
-use hairpin_record::noise::{CoreNoise, Noise, NoiseBody, Stall};
+use hairpin_record::noise::{Noise, NoiseBody};
 use hairpin_record::warning::Note;
 use hairpin_session::error::Blame;
 use hairpin_session::rows;
-use hairpin_session::side::wait;
 use hairpin_session::worker::{choose_clock, clock_facts};
-use hairpin_sys::clock::{AnyClock, Clock};
+use hairpin_sys::clock::Clock;
 use hairpin_sys::host::{Host, RealHost};
-use hairpin_sys::shared::Announced;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
-use hairpin_trace::causes::Part;
-use hairpin_trace::cores::Cores;
-use hairpin_trace::events::{CPUS, Event, Events, WatchedFlow, What};
-use hairpin_trace::join::Span;
-use hairpin_trace::names::Names;
-use hairpin_trace::stalls::{self, Sums, UNKNOWN};
+use hairpin_trace::events::CPUS;
 use hairpin_trace::tracer::TracerError;
-use hairpin_tune::activity::CoreActivity;
-use hairpin_tune::{Place, facts, parse_cpus};
+use hairpin_tune::{Place, facts};
 use hairpin_units::{Arrange, Nanos};
 
 use self::choice::choose;
-use self::spin::Spun;
+use self::look::{Look, Turn, in_turns};
 use crate::compare::placements::{distance, related};
 
 /// Most cores, since each two of them are a pair to measure …
@@ -54,18 +42,10 @@ pub const MOST: usize = 64;
 const UNNAMED: usize = 16;
 /// The least time for a core.
 pub const LEAST: Nanos = Nanos::from_millis(100);
-/// Longest block.
-const BLOCK: Duration = Duration::from_millis(500);
-/// Readings before each block are not counted: the loop comes into the caches.
-const WARM_UP: Duration = Duration::from_millis(1);
 /// The least gap that is a stall, in ns …
 const STALL_NS: f64 = 1_000.0;
 /// … unless the clock is coarse: then it takes this many steps.
 const STEPS: f64 = 4.0;
-/// The longest stalls of a core that are kept one by one.
-const LONGEST: usize = 16;
-/// MSR_SMI_COUNT of Intel's CPUs.
-const SMI_COUNT: u64 = 0x34;
 
 /// What to look at.
 #[derive(Clone, Debug)]
@@ -192,252 +172,10 @@ fn cores_of(plan: &NoisePlan, allowed: &[u32]) -> Result<Vec<u32>, NoiseError> {
     Ok(cpus)
 }
 
-/// Deals the cores into turns of at most `at_once`: the first threads of all cores before the second ones.
-fn in_turns(host: &dyn Host, cpus: &[u32], at_once: usize) -> Vec<Vec<u32>> {
-    let sibling = |cpu: &u32| {
-        let siblings = host.read(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
-        siblings.ok().and_then(|list| parse_cpus(&list).ok()).map_or(0, |all| all.iter().take_while(|other| *other < cpu).count())
-    };
-    let mut cpus = cpus.to_vec();
-    cpus.arrange_by_key(|cpu| (sibling(cpu), *cpu));
-    let turns = cpus.len().div_ceil(at_once.max(1)).max(1);
-    cpus.chunks(cpus.len().div_ceil(turns).max(1)).map(<[u32]>::to_vec).collect()
-}
-
-/// Cores that spin at once, and the hooks on them.
-struct Turn {
-    cores: Vec<Core>,
-    events: Option<Events>,
-    /// Events that found no room.
-    lost: u64,
-}
-
-impl Turn {
-    fn new(cpus: Vec<u32>) -> Turn {
-        Turn { cores: cpus.into_iter().map(Core::new).collect(), events: None, lost: 0 }
-    }
-
-    fn cpus(&self) -> Vec<u32> {
-        self.cores.iter().map(|core| core.noise.cpu).collect()
-    }
-
-    fn load(&mut self) -> Result<(), TracerError> {
-        let nobody = Announced::default();
-        self.events = Some(Events::load(&WatchedFlow { protocol: None, client: nobody, server: nobody, cpus: self.cpus() })?);
-        Ok(())
-    }
-}
-
 /// Why no hook looks for causes, with the right that it takes.
 fn without_hooks(error: &TracerError) -> String {
     let rights = matches!(error, TracerError::Bpf(error) if error.source.kind() == io::ErrorKind::PermissionDenied);
     format!("{}: {error}", if rights { "no rights" } else { "no hooks" })
-}
-
-/// One core so far.
-struct Core {
-    noise: CoreNoise,
-    turns: u64,
-    times: Times,
-    traced: Times,
-    causes: Sums,
-    /// Stolen time of all blocks, while it can be read.
-    steal: Option<u64>,
-}
-
-impl Core {
-    fn new(cpu: u32) -> Core {
-        let noise = CoreNoise { cpu, ..CoreNoise::default() };
-        Core { noise, turns: 0, times: Times::new(), traced: Times::new(), causes: Sums::default(), steal: Some(0) }
-    }
-
-    /// Adds a block without hooks.
-    fn add(&mut self, spun: &Spun, clock: &AnyClock, at_ns: u64) {
-        self.noise.duration_ns += clock.to_ns(spun.ended.since(spun.began));
-        self.turns += spun.turns;
-        for (from, to) in &spun.stalls {
-            let ns = clock.to_ns(to.since(*from));
-            self.times.record(ns);
-            self.noise.lost_ns += ns;
-            self.noise.above_1us += u64::from(ns > 1_000);
-            self.noise.above_10us += u64::from(ns > 10_000);
-            self.noise.above_100us += u64::from(ns > 100_000);
-            self.keep(Stall { at_ns: at_ns + clock.to_ns(from.since(spun.began)), ns, ..Stall::default() });
-        }
-    }
-
-    /// Adds a block with hooks; `parts` has the cause of each stall.
-    fn add_traced(&mut self, spun: &Spun, parts: &[Part], clock: &AnyClock, at_ns: u64) {
-        self.noise.traced_ns += clock.to_ns(spun.ended.since(spun.began));
-        for ((from, to), part) in spun.stalls.iter().zip(parts) {
-            let ns = clock.to_ns(to.since(*from));
-            self.traced.record(ns);
-            self.causes.add(part);
-            let (cause, who) = stalls::words(part);
-            self.keep(Stall { at_ns: at_ns + clock.to_ns(from.since(spun.began)), ns, cause, who });
-        }
-    }
-
-    fn keep(&mut self, stall: Stall) {
-        let longest = &mut self.noise.longest;
-        if longest.len() < LONGEST || longest.last().is_some_and(|least| least.ns < stall.ns) {
-            let at = longest.partition_point(|known| known.ns >= stall.ns);
-            longest.insert(at, stall);
-            longest.truncate(LONGEST);
-        }
-    }
-
-    fn finish(self, no_causes: Option<&str>) -> CoreNoise {
-        let spun_ns = self.noise.duration_ns.saturating_sub(self.noise.lost_ns) as f64;
-        let mut noise = CoreNoise {
-            turn_ns: (10.0 * spun_ns / self.turns.max(1) as f64).round() / 10.0,
-            stall_ns: self.times.quantiles(),
-            histogram: self.times.encode(),
-            traced_stall_ns: self.traced.quantiles(),
-            causes: self.causes.causes(),
-            steal_ns: self.steal,
-            ..self.noise
-        };
-        if let Some(why) = no_causes {
-            for stall in &mut noise.longest {
-                (stall.cause, stall.who) = (UNKNOWN.into(), why.into());
-            }
-        }
-        noise
-    }
-}
-
-/// The blocks.
-struct Look {
-    clock: AnyClock,
-    /// In ticks.
-    threshold: u64,
-    began: Instant,
-    interrupted: bool,
-}
-
-impl Look {
-    /// Looks at every core for `duration`.
-    fn rounds(
-        &mut self,
-        turns: &mut [Turn],
-        duration: Duration,
-        allowed: &[u32],
-        signals: &Signals,
-        watcher: &mut Watcher<'_>,
-    ) -> Result<(), NoiseError> {
-        let rounds = (duration.as_secs_f64() / (2.0 * BLOCK.as_secs_f64())).ceil().max(1.0) as u32;
-        let block = duration / (2 * rounds);
-        let all = f64::from(rounds) * turns.len() as f64;
-        for round in 0..rounds {
-            for at in 0..turns.len() {
-                watcher("stalls", (f64::from(round) * turns.len() as f64 + at as f64) / all);
-                let turn = &mut turns[at];
-                let spinning = turn.cpus();
-                let rest: Vec<u32> = allowed.iter().filter(|cpu| !spinning.contains(cpu)).copied().collect();
-                if !rest.is_empty() {
-                    thread::stay_on(&rest).map_err(failed("leave the cores that are looked at"))?;
-                }
-                for hooks in [false, true] {
-                    self.block(turn, hooks && turn.events.is_some(), block, signals)?;
-                    if self.interrupted {
-                        return Ok(());
-                    }
-                }
-                thread::stay_on(allowed).map_err(failed("return to the cores that are allowed"))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn block(&mut self, turn: &mut Turn, hooks: bool, length: Duration, signals: &Signals) -> Result<(), NoiseError> {
-        let Turn { cores, events, lost } = turn;
-        let cpus: Vec<u32> = cores.iter().map(|core| core.noise.cpu).collect();
-        let mut events = events.as_mut().filter(|_| hooks);
-        if let Some(events) = &mut events {
-            events.attach().map_err(|error| NoiseError::Failed { step: "attach the hooks", error: error.to_string() })?;
-            events.take();
-        }
-        let counters = || cpus.iter().map(|cpu| (CoreActivity::read(&RealHost, &[*cpu]), smi_count(&RealHost, *cpu)));
-        let before: Vec<_> = counters().collect();
-        let at_ns = self.began.elapsed().as_nanos() as u64;
-        let from = self.clock.relation();
-        let spun = self.spin(&cpus, length, signals)?;
-        let span = Span::new(from, self.clock.relation(), self.clock.rate());
-        let after: Vec<_> = counters().collect();
-        let taken = events.map(|events| {
-            events.detach();
-            let taken = events.take();
-            *lost += taken.lost;
-            let mut names = Names::read(&RealHost, &cpus);
-            names.threads.extend(events.names().clone());
-            names.learn(&RealHost, taken.events.iter().filter_map(came));
-            (Cores::new(&taken.events, |at| span.of_monotonic(at), &mut HashMap::new()), names)
-        });
-        for ((core, (own, spun)), (before, after)) in cores.iter_mut().zip(spun).zip(before.into_iter().zip(after)) {
-            core.steal = core.steal.zip(after.0.since(&before.0).steal_ns).map(|(sum, ns)| sum + ns);
-            let Some((seen, names)) = &taken else {
-                core.add(&spun, &self.clock, at_ns);
-                continue;
-            };
-            let smis = after.1.zip(before.1).map_or(0, |(after, before)| after.saturating_sub(before));
-            let on_scale: Vec<(i64, i64)> =
-                spun.stalls.iter().map(|(from, to)| (span.of_ticks(from.0), span.of_ticks(to.0))).collect();
-            let parts = stalls::causes(seen, core.noise.cpu, own, &on_scale, smis, names);
-            core.add_traced(&spun, &parts, &self.clock, at_ns);
-        }
-        Ok(())
-    }
-
-    /// Spins on each of the cores; returns the thread's id and its readings. A signal ends it early.
-    fn spin(&mut self, cpus: &[u32], length: Duration, signals: &Signals) -> Result<Vec<(u32, Spun)>, NoiseError> {
-        let (clock, threshold, stop) = (self.clock, self.threshold, AtomicBool::new(false));
-        let ticks = |duration: Duration| clock.to_ticks(duration.as_nanos() as u64);
-        scope(|scope| {
-            let spin = |cpu: u32| {
-                let stop = &stop;
-                let spins = move || {
-                    thread::pin(cpu)?;
-                    let mut spun = Spun::new();
-                    spun.spin(&clock, ticks(WARM_UP), threshold, stop);
-                    spun.spin(&clock, ticks(length), threshold, stop);
-                    Ok::<_, thread::PinError>((thread::id(), spun))
-                };
-                Builder::new().spawn_scoped(scope, spins)
-            };
-            let started: io::Result<Vec<_>> = cpus.iter().map(|cpu| spin(*cpu)).collect();
-            if started.is_ok() {
-                let due = Instant::now() + WARM_UP + length;
-                while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-                    if wait(&[signals.as_fd()], Some(left)).is_err() || matches!(signals.next(), Ok(Some(_))) {
-                        self.interrupted = true;
-                        break;
-                    }
-                }
-            }
-            if self.interrupted || started.is_err() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            let join = |thread: ScopedJoinHandle<'_, Result<(u32, Spun), thread::PinError>>| match thread.join() {
-                Ok(Ok(found)) => Ok(found),
-                Ok(Err(error)) => Err(NoiseError::Failed { step: "spin", error: error.to_string() }),
-                Err(_) => Err(NoiseError::Failed { step: "spin", error: "a thread ended; please report this".into() }),
-            };
-            started.map_err(failed("start a thread"))?.into_iter().map(join).collect()
-        })
-    }
-}
-
-/// The thread that came to a CPU.
-fn came(event: &Event) -> Option<u32> {
-    if let What::Switched { to, .. } = event.what { Some(to) } else { None }
-}
-
-/// The system management interrupts that a core has counted; `None` without Intel's counter, the module msr, or the right to read it.
-fn smi_count(host: &dyn Host, cpu: u32) -> Option<u64> {
-    let mut count = [0; 8];
-    host.open(&format!("/dev/cpu/{cpu}/msr")).ok()?.read_exact_at(&mut count, SMI_COUNT).ok()?;
-    Some(u64::from_ne_bytes(count))
 }
 
 /// Each two of these cores, with their distance.

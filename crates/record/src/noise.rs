@@ -1,5 +1,7 @@
 //! The schema `hairpin.noise/1`: the stalls of a host's own cores while nothing is measured on them, and how near the cores are to each other.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +68,10 @@ pub struct CoreNoise {
     pub lost_ns: u64,
     /// Time that the hypervisor took from this core by `/proc/stat`, in steps of 10 ms, over all blocks; `null` if it was not read.
     pub steal_ns: Option<u64>,
+    /// Interrupts that it served over all blocks, hard ones by the handler or the letters of `/proc/interrupts` (`LOC`, `RES`), soft ones as
+    /// `softirq:NET_RX`; empty if they were not read.
+    #[serde(default)]
+    pub interrupts: BTreeMap<String, u64>,
     /// Time for which a thread spun there with hooks, in ns.
     pub traced_ns: u64,
     /// Stalls in that time, hooks' own cost included.

@@ -1,9 +1,11 @@
 //! The output of `hairpin check --host`: the two cores to take, the stalls of each core, their causes, and the cores as a matrix of distances.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hairpin_record::explain::Cause;
 use hairpin_record::noise::{CoreNoise, Noise, NoiseBody};
+use hairpin_units::Arrange;
 
 use crate::cell::Cell;
 use crate::chart::axis::Axis;
@@ -20,6 +22,8 @@ use crate::style::Tone;
 const MATRIX: usize = 16;
 /// Causes of a core in the short view.
 const CAUSES: usize = 3;
+/// Interrupts named of a core.
+const INTERRUPTS: usize = 6;
 /// Of the time lost with a known cause, a smaller part is left to the full view.
 const SMALL: f64 = 0.02;
 
@@ -32,6 +36,7 @@ impl Show for Noise {
         doc.table(stalls(self));
         causes(&mut doc, self);
         distances(&mut doc, self);
+        meanwhile(&mut doc, self);
         let mut full = Doc::default();
         full.gap();
         full.heading("The longest stalls of each core");
@@ -183,6 +188,29 @@ fn distances(doc: &mut Doc, noise: &NoiseBody) {
     doc.table(Table::new(columns.collect(), 1, cpus[..cpus.len() - 1].iter().map(row)));
     if of.values().any(Option::is_none) {
         doc.text("-: one of the two was too busy to be measured");
+    }
+}
+
+/// What the kernel counted on each core over all blocks: stolen time, if there was some, and interrupts, which are all that is known without hooks.
+fn meanwhile(doc: &mut Doc, noise: &NoiseBody) {
+    let mut lines = Vec::new();
+    for core in &noise.cores {
+        let stolen = core.steal_ns.filter(|ns| *ns > 0).map(|ns| format!("{} stolen by the hypervisor", time(ns as f64)));
+        let mut counts: Vec<(&String, &u64)> = core.interrupts.iter().collect();
+        counts.arrange_by_key(|(name, count)| (Reverse(**count), *name));
+        let counts = counts.into_iter().take(INTERRUPTS).map(|(name, count)| format!("{} {count}", clean(name)));
+        let said: Vec<String> = stolen.into_iter().chain(counts).collect();
+        if !said.is_empty() {
+            lines.push(format!("CPU {}: {}", core.cpu, said.join(", ")));
+        }
+    }
+    let is_needed = noise.no_causes.is_some() || noise.cores.iter().any(|core| core.steal_ns.is_some_and(|ns| ns > 0));
+    let mut part = Doc::default();
+    part.list(List::plain("Counted by the kernel over all blocks", lines));
+    if is_needed {
+        doc.blocks.append(&mut part.blocks);
+    } else {
+        doc.part(Shown::Full, part);
     }
 }
 

@@ -34,7 +34,8 @@ fn core(cpu: u32, longest_ns: u64, causes: Vec<Cause>) -> CoreNoise {
         stall_ns: times.quantiles(),
         traced_stall_ns: times.quantiles(),
         histogram: times.encode(),
-        steal_ns: Some(0),
+        steal_ns: Some(if cpu == 2 { 20_000_000 } else { 0 }),
+        interrupts: [("LOC".to_owned(), 1_250), ("virtio1-req.0".to_owned(), 12)].into(),
         traced_ns: 2_500_000_000,
         causes,
         longest: vec![

@@ -1,9 +1,16 @@
 //! Cores, turns, folds and warnings, without a spinning thread.
 
-use hairpin_sys::clock::{MonotonicRaw, Ticks};
-use hairpin_sys::host::FakeHost;
-use hairpin_trace::causes::Kind;
+use std::collections::BTreeMap;
 
+use hairpin_record::noise::Stall;
+use hairpin_sys::clock::{AnyClock, MonotonicRaw, Ticks};
+use hairpin_sys::host::FakeHost;
+use hairpin_trace::causes::{Kind, Part};
+use hairpin_tune::activity::Activity;
+
+use super::core::Core;
+use super::look::smi_count;
+use super::spin::Spun;
 use super::*;
 
 fn plan(cpus: Option<&[u32]>, ms: u64) -> NoisePlan {
@@ -62,8 +69,13 @@ fn figures_are_of_blocks_without_hooks_and_causes_of_those_with() {
     let part = |kind, who: &str, ns: f64| Part { kind, who: who.into(), ns };
     let parts = [part(Kind::Timer, "", 2_500.0), part(Kind::Preempted, "stress (pid 9)", 90_000.0)];
     core.add_traced(&spun(&[2_500, 90_000]), &parts, &clock, 9_000_000);
+    for (steal_ns, count) in [(10_000_000, 250), (0, 251)] {
+        let interrupts = Some(BTreeMap::from([("LOC".to_owned(), count)]));
+        core.count(Activity { steal_ns: Some(steal_ns), interrupts, ..Activity::default() });
+    }
     let found = core.finish(None);
-    assert_eq!((found.cpu, found.duration_ns, found.traced_ns, found.steal_ns), (3, 2_000_000, 1_000_000, Some(0)));
+    assert_eq!((found.cpu, found.duration_ns, found.traced_ns), (3, 2_000_000, 1_000_000));
+    assert_eq!((found.steal_ns, &found.interrupts), (Some(10_000_000), &BTreeMap::from([("LOC".to_owned(), 501)])));
     assert_eq!((found.above_1us, found.above_10us, found.above_100us, found.lost_ns), (3, 2, 1, 193_000));
     assert_eq!((found.stall_ns.count, found.stall_ns.max, found.traced_stall_ns.count), (4, Some(150_000), 2));
     assert_eq!(found.turn_ns, 90.4);
@@ -77,10 +89,12 @@ fn figures_are_of_blocks_without_hooks_and_causes_of_those_with() {
 #[test]
 fn without_hooks_each_stall_says_why_its_cause_is_unknown() {
     let mut core = Core::new(0);
+    // A counter that cannot be read once is not known.
+    core.count(Activity::default());
     core.add(&spun(&[3_000]), &AnyClock::Raw(MonotonicRaw), 0);
     let found = core.finish(Some("no rights: cannot load"));
     assert_eq!((found.longest[0].cause.as_str(), found.longest[0].who.as_str()), ("unknown", "no rights: cannot load"));
-    assert!(found.causes.is_empty());
+    assert!(found.causes.is_empty() && found.steal_ns.is_none());
 }
 
 #[test]
