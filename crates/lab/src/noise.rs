@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use hairpin_record::compare::Placement;
 use hairpin_record::head::Record;
-use hairpin_record::noise::{Noise, NoiseBody};
+use hairpin_record::noise::{CoreNoise, Noise, NoiseBody};
 use hairpin_record::warning::Note;
 use hairpin_session::error::Blame;
 use hairpin_session::rows;
@@ -130,7 +130,8 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
     if noise.no_causes.is_some() {
         turns.iter_mut().for_each(|turn| turn.events = None);
     }
-    let mut look = Look { clock, threshold: clock.to_ticks(threshold_ns), began: Instant::now(), interrupted: false };
+    let mut look =
+        Look { clock, threshold: clock.to_ticks(threshold_ns), began: Instant::now(), interrupted: false, rest: Vec::new() };
     let ended = look.rounds(&mut turns, plan.duration.into(), &allowed, signals, watcher);
     noise.head.interrupted = look.interrupted;
     noise.head.error = ended.err().map(|error| error.to_string());
@@ -141,16 +142,30 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
         warnings(&RealHost, &noise, &allowed, plan.cpus.is_none(), &missing, turns.iter().map(|turn| turn.lost).sum());
     let no_causes = noise.no_causes.clone();
     noise.cores = turns.into_iter().flat_map(|turn| turn.cores).map(|core| core.finish(no_causes.as_deref())).collect();
-    noise.cores.retain(|core| core.duration_ns > 0);
+    let (looked, held): (Vec<CoreNoise>, Vec<CoreNoise>) =
+        std::mem::take(&mut noise.cores).into_iter().partition(|core| core.duration_ns > 0);
+    noise.cores = looked;
+    if !noise.head.interrupted && noise.head.error.is_none() {
+        noise.warnings.extend(held.iter().map(|core| Note {
+            code: "core-held".into(),
+            message: format!(
+                "on CPU {} this program had no time at all: a real-time thread holds that core, and it is left out",
+                core.cpu
+            ),
+        }));
+    }
     noise.cores.arrange_by_key(|core| core.cpu);
     if noise.cores.is_empty() {
-        return Err(noise
-            .head
-            .error
-            .map_or(NoiseError::Interrupted, |error| NoiseError::Failed { step: "look at the cores", error }));
+        let failed = |error| NoiseError::Failed { step: "look at the cores", error };
+        return Err(match noise.head.error {
+            Some(error) => failed(error),
+            None if noise.head.interrupted => NoiseError::Interrupted,
+            None => failed("real-time threads hold all of them".into()),
+        });
     }
     if !noise.head.interrupted && noise.head.error.is_none() {
-        noise.pairs = pairs(&cpus, &mut noise.head.interrupted, signals, watcher);
+        let looked: Vec<u32> = noise.cores.iter().map(|core| core.cpu).collect();
+        noise.pairs = pairs(&looked, &mut noise.head.interrupted, signals, watcher);
     }
     (noise.body.choice, noise.body.why) = choose(&noise.body.cores, &noise.body.pairs);
     Ok(noise)

@@ -32,6 +32,8 @@ use super::{NoiseError, Watcher, failed};
 const BLOCK: Duration = Duration::from_millis(500);
 /// Readings before each block are not counted: the loop comes into the caches.
 const WARM_UP: Duration = Duration::from_millis(1);
+/// A thread that has not ended this long after its block has no time on its core.
+const GRACE: Duration = Duration::from_millis(500);
 /// MSR_SMI_COUNT of Intel's CPUs.
 const SMI_COUNT: u64 = 0x34;
 
@@ -78,6 +80,8 @@ pub(super) struct Look {
     pub(super) threshold: u64,
     pub(super) began: Instant,
     pub(super) interrupted: bool,
+    /// The cores that are left to the rest of the host in this turn.
+    pub(super) rest: Vec<u32>,
 }
 
 impl Look {
@@ -98,9 +102,9 @@ impl Look {
                 watcher("stalls", (f64::from(round) * turns.len() as f64 + at as f64) / all);
                 let turn = &mut turns[at];
                 let spinning = turn.cpus();
-                let rest: Vec<u32> = allowed.iter().filter(|cpu| !spinning.contains(cpu)).copied().collect();
-                if !rest.is_empty() {
-                    thread::stay_on(&rest).map_err(failed("leave the cores that are looked at"))?;
+                self.rest = allowed.iter().filter(|cpu| !spinning.contains(cpu)).copied().collect();
+                if !self.rest.is_empty() {
+                    thread::stay_on(&self.rest).map_err(failed("leave the cores that are looked at"))?;
                 }
                 for hooks in [false, true] {
                     self.block(turn, hooks && turn.events.is_some(), block, signals)?;
@@ -181,6 +185,16 @@ impl Look {
             }
             if self.interrupted || started.is_err() {
                 stop.store(true, Ordering::Relaxed);
+            }
+            // Behind a real-time thread that never sleeps even a stop is not seen.
+            let until = Instant::now() + GRACE;
+            let ended = || started.iter().flatten().all(ScopedJoinHandle::is_finished);
+            while !ended() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if !ended() && !self.rest.is_empty() {
+                stop.store(true, Ordering::Relaxed);
+                thread::all_stay_on(&self.rest).map_err(failed("take a thread off a core that another one holds"))?;
             }
             let join = |thread: ScopedJoinHandle<'_, Result<(u32, Spun), thread::PinError>>| match thread.join() {
                 Ok(Ok(found)) => Ok(found),
