@@ -21,8 +21,8 @@ use crate::names::Names;
 
 /// A stall without any event, and one whose cause nobody could look for.
 pub const UNKNOWN: &str = "unknown";
-/// The way into an interrupt and out of it, hooks included, takes up to this long beside the handler, in ns: about 1 us on real hardware, more than 10 in a
-/// virtual machine, which leaves the guest for it.
+/// The way into an interrupt and out of it, hooks included, takes up to this long beside the handler, in ns: a virtual machine leaves the guest for it, and more
+/// than 10 us were seen.
 const ENTRY_NS: u64 = 20_000;
 /// Nobody had the core, though its thread never sleeps.
 const LIMITED: &str = "nobody: a limit on this process's time, such as cpu.max of its cgroup";
