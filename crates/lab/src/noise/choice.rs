@@ -5,6 +5,8 @@ use hairpin_record::noise::CoreNoise;
 
 /// Pairs up to this many times as far apart as the nearest one count as near.
 const NEAR: f64 = 1.25;
+/// Who loses more of a core's time has it to share with somebody.
+const MUCH: f64 = 0.05;
 /// As the fact `core_relation` has it.
 const SIBLINGS: &str = "SMT siblings";
 
@@ -38,6 +40,9 @@ pub(super) fn choose(cores: &[CoreNoise], pairs: &[Placement]) -> (Option<[u32; 
         _ => ", the least of the pairs as near",
     };
     why.push(format!("they lose {} and {} of their time to stalls{least}", percent(best.client), percent(best.server)));
+    if lost(best.client).max(lost(best.server)) > MUCH {
+        why.push("that is much: the causes say who has them as well".into());
+    }
     why.push(match (siblings, best.relation.is_some()) {
         (true, _) => "they are SMT siblings, as are all that were looked at: each slows the other".into(),
         (false, true) => "they are no SMT siblings".into(),
@@ -88,6 +93,12 @@ mod tests {
         let expected = "a cache line takes 66 ns from one to the other and back (all pairs: 60 to 141 ns); they lose 0.010 % and 0.020 % of their time \
                         to stalls, the least of the pairs as near; they are no SMT siblings";
         assert_eq!(why, expected);
+    }
+
+    #[test]
+    fn a_pair_that_others_have_as_well_is_said_to_be_one() {
+        let why = |lost_ns| choose(&[core(0, lost_ns), core(1, 100)], &[pair(0, 1, Some(20), "same package")]).1;
+        assert!(why(51_000).contains("that is much") && !why(49_000).contains("that is much"));
     }
 
     #[test]
