@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hairpin_record::explain::Cause;
 use hairpin_record::noise::{CoreNoise, Noise, NoiseBody};
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Gather};
 
 use crate::cell::Cell;
 use crate::chart::axis::Axis;
@@ -170,7 +170,7 @@ fn distances(doc: &mut Doc, noise: &NoiseBody) {
     }
     doc.gap();
     let of: BTreeMap<(u32, u32), Option<u64>> =
-        noise.pairs.iter().map(|pair| ((pair.client, pair.server), pair.core_rtt_ns)).collect();
+        noise.pairs.iter().map(|pair| ((pair.client, pair.server), pair.core_rtt_ns)).gather();
     let mut cpus: Vec<u32> = noise.pairs.iter().flat_map(|pair| [pair.client, pair.server]).collect();
     cpus.sort_unstable();
     cpus.dedup();
