@@ -15,6 +15,7 @@ mod mesh_hosts;
 mod metrics;
 mod newcomer;
 mod niq;
+mod noise;
 mod old_lines;
 mod shell;
 mod stack;
@@ -41,6 +42,7 @@ const PARTS: &[Part] = &[
     mesh_hosts::PART,
     newcomer::PART,
     niq::PART,
+    noise::PART,
     stamps::PART,
     sun_fire::PART,
     tune::PART,

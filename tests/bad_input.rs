@@ -98,6 +98,10 @@ fn a_cpu_that_is_not_there_or_not_allowed() {
     let mut command = home.command("taskset");
     command.args(["-c", "0", HAIRPIN, "ping", "--link", "loopback", "--cpu", "0,1"]);
     home.spawn(command).done().fails(2, &["CPU 1 does not exist or is not allowed", "choose from 0 "]);
+    home.hairpin("check --host --cpu 4095").fails(2, &["CPU 4095 does not exist", "choose from", "--cpu LIST"]);
+    home.hairpin("check --host --cpu one").fails(2, &["not a list of CPUs"]);
+    home.hairpin("check --host --duration 0").fails(2, &["too short to see stalls", "100.0 ms or more"]);
+    home.hairpin("check --cpu 0").fails(2, &["--host"]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn found_in(detector: &str, args: &str, run: impl Fn() -> Option<String>) -> Str
 }
 
 /// A process of this test that is killed with it.
-struct Noise(Child);
+pub struct Noise(Child);
 
 impl Noise {
     fn start(program: &str, args: &[&str]) -> Noise {
@@ -166,12 +166,17 @@ impl Noise {
         Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), "play", LOOP, "3000", "5000"])
     }
 
+    /// A process that is busy for 3 ms and sleeps for 47, ahead of all ordinary ones.
+    pub fn now_and_then_on(cpu: u32) -> Noise {
+        Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), "play", LOOP, "3000", "47000"])
+    }
+
     /// Its name as the kernel cuts it.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         fs::read_to_string(format!("/proc/{}/comm", self.pid())).expect("its name").trim_end().to_owned()
     }
 
-    fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.0.id()
     }
 }

@@ -102,7 +102,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("runs show", &["RUN", "--json", "- csv:", "- md:", "--format", "--percentiles", "--hrt"]),
     ("demo", &[]),
     ("report", &["RUN", "--output", "--format", "html"]),
-    ("check", &["--json"]),
+    ("check", &["--host", "--cpu", "--duration", "--json"]),
     (
         "floor",
         &[
@@ -191,6 +191,7 @@ const RECORDS: &[(&str, &str, &str)] = &[
     ("explain", "", ""),
     ("demo", "", ""),
     ("check", "", ""),
+    ("check --host", "--duration 100ms --no-store", "row"),
     ("paths", "--link veth", "path"),
     ("runs list", "", "id"),
     ("runs show", "latest", "started"),

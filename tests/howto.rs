@@ -15,6 +15,7 @@ const TESTS: &[Listed] = &[
     ("packets", |name| runs(name, "packets.md", &["xdp"])),
     ("slow_server", |name| runs(name, "slow-server.md", &["GET", "wake-up"])),
     ("which_is_faster", |name| runs(name, "which-is-faster.md", &["udp:spin", "p50 > +900%"])),
+    ("which_cores", |name| runs(name, "which-cores.md", &["stalls above"])),
     ("tune_a_host", |name| runs(name, "tune-a-host.md", &["reverted"])),
     ("watch_a_link", |name| runs(name, "watch-a-link.md", &["hairpin_transactions_total{", "report.html"])),
     ("every_guide_is_run", every_guide_is_run),

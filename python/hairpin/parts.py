@@ -117,6 +117,14 @@ def _mesh_histograms(record: Json) -> Iterator[Encoded]:
             yield row, record.get("path"), name, visit.get("histogram"), visit.get("rtt_ns")
 
 
+def _noise_histograms(record: Json) -> Iterator[Encoded]:
+    row = 0
+    for core in each(record, "cores"):
+        yield row, None, "stall", core.get("histogram"), core.get("stall_ns")
+        # Its causes stand below it.
+        row += 1 + len(list(some(core, "causes")))
+
+
 def _explain_histograms(record: Json) -> Iterator[Encoded]:
     for row, of in enumerate(explained(record)):
         yield row, at(of, "of/path"), str(of.get("name")), of.get("histogram"), of.get("ns")
@@ -175,6 +183,7 @@ HISTOGRAMS: dict[str, Callable[[Json], Iterator[Encoded]]] = {
     "run": _run_histograms,
     "load": _load_histograms,
     "mesh": _mesh_histograms,
+    "noise": _noise_histograms,
     "explain": _explain_histograms,
     "explain-attached": _attached_histograms,
     "floor-pcie": _pcie_histograms,

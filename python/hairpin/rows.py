@@ -227,6 +227,23 @@ def _check(record: Json) -> Table:
     return Table(delays.columns, delays.rows + latencies.rows)
 
 
+_NOISE = """row cpu peer cause who duration_ns count lost_ns above_1us above_10us above_100us p50_ns=stall_ns/p50 p99_ns=stall_ns/p99
+    p99.9_ns=stall_ns/p99.9 max_ns=stall_ns/max steal_ns core_rtt_ns"""
+
+
+def _noise(record: Json) -> Table:
+    """A row for each core and below it its causes, then the pairs."""
+    scopes: list[Json] = []
+    for core in each(record, "cores"):
+        scopes.append({**core, "row": "core", "count": at(core, "stall_ns/count")})
+        own = {"row": "cause", "cpu": core.get("cpu"), "duration_ns": core.get("traced_ns")}
+        for cause in some(core, "causes"):
+            scopes.append({**own, **{name: cause.get(name) for name in ("cause", "count", "lost_ns")}, "who": cause.get("who") or None})
+    for pair in each(record, "pairs"):
+        scopes.append({"row": "pair", "cpu": pair.get("client"), "peer": pair.get("server"), "core_rtt_ns": pair.get("core_rtt_ns")})
+    return table(_NOISE, scopes)
+
+
 def _span(name: str, path: str) -> str:
     return f"{name}ns={path}ns {name}low_ns={path}low_ns {name}high_ns={path}high_ns"
 
@@ -378,6 +395,7 @@ ROWS: dict[str, Callable[[Json], Table]] = {
     "tune-try": _tune_try,
     "bounce": _bounce,
     "check": _check,
+    "noise": _noise,
     "floor": _floor,
     "floor-sizes": _floor_sizes,
     "floor-comparison": _floor_comparison,

@@ -8,6 +8,7 @@
 //!   explain   the stages of a round trip                 attached  the same of an application that already runs
 //!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
+//!   noise     the host itself: stalls of its cores with their causes, and how near the cores are to each other
 //!   device_stamps  the stamps that a network device claims, and those seen on a link of one's own
 //!   stamping  how much of a round trip is either host's and how much the wire's, in blocks with stamps
 //!   hardware_timestamping  devices told to stamp for as long as a run lasts
@@ -36,6 +37,7 @@ pub mod hardware_timestamping;
 pub mod knobs;
 pub mod load;
 pub mod metrics;
+pub mod noise;
 pub mod one_way;
 pub mod pcie;
 pub mod ping;

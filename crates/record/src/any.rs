@@ -14,6 +14,7 @@ use crate::explain::Explain;
 use crate::head::{Body, Head, Place};
 use crate::load::Load;
 use crate::mesh::Mesh;
+use crate::noise::Noise;
 use crate::pcie::{Primitives, Probe};
 use crate::progress::Progress;
 use crate::run::{HostFacts, Run};
@@ -38,6 +39,7 @@ pub enum AnyRecord {
     TuneTry(Box<TuneTry>),
     Bounce(Box<Bounce>),
     Check(Box<Check>),
+    Noise(Box<Noise>),
     Probe(Box<Probe>),
     Primitives(Box<Primitives>),
 }
@@ -69,6 +71,7 @@ pub static KINDS: &[Kind] = &[
     Kind { schema: TuneTry::SCHEMA, verb: "tune try", read: |json| Ok(AnyRecord::TuneTry(Box::new(TuneTry::parse(json)?))) },
     Kind { schema: Bounce::SCHEMA, verb: "bounce", read: |json| Ok(AnyRecord::Bounce(Box::new(Bounce::parse(json)?))) },
     Kind { schema: Check::SCHEMA, verb: "check", read: |json| Ok(AnyRecord::Check(Box::new(Check::parse(json)?))) },
+    Kind { schema: Noise::SCHEMA, verb: "check --host", read: |json| Ok(AnyRecord::Noise(Box::new(Noise::parse(json)?))) },
     Kind { schema: Probe::SCHEMA, verb: "floor pcie --device", read: |json| Ok(AnyRecord::Probe(Box::new(Probe::parse(json)?))) },
     Kind {
         schema: Primitives::SCHEMA,
@@ -159,6 +162,7 @@ impl AnyRecord {
             AnyRecord::TuneTry(record) => &record.head,
             AnyRecord::Bounce(record) => &record.head,
             AnyRecord::Check(record) => &record.head,
+            AnyRecord::Noise(record) => &record.head,
             AnyRecord::Probe(record) => &record.head,
             AnyRecord::Primitives(record) => &record.head,
         }
@@ -182,6 +186,7 @@ impl AnyRecord {
         match self {
             AnyRecord::Attached(record) => Some(&record.host),
             AnyRecord::Bounce(record) => Some(&record.host),
+            AnyRecord::Noise(record) => Some(&record.host),
             AnyRecord::Compare(record) => record.host.as_ref(),
             AnyRecord::Sweep(record) => record.host.as_ref(),
             AnyRecord::TuneTry(record) => record.host.as_ref(),

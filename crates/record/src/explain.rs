@@ -173,16 +173,16 @@ pub struct Hook {
     pub per_transaction: f64,
 }
 
-/// A cause of slow transactions.
+/// A cause of slow transactions, or of a core's stalls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Name of the cause, such as `preempted`.
     pub cause: String,
     /// The thread that caused it, such as `stress-ng (pid 4711)`; empty without one.
     pub who: String,
-    /// Slow transactions in which it took at least a tenth of the lost time.
+    /// Slow transactions in which it took at least a tenth of the lost time; of a core's stalls, those that it caused.
     pub count: u64,
-    /// Time lost to it, in ns, out of the time by which all slow transactions exceeded the typical p50.
+    /// Time lost to it, in ns, out of the time by which all slow transactions exceeded the typical p50; of a core's stalls, their sum.
     pub lost_ns: u64,
     /// A remedy, naming a knob or a path option.
     pub advice: String,

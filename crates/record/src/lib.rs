@@ -43,6 +43,7 @@ pub mod head;
 pub mod histogram;
 pub mod load;
 pub mod mesh;
+pub mod noise;
 pub mod one_way;
 pub mod own_request;
 pub mod paired;

@@ -18,6 +18,7 @@ use hairpin_record::head::Body;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::Load;
 use hairpin_record::mesh::Mesh;
+use hairpin_record::noise::Noise;
 use hairpin_record::pcie::{Primitives, Probe, PublishedTable};
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Run;
@@ -40,6 +41,7 @@ fn published_schemas_are_those_of_the_code() {
         schema::<Run>(),
         schema::<Progress>(),
         schema::<Check>(),
+        schema::<Noise>(),
         schema::<Attached>(),
         schema::<Explain>(),
         schema::<Floor>(),

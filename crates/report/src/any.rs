@@ -19,6 +19,7 @@ impl Show for AnyRecord {
             AnyRecord::TuneTry(record) => record.doc(options),
             AnyRecord::Bounce(record) => record.doc(options),
             AnyRecord::Check(record) => record.doc(options),
+            AnyRecord::Noise(record) => record.doc(options),
             AnyRecord::Probe(record) => record.doc(options),
             AnyRecord::Primitives(record) => record.doc(options),
             // A test draws each kind there is.

@@ -19,6 +19,7 @@ mod frames;
 mod labels;
 mod loads;
 mod meshes;
+mod noises;
 mod one_way;
 mod records;
 mod rows;
@@ -52,6 +53,7 @@ pub fn view(given: &[Input], made: &str, beside: Beside) -> View {
         comparisons: comparisons::comparisons(given),
         loads: loads::loads(given),
         meshes: meshes::meshes(given),
+        noises: noises::noises(given),
         frames: frames::frames(given),
         checks: checks::checks(given),
         applications: applications::applications(given),

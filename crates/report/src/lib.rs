@@ -47,6 +47,7 @@ mod markdown;
 mod median;
 mod mesh;
 mod next;
+mod noise;
 mod notes;
 mod one_way;
 mod options;

@@ -107,6 +107,7 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
         }
         AnyRecord::Bounce(bounce) => (1, Some((bounce.io.as_str(), None))),
         AnyRecord::Check(check) => (check.delays.len() + check.latencies.len(), Some(("check of the instrument", None))),
+        AnyRecord::Noise(noise) => (noise.cores.len(), Some(("stalls of the cores", None))),
         AnyRecord::Probe(probe) => (1, Some((probe.device.address.as_str(), probe.reads.read_ns.p50))),
         AnyRecord::Primitives(found) => {
             (found.implementations.iter().map(|of| of.steps.len()).sum(), Some(("steps of a driver", None)))

@@ -10,11 +10,13 @@ use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::run::Origin;
 
 mod mesh;
+mod noise;
 mod stamped;
 
 pub use hairpin_record::design::{CableType, Design, DesignCable, DesignPart};
 pub use hairpin_record::published::Published;
 pub use mesh::{MeshHost, MeshMap, MeshPair};
+pub use noise::{CoreStalls, HostNoise, StallCause};
 pub use stamped::{Delay, OneWay, Split, SplitPart, SplitPiece};
 
 /// A record to show.
@@ -59,6 +61,8 @@ pub struct View {
     pub loads: Vec<LoadCurve>,
     /// One for each mesh record.
     pub meshes: Vec<MeshMap>,
+    /// One for each record of `check --host`.
+    pub noises: Vec<HostNoise>,
     /// Frame rates: one entry for each row of each stream record, and for each bounce record.
     pub frames: Vec<Frames>,
     /// The known times of each check record.

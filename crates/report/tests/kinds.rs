@@ -71,6 +71,7 @@ fn report_of_frame_rates() {
 #[test]
 fn report_of_a_check() {
     assert_snapshot!(forms("check"));
+    assert_snapshot!(forms("check --host"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod host_and_wire;
 mod kinds;
 mod load;
 mod mesh;
+mod noise;
 mod screens;
 mod split;
 mod tune;

@@ -609,7 +609,8 @@ fn every_kind() -> Vec<Input> {
 fn every_kind_of_record_is_shown() {
     let given = every_kind();
     let all = view(&given, "2026-11-22T12:00:00Z", Beside::default());
-    assert_eq!((all.records.len(), all.rows.len(), all.breakdowns.len()), (13, 1, 1));
+    assert_eq!((all.records.len(), all.rows.len(), all.breakdowns.len()), (14, 1, 1));
+    assert_eq!((all.noises.len(), all.noises[0].map.pairs.len()), (1, 1));
     assert_eq!((all.loads.len(), all.loads[0].rates.len()), (1, 1));
     let frames: Vec<_> = all.frames.iter().map(|frames| frames.direction.as_str()).collect();
     assert_eq!(frames, ["inject", "bounce"]);

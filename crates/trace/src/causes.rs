@@ -271,7 +271,7 @@ impl Causes {
 }
 
 /// Short-lived threads, as of a build, are not named one by one.
-fn few(sums: BTreeMap<(Kind, String), (u64, f64)>) -> Vec<((Kind, String), (u64, f64))> {
+pub(crate) fn few(sums: BTreeMap<(Kind, String), (u64, f64)>) -> Vec<((Kind, String), (u64, f64))> {
     let mut sorted: Vec<_> = sums.into_iter().collect();
     sorted.arrange_by(|a, b| a.0.0.cmp(&b.0.0).then(b.1.1.total_cmp(&a.1.1)));
     let mut named = Vec::new();

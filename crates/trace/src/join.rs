@@ -53,7 +53,7 @@ impl Span {
     }
 
     /// A tick of the program's clock in ns since the first reading.
-    pub(crate) fn of_ticks(&self, ticks: u64) -> i64 {
+    pub fn of_ticks(&self, ticks: u64) -> i64 {
         ((ticks as i64 - self.from.ticks.0 as i64) as f64 / self.rate).round() as i64
     }
 

@@ -12,6 +12,7 @@
 //!   cost      the cost of one hook hit
 //!   events    events on the CPUs meanwhile, from separate BPF programs
 //!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
+//!   stalls    causes of the stalls of a thread that only reads the clock
 //!   attached  the same for unmodified applications: separate programs, stages, causes, sums
 //! ```
 //! User space reads nothing while a block runs.
@@ -34,5 +35,6 @@ pub mod nics;
 mod packed;
 pub mod packets;
 pub mod phc;
+pub mod stalls;
 pub mod timeline;
 pub mod tracer;

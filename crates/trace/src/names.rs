@@ -57,6 +57,14 @@ impl Names {
         }
     }
 
+    /// A thread as the cause of something: its name, and its number as such.
+    pub fn named(&self, thread: u32) -> String {
+        match self.bare(thread) {
+            "" => format!("pid {thread}"),
+            name => format!("{name} (pid {thread})"),
+        }
+    }
+
     /// A thread's name; empty if it was not seen leaving a CPU.
     pub fn bare(&self, thread: u32) -> &str {
         self.threads.get(&thread).map_or("", String::as_str)

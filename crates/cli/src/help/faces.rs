@@ -167,8 +167,19 @@ pub const FACES: &[Face] = &[
     Face {
         verb: "check",
         takes: "[FLAGS]",
-        examples: &[("hairpin check", "before figures are trusted")],
-        flags: &[FORMAT, JSON, QUIET, NO_STORE],
+        examples: &[
+            ("hairpin check", "before figures are trusted"),
+            ("sudo hairpin check --host", "which two cores to take for --cpu"),
+        ],
+        flags: &[
+            ("of_host", "the host instead: stalls of its cores, their causes"),
+            ("cpu", "with --host: the cores to look at, such as 2-5,8"),
+            ("duration", "with --host: the time for each core; default 5s"),
+            FORMAT,
+            JSON,
+            QUIET,
+            NO_STORE,
+        ],
     },
     Face {
         verb: "explain",

@@ -5,17 +5,30 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hairpin_lab::check::instrument;
+use hairpin_lab::noise::{self, NoiseError, NoisePlan};
 use hairpin_record::check::Verdict;
 use hairpin_report::live::{Going, Place};
+use hairpin_tune::parse_cpus;
+use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{FAILED, Failure};
 use crate::line;
 use crate::output::{Keep, Output};
 use crate::progress::Lines;
+use crate::verbs::ping::signals;
 
-/// Prove the instrument
+/// Prove the instrument, or look at the host
 #[derive(Debug, Args)]
 pub struct Check {
+    /// Look at the host instead: how often its cores stall and why, how near they are to each other, and which two to take for --cpu
+    #[arg(long = "host")]
+    of_host: bool,
+    /// The cores to look at, such as 2-5,8; those allowed if not given, 16 of them at most
+    #[arg(long, value_name = "LIST", requires = "of_host")]
+    cpu: Option<String>,
+    /// The time for which each core is looked at
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration, default_value = "5s", requires = "of_host")]
+    duration: Nanos,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
@@ -59,23 +72,46 @@ impl Tests {
 }
 
 impl Check {
-    /// Measures the instrument; fails if it misses an injected delay.
+    /// Measures the instrument; fails if it misses an injected delay. With --host it looks at the host.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let mut lines = Lines::on_terminal();
-        let mut tests = Tests::default();
-        let check = instrument(&line::typed(), &mut |test, share| {
-            if let Some(lines) = &mut lines {
-                tests.draw(lines, test, share);
-            }
-        });
-        if let Some(lines) = lines {
-            lines.clear();
+        if self.of_host {
+            return self.look_at_host();
         }
-        let check = check.map_err(Failure::failed)?;
+        let check = watched(|watcher| instrument(&line::typed(), watcher)).map_err(Failure::failed)?;
         self.keep.after(self.output.print(&check), &check)?;
         Ok(match check.verdict {
             Verdict::Passed => ExitCode::SUCCESS,
             Verdict::Failed => ExitCode::from(FAILED),
         })
     }
+
+    fn look_at_host(self) -> Result<ExitCode, Failure> {
+        let cpus = self.cpu.as_deref().map(parse_cpus).transpose().map_err(|why| Failure::usage(format_args!("--cpu: {why}")))?;
+        let signals = signals()?;
+        let plan = NoisePlan { cpus, duration: self.duration, command: line::typed() };
+        let noise = watched(|watcher| noise::run(&plan, &signals, watcher))?;
+        self.keep.after(self.output.print(&noise), &noise)?;
+        Ok(noise.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+    }
+}
+
+impl From<NoiseError> for Failure {
+    fn from(error: NoiseError) -> Failure {
+        Failure::blamed(&error, error.blame())
+    }
+}
+
+/// Runs tests with their progress on the terminal.
+fn watched<T>(run: impl FnOnce(&mut dyn FnMut(&str, f64)) -> T) -> T {
+    let mut lines = Lines::on_terminal();
+    let mut tests = Tests::default();
+    let result = run(&mut |test, share| {
+        if let Some(lines) = &mut lines {
+            tests.draw(lines, test, share);
+        }
+    });
+    if let Some(lines) = lines {
+        lines.clear();
+    }
+    result
 }

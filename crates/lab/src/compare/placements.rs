@@ -55,7 +55,7 @@ pub fn pairs(host: &dyn Host, cpus: &[u32], distance: &mut dyn FnMut(u32, u32) -
 }
 
 /// The relation of two CPUs, as the kernel tells it.
-fn related(host: &dyn Host, client: u32, server: u32) -> Placement {
+pub(crate) fn related(host: &dyn Host, client: u32, server: u32) -> Placement {
     let place = Place { cpus: &[client, server], interface: None };
     let Some(Reading::Is(fact)) = knob("core_relation").map(|knob| knob.read(host, &place)) else { return Placement::default() };
     let text = |name: &str| fact[name].as_str().map(str::to_owned);

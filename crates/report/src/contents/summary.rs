@@ -120,6 +120,7 @@ fn result(record: &AnyRecord) -> Option<String> {
         }
         AnyRecord::Primitives(_) => Some("The cost of the steps of a NIC driver is in the table of its steps.".into()),
         AnyRecord::Bounce(bounce) => Some(format!("{} sent {} frames a second back.", bounce.io, rate(bounce.frames_per_s))),
+        AnyRecord::Noise(noise) => Some(crate::noise::answer(noise) + "."),
         AnyRecord::Check(check) => Some(match check.verdict {
             check::Verdict::Passed => "The instrument reported every known time within its bound.".into(),
             check::Verdict::Failed => {

@@ -1,4 +1,4 @@
-//! Sections of a report for records without rows: loads, meshes, frame rates, checks, applications and PCI devices.
+//! Sections of a report for records without rows: loads, meshes, stalls of cores, frame rates, checks, applications and PCI devices.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,8 @@ use crate::explain::brief::cut;
 use crate::figure::ratio;
 use crate::mesh::SLOWEST;
 use crate::view::{
-    ApplicationStage, Checked, DeviceReads, DriverStep, Frames, LoadCurve, LoadRate, MeshMap, MeshPair, Summary, View,
+    ApplicationStage, Checked, CoreStalls, DeviceReads, DriverStep, Frames, HostNoise, LoadCurve, LoadRate, MeshMap, MeshPair,
+    Summary, View,
 };
 
 /// The widest name of a stage, a device or a step.
@@ -22,14 +23,15 @@ const LONGEST_NAME: usize = 30;
 
 /// True if there is a section below.
 pub(super) fn any(view: &View) -> bool {
-    let View { loads, meshes, frames, checks, applications, reads, steps, .. } = view;
-    let none = loads.is_empty() && meshes.is_empty() && frames.is_empty() && checks.is_empty();
+    let View { loads, meshes, noises, frames, checks, applications, reads, steps, .. } = view;
+    let none = loads.is_empty() && meshes.is_empty() && noises.is_empty() && frames.is_empty() && checks.is_empty();
     !(none && applications.is_empty() && reads.is_empty() && steps.is_empty())
 }
 
 pub(super) fn show(doc: &mut Doc, view: &View) {
     view.loads.iter().for_each(|curve| load(doc, curve));
     view.meshes.iter().for_each(|map| mesh(doc, map));
+    view.noises.iter().for_each(|host| noise(doc, host));
     applications(doc, view);
     frames(doc, &view.frames);
     checks(doc, &view.checks);
@@ -87,6 +89,38 @@ fn mesh(doc: &mut Doc, map: &MeshMap) {
         vec![format!("{}-{} {} - {}", pair.a, pair.b, host(pair.a), host(pair.b)).into(), Cell::ns(pair.p50_ns), of_median.into()]
     };
     doc.table(Table { empty: "(no pair was measured)", ..Table::folded(columns, 1, pairs.into_iter().take(SLOWEST).map(cells)) });
+}
+
+/// The cores to take, the stalls of each core with its first cause, and the pairs.
+fn noise(doc: &mut Doc, host: &HostNoise) {
+    doc.gap();
+    doc.heading("The host's own noise");
+    host.said.iter().for_each(|sentence| doc.text(sentence));
+    if !host.no_causes.is_empty() {
+        doc.lead("causes      ", format!("unknown ({})", host.no_causes));
+    }
+    doc.gap();
+    let mut columns = vec![Column::words("CPU"), Column::figures("lost %")];
+    columns.extend(["1 us", "10 us", "100 us"].map(|title| Column::figures(title).under("stalls above")));
+    columns.extend([Column::us("longest"), Column::prose("first cause")]);
+    let cells = |core: &CoreStalls| {
+        let first = core.causes.first().map(|first| first.cause.as_str());
+        let counts = [core.above_1us, core.above_10us, core.above_100us].map(Cell::from);
+        let mut cells = vec![core.cpu.into(), Cell::Fixed(100.0 * core.lost_share, 3)];
+        cells.extend(counts);
+        cells.extend([Cell::ns(core.max_ns), first.into()]);
+        cells
+    };
+    doc.table(Table::folded(columns, 1, host.cores.iter().map(cells)));
+    if host.map.pairs.is_empty() {
+        return;
+    }
+    doc.gap();
+    let columns = vec![Column::words("CPUs"), Column::figures("a cache line there and back, ns")];
+    let cells = |pair: &MeshPair| vec![format!("{}, {}", pair.a, pair.b).into(), pair.p50_ns.into()];
+    let mut pairs: Vec<&MeshPair> = host.map.pairs.iter().collect();
+    pairs.arrange_by_key(|pair| (pair.p50_ns.is_none(), pair.p50_ns, pair.a, pair.b));
+    doc.table(Table::folded(columns, 1, pairs.into_iter().take(SLOWEST).map(cells)));
 }
 
 fn applications(doc: &mut Doc, view: &View) {

@@ -25,6 +25,7 @@ pub struct MeshMap {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct MeshHost {
     pub rank: u32,
+    /// Empty for a core of this host, whose rank is its number.
     pub host: String,
     /// The switch right above it.
     pub switch: Option<String>,

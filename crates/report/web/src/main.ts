@@ -13,6 +13,7 @@ import { frames } from "./charts/frames.ts";
 import { heatMap } from "./charts/heat.ts";
 import { load } from "./charts/load.ts";
 import { mesh } from "./charts/mesh.ts";
+import { noise } from "./charts/noise.ts";
 import { rttByPath } from "./charts/paths.ts";
 import { percentiles } from "./charts/percentiles.ts";
 import { sizes } from "./charts/sizes.ts";
@@ -54,6 +55,7 @@ function build(view: View, root: HTMLElement): void {
     comparison,
     frames,
     check,
+    noise,
     reads,
     steps,
   ]

@@ -12,6 +12,7 @@ export interface View {
   comparisons: Comparison[];
   loads: LoadCurve[];
   meshes: MeshMap[];
+  noises: HostNoise[];
   frames: Frames[];
   checks: Checked[];
   applications: Application[];
@@ -377,8 +378,35 @@ export interface MeshMap {
   pairs: MeshPair[];
 }
 
+export interface HostNoise {
+  record: number;
+  said: string[];
+  cores: CoreStalls[];
+  no_causes: string;
+  map: MeshMap;
+}
+
+export interface CoreStalls {
+  cpu: number;
+  duration_ns: number;
+  lost_share: number;
+  above_1us: number;
+  above_10us: number;
+  above_100us: number;
+  p50_ns: number | null;
+  max_ns: number | null;
+  causes: StallCause[];
+}
+
+export interface StallCause {
+  cause: string;
+  count: number;
+  lost_share: number;
+}
+
 export interface MeshHost {
   rank: number;
+  /** Empty for a core of one host, whose rank is its number. */
   host: string;
   switch: string | null;
   effect: number | null;

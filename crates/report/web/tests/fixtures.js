@@ -273,6 +273,7 @@ export function full() {
       streamed({ direction: "bounce", label: "xdp:spin, bouncer", frame_bytes: null, lossless_per_s: null, loses_per_s: null }),
     ],
     meshes: [meshOf(8)],
+    noises: [noiseOf(4)],
     applications: [watched()],
     reads: [
       {
@@ -337,6 +338,40 @@ export function meshOf(ranks) {
     hosts: Array.from({ length: ranks }, (_, rank) => host(rank)),
     typical_ns: 25_000,
     pairs,
+  };
+}
+
+/** Cores of a host; the first two are near each other, and a pair was too busy.
+ * @param {number} count @returns {View["noises"][number]} */
+export function noiseOf(count) {
+  const cpus = Array.from({ length: count }, (_, cpu) => cpu);
+  const of = (/** @type {number} */ a, /** @type {number} */ b) => ({ a, b, count: 1, p50_ns: a + b === 1 ? 60 : 120 + b, missing: "" });
+  const pairs = cpus.flatMap((a) => cpus.slice(a + 1).map((b) => of(a, b)));
+  Object.assign(pairs[pairs.length - 1] ?? {}, { count: 0, p50_ns: null, missing: "one of the two was too busy" });
+  return {
+    record: 1,
+    said: ["take --cpu 0,1: a cache line takes 60 ns from one to the other and back", "stall: 1.00 us or more between two readings of the clock"],
+    cores: cpus.map((cpu) => ({
+      cpu,
+      duration_ns: 2_500_000_000,
+      lost_share: 0.0004,
+      above_1us: 640,
+      above_10us: 3,
+      above_100us: cpu === 3 ? 1 : 0,
+      p50_ns: 1_800,
+      max_ns: 41_000,
+      causes: [{ cause: "timer", count: 600, lost_share: 0.0003 }],
+    })),
+    no_causes: "",
+    map: {
+      record: 1,
+      label: "A cache line to the other core and back",
+      said: [],
+      of: count,
+      hosts: cpus.map((rank) => ({ rank, host: "", switch: null, effect: null, slow: rank < 2 })),
+      typical_ns: 121,
+      pairs,
+    },
   };
 }
 
@@ -676,6 +711,7 @@ export function bare(options = {}) {
     comparisons: [],
     loads: [],
     meshes: [],
+    noises: [],
     frames: [],
     checks: [],
     applications: [],
@@ -815,6 +851,11 @@ export function hostile() {
     Object.assign(each, { label: at(0), said: [at(1), at(2)] });
     each.hosts.forEach((host, index) => Object.assign(host, { host: at(index), switch: at(index + 1) }));
     each.pairs.forEach((pair, index) => (pair.missing = at(index)));
+  });
+  view.noises.forEach((each) => {
+    Object.assign(each, { said: [at(0), at(1)], no_causes: at(2) });
+    each.cores.forEach((core) => core.causes.forEach((cause, index) => (cause.cause = at(index))));
+    each.map.pairs.forEach((pair, index) => (pair.missing = at(index)));
   });
   view.reads.forEach((each, index) => (each.label = at(index)));
   view.steps.forEach((each, index) => Object.assign(each, { name: at(index), implementation: at(index + 1) }));

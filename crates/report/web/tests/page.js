@@ -93,7 +93,8 @@ export async function charted(page) {
     Object.fromEntries(
       sections
         .filter(
-          (section) => !["split", "budget", "stages", "comparison", "load", "application", "mesh", "frames", "check", "reads", "steps"].includes(section.id),
+          (section) =>
+            !["split", "budget", "stages", "comparison", "load", "application", "mesh", "frames", "check", "noise", "reads", "steps"].includes(section.id),
         )
         .map((section) => [
           section.id,

@@ -63,6 +63,21 @@ browser("an application's stages follow each other, and a device's reads and a d
   await close();
 });
 
+browser("a host's noise: a sentence per core, and a line and a column for each with the pair that is taken", async () => {
+  const { page, complaints, close } = await open(fixtures.bare({ noises: [fixtures.noiseOf(4)] }));
+  const said = await page.locator("#noise li").allTextContents();
+  assert.match(said[3] ?? "", /^CPU 3: 0\.04 % of 2\.50 s lost; 640 above 1 us, 3 above 10 us, 1 above 100 us; longest 41\.0 us; most of it to timer$/);
+  assert.deepEqual(await page.locator("#noise .lane:not(.axis) .lane-label").allTextContents(), ["CPU 0 taken", "CPU 1 taken", "CPU 2", "CPU 3"]);
+  const strip = page.locator("#noise .strip").first();
+  assert.deepEqual(await strip.locator("span").allTextContents(), ["", "60", "122", "123"]);
+  await strip.locator("span").nth(1).hover();
+  assert.match((await strip.getAttribute("title")) ?? "", /^CPU 0 – CPU 1: a cache line there and back 60 ns, x0\.496 of the median$/);
+  const table = await tableOf(page, "noise");
+  assert.ok(table.rows.length === 4 && table.rows[0]?.join(" ").includes("timer: 600, 0.03 %"), JSON.stringify(table.rows[0]));
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
 browser("a mesh: a line per rank in the order that is chosen, what is missing with its reason, all pairs in the CSV", async () => {
   const { page, complaints, close } = await open(fixtures.bare({ meshes: [fixtures.meshOf(16)] }));
   const strips = page.locator("#mesh .strip");
@@ -127,7 +142,7 @@ browser("load, frames and checks: tables as the data have them, and only the sec
   );
   assert.deepEqual(complaints, []);
   await close();
-  for (const part of /** @type {const} */ (["loads", "frames", "checks", "applications", "reads", "steps"])) {
+  for (const part of /** @type {const} */ (["loads", "frames", "checks", "noises", "applications", "reads", "steps"])) {
     // The first load has stamps, and so a section of them.
     const alone = await open(fixtures.bare({ [part]: part === "loads" ? view.loads.slice(1) : view[part] }));
     assert.equal(await alone.page.locator("main section figure").count(), 1, part);
@@ -156,6 +171,7 @@ browser("a full report: all sections in their order, nothing fetched, nothing co
     "comparison",
     "frames",
     "check",
+    "noise",
     "reads",
     "steps",
     "hosts",
@@ -451,6 +467,7 @@ browser("the CSV names its columns as the other formats do", async () => {
     ["comparison", "compare", ["confidence"]],
     ["frames", "stream", []],
     ["check", "check", ["asked_ns"]],
+    ["noise", "check --host", ["record", "lost_share", "causes"]],
     ["application", "explain :PORT or PROGRAM", []],
     ["steps", "floor pcie", []],
     ["split", "explain", ["label", "part", "count", "bound_ns"]],
@@ -769,7 +786,7 @@ browser("paper: light, all charts, no filters", async () => {
   assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(17).fill("true"),
+    new Array(18).fill("true"),
   );
   await page.emulateMedia({ media: "print" });
   assert.ok(await page.locator("aside").isHidden());
@@ -782,7 +799,7 @@ browser("a picture of the whole page has every chart, though nobody scrolls", as
   const { page, close } = await open(fixtures.full(), { drawn: false });
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(17).fill("true"),
+    new Array(18).fill("true"),
   );
   await close();
 });

@@ -33,6 +33,8 @@ pub enum Kind {
     Migration,
     /// The hypervisor reports that it ran something else.
     Stolen,
+    /// The firmware had every core.
+    Firmware,
     /// A gap without any event.
     Nothing,
     /// Time outside this host.
@@ -135,6 +137,12 @@ pub static KINDS: &[KindOf] = &[
         "stolen",
         "the hypervisor ran something else on this core and counted it as steal: nothing on this host moves it but fewer virtual CPUs or a host of one's own (hypervisor)",
         &[Knob("hypervisor")],
+    ),
+    kind(
+        Kind::Firmware,
+        "SMI",
+        "the firmware stopped the core: look in its settings for power capping, thermal throttling, memory scrubbing and legacy USB; it mostly stops all cores at once, so that another one (--cpu) seldom helps",
+        &[Flag("--cpu")],
     ),
     kind(
         Kind::Nothing,

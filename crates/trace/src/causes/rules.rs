@@ -264,10 +264,7 @@ impl Rule<'_> {
         match busy {
             Busy::Thread(thread) => match self.whose.threads.iter().position(|own| *own == thread) {
                 Some(side) => format!("the {}'s thread", SIDES[side]),
-                None => match self.names.bare(thread) {
-                    "" => format!("pid {thread}"),
-                    name => format!("{name} (pid {thread})"),
-                },
+                None => self.names.named(thread),
             },
             Busy::Timer | Busy::Call => format!("CPU {cpu}"),
             other => self.names.busy(cpu, other),

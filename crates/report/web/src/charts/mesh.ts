@@ -36,7 +36,11 @@ function ordered(map: MeshMap, order: string): MeshHost[] {
 }
 
 function named(host: MeshHost): string {
-  return `${host.rank} ${host.host}`;
+  return isCore(host) ? `CPU ${host.rank}` : `${host.rank} ${host.host}`;
+}
+
+function isCore(host: MeshHost): boolean {
+  return host.host === "";
 }
 
 /** Times the median of all pairs. */
@@ -59,6 +63,11 @@ function shade(times: number, [low, high]: [number, number]): number {
   return Math.max(1, Math.min(SHADES, 1 + Math.floor(part * SHADES)));
 }
 
+/** What the mark of a host or core says. */
+function marked(host: MeshHost): string {
+  return isCore(host) ? "taken" : "slow";
+}
+
 /** All pairs by their ranks. */
 function found(map: MeshMap): (a: number, b: number) => MeshPair | undefined {
   const all = new Map(map.pairs.map((pair) => [`${pair.a} ${pair.b}`, pair]));
@@ -70,10 +79,11 @@ function said(map: MeshMap, one: MeshHost, other: MeshHost, pair: MeshPair | und
     return `${named(one)}${one.switch === null ? "" : `, rack ${one.switch}`}${one.effect === null ? "" : `: x${ratio(one.effect)} of the others' p50`}`;
   const names = `${named(one)} – ${named(other)}`;
   if (!pair) return `${names}: not in the schedule`;
+  const what = isCore(one) ? "a cache line there and back" : "RTT p50";
   const why = pair.missing === "" ? "" : `missing: ${pair.missing}`;
   const times = relative(map, pair);
   if (pair.p50_ns === null || times === null) return `${names}: ${why || "too few round trips for a median"}`;
-  return `${names}: RTT p50 ${time(pair.p50_ns)}, x${ratio(times)} of the median${why && `; a visit is ${why}`}`;
+  return `${names}: ${what} ${time(pair.p50_ns)}, x${ratio(times)} of the median${why && `; a visit is ${why}`}`;
 }
 
 /** The shade of a cell; "missing" and "few" are hatched, "" is empty. */
@@ -109,7 +119,7 @@ function background(kinds: string[]): string {
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
-function picture(map: MeshMap, order: string): HTMLElement[] {
+export function picture(map: MeshMap, order: string): HTMLElement[] {
   const hosts = ordered(map, order);
   const pairOf = found(map);
   const scale = ends(map);
@@ -123,7 +133,7 @@ function picture(map: MeshMap, order: string): HTMLElement[] {
           h(
             "div",
             { class: "lane axis" },
-            h("div", { class: "lane-label quiet" }, `rank, host${hosts.length <= FIGURES ? `; ${unit}` : ""}`),
+            h("div", { class: "lane-label quiet" }, `${hosts.every(isCore) ? "CPU" : "rank, host"}${hosts.length <= FIGURES ? `; ${unit}` : ""}`),
             h("div", { class: "columns" }, ...hosts.map((host) => h("span", {}, `${host.rank}`))),
           ),
         ];
@@ -139,7 +149,7 @@ function picture(map: MeshMap, order: string): HTMLElement[] {
     const strip = h("div", {
       class: "strip",
       role: "img",
-      "aria-label": `${named(host)}${host.slow ? ", slow" : ""}${effect}: ${known.filter((pair) => pair.p50_ns !== null).length} of ${plural(known.length, "pair")} measured`,
+      "aria-label": `${named(host)}${host.slow ? `, ${marked(host)}` : ""}${effect}: ${known.filter((pair) => pair.p50_ns !== null).length} of ${plural(known.length, "pair")} measured`,
     });
     strip.style.background = background(kinds);
     if (hosts.length <= FIGURES) {
@@ -151,12 +161,21 @@ function picture(map: MeshMap, order: string): HTMLElement[] {
       const at = Math.max(0, Math.min(hosts.length - 1, Math.floor((hosts.length * (event.clientX - box.left)) / box.width)));
       reading.textContent = strip.title = said(map, host, hosts[at] as MeshHost, pairs[at]);
     });
-    const name = host.slow ? h("b", {}, `${named(host)} slow`) : hosts.length > NAMES ? null : h("span", {}, named(host));
+    const name = host.slow ? h("b", {}, `${named(host)} ${marked(host)}`) : hosts.length > NAMES ? null : h("span", {}, named(host));
     const label = h("div", { class: "lane-label", title: `${named(host)}${effect}` }, name);
     lanes.append(h("div", { class: "lane" }, label, strip));
   }
   lanes.style.setProperty("--ranks", `${hosts.length}`);
   return [lanes, reading];
+}
+
+/** The shades from the palest to the darkest. */
+export function shades(map: MeshMap): HTMLElement {
+  const [low, high] = ends(map);
+  const ramp = h("span", { class: "ramp", role: "img", "aria-label": "from pale to dark" });
+  ramp.style.background = background(Array.from({ length: SHADES }, (_, at) => `--h${at + 1}`));
+  const beyond = map.pairs.some((pair) => (relative(map, pair) ?? 0) > high);
+  return h("p", { class: "legend" }, `x${ratio(low)} `, ramp, ` x${ratio(high)}${beyond ? " and more" : ""} of the median, ${time(map.typical_ns ?? 0)}`);
 }
 
 function table(view: View): Table {
@@ -199,10 +218,6 @@ export function mesh(view: View): Figure | null {
     table: (shown) => table(shown.view),
     draw: (slot, shown) => {
       for (const map of shown.view.meshes) {
-        const [low, high] = ends(map);
-        const ramp = h("span", { class: "ramp", role: "img", "aria-label": "from pale to dark" });
-        ramp.style.background = background(Array.from({ length: SHADES }, (_, at) => `--h${at + 1}`));
-        const beyond = map.pairs.some((pair) => (relative(map, pair) ?? 0) > high);
         const order = h(
           "select",
           { "aria-label": "order of lines and columns" },
@@ -224,7 +239,7 @@ export function mesh(view: View): Figure | null {
               ? h("p", {}, `${map.hosts.length} of ${whole(map.of)} hosts are drawn: those of the largest effect, with the pairs among them.`)
               : null,
             h("div", { class: "choice" }, h("label", {}, "sorted by ", order)),
-            h("p", { class: "legend" }, `x${ratio(low)} `, ramp, ` x${ratio(high)}${beyond ? " and more" : ""} of the median, ${time(map.typical_ns ?? 0)}`),
+            shades(map),
             place,
           ),
         );
