@@ -36,7 +36,9 @@ use crate::term::{LINES, height};
 use crate::view::Beside;
 
 pub(crate) use answer::{SLOW, waits};
+pub(crate) use causes::cut;
 pub use perfetto::explain_perfetto;
+pub(crate) use timeline::show as timelines;
 use row::{matched, name, share_of};
 
 /// The heading of the missing hooks.
@@ -113,7 +115,7 @@ impl Show for Explain {
                 ));
             }
             doc.part(Shown::Full, detail);
-            timeline::show(&mut doc, result, options.detail);
+            timelines(&mut doc, &result.slowest, options.detail);
         }
         doc.blocks.extend(end.blocks);
         doc.data = Some(data(self));

@@ -226,6 +226,17 @@ impl Causes {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }
 
+    /// Forgets all blocks but the threads on the CPUs at the end of the last one.
+    pub fn forget(&mut self) {
+        let holders = std::mem::take(&mut self.holders);
+        *self = Causes { holders, ..Causes::new(self.whose) };
+    }
+
+    /// This thread came last to the CPU, in a block whose events nobody read.
+    pub fn came(&mut self, cpu: u32, thread: u32) {
+        self.holders.insert(cpu, thread);
+    }
+
     /// The `count` slowest transactions, slowest first, each with its causes, largest first.
     pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<Part>)> {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();

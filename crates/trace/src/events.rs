@@ -235,6 +235,27 @@ impl Events {
         taken
     }
 
+    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it.
+    pub fn clear(&mut self, mut came: impl FnMut(u32, u32)) {
+        for (slot, cpu) in self.cpus.iter().enumerate() {
+            let kept = (self.variables.get(slot * CPU) as usize).min(EVENTS);
+            let mut words = [0; EVENT];
+            for at in (0..kept).rev() {
+                self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
+                if let Some(Event { what: What::Switched { to, .. }, .. }) = event(*cpu, &words) {
+                    came(*cpu, to);
+                    break;
+                }
+            }
+            self.variables.set(slot * CPU, 0);
+        }
+    }
+
+    /// Forgets the names of threads: the number of one that ended may become another's.
+    pub fn forget_names(&mut self) {
+        self.names.clear();
+    }
+
     /// The names of the threads that left one of the CPUs.
     pub fn names(&self) -> &HashMap<u32, String> {
         &self.names
