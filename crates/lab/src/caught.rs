@@ -43,7 +43,7 @@ use self::above::Limit;
 use self::lines::Lines;
 use self::tally::Tally;
 use self::usual::Usual;
-use crate::explain::{Hooked, NO_SESSION, route_of};
+use crate::explain::{Cores, Hooked, NO_SESSION, route_of};
 
 /// Most incidents of a block that are explained, the slowest first: a limit below the usual RTT makes an incident of every round trip.
 const AT_ONCE: usize = 64;
@@ -79,13 +79,14 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RunError> {
     })
 }
 
-/// The hooks: as few as part the sender's side from the receiver's, so that those on the cores have their time.
-fn hooks(sleeps: bool) -> Vec<&'static Hook> {
+/// The hooks that stamp: one a way, which parts the sender's side from the receiver's, so that the hooks on the cores have their time.
+fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
     let takes = |moment| match moment {
-        Moment::Started => true,
-        // A receiver that spins often has the message before the socket is told.
-        Moment::Received => !sleeps,
-        Moment::Ready | Moment::Switched => sleeps,
+        // What is outside of this host begins and ends there.
+        Moment::Started => route == Route::Remote,
+        // A receiver that spins often has the message before its socket is told.
+        Moment::Received => !sleeps || route == Route::Remote,
+        Moment::Ready => sleeps,
         _ => false,
     };
     HOOKS.iter().filter(|hook| takes(hook.moment)).collect()
@@ -149,7 +150,9 @@ impl<'a> Caught<'a> {
     }
 
     fn load(&mut self) {
-        self.hooked.load(hooks(self.sleeps), true);
+        self.hooked.load(hooks(self.hooked.route, self.sleeps), Cores::Light);
+        // The hooks on the cores tell when a receiver that slept got its CPU.
+        self.hooked.absent.retain(|moment| *moment != Moment::Switched || !self.hooked.meanwhile.is_loaded());
         self.usual = Usual::new(self.hooked.route, self.hooked.absent.clone());
         if let Some(all) = self.hooked.missing.iter().find(|missing| missing.hook == Missing::ALL) {
             let which = "an incident is told by the programs' own stamps: which way took the time, and not why";
@@ -187,20 +190,24 @@ impl<'a> Caught<'a> {
         let rings = self.hooked.rings();
         let Some(before) = self.before else { return };
         let span = Span::new(before, after, self.clock.rate());
-        let records = taken.as_ref().filter(|_| self.on).map(|taken| &taken.records[..]);
+        let records = taken.as_ref().map(|taken| &taken.records[..]);
         let halves = if let Told::Halves(halves) = told { halves } else { Vec::new() };
-        let joined = |stamps: &[Stamp]| match self.hooked.route {
-            Route::Remote => halves::join(stamps, &halves, records.unwrap_or_default(), &span).transactions,
-            _ => join::join(stamps, &server, records, &rings, &span).transactions,
+        let joined = |stamps: &[Stamp]| {
+            let mut all = match self.hooked.route {
+                Route::Remote => halves::join(stamps, &halves, records.unwrap_or_default(), &span).transactions,
+                _ => join::join(stamps, &server, records, &rings, &span).transactions,
+            };
+            self.hooked.meanwhile.add_switches(&mut all, &happened, &span);
+            all
         };
         if self.on && self.usual.wants() {
-            let typical = joined(&block[join::settling(block.len())..]);
-            self.usual.add(&typical);
+            self.usual.add(&joined(&block[join::settling(block.len())..]));
         }
         if slow.is_empty() {
             return self.hooked.meanwhile.pass(&happened);
         }
-        let transactions = joined(slow);
+        // The first block has no hooks, and none of its round trips a story.
+        let transactions = if self.on { joined(slow) } else { Vec::new() };
         let at_ns = self.clock.to_ns(before.ticks.since(self.first));
         let unknown = Typical::default();
         let typical = self.usual.typical().unwrap_or(&unknown);
@@ -219,13 +226,24 @@ impl<'a> Caught<'a> {
             },
             told: None,
         });
-        let told = |(timeline, transaction, parts)| Found { timeline, told: Some((transaction, parts)) };
+        // Without events on the cores nobody knows why.
+        let is_seen = self.hooked.meanwhile.is_loaded();
+        let told = |(timeline, transaction, parts)| match is_seen {
+            true => Found { timeline, told: Some((transaction, parts)) },
+            false => Found { timeline: Timeline { cause: String::new(), ..timeline }, told: Some((transaction, Vec::new())) },
+        };
         let mut all: Vec<Found> = unmatched.chain(found.into_iter().map(told)).collect();
         let began = now.checked_sub(Duration::from_nanos(self.clock.to_ns(after.ticks.since(self.first)))).unwrap_or(now);
         all.iter().for_each(|found| self.tally.add(found.main()));
         let rest = slow.len().saturating_sub(all.len()) as u64;
         if rest > 0 {
-            self.tally.add(Cause { cause: UNEXPLAINED.into(), who: String::new(), count: rest, lost_ns: 0, advice: String::new() });
+            self.tally.add(Cause {
+                cause: UNEXPLAINED.into(),
+                who: String::new(),
+                count: rest,
+                lost_ns: 0,
+                advice: String::new(),
+            });
         }
         all.arrange_by_key(|found| std::cmp::Reverse(found.timeline.rtt_ns));
         let room = self.lines.room(now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
@@ -296,7 +314,14 @@ impl Found {
             lost_ns: ns.round() as u64,
             advice: kind.of().advice.text.into(),
         };
-        self.told.iter().flat_map(|(_, parts)| parts).map(cause).collect()
+        // One advice a line is enough.
+        self.told
+            .iter()
+            .flat_map(|(_, parts)| parts)
+            .map(cause)
+            .enumerate()
+            .map(|(at, cause)| if at == 0 { cause } else { Cause { advice: String::new(), ..cause } })
+            .collect()
     }
 
     /// The largest cause.

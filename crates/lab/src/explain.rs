@@ -35,7 +35,7 @@ use hairpin_trace::packets;
 use hairpin_trace::tracer::Tracer;
 use hairpin_units::{Arrange, Nanos};
 
-pub(crate) use self::hooked::Hooked;
+pub(crate) use self::hooked::{Cores, Hooked};
 use crate::experiment::stands::cpus;
 use crate::stamping;
 use hairpin_session::channel::Channel;
@@ -188,7 +188,9 @@ fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -
 /// The route of a job's messages, if the job lasts long enough for phases with and without hooks.
 fn in_phases(job: &Job, remote: bool) -> Result<Route, RunError> {
     let route = match job.count.is_some() || job.duration.is_some_and(|duration| Duration::from(duration) < 2 * PHASE) {
-        true => Err("explain measures with and without hooks in turn: give it a --duration of 0.5 s or more, and no --count".into()),
+        true => {
+            Err("explain measures with and without hooks in turn: give it a --duration of 0.5 s or more, and no --count".into())
+        }
         false => route_of(job, remote),
     };
     route.map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })
@@ -295,8 +297,7 @@ impl<'a> Tracing<'a> {
     }
 
     fn load(&mut self) {
-        // None for events on the cores with `--light`.
-        self.hooked.load(self.how.hooks(), !self.how.light);
+        self.hooked.load(self.how.hooks(), if self.how.light { Cores::None } else { Cores::Whole });
         self.fold = Fold::new(self.hooked.route, self.hooked.absent.clone());
     }
 

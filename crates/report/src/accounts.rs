@@ -20,7 +20,8 @@ const UNLIKE: f64 = 1.1;
 
 /// Every extra table that at least one of these rows has data for.
 pub(crate) fn accounts(rows: &[&Row]) -> impl Iterator<Item = Account> {
-    let incidents = ("Main causes of the incidents, and the time lost to them beyond the typical p50", incidents::causes(rows), true);
+    let incidents =
+        ("Main causes of the incidents, and the time lost to them beyond the typical p50", incidents::causes(rows), true);
     let all = [tcp(rows), parts(rows), from_due(rows), directions(rows), pcie(rows), emulated(rows), incidents];
     all.into_iter().filter(|(_, table, _)| !table.rows.is_empty())
 }

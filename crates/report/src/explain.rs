@@ -38,8 +38,8 @@ use crate::view::Beside;
 pub(crate) use answer::{SLOW, waits};
 pub(crate) use causes::cut;
 pub use perfetto::explain_perfetto;
-pub(crate) use timeline::show as timelines;
 use row::{matched, name, share_of};
+pub(crate) use timeline::show as timelines;
 
 /// The heading of the missing hooks.
 pub(crate) const NOT_SEEN: &str = "Not visible on this host";

@@ -20,7 +20,9 @@ impl FromStr for Above {
 
     fn from_str(text: &str) -> Result<Above, String> {
         let wrong = || {
-            format!("\"{text}\" is no limit: write an RTT, such as 200us, or a percentile and a factor of at least 1, such as \"p99.9 x3\"")
+            format!(
+                "\"{text}\" is no limit: write an RTT, such as 200us, or a percentile and a factor of at least 1, such as \"p99.9 x3\""
+            )
         };
         if !text.starts_with('p') {
             return parse_duration(text).ok().filter(|ns| ns.0 > 0).map(Above::Time).ok_or_else(wrong);
@@ -74,7 +76,9 @@ mod tests {
             assert_eq!(read(text), Ok(Above::Times(Quantile::P999, 3.0)), "{text}");
         }
         assert_eq!(read("p99 x2.5").map(|above| above.to_string()), Ok("p99 x2.5".into()));
-        for text in ["", "0", "200", "x3", "p99.9", "p99.9 x", "p99.9 x0.5", "p100 x2", "p99.9 xnan", "p99.9 x3 x3", "-1ms", "soon"] {
+        for text in
+            ["", "0", "200", "x3", "p99.9", "p99.9 x", "p99.9 x0.5", "p100 x2", "p99.9 xnan", "p99.9 x3 x3", "-1ms", "soon"]
+        {
             // A bare number is in seconds, as everywhere.
             assert_eq!(read(text).is_ok(), text == "200", "{text}");
         }

@@ -40,7 +40,9 @@ impl Lines {
     /// # Errors
     /// Why it cannot be written, or that it holds something else.
     pub(super) fn open(path: &Path, most_bytes: u64, most_per_s: u32) -> Result<Lines, String> {
-        let wrong = |error: io::Error| format!("cannot write incidents to {}: {error}; name another file with --incidents", path.display());
+        let wrong = |error: io::Error| {
+            format!("cannot write incidents to {}: {error}; name another file with --incidents", path.display())
+        };
         // A pipe that nobody reads is an error, and no reason to wait.
         let flags = OFlags::NONBLOCK.bits() as i32;
         let mut file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path).map_err(wrong)?;
@@ -49,7 +51,10 @@ impl Lines {
             let begins = format!("{{\"schema\":\"{}\"", Incident::SCHEMA);
             let mut first = vec![0; begins.len()];
             if there.read_exact(&mut first).is_err() || first != begins.as_bytes() {
-                return Err(format!("{} holds something other than incidents: name another file with --incidents", path.display()));
+                return Err(format!(
+                    "{} holds something other than incidents: name another file with --incidents",
+                    path.display()
+                ));
             }
             let mut last = [0];
             there.seek(SeekFrom::End(-1)).and_then(|_| there.read_exact(&mut last)).map_err(wrong)?;
@@ -96,7 +101,12 @@ impl Lines {
         self.dropped += 1;
         let error = written.err()?;
         let first = !std::mem::replace(&mut self.said, true);
-        first.then(|| format!("cannot write incidents to {}: {error}; measuring goes on, and those without a line are counted", self.path.display()))
+        first.then(|| {
+            format!(
+                "cannot write incidents to {}: {error}; measuring goes on, and those without a line are counted",
+                self.path.display()
+            )
+        })
     }
 
     /// Puts a line at the end of the file; false where it has no room. Half a line is taken back.

@@ -16,6 +16,15 @@ use super::meanwhile::Meanwhile;
 /// A live server's side has accepted the flow within this time.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
+/// The hooks for events on the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cores {
+    None,
+    /// Those that cost a round trip little.
+    Light,
+    Whole,
+}
+
 /// The hooks of one row.
 pub(crate) struct Hooked<'a> {
     pub(crate) stamps: &'a Sides<Stamps>,
@@ -58,8 +67,8 @@ impl<'a> Hooked<'a> {
         (self.stamps.client.announced(), self.stamps.server.announced())
     }
 
-    /// Loads `hooks`, and with `cores` those for events on the cores; none is attached. Without any hook only the programs' own stamps remain.
-    pub(crate) fn load(&mut self, hooks: Vec<&'static Hook>, cores: bool) {
+    /// Loads `hooks`, and those for events on the cores; none is attached. Without any hook only the programs' own stamps remain.
+    pub(crate) fn load(&mut self, hooks: Vec<&'static Hook>, cores: Cores) {
         let (client, server) = self.announced();
         if self.route == Route::Memory {
             return self.load_events(cores, client, server);
@@ -90,11 +99,11 @@ impl<'a> Hooked<'a> {
         }
     }
 
-    fn load_events(&mut self, cores: bool, client: Announced, server: Announced) {
-        if !cores {
+    fn load_events(&mut self, cores: Cores, client: Announced, server: Announced) {
+        if cores == Cores::None {
             return;
         }
-        match self.meanwhile.load(client, server) {
+        match self.meanwhile.load(cores == Cores::Light, client, server) {
             Ok(mut missing) => self.missing.append(&mut missing),
             Err(why) => {
                 let adds = "the causes of slow round trips".into();

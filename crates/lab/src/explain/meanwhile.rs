@@ -57,12 +57,12 @@ impl Meanwhile {
         self.causes.whose.cpus.into_iter().flatten().collect()
     }
 
-    /// Loads the programs for these threads and sockets; returns the missing tracepoints.
-    pub(crate) fn load(&mut self, client: Announced, server: Announced) -> Result<Vec<Missing>, TracerError> {
+    /// Loads the programs for these threads and sockets, or the light set of them; returns the missing tracepoints.
+    pub(crate) fn load(&mut self, light: bool, client: Announced, server: Announced) -> Result<Vec<Missing>, TracerError> {
         self.causes.whose.threads = [client.thread, server.thread];
         let mut cpus = self.cpus();
         cpus.dedup();
-        let events = Events::load(&WatchedFlow { protocol: self.protocol, client, server, cpus })?;
+        let events = Events::load(&WatchedFlow { protocol: self.protocol, client, server, cpus, light })?;
         let missing = events.missing().iter().map(|hook| {
             let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
             Missing { hook: hook.name.into(), why, adds: hook.adds.into() }
@@ -105,6 +105,11 @@ impl Meanwhile {
         if let Some(events) = &mut self.events {
             events.clear(|cpu, thread| self.causes.came(cpu, thread));
         }
+    }
+
+    /// Adds to transactions of a block when a receiver that slept got its CPU.
+    pub(crate) fn add_switches(&self, transactions: &mut [Transaction], taken: &Taken, span: &Span) {
+        self.causes.add_switches(transactions, &taken.events, span);
     }
 
     /// The `most` slowest of these transactions of one block, slowest first, each as a timeline with its causes; of earlier blocks nothing is kept. `names`

@@ -226,7 +226,9 @@ fn incidents(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::
     let help = "Round trips above that limit without a line in the file of incidents.";
     let mut metric = encoder.encode_descriptor("hairpin_incidents_without_line", help, None, MetricType::Counter)?;
     for (labels, series, _) in caught() {
-        metric.encode_family(&labels.pairs())?.encode_counter::<NoLabelSet, f64, f64>(&(series.totals.without_line as f64), None)?;
+        metric
+            .encode_family(&labels.pairs())?
+            .encode_counter::<NoLabelSet, f64, f64>(&(series.totals.without_line as f64), None)?;
     }
     Ok(())
 }
