@@ -12,6 +12,7 @@ mod lines;
 mod tally;
 mod usual;
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -79,12 +80,11 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RunError> {
     })
 }
 
-/// The hooks that stamp: one a way, which parts the sender's side from the receiver's, so that the hooks on the cores have their time.
+/// The hooks that stamp: two a way, one in its sender's call and one between the two sides, so that those on the cores have their time.
 fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
     let takes = |moment| match moment {
-        // What is outside of this host begins and ends there.
-        Moment::Started => route == Route::Remote,
-        // A receiver that spins often has the message before its socket is told.
+        Moment::Started => true,
+        // A receiver that spins often has the message before its socket is told; and what is outside of this host ends there.
         Moment::Received => !sleeps || route == Route::Remote,
         Moment::Ready => sleeps,
         _ => false,
@@ -212,64 +212,70 @@ impl<'a> Caught<'a> {
         let unknown = Typical::default();
         let typical = self.usual.typical().unwrap_or(&unknown);
         let typical_rtt_ns = Some(typical.rtt_ns).filter(|ns| *ns > 0);
-        let found = self.hooked.meanwhile.slow(&transactions, &happened, (&span, at_ns), typical, (&mut self.names, AT_ONCE));
-        // An incident without a story has its line all the same.
-        let sequences: Vec<u32> = transactions.iter().map(|one| one.sequence).collect();
-        let unmatched = slow.iter().filter(|stamp| !sequences.contains(&stamp.sequence));
-        let unmatched = unmatched.take(AT_ONCE).map(|stamp| Found {
-            timeline: Timeline {
-                rtt_ns: self.clock.to_ns(stamp.second.since(stamp.first)),
-                at_ns: self.clock.to_ns(stamp.first.since(self.first)),
-                sequence: stamp.sequence,
-                cause: String::new(),
-                events: Vec::new(),
-            },
-            told: None,
-        });
+        let told = self.hooked.meanwhile.slow(&transactions, &happened, (&span, at_ns), typical, (&mut self.names, AT_ONCE));
         // Without events on the cores nobody knows why.
         let is_seen = self.hooked.meanwhile.is_loaded();
-        let told = |(timeline, transaction, parts)| match is_seen {
-            true => Found { timeline, told: Some((transaction, parts)) },
-            false => Found { timeline: Timeline { cause: String::new(), ..timeline }, told: Some((transaction, Vec::new())) },
-        };
-        let mut all: Vec<Found> = unmatched.chain(found.into_iter().map(told)).collect();
+        let told = told.into_iter().map(|(timeline, transaction, parts)| match is_seen {
+            true => Found { timeline, transaction: Some(transaction), parts },
+            false => Found {
+                timeline: Timeline { cause: String::new(), ..timeline },
+                transaction: Some(transaction),
+                parts: Vec::new(),
+            },
+        });
+        // An incident whose stamps cannot be matched has its line all the same.
+        let matched: Vec<u32> = transactions.iter().map(|one| one.sequence).collect();
+        let unmatched = slow.iter().filter(|stamp| !matched.contains(&stamp.sequence)).take(AT_ONCE);
+        let mut all: Vec<Found> = told.chain(unmatched.map(|stamp| self.unmatched(stamp))).collect();
         let began = now.checked_sub(Duration::from_nanos(self.clock.to_ns(after.ticks.since(self.first)))).unwrap_or(now);
-        all.iter().for_each(|found| self.tally.add(found.main()));
+        for found in &all {
+            self.tally.add(found.main());
+            self.tally.keep(&found.timeline);
+        }
         let rest = slow.len().saturating_sub(all.len()) as u64;
         if rest > 0 {
-            self.tally.add(Cause {
-                cause: UNEXPLAINED.into(),
-                who: String::new(),
-                count: rest,
-                lost_ns: 0,
-                advice: String::new(),
-            });
+            self.tally.add(unexplained(rest));
         }
-        all.arrange_by_key(|found| std::cmp::Reverse(found.timeline.rtt_ns));
+        all.arrange_by_key(|found| Reverse(found.timeline.rtt_ns));
         let room = self.lines.room(now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
         let left_out = all.split_off(room.min(all.len())).len() as u64 + rest;
         all.arrange_by_key(|found| found.timeline.at_ns);
-        for found in all {
-            let incident = Incident {
-                schema: Incident::SCHEMA.into(),
-                at: rfc3339(began + Duration::from_nanos(found.timeline.at_ns)),
-                path: self.path.clone(),
-                peer: self.peer.clone(),
-                rtt_ns: found.timeline.rtt_ns,
-                above_ns,
-                typical_rtt_ns,
-                sequence: found.timeline.sequence,
-                dropped: 0,
-                causes: found.causes(),
-                stages: found.told.as_ref().map(|(transaction, _)| self.usual.stages(transaction)).unwrap_or_default(),
-                events: found.timeline.events.clone(),
-            };
-            if let Some(text) = self.lines.write(&incident) {
-                self.watcher.say(text);
-            }
-            self.tally.keep(found.timeline);
-        }
+        all.into_iter().for_each(|found| self.write(found, began, above_ns, typical_rtt_ns));
         self.lines.no_room(left_out);
+    }
+
+    fn unmatched(&self, stamp: &Stamp) -> Found {
+        let timeline = Timeline {
+            rtt_ns: self.clock.to_ns(stamp.second.since(stamp.first)),
+            at_ns: self.clock.to_ns(stamp.first.since(self.first)),
+            sequence: stamp.sequence,
+            cause: String::new(),
+            events: Vec::new(),
+        };
+        Found { timeline, transaction: None, parts: Vec::new() }
+    }
+
+    /// Writes a line for an incident of a row that began then.
+    fn write(&mut self, found: Found, began: SystemTime, above_ns: u64, typical_rtt_ns: Option<u64>) {
+        let causes = found.causes();
+        let Found { timeline, transaction, .. } = found;
+        let incident = Incident {
+            schema: Incident::SCHEMA.into(),
+            at: rfc3339(began + Duration::from_nanos(timeline.at_ns)),
+            path: self.path.clone(),
+            peer: self.peer.clone(),
+            rtt_ns: timeline.rtt_ns,
+            above_ns,
+            typical_rtt_ns,
+            sequence: timeline.sequence,
+            dropped: 0,
+            causes,
+            stages: transaction.map(|transaction| self.usual.stages(&transaction)).unwrap_or_default(),
+            events: timeline.events,
+        };
+        if let Some(text) = self.lines.write(incident) {
+            self.watcher.say(text);
+        }
     }
 
     /// The incidents so far.
@@ -302,33 +308,32 @@ impl<'a> Caught<'a> {
 struct Found {
     timeline: Timeline,
     /// `None` if its stamps could not be matched.
-    told: Option<(Transaction, Vec<Part>)>,
+    transaction: Option<Transaction>,
+    /// Its causes, the largest first.
+    parts: Vec<Part>,
 }
 
 impl Found {
     fn causes(&self) -> Vec<Cause> {
-        let cause = |Part { kind, who, ns }: &Part| Cause {
+        let cause = |(at, Part { kind, who, ns }): (usize, &Part)| Cause {
             cause: kind.of().name.into(),
             who: who.clone(),
             count: 1,
             lost_ns: ns.round() as u64,
-            advice: kind.of().advice.text.into(),
+            // One a line is enough.
+            advice: if at == 0 { kind.of().advice.text.into() } else { String::new() },
         };
-        // One advice a line is enough.
-        self.told
-            .iter()
-            .flat_map(|(_, parts)| parts)
-            .map(cause)
-            .enumerate()
-            .map(|(at, cause)| if at == 0 { cause } else { Cause { advice: String::new(), ..cause } })
-            .collect()
+        self.parts.iter().enumerate().map(cause).collect()
     }
 
-    /// The largest cause.
     fn main(&self) -> Cause {
-        let unexplained = Cause { cause: UNEXPLAINED.into(), who: String::new(), count: 1, lost_ns: 0, advice: String::new() };
-        self.causes().into_iter().next().unwrap_or(unexplained)
+        self.causes().into_iter().next().unwrap_or_else(|| unexplained(1))
     }
+}
+
+/// The cause of so many incidents that are not explained.
+fn unexplained(count: u64) -> Cause {
+    Cause { cause: UNEXPLAINED.into(), who: String::new(), count, lost_ns: 0, advice: String::new() }
 }
 
 impl Watcher for Caught<'_> {

@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_limit_is_a_time_or_a_multiple_of_a_percentile() {
         let read = |text: &str| text.parse::<Above>();
-        assert_eq!(read("200us"), Ok(Above::Time(Nanos::from_micros(200))));
+        assert_eq!(read("200us"), Ok(Above::Time(Nanos(200_000))));
         for text in ["p99.9 x3", "p99.9x3", "p99.9 x 3"] {
             assert_eq!(read(text), Ok(Above::Times(Quantile::P999, 3.0)), "{text}");
         }

@@ -82,9 +82,9 @@ impl Lines {
     }
 
     /// Writes a line for an incident. Returns what to say to the user when that fails for the first time.
-    pub(super) fn write(&mut self, incident: &Incident) -> Option<String> {
+    pub(super) fn write(&mut self, incident: Incident) -> Option<String> {
         self.second.1 += 1;
-        let whole = serde_json::to_vec(&Incident { dropped: self.dropped, ..incident.clone() });
+        let whole = serde_json::to_vec(&Incident { dropped: self.dropped, ..incident });
         let written = whole.map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
             self.put(&line)
@@ -155,7 +155,7 @@ mod tests {
             // A thousand a second.
             match all.room(u64::from(number / 1_000)) {
                 0 => all.no_room(1),
-                _ => assert_eq!(all.write(&incident(number)), None),
+                _ => assert_eq!(all.write(incident(number)), None),
             }
         }
         let Counts { written, over_rate, over_size, failed } = all.counts;
@@ -166,7 +166,7 @@ mod tests {
         assert!(bytes <= 20_000 && bytes > 19_000, "{bytes}");
         // Once the file has been cut there is room, and the next line counts all those before it.
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-        assert_eq!(all.write(&incident(7)), None);
+        assert_eq!(all.write(incident(7)), None);
         assert_eq!(lines(&path), [(7, 1_000_000 - 1 - u64::from(kept[kept.len() - 1].0 as u32))]);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_said_once_and_counted() {
         let mut all = Lines::open(Path::new("/dev/full"), 1_000_000, 10).unwrap();
-        let said: Vec<Option<String>> = (0..3).map(|number| all.write(&incident(number))).collect();
+        let said: Vec<Option<String>> = (0..3).map(|number| all.write(incident(number))).collect();
         assert!(said[0].as_ref().is_some_and(|said| said.contains("/dev/full") && said.contains("No space left")), "{said:?}");
         assert_eq!((&said[1..], all.counts), (&[None, None][..], Counts { failed: 3, ..Counts::default() }));
     }
@@ -184,12 +184,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("incidents.jsonl");
         for number in 0..2 {
-            assert_eq!(Lines::open(&path, 1_000_000, 10).unwrap().write(&incident(number)), None);
+            assert_eq!(Lines::open(&path, 1_000_000, 10).unwrap().write(incident(number)), None);
         }
         assert_eq!(lines(&path), [(0, 0), (1, 0)]);
         // Half a line stays a line of its own.
         File::options().append(true).open(&path).unwrap().write_all(b"{\"schema\":\"hair").unwrap();
-        assert_eq!(Lines::open(&path, 1_000_000, 10).unwrap().write(&incident(2)), None);
+        assert_eq!(Lines::open(&path, 1_000_000, 10).unwrap().write(incident(2)), None);
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
         let other = directory.path().join("notes");
         fs::write(&other, "my notes\n").unwrap();

@@ -36,11 +36,11 @@ impl Tally {
     }
 
     /// Keeps an incident's events if it is among the slowest, and the incident as the last one.
-    pub(super) fn keep(&mut self, timeline: Timeline) {
-        self.last = Some(Timeline { events: Vec::new(), ..timeline.clone() });
+    pub(super) fn keep(&mut self, timeline: &Timeline) {
+        self.last = Some(Timeline { events: Vec::new(), cause: timeline.cause.clone(), ..*timeline });
         let at = self.slowest.partition_point(|slower| slower.rtt_ns >= timeline.rtt_ns);
         if at < SLOWEST {
-            self.slowest.insert(at, timeline);
+            self.slowest.insert(at, timeline.clone());
             self.slowest.truncate(SLOWEST);
         }
     }
@@ -66,7 +66,7 @@ mod tests {
             tally.add(Cause { cause: cause.into(), who, count: 1, lost_ns: 10, advice: String::new() });
             let timeline =
                 Timeline { rtt_ns: number % 999_983, at_ns: number, sequence: 0, cause: cause.into(), events: Vec::new() };
-            tally.keep(timeline);
+            tally.keep(&timeline);
         }
         let causes = tally.causes();
         assert!(causes.len() <= NAMED + 3, "{}", causes.len());
