@@ -27,6 +27,8 @@ const TESTS: &[Listed] = &[
 
 /// The role of the competitor: `wakes`.
 const WAKES: &str = "wakes";
+/// The file of incidents that nobody named.
+const FILE: &str = "incidents.jsonl";
 const BUSY: Duration = Duration::from_millis(4);
 const EVERY: Duration = Duration::from_millis(150);
 
@@ -34,8 +36,8 @@ fn play(arguments: &[&str]) -> Option<ExitCode> {
     (*arguments == [WAKES]).then(|| wakes(EVERY, BUSY).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
 }
 
-fn lines(home: &Home) -> Vec<Value> {
-    let text = fs::read_to_string(home.file("incidents.jsonl")).unwrap_or_default();
+fn lines(home: &Home, file: &str) -> Vec<Value> {
+    let text = fs::read_to_string(home.file(file)).unwrap_or_default();
     assert!(text.is_empty() || text.ends_with('\n'), "the last line is whole");
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
@@ -55,20 +57,20 @@ fn beside(cpu: u32, path: &str) -> Judged {
     let row = rows(&home.json(&args))[0].clone();
     competitor.kill().and_then(|()| competitor.wait()).expect("it ends");
     let read = |file| fs::read_to_string(file).expect("a file");
-    let found = judge(&read(home.file("incidents.jsonl")), &read(told), competitor.id(), BUSY);
+    let found = judge(&read(home.file(FILE)), &read(told), competitor.id(), BUSY);
     let incidents = &row["incidents"];
     assert_eq!(incidents["written"], found.all, "{incidents}");
     assert_eq!(incidents["count"], incidents["written"], "{incidents}");
     let by_cause: u64 = incidents["causes"].as_array().expect("causes").iter().filter_map(|cause| cause["count"].as_u64()).sum();
     assert_eq!(incidents["count"], by_cause, "{incidents}");
-    assert!(lines(&home).iter().all(|line| line["rtt_ns"].as_u64() > line["above_ns"].as_u64()));
+    assert!(lines(&home, FILE).iter().all(|line| line["rtt_ns"].as_u64() > line["above_ns"].as_u64()));
     found
 }
 
 fn a_competitor_is_named_on_either_core(name: &str) -> bool {
     can(name, namespaces(), "BPF programs need root") && {
         for (cpu, path) in [(0, "udp:spin"), (1, "tcp:block")] {
-            // A very busy host may run the competitor only where no round trip waits for it.
+            // A very busy host may let no round trip meet the competitor.
             let found = (0..3).map(|_| beside(cpu, path)).find(|found| found.caused >= 3);
             let found = found
                 .unwrap_or_else(|| panic!("{path}: no run in which the competitor on CPU {cpu} made three round trips slow"));
@@ -82,14 +84,14 @@ fn a_competitor_is_named_on_either_core(name: &str) -> bool {
 /// Every round trip is above it.
 const ALL: &str = "ping --link loopback --path udp:block --duration 1s --warmup 20ms --explain-above 1ns";
 
-fn limits_and_a_full_disk_are_said_and_counted(_: &str) {
+fn limits_and_a_full_disk_are_said_and_counted(_: &str) -> bool {
     let home = Home::new();
     let done = home.hairpin(&format!("{ALL} --incidents-rate 4 --incidents-size 20k -v"));
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("left out by --incidents-rate"), "{done:?}");
-    let file = fs::metadata(home.file("incidents.jsonl")).expect("the file").len();
+    let file = fs::metadata(home.file(FILE)).expect("the file").len();
     assert!(file <= 20_000, "{file}");
-    let kept = lines(&home);
+    let kept = lines(&home, FILE);
     assert!(kept.iter().all(|line| line["schema"] == "hairpin.incident/1") && !kept.is_empty());
     let run = home.json(&format!("{ALL} --incidents-rate 4 --incidents-size 100"));
     let found = &rows(&run)[0]["incidents"];
@@ -100,25 +102,27 @@ fn limits_and_a_full_disk_are_said_and_counted(_: &str) {
     let done = home.hairpin(&format!("{ALL} --incidents /dev/full"));
     assert_eq!((done.code, done.err.matches("cannot write incidents to /dev/full").count()), (Some(0), 1), "{done:?}");
     assert!(done.out.contains("that could not be written"), "{done:?}");
+    true
 }
 
-fn ctrl_c_leaves_whole_lines_and_the_table(_: &str) {
+fn ctrl_c_leaves_whole_lines_and_the_table(_: &str) -> bool {
     let home = Home::new();
     let mut run =
         home.start("ping --link loopback --path udp:block --forever --warmup 20ms --explain-above 1ns --incidents-rate 100000");
-    while fs::metadata(home.file("incidents.jsonl")).map_or(0, |file| file.len()) < 100_000 {
+    while fs::metadata(home.file(FILE)).map_or(0, |file| file.len()) < 100_000 {
         sleep(Duration::from_millis(20));
     }
     run.signal("INT");
     let done = run.done();
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("incidents: ") && done.out.contains("Main causes of the incidents"), "{done:?}");
-    assert!(lines(&home).len() > 10);
+    assert!(lines(&home, FILE).len() > 10);
     let shown = home.hairpin("runs show latest -v");
     assert!(shown.out.contains("Slowest 1: RTT"), "{shown:?}");
+    true
 }
 
-fn metrics_count_incidents_by_cause(_: &str) {
+fn metrics_count_incidents_by_cause(_: &str) -> bool {
     let home = Home::new();
     let mut run =
         home.start("ping --link loopback --path udp:block --forever --warmup 20ms --explain-above 1ns --metrics 127.0.0.1:0");
@@ -138,6 +142,7 @@ fn metrics_count_incidents_by_cause(_: &str) {
     let line = page.lines().find(|line| line.starts_with("hairpin_incidents_total{")).expect("a cause");
     assert!(line.contains("cause=\"") && line.contains("path=\"udp:block/udp:block\""), "{line}");
     assert!(page.contains("hairpin_incidents_without_line_total{"), "{page}");
+    true
 }
 
 fn scraped(address: &str) -> io::Result<String> {
@@ -151,16 +156,17 @@ fn scraped(address: &str) -> io::Result<String> {
 fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
     can(name, namespaces_of_nobody(), "another user needs root") && {
         let home = home_of_nobody();
-        let done = home.as_nobody(&ALL.replace("ping ", "ping --json "));
+        let done = home.as_nobody(&format!("{ALL} --json --incidents runs/{FILE}"));
         assert_eq!(done.code, Some(0), "{done:?}");
         assert!(done.err.contains("no hooks in the kernel: ") && done.err.contains("CAP_BPF"), "{done:?}");
-        let found = &rows(&done.json())[0]["incidents"];
+        let run = done.json();
+        let found = &rows(&run)[0]["incidents"];
         assert_eq!(
             (&found["missing"][0]["hook"], &found["causes"][0]["cause"]),
             (&"BPF".into(), &"not explained".into()),
             "{found}"
         );
-        let line = lines(&home).pop().expect("a line");
+        let line = lines(&home, &format!("runs/{FILE}")).pop().expect("a line");
         assert_eq!(
             (line["causes"].as_array().map(Vec::len), line["stages"].as_array().map(Vec::len)),
             (Some(0), Some(3)),
@@ -170,7 +176,7 @@ fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
     }
 }
 
-fn wrong_input_is_refused_in_words(_: &str) {
+fn wrong_input_is_refused_in_words(_: &str) -> bool {
     let home = Home::new();
     fs::write(home.file("notes"), "my notes\n").expect("a file");
     for (args, code, part) in [
@@ -184,4 +190,5 @@ fn wrong_input_is_refused_in_words(_: &str) {
         home.hairpin(&format!("ping --link loopback --path udp --duration 100ms {args}")).fails(code, &[part]);
     }
     assert_eq!(fs::read_to_string(home.file("notes")).expect("a file"), "my notes\n");
+    true
 }

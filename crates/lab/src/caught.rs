@@ -80,13 +80,14 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RunError> {
     })
 }
 
-/// The hooks that stamp: two a way, one in its sender's call and one between the two sides, so that those on the cores have their time.
+/// The hooks that stamp, as few as tell the two sides apart, so that those on the cores have their time: one in the sender's call, and where a receiver sleeps
+/// the one before it is woken. A receiver that spins has its CPU all the time, or somebody among the events has it.
 fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
     let takes = |moment| match moment {
         Moment::Started => true,
-        // A receiver that spins often has the message before its socket is told; and what is outside of this host ends there.
-        Moment::Received => !sleeps || route == Route::Remote,
         Moment::Ready => sleeps,
+        // What is outside of this host ends there.
+        Moment::Received => route == Route::Remote,
         _ => false,
     };
     HOOKS.iter().filter(|hook| takes(hook.moment)).collect()

@@ -11,6 +11,8 @@ use hairpin_trace::moment::{Moment, Route};
 
 /// Round trips that are enough.
 const ENOUGH: usize = 1_024;
+/// Fewer are no measure for another one.
+const LEAST: usize = 32;
 /// The time until they are looked at anew.
 const EVERY: Duration = Duration::from_secs(10);
 
@@ -52,9 +54,9 @@ impl Usual {
         self.known = Some((self.fold.typical(), stages.collect()));
     }
 
-    /// The typical round trip; until there are enough, of those that there are.
+    /// The typical round trip; until there are enough, of those that there are, unless they are few.
     pub(super) fn typical(&mut self) -> Option<&Typical> {
-        if self.since.is_none() && !self.fold.is_empty() {
+        if self.since.is_none() && self.fold.len() >= LEAST {
             self.settle();
         }
         self.known.as_ref().map(|(typical, _)| typical)
