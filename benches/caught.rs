@@ -46,6 +46,9 @@ pub(crate) struct Options {
     /// Pairs of each cell; 0 leaves the cost out
     #[arg(long, default_value_t = 32)]
     pairs: usize,
+    /// Paths whose cost is measured, separated by commas
+    #[arg(long, value_delimiter = ',', default_values = PATHS)]
+    paths: Vec<String>,
     /// Time of each run beside a competitor, in s; 0 leaves naming and memory out
     #[arg(long, default_value_t = 600)]
     seconds: u64,
@@ -76,7 +79,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
-        for path in PATHS {
+        for path in &options.paths {
             for (beside, limit) in [("plain", Limit::None), ("--light", Limit::NoSlower)] {
                 pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| {
                     let rtt = match (arm, beside) {

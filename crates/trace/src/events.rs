@@ -240,21 +240,20 @@ impl Events {
 
     /// Takes all events, so that the next block begins with none.
     pub fn take(&mut self) -> Taken {
-        let mut taken = Taken::default();
+        let (mut taken, mut names) = (Taken::default(), std::mem::take(&mut self.names));
         for (slot, cpu) in self.cpus.iter().enumerate() {
-            let count = self.variables.get(slot * CPU);
-            let kept = (count as usize).min(EVENTS);
-            taken.lost += count - kept as u64;
             let mut words = [0; EVENT];
-            for at in 0..kept {
-                self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
+            let count = self.read_all(slot, |place| {
+                self.variables.read(place, &mut words);
                 taken.events.extend(event(*cpu, &words));
                 if let Some((thread, name)) = name(&words) {
-                    self.names.entry(thread).or_insert(name);
+                    names.entry(thread).or_insert(name);
                 }
-            }
+            });
+            taken.lost += count - count.min(EVENTS as u64);
             self.variables.set(slot * CPU, 0);
         }
+        self.names = names;
         taken.events.arrange_by_key(|event| event.at);
         taken
     }
@@ -262,16 +261,36 @@ impl Events {
     /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it.
     pub fn clear(&mut self, mut came: impl FnMut(u32, u32)) {
         for (slot, cpu) in self.cpus.iter().enumerate() {
-            let kept = (self.variables.get(slot * CPU) as usize).min(EVENTS);
-            let mut words = [0; EVENT];
-            for at in (0..kept).rev() {
-                self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
-                if let Some(Event { what: What::Switched { to, .. }, .. }) = event(*cpu, &words) {
-                    came(*cpu, to);
-                    break;
+            let (mut words, mut last) = ([0; EVENT], None);
+            self.read_all(slot, |place| {
+                // The kind alone, of thousands of events.
+                self.variables.read(place + EVENT - 1, &mut words[..1]);
+                if (words[0] >> 56) as u8 & !RUNNABLE == 1 {
+                    last = Some(place);
                 }
+            });
+            if let Some(place) = last {
+                self.variables.read(place, &mut words);
+            }
+            if let Some(Event { what: What::Switched { to, .. }, .. }) = last.and_then(|_| event(*cpu, &words)) {
+                came(*cpu, to);
             }
             self.variables.set(slot * CPU, 0);
+        }
+    }
+
+    /// Calls `each` with the place of each event of a CPU, also of those that come meanwhile: a switch that nobody saw would leave the wrong thread on the CPU.
+    /// Returns how many there were, without room among them.
+    fn read_all(&self, slot: usize, mut each: impl FnMut(usize)) -> u64 {
+        let mut read = 0;
+        loop {
+            let count = self.variables.get(slot * CPU);
+            let kept = (count as usize).min(EVENTS);
+            (read..kept).for_each(|at| each(slot * CPU + FIRST + at * EVENT));
+            read = kept;
+            if self.variables.get(slot * CPU) == count {
+                return count;
+            }
         }
     }
 
