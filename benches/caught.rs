@@ -72,7 +72,7 @@ pub(crate) struct Options {
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let (every, busy) = (Duration::from_millis(options.every_ms), Duration::from_micros(options.busy_us));
     if options.wakes {
-        return wakes(every, busy).map(|()| false).map_err(|error| error.to_string().into());
+        return wakes(Duration::ZERO, every, busy).map(|()| false).map_err(|error| error.to_string().into());
     }
     let directory = options.flags.record.directory("caught", options.pairs > 0 && options.seconds > 0)?;
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some([0, 1]) };

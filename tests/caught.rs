@@ -30,10 +30,12 @@ const WAKES: &str = "wakes";
 /// The file of incidents that nobody named.
 const FILE: &str = "incidents.jsonl";
 const BUSY: Duration = Duration::from_millis(4);
-const EVERY: Duration = Duration::from_millis(150);
+/// The first block of a run has no hooks.
+const FIRST: Duration = Duration::from_millis(700);
+const EVERY: Duration = Duration::from_millis(100);
 
 fn play(arguments: &[&str]) -> Option<ExitCode> {
-    (*arguments == [WAKES]).then(|| wakes(EVERY, BUSY).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+    (*arguments == [WAKES]).then(|| wakes(FIRST, EVERY, BUSY).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
 }
 
 fn lines(home: &Home, file: &str) -> Vec<Value> {
@@ -52,7 +54,7 @@ fn beside(cpu: u32, path: &str) -> Judged {
     let out = File::create(&told).expect("a file");
     let mut competitor = command.stdin(Stdio::null()).stdout(out).spawn().expect("setpriv of util-linux");
     let args = format!(
-        "ping --link loopback --path {path} --cpu 0,1 --duration 1500ms --warmup 50ms --explain-above 2ms --incidents-rate 1000"
+        "ping --link loopback --path {path} --cpu 0,1 --duration 2s --warmup 50ms --explain-above 2ms --incidents-rate 1000"
     );
     let row = rows(&home.json(&args))[0].clone();
     competitor.kill().and_then(|()| competitor.wait()).expect("it ends");
@@ -183,7 +185,7 @@ fn wrong_input_is_refused_in_words(_: &str) -> bool {
         ("--explain-above soon", 2, "such as 200us"),
         ("--explain-above 1ms --incidents notes", 2, "something other than incidents"),
         ("--explain-above 1ms --incidents no/such/folder", 2, "--incidents"),
-        ("--explain-above 1ms --flows 2", 4, "one request at a time"),
+        ("--explain-above 1ms --outstanding 2", 4, "one request at a time"),
         ("--explain-above 1ms --raw raw.parquet", 2, "--raw"),
         ("--incidents x", 2, "--explain-above"),
     ] {

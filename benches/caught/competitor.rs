@@ -7,8 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hairpin_session::time::parsed;
 use serde_json::Value;
 
-/// Wakes every `every` for `busy` of work, for ever, and prints each begin and end in ns since 1970.
-pub(crate) fn wakes(every: Duration, busy: Duration) -> io::Result<()> {
+/// After `first` wakes every `every` for `busy` of work, for ever, and prints each begin and end in ns since 1970.
+pub(crate) fn wakes(first: Duration, every: Duration, busy: Duration) -> io::Result<()> {
+    sleep(first);
     loop {
         sleep(every);
         let (from, began) = (now_ns(), Instant::now());

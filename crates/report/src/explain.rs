@@ -7,12 +7,12 @@
 
 mod answer;
 pub(crate) mod brief;
-mod causes;
+pub(crate) mod causes;
 pub(crate) mod conclusion;
 pub(crate) mod parts;
 mod perfetto;
 pub(crate) mod row;
-mod timeline;
+pub(crate) mod timeline;
 pub(crate) mod waterfall;
 
 use hairpin_record::explain::{Explain, Explained, Missing};
@@ -36,10 +36,8 @@ use crate::term::{LINES, height};
 use crate::view::Beside;
 
 pub(crate) use answer::{SLOW, waits};
-pub(crate) use causes::cut;
 pub use perfetto::explain_perfetto;
 use row::{matched, name, share_of};
-pub(crate) use timeline::show as timelines;
 
 /// The heading of the missing hooks.
 pub(crate) const NOT_SEEN: &str = "Not visible on this host";
@@ -115,7 +113,7 @@ impl Show for Explain {
                 ));
             }
             doc.part(Shown::Full, detail);
-            timelines(&mut doc, &result.slowest, options.detail);
+            timeline::show(&mut doc, &result.slowest, options.detail);
         }
         doc.blocks.extend(end.blocks);
         doc.data = Some(data(self));

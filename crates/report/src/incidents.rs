@@ -5,7 +5,8 @@ use hairpin_record::run::Row;
 
 use crate::cell::Cell;
 use crate::doc::{Column, Doc, Table};
-use crate::explain::{cut, timelines};
+use crate::explain::causes::cut;
+use crate::explain::timeline;
 use crate::figure::time;
 use crate::label::{Name, path};
 use crate::notes::merged;
@@ -73,6 +74,6 @@ pub(crate) fn causes(rows: &[&Row]) -> Table {
 /// The slowest incident of each row event by event.
 pub(crate) fn slowest(rows: &[&Row]) -> Doc {
     let mut doc = Doc::default();
-    rows.iter().filter_map(|row| row.incidents.as_deref()).for_each(|found| timelines(&mut doc, &found.slowest, 1));
+    rows.iter().filter_map(|row| row.incidents.as_deref()).for_each(|found| timeline::show(&mut doc, &found.slowest, 1));
     doc
 }
