@@ -15,7 +15,7 @@ mod usual;
 use std::cmp::Reverse;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hairpin_plan::job::{Job, Sides};
 use hairpin_record::explain::{Cause, Missing, Timeline};
@@ -48,6 +48,8 @@ use crate::explain::{Cores, Hooked, NO_SESSION, route_of};
 
 /// Most incidents of a block that are explained, the slowest first: a limit below the usual RTT makes an incident of every round trip.
 const AT_ONCE: usize = 64;
+/// A server without a CPU is waited for so long.
+const LATE: Duration = Duration::from_millis(100);
 /// The cause of an incident that is not explained.
 const UNEXPLAINED: &str = "not explained";
 
@@ -182,10 +184,8 @@ impl<'a> Caught<'a> {
 
     /// Looks at a block with slow round trips, or at one whose typical ones are wanted.
     fn look(&mut self, block: &[Stamp], slow: &[Stamp], above_ns: u64, told: Told) {
-        thread::sleep(STAMPED_WITHIN);
+        let server = self.servers(slow.last());
         let (after, now) = (self.clock.relation(), SystemTime::now());
-        let (server, seen) = self.hooked.stamps.server.since(self.seen.server);
-        self.seen.server = seen;
         let taken = self.hooked.tracer.as_mut().map(Tracer::take);
         let happened = self.hooked.meanwhile.take();
         let rings = self.hooked.rings();
@@ -243,6 +243,20 @@ impl<'a> Caught<'a> {
         all.arrange_by_key(|found| found.timeline.at_ns);
         all.into_iter().for_each(|found| self.write(found, began, above_ns, typical_rtt_ns));
         self.lines.no_room(left_out);
+    }
+
+    /// The server's stamps of a block that is over, with that of its last slow round trip: a server that lost its CPU after it had sent the reply writes it late.
+    fn servers(&mut self, last: Option<&Stamp>) -> Vec<Stamp> {
+        let until = Instant::now() + LATE;
+        loop {
+            thread::sleep(STAMPED_WITHIN);
+            let (stamps, seen) = self.hooked.stamps.server.since(self.seen.server);
+            let is_there = |last: &Stamp| stamps.iter().any(|stamp| stamp.sequence == last.sequence);
+            if self.hooked.route == Route::Remote || last.is_none_or(is_there) || Instant::now() >= until {
+                self.seen.server = seen;
+                return stamps;
+            }
+        }
     }
 
     fn unmatched(&self, stamp: &Stamp) -> Found {
