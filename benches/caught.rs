@@ -80,7 +80,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
         for path in &options.paths {
-            for (beside, limit) in [("plain", Limit::None), ("--light", Limit::NoSlower)] {
+            for (beside, limit) in [("plain", Limit::None), ("--light", Limit::AtMost(1.0))] {
                 pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| {
                     let rtt = match (arm, beside) {
                         (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file)?,

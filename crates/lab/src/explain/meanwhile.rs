@@ -12,7 +12,7 @@ use hairpin_sys::thread;
 use hairpin_trace::causes::{Causes, Part, Slow, Typical, Whose};
 use hairpin_trace::cores::Busy;
 use hairpin_trace::detectors::{Observed, Paced, findings};
-use hairpin_trace::events::{Events, Protocol, Taken, WatchedFlow};
+use hairpin_trace::events::{Events, Protocol, Taken, WatchedFlow, What};
 use hairpin_trace::join::{Span, Transaction};
 use hairpin_trace::names::Names;
 use hairpin_trace::timeline::timeline;
@@ -128,7 +128,10 @@ impl Meanwhile {
             names.threads.clone_from(events.names());
             // The number of a thread that has ended may become another's.
             events.forget_names();
-            names.learn(&RealHost, threads(&self.causes));
+            // Of one that never left a CPU, or that the kernel does not report leaving, no event has the name.
+            let came =
+                taken.events.iter().filter_map(|event| if let What::Switched { to, .. } = event.what { Some(to) } else { None });
+            names.learn(&RealHost, threads(&self.causes).chain(came));
         }
         let slowest = self.causes.slowest(most, typical, names);
         let told = |(slow, parts): (&Slow, Vec<Part>)| {
