@@ -23,13 +23,15 @@ pub(super) struct Usual {
     fold: Fold,
     /// When there were enough the last time.
     since: Option<Instant>,
-    known: Option<(Typical, Vec<(Direction, String, u64)>)>,
+    known: Option<Typical>,
+    /// The mean of each stage.
+    stages: Vec<(Direction, String, u64)>,
 }
 
 impl Usual {
     /// For a path of this route, on a host where nothing stamps the `absent` moments.
     pub(super) fn new(route: Route, absent: Vec<Moment>) -> Usual {
-        Usual { route, fold: Fold::new(route, absent.clone()), absent, since: None, known: None }
+        Usual { route, fold: Fold::new(route, absent.clone()), absent, since: None, known: None, stages: Vec::new() }
     }
 
     /// True if a block's round trips are wanted.
@@ -51,7 +53,7 @@ impl Usual {
         let mut found = Explained::default();
         self.fold.finish(0.0, &mut found);
         let stages = found.stages.into_iter().map(|stage| (stage.direction, stage.name, stage.typical_ns.round() as u64));
-        self.known = Some((self.fold.typical(), stages.collect()));
+        (self.known, self.stages) = (Some(self.fold.typical()), stages.collect());
     }
 
     /// The typical round trip; until there are enough, of those that there are, unless they are few.
@@ -59,7 +61,7 @@ impl Usual {
         if self.since.is_none() && self.fold.len() >= LEAST {
             self.settle();
         }
-        self.known.as_ref().map(|(typical, _)| typical)
+        self.known.as_ref()
     }
 
     /// The stages of one round trip beside the typical ones.
@@ -68,9 +70,12 @@ impl Usual {
         one.add(transaction);
         let mut found = Explained::default();
         one.finish(0.0, &mut found);
-        let known = self.known.as_ref().map_or(&[][..], |(_, stages)| stages);
         let stages = found.stages.into_iter().map(|stage| StageTime {
-            typical_ns: known.iter().find(|(way, name, _)| (*way, name) == (stage.direction, &stage.name)).map(|(.., ns)| *ns),
+            typical_ns: self
+                .stages
+                .iter()
+                .find(|(way, name, _)| (*way, name) == (stage.direction, &stage.name))
+                .map(|(.., ns)| *ns),
             ns: stage.ns.max.unwrap_or_default(),
             stage: stage.name,
             side: stage.side,
