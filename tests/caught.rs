@@ -109,7 +109,7 @@ fn limits_and_a_full_disk_are_said_and_counted(_: &str) -> bool {
 
 fn ctrl_c_leaves_whole_lines_and_the_table(_: &str) -> bool {
     let home = Home::new();
-    let mut run =
+    let run =
         home.start("ping --link loopback --path udp:block --forever --warmup 20ms --explain-above 1ns --incidents-rate 100000");
     while fs::metadata(home.file(FILE)).map_or(0, |file| file.len()) < 100_000 {
         sleep(Duration::from_millis(20));
