@@ -31,7 +31,7 @@ const WAKES: &str = "wakes";
 const FILE: &str = "incidents.jsonl";
 const BUSY: Duration = Duration::from_millis(4);
 /// The first block of a run has no hooks.
-const FIRST: Duration = Duration::from_millis(500);
+const FIRST: Duration = Duration::from_millis(700);
 const EVERY: Duration = Duration::from_millis(80);
 
 fn play(arguments: &[&str]) -> Option<ExitCode> {
@@ -54,7 +54,7 @@ fn beside(cpu: u32, path: &str) -> Judged {
     let out = File::create(&told).expect("a file");
     let mut competitor = command.stdin(Stdio::null()).stdout(out).spawn().expect("setpriv of util-linux");
     let args = format!(
-        "ping --link loopback --path {path} --cpu 0,1 --sched fifo:50 --duration 1300ms --warmup 50ms --explain-above 2ms --incidents-rate 1000"
+        "ping --link loopback --path {path} --cpu 0,1 --sched fifo:50 --duration 1500ms --warmup 50ms --explain-above 2ms --incidents-rate 1000"
     );
     let row = rows(&home.json(&args))[0].clone();
     competitor.kill().and_then(|()| competitor.wait()).expect("it ends");

@@ -29,7 +29,7 @@ fn now_ns() -> u128 {
 pub(crate) struct Judged {
     /// Wake-ups, as it printed them.
     pub(crate) wakes: usize,
-    /// Incidents of at least half of its work that it overlaps by at least half of its work: the rest of the round trip's time is others'.
+    /// Incidents that it overlaps by at least half of its work, without those of the first block.
     pub(crate) caused: usize,
     /// Those with it among their causes.
     pub(crate) named: usize,
@@ -52,6 +52,10 @@ pub(crate) fn judge(incidents: &str, printed: &str, pid: u32, busy: Duration) ->
     for line in incidents.lines() {
         let Ok(incident) = serde_json::from_str::<Value>(line) else { continue };
         judged.all += 1;
+        // Of the first block, which has no hooks.
+        if incident["typical_rtt_ns"].is_null() {
+            continue;
+        }
         let began = incident["at"].as_str().and_then(parsed).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let (Some(began), Some(rtt_ns)) = (began, incident["rtt_ns"].as_u64()) else { continue };
         let (from, to) = (began.as_nanos(), began.as_nanos() + u128::from(rtt_ns));
