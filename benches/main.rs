@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod builds;
+mod caught;
 mod children;
 mod compare;
 mod control;
@@ -40,6 +41,7 @@ struct Input {
 #[derive(clap::Subcommand)]
 enum Part {
     Builds(builds::Options),
+    Caught(caught::Options),
     Compare(compare::Options),
     Equal(equal::Options),
     Explain(explain::Options),
@@ -56,11 +58,12 @@ fn main() -> ExitCode {
     match Input::parse().part {
         None => {
             println!(
-                "benchmarks: name one: builds, compare, equal, explain, flows, load, niq, packet, peers, requests, watch; or run `make bench-NAME`"
+                "benchmarks: name one: builds, caught, compare, equal, explain, flows, load, niq, packet, peers, requests, watch; or run `make bench-NAME`"
             );
             ExitCode::SUCCESS
         }
         Some(Part::Builds(options)) => record::end(builds::bench(&options)),
+        Some(Part::Caught(options)) => record::end(caught::bench(&options)),
         Some(Part::Compare(options)) => record::end(compare::bench(&options)),
         Some(Part::Equal(options)) => record::end(equal::bench(&options)),
         Some(Part::Explain(options)) => record::end(explain::bench(&options)),

@@ -4,6 +4,7 @@
 
 mod attached;
 mod calls;
+mod caught;
 mod compare;
 mod exec;
 mod explain;
@@ -32,6 +33,7 @@ use support::alone::{self, Part};
 
 const PARTS: &[Part] = &[
     attached::PART,
+    caught::PART,
     compare::OF_GATES,
     exec::PART,
     explain::PART,

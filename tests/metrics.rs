@@ -241,7 +241,7 @@ fn promtool_takes_the_plain_text(name: &str) -> bool {
         return false;
     }
     let home = Home::new();
-    let (run, address) = serving(&home, "--path udp --pace 200 --forever --warmup 50ms --no-store");
+    let (run, address) = serving(&home, "--path udp --pace 200 --forever --warmup 50ms --no-store --explain-above 1ns");
     positive(&address, "hairpin_rtt_seconds_count", "");
     let page = get(&address, "/metrics", "");
     run.signal("INT");
@@ -345,7 +345,7 @@ fn names(text: &str) -> BTreeSet<String> {
 
 fn dashboard_and_docs_name_the_served_metrics(_name: &str) -> bool {
     let home = Home::new();
-    let (run, address) = serving(&home, "--path udp --pace 200 --forever --warmup 50ms --no-store");
+    let (run, address) = serving(&home, "--path udp --pace 200 --forever --warmup 50ms --no-store --explain-above 1ns");
     positive(&address, "hairpin_rtt_seconds_count", "");
     let page = get(&address, "/metrics", "Accept: application/openmetrics-text\r\n");
     run.signal("INT");

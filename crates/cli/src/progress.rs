@@ -59,15 +59,6 @@ impl PingProgress {
         (self.line, self.view) = (None, Some(Screen::new(state)));
     }
 
-    /// Says it in the view or above the line.
-    fn say(&self, text: String) {
-        match (&self.view, &self.line) {
-            (Some(screen), _) if self.begun => screen.change(|state| state.note(&text)),
-            (_, Some(line)) => line.say(&text),
-            (_, None) => say(text),
-        }
-    }
-
     /// Removes line and view from the terminal.
     pub fn clear(&mut self) {
         if let Some(line) = self.line.take() {
@@ -130,6 +121,15 @@ impl Watcher for PingProgress {
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.resumed(paused);
+        }
+    }
+
+    /// Says it in the view or above the line.
+    fn say(&mut self, text: String) {
+        match (&self.view, &self.line) {
+            (Some(screen), _) if self.begun => screen.change(|state| state.note(&text)),
+            (_, Some(line)) => line.say(&text),
+            (_, None) => say(text),
         }
     }
 

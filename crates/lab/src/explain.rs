@@ -9,6 +9,7 @@
 //!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
 //! ```
 
+mod hooked;
 mod meanwhile;
 
 use std::thread;
@@ -16,25 +17,25 @@ use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Job, NicStamps, Sides};
 use hairpin_plan::path::{self, Path, Speaks};
-use hairpin_record::explain::{Direction, Explain, ExplainBody, Explained, Missing};
+use hairpin_record::explain::{Explain, ExplainBody, Explained};
 use hairpin_record::head::Record;
 use hairpin_record::histogram::Times;
 use hairpin_record::paired;
 use hairpin_record::progress::Progress;
 use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
-use hairpin_sys::shared::{Announced, Stamps};
+use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;
 use hairpin_trace::detectors::Paced;
 use hairpin_trace::fold::Fold;
 use hairpin_trace::halves;
-use hairpin_trace::join::{self, Drift, Rings, Span};
-use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
+use hairpin_trace::join::{self, Drift, Span};
+use hairpin_trace::moment::{HOOKS, Hook, Route};
 use hairpin_trace::packets;
-use hairpin_trace::tracer::{Flow, Tracer};
+use hairpin_trace::tracer::Tracer;
 use hairpin_units::{Arrange, Nanos};
 
-use self::meanwhile::Meanwhile;
+pub(crate) use self::hooked::{Cores, Hooked};
 use crate::experiment::stands::cpus;
 use crate::stamping;
 use hairpin_session::channel::Channel;
@@ -52,10 +53,8 @@ const PHASE: Duration = Duration::from_millis(250);
 const CONFIDENCE: f64 = 0.95;
 /// Most transactions that are kept, some 100 bytes each.
 const MOST: usize = 1_000_000;
-/// A live server's side has accepted the flow within this time.
-const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// The message for a run without a session.
-const NO_SESSION: &str =
+pub(crate) const NO_SESSION: &str =
     "it takes a HOST on which hairpin serve runs, loopback or veth: an echo service or a reflector leaves no stamps";
 /// Time for which a paced path is also run flat out.
 const CLOSED: Nanos = Nanos::from_millis(300);
@@ -99,7 +98,7 @@ pub fn run_over(plan: &Plan, how: &How, channel: Channel, signals: &Signals) -> 
 /// # Errors
 /// Why not.
 pub fn check_remote(job: &Job) -> Result<(), RunError> {
-    route_of(job, true).map(drop).map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })
+    in_phases(job, true).map(drop)
 }
 
 fn explain(
@@ -117,7 +116,7 @@ fn explain(
         }
     };
     for job in &plan.rows {
-        route_of(job, remote).map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })?;
+        in_phases(job, remote)?;
     }
     hairpin_session::plan::check(plan)?;
     let head = rows::begin::<ExplainBody>(&plan.command);
@@ -144,8 +143,8 @@ fn explain(
             let mut tracing = Tracing::new(job, route, how, &stamps, clock, watcher);
             let measured = testbed.row(job, index, signals, &mut tracing)?;
             let row = testbed.joined(plan, job, measured, head, &mut body.place);
-            tracing.missing.retain(|missing| !body.missing.contains(missing));
-            body.missing.append(&mut tracing.missing);
+            tracing.hooked.missing.retain(|missing| !body.missing.contains(missing));
+            body.missing.append(&mut tracing.hooked.missing);
             let mut explained = Explained {
                 cpus: cpus(&row),
                 path: row.path,
@@ -186,15 +185,21 @@ fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -
     Some(Paced { per_s, closed_p50_ns: measured.client.row.rtt_ns.p50? })
 }
 
+/// The route of a job's messages, if the job lasts long enough for phases with and without hooks.
+fn in_phases(job: &Job, remote: bool) -> Result<Route, RunError> {
+    let route = match job.count.is_some() || job.duration.is_some_and(|duration| Duration::from(duration) < 2 * PHASE) {
+        true => {
+            Err("explain measures with and without hooks in turn: give it a --duration of 0.5 s or more, and no --count".into())
+        }
+        false => route_of(job, remote),
+    };
+    route.map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })
+}
+
 /// The route of a job's messages through the kernel.
-fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
+pub(crate) fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     if (job.flows, job.threads, job.outstanding) != (1, 1, 1) {
         return Err("explain follows one request at a time: leave out --flows, --threads and --outstanding".into());
-    }
-    if job.count.is_some() || job.duration.is_some_and(|duration| Duration::from(duration) < 2 * PHASE) {
-        return Err(
-            "explain measures with and without hooks in turn: give it a --duration of 0.5 s or more, and no --count".into()
-        );
     }
     let of = |path: &Path| match path.route {
         path::Route::Uring if !remote => Ok(Route::Uring),
@@ -235,17 +240,10 @@ struct Tracing<'a> {
     watcher: &'a mut dyn Watcher,
     stamps: &'a Sides<Stamps>,
     clock: AnyClock,
-    route: Route,
     how: &'a How,
     /// One of the sides sleeps while waiting.
     sleeps: bool,
-    /// The kernel stamps the packets of the sockets.
-    socket_stamps: bool,
-    /// The path is a ring whose library stamps its frames.
-    ring_stamps: bool,
-    tracer: Option<Tracer>,
-    meanwhile: Meanwhile,
-    missing: Vec<Missing>,
+    hooked: Hooked<'a>,
     fold: Fold,
     untraced: Times,
     /// The current phase.
@@ -259,7 +257,6 @@ struct Tracing<'a> {
     first: Option<Ticks>,
     drift: Drift,
     seen: Sides<u64>,
-    seen_packets: Sides<u64>,
     unmatched: u64,
     lost: u64,
     blocks: u64,
@@ -279,14 +276,9 @@ impl<'a> Tracing<'a> {
             watcher,
             stamps,
             clock,
-            route,
             how,
             sleeps: [&job.spec.client, &job.spec.server].iter().any(|side| side.policy.sleeps()),
-            socket_stamps: job.socket_stamps,
-            ring_stamps: job.spec.client.path.route.has_ring(),
-            tracer: None,
-            meanwhile: Meanwhile::new(job, route != Route::Remote),
-            missing: Vec::new(),
+            hooked: Hooked::new(job, route, stamps),
             fold: Fold::new(route, Vec::new()),
             untraced: Times::new(),
             phase: Phase::Bare,
@@ -296,10 +288,6 @@ impl<'a> Tracing<'a> {
             before: None,
             first: None,
             drift: Drift::default(),
-            seen_packets: Sides {
-                client: stamps.client.packets_since(u64::MAX).1,
-                server: stamps.server.packets_since(u64::MAX).1,
-            },
             seen: Sides { client: stamps.client.count(), server: stamps.server.count() },
             unmatched: 0,
             lost: 0,
@@ -308,61 +296,9 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// Both threads and their sockets. The server's side accepts the flow a moment after the client's side has opened it.
-    fn announced(&self) -> (Announced, Announced) {
-        let until = Instant::now() + TOLD_WITHIN;
-        while self.route != Route::Remote && self.stamps.server.announced().thread == 0 && Instant::now() < until {
-            thread::sleep(Duration::from_millis(1));
-        }
-        (self.stamps.client.announced(), self.stamps.server.announced())
-    }
-
-    /// Without any hook only the programs' own stamps remain.
     fn load(&mut self) {
-        let (client, server) = self.announced();
-        if self.route == Route::Memory {
-            return self.load_events(client, server);
-        }
-        let mut absent: Vec<Moment> = Vec::new();
-        let comes = (self.route == Route::Remote).then_some(Direction::Reply);
-        match Tracer::load(&Flow { route: self.route, client, server, comes, hooks: self.how.hooks() }) {
-            Ok(tracer) => {
-                for hook in tracer.missing() {
-                    let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
-                    self.missing.push(Missing { hook: hook.name.into(), why, adds: hook.adds.into() });
-                }
-                let used = |hook: &&Hook| tracer.hooks().iter().all(|used| used.name != hook.name);
-                absent.extend(HOOKS.iter().filter(used).map(|hook| hook.moment));
-                self.tracer = Some(tracer);
-                self.load_events(client, server);
-            }
-            Err(why) => {
-                let adds = match self.socket_stamps {
-                    true => {
-                        "most stages inside the kernel; here it stamps each packet for its socket (SO_TIMESTAMPING) at the queue, the driver and the stack"
-                    }
-                    false => "the stages inside the kernel; without it the ways there and back are one stage each",
-                };
-                self.missing.push(Missing { hook: Missing::ALL.into(), why: why.to_string(), adds: adds.into() });
-                let told = |moment: &Moment| self.socket_stamps && packets::MOMENTS.contains(moment);
-                absent.extend(HOOKS.iter().map(|hook| hook.moment).filter(|moment| !told(moment)));
-            }
-        }
-        self.fold = Fold::new(self.route, absent);
-    }
-
-    /// Attaches the hooks for events on the cores; none with `--light`.
-    fn load_events(&mut self, client: Announced, server: Announced) {
-        if self.how.light {
-            return;
-        }
-        match self.meanwhile.load(client, server) {
-            Ok(mut missing) => self.missing.append(&mut missing),
-            Err(why) => {
-                let adds = "the causes of slow round trips".into();
-                self.missing.push(Missing { hook: "BPF events".into(), why: why.to_string(), adds });
-            }
-        }
+        self.hooked.load(self.how.hooks(), if self.how.light { Cores::None } else { Cores::Whole });
+        self.fold = Fold::new(self.hooked.route, self.hooked.absent.clone());
     }
 
     fn is_traced(&self) -> bool {
@@ -371,7 +307,7 @@ impl<'a> Tracing<'a> {
 
     /// Least duration of the current phase.
     fn length(&self) -> Duration {
-        if self.is_traced() && self.meanwhile.is_loaded() { PHASE / 2 } else { PHASE }
+        if self.is_traced() && self.hooked.meanwhile.is_loaded() { PHASE / 2 } else { PHASE }
     }
 
     /// Switches to the next phase. Once the limit of kept transactions is reached, all phases are bare.
@@ -384,37 +320,25 @@ impl<'a> Tracing<'a> {
         let was = self.is_traced();
         self.phase = match self.phase {
             Phase::Bare if self.fold.len() < MOST => Phase::Stages,
-            Phase::Stages if self.meanwhile.is_loaded() => Phase::Events,
+            Phase::Stages if self.hooked.meanwhile.is_loaded() => Phase::Events,
             Phase::Bare | Phase::Stages | Phase::Events => Phase::Bare,
         };
         let traced = self.is_traced();
-        if let Some(tracer) = self.tracer.as_mut().filter(|_| was != traced) {
+        if let Some(tracer) = self.hooked.tracer.as_mut().filter(|_| was != traced) {
             tracer.detach();
             if traced {
                 tracer.attach().map_err(|error| error.to_string())?;
             }
         }
-        if self.socket_stamps || self.ring_stamps {
-            self.stamps.client.want_packets(traced);
-            self.stamps.server.want_packets(traced);
-        }
-        self.meanwhile.turn(self.phase == Phase::Events).map_err(|error| error.to_string())?;
+        self.hooked.want_packets(traced);
+        self.hooked.meanwhile.turn(self.phase == Phase::Events).map_err(|error| error.to_string())?;
         self.since = Instant::now();
         Ok(())
     }
 
-    /// Stamps of packets or frames since the last call.
-    fn rings(&mut self) -> Rings {
-        let (client, seen) = self.stamps.client.packets_since(self.seen_packets.client);
-        self.seen_packets.client = seen;
-        let (server, seen) = self.stamps.server.packets_since(self.seen_packets.server);
-        self.seen_packets.server = seen;
-        Rings { client, server }
-    }
-
     /// The cost of a hook hit, and how it was found. A path that sleeps cannot show a tenth of a microsecond.
     fn hook_ns(&self) -> Option<f64> {
-        self.tracer.as_ref()?;
+        self.hooked.tracer.as_ref()?;
         if self.sleeps { cost::hit_ns(self.how.hooks()).ok().flatten() } else { self.slower_ns() }
     }
 
@@ -443,7 +367,7 @@ impl<'a> Tracing<'a> {
     }
 
     fn finish(mut self, paced: Option<Paced>, into: &mut Explained) {
-        if let Some(tracer) = &mut self.tracer {
+        if let Some(tracer) = &mut self.hooked.tracer {
             tracer.detach();
         }
         let hook_ns = self.hook_ns();
@@ -455,7 +379,7 @@ impl<'a> Tracing<'a> {
         into.lost_events = self.lost;
         into.blocks = self.blocks;
         into.blocks_rejected = self.rejected;
-        self.meanwhile.finish(&self.fold.typical(), self.how.timelines, paced, into);
+        self.hooked.meanwhile.finish(&self.fold.typical(), self.how.timelines, paced, into);
     }
 }
 
@@ -480,7 +404,7 @@ impl Watcher for Tracing<'_> {
     }
 
     fn wants(&self) -> Wants {
-        if self.route == Route::Remote && self.is_traced() { Wants::Halves } else { Wants::Nothing }
+        if self.hooked.route == Route::Remote && self.is_traced() { Wants::Halves } else { Wants::Nothing }
     }
 
     fn block(&mut self, told: Told) -> Result<Option<Turn>, String> {
@@ -490,34 +414,33 @@ impl Watcher for Tracing<'_> {
         self.seen.client = seen;
         let (server, seen) = self.stamps.server.since(self.seen.server);
         self.seen.server = seen;
-        let rtts =
-            client.iter().skip(join::settling(client.len())).map(|stamp| self.clock.to_ns(stamp.second.since(stamp.first)));
-        let rtts: Vec<u64> = rtts.collect();
+        let client = &client[join::settling(client.len())..];
+        let rtts: Vec<u64> = client.iter().map(|stamp| self.clock.to_ns(stamp.second.since(stamp.first))).collect();
         self.rtts.extend(&rtts);
         if self.is_traced() {
-            let taken = self.tracer.as_mut().map(Tracer::take);
-            let happened = self.meanwhile.take();
+            let taken = self.hooked.tracer.as_mut().map(Tracer::take);
+            let happened = self.hooked.meanwhile.take();
             if let Some(before) = self.before {
                 let first = *self.first.get_or_insert(before.ticks);
                 let span = Span::new(before, after, self.clock.rate());
-                let rings = self.rings();
+                let rings = self.hooked.rings();
                 let packets =
-                    self.socket_stamps.then(|| packets::records(&rings.client, &rings.server, &before, &after)).flatten();
-                if !self.drift.agrees(&span) || (self.socket_stamps && packets.is_none()) {
+                    self.hooked.socket_stamps.then(|| packets::records(&rings.client, &rings.server, &before, &after)).flatten();
+                if !self.drift.agrees(&span) || (self.hooked.socket_stamps && packets.is_none()) {
                     self.rejected += 1;
-                    self.meanwhile.pass(&happened);
+                    self.hooked.meanwhile.pass(&happened);
                 } else {
                     let records = taken.as_ref().map(|taken| &taken.records[..]).or(packets.as_deref());
-                    let joined = match self.route {
+                    let joined = match self.hooked.route {
                         Route::Remote => {
                             let halves = if let Told::Halves(halves) = told { halves } else { Vec::new() };
-                            halves::join(&client, &halves, records.unwrap_or_default(), &span)
+                            halves::join(client, &halves, records.unwrap_or_default(), &span)
                         }
-                        _ => join::join(&client, &server, records, &rings, &span),
+                        _ => join::join(client, &server, records, &rings, &span),
                     };
                     let at_ns = self.clock.to_ns(before.ticks.since(first));
                     match self.phase {
-                        Phase::Events => self.meanwhile.add(&joined.transactions, &happened, &span, at_ns),
+                        Phase::Events => self.hooked.meanwhile.add(&joined.transactions, &happened, &span, at_ns),
                         Phase::Stages | Phase::Bare => joined.transactions.iter().for_each(|one| self.fold.add(one)),
                     }
                     self.unmatched += joined.unmatched;

@@ -5,6 +5,7 @@
 //!   one_way   both directions of a round trip by two clocks with a common source, with their error bound
 //!   load      round trips against the rate at which requests are due         bulk     TCP streams that fill the link meanwhile
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
+//!   caught    the round trips of a ping above a limit, each explained
 //!   explain   the stages of a round trip                 attached  the same of an application that already runs
 //!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
@@ -26,6 +27,7 @@
 pub mod attached;
 pub mod bounce;
 pub mod bulk;
+pub mod caught;
 pub mod check;
 pub mod compare;
 pub mod demo;

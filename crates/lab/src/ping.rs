@@ -19,6 +19,7 @@ use hairpin_session::worker::choose_clock;
 use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 
+use crate::caught::{self, Catch, Caught};
 use crate::one_way;
 use crate::stamping::{self, Stamping};
 
@@ -34,7 +35,7 @@ pub struct Beside {
 /// Measures every row of the plan. A row that fails part way ends the run: the record keeps the results so far, with the
 /// error.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
-    run_beside(plan, Beside::default(), signals, watcher)
+    run_beside(plan, Beside::default(), None, signals, watcher)
 }
 
 /// As [`run`], over a session that is open to the plan's target.
@@ -44,19 +45,26 @@ pub fn run_over(plan: &Plan, channel: Channel, signals: &Signals, watcher: &mut 
         let channel = channel.take().ok_or(RunError::Interrupted)?;
         Testbed::over(channel, stamps, plan.stack.as_ref())
     };
-    measured(plan, Beside::default(), set_up, signals, watcher)
+    measured(plan, Beside::default(), None, set_up, signals, watcher)
 }
 
-/// As [`run`], with figures beside the round trips.
-pub fn run_beside(plan: &Plan, beside: Beside, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
-    let is_probe = beside.others && !beside.one_way && plan.rows.iter().all(Job::is_probe);
+/// As [`run`], with figures beside the round trips, and slow ones explained.
+pub fn run_beside(
+    plan: &Plan,
+    beside: Beside,
+    catch: Option<&mut Catch>,
+    signals: &Signals,
+    watcher: &mut dyn Watcher,
+) -> Result<Run, RunError> {
+    let is_probe = beside.others && !beside.one_way && catch.is_none() && plan.rows.iter().all(Job::is_probe);
     let kind = if is_probe { Kind::Probe } else { Kind::Measuring };
-    measured(plan, beside, |stamps| Testbed::set_up_as(kind, plan, stamps), signals, watcher)
+    measured(plan, beside, catch, |stamps| Testbed::set_up_as(kind, plan, stamps), signals, watcher)
 }
 
 fn measured(
     plan: &Plan,
     beside: Beside,
+    mut catch: Option<&mut Catch>,
     mut set_up: impl FnMut(Option<&Sides<Stamps>>) -> Result<Testbed, RunError>,
     signals: &Signals,
     watcher: &mut dyn Watcher,
@@ -68,7 +76,11 @@ fn measured(
     if beside.one_way {
         one_way::check(plan)?;
     }
-    let stamped = beside.one_way || plan.rows.iter().any(|job| job.nic_stamps.is_some());
+    let caught = catch.is_some();
+    if caught {
+        caught::check(plan)?;
+    }
+    let stamped = beside.one_way || caught || plan.rows.iter().any(|job| job.nic_stamps.is_some());
     let stamps = stamped.then(stamping::areas).transpose()?;
     let head = rows::begin::<RunBody>(&plan.command);
     let clock = stamps.as_ref().map(|_| choose_clock().0);
@@ -100,11 +112,12 @@ fn measured(
         &mut run,
         |run| run.results.is_empty(),
         |Record { head, body }, index, job| {
-            let job = &Job { traced: beside.one_way, ..emulating(job, plan.floor.as_ref())? };
+            let job = &Job { traced: beside.one_way || caught, ..emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
             let mut live = Live::new(watcher, job, &body.place.hosts, &testbed.server);
-            let (measured, split, one_way) = match (job.nic_stamps, &stamps, clock, &mut clocks) {
-                (Some(asked), Some(stamps), Some(clock), _) => {
+            let mut incidents = None;
+            let (measured, split, one_way) = match (job.nic_stamps, &stamps, clock, &mut clocks, catch.as_deref_mut()) {
+                (Some(asked), Some(stamps), Some(clock), ..) => {
                     let job = &Job { traced: true, ..job.clone() };
                     let in_ip = stamping::in_ip(job, &body.place);
                     let interface = stamping::interface_of(&body.place, &plan.target);
@@ -112,14 +125,20 @@ fn measured(
                     let measured = testbed.row(job, index, signals, &mut stamping)?;
                     (measured, Some(Box::new(stamping.finish())), None)
                 }
-                (None, Some(stamps), _, Some(clocks)) => {
+                (None, Some(stamps), _, Some(clocks), _) => {
                     let mut tracing = one_way::Tracing::new(stamps, clocks, &mut live);
                     let measured = testbed.row(job, index, signals, &mut tracing)?;
                     (measured, None, Some(Box::new(tracing.finish(&mut testbed.server))))
                 }
+                (None, Some(stamps), Some(clock), None, Some(catch)) => {
+                    let mut caught = Caught::new(catch, job, &plan.target, (stamps, clock), &mut live);
+                    let measured = testbed.row(job, index, signals, &mut caught)?;
+                    incidents = Some(Box::new(caught.finish()));
+                    (measured, None, None)
+                }
                 _ => (testbed.row(job, index, signals, &mut live)?, None, None),
             };
-            let row = Row { split, one_way, ..testbed.joined(plan, job, measured, head, &mut body.place) };
+            let row = Row { split, one_way, incidents, ..testbed.joined(plan, job, measured, head, &mut body.place) };
             let row = stamping::of_rings(row);
             watcher.ends(&row);
             body.results.push(row);

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::head::Body;
+use crate::incident::Incidents;
 use crate::run::Quantiles;
 use crate::warning::Note;
 
@@ -53,6 +54,9 @@ pub struct Progress {
     /// CPU time so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuSoFar>,
+    /// With `--explain-above`: the round trips above its limit so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incidents: Option<Box<Incidents>>,
     /// Warnings about the figures until now. The record adds those that are known only at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,

@@ -12,6 +12,7 @@ use hairpin_units::Picos;
 
 use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
+use crate::incident::Incidents;
 use crate::one_way::OneWay;
 pub use crate::own_request::OwnRequest;
 pub use crate::place::{ClockFacts, HostFacts, Hosts, Link};
@@ -138,6 +139,9 @@ pub struct Row {
     /// With `--request` of the user's own: what was asked and answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_request: Option<Box<OwnRequest>>,
+    /// With `--explain-above`: the round trips above its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incidents: Option<Box<Incidents>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }

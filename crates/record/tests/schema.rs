@@ -16,6 +16,7 @@ use hairpin_record::fit::FitReport;
 use hairpin_record::floor::{Comparison, Floor, Sizes};
 use hairpin_record::head::Body;
 use hairpin_record::histogram::Decoded;
+use hairpin_record::incident::Incident;
 use hairpin_record::load::Load;
 use hairpin_record::mesh::Mesh;
 use hairpin_record::noise::Noise;
@@ -40,6 +41,7 @@ fn published_schemas_are_those_of_the_code() {
     let mut schemas = [
         schema::<Run>(),
         schema::<Progress>(),
+        schema::<Incident>(),
         schema::<Check>(),
         schema::<Noise>(),
         schema::<Attached>(),

@@ -1,5 +1,5 @@
 //! Extra tables that some rows carry beside their round trips: TCP segments, the parts of a transaction, paced requests, one-way
-//! delays, an emulated NIC.
+//! delays, an emulated NIC, causes of incidents.
 
 use hairpin_record::run::{Due, Niq, Row, TcpSide};
 use hairpin_units::{Arrange, Picos};
@@ -7,6 +7,7 @@ use hairpin_units::{Arrange, Picos};
 use crate::cell::{Cell, IntoCell};
 use crate::doc::{Column, Table};
 use crate::figure::{payload, time, us};
+use crate::incidents;
 use crate::label::{paced, path};
 use crate::one_way;
 use crate::prose::clean;
@@ -19,7 +20,9 @@ const UNLIKE: f64 = 1.1;
 
 /// Every extra table that at least one of these rows has data for.
 pub(crate) fn accounts(rows: &[&Row]) -> impl Iterator<Item = Account> {
-    let all = [tcp(rows), parts(rows), from_due(rows), directions(rows), pcie(rows), emulated(rows)];
+    let incidents =
+        ("Main causes of the incidents, and the time lost to them beyond the typical p50", incidents::causes(rows), true);
+    let all = [tcp(rows), parts(rows), from_due(rows), directions(rows), pcie(rows), emulated(rows), incidents];
     all.into_iter().filter(|(_, table, _)| !table.rows.is_empty())
 }
 

@@ -7,12 +7,12 @@
 
 mod answer;
 pub(crate) mod brief;
-mod causes;
+pub(crate) mod causes;
 pub(crate) mod conclusion;
 pub(crate) mod parts;
 mod perfetto;
 pub(crate) mod row;
-mod timeline;
+pub(crate) mod timeline;
 pub(crate) mod waterfall;
 
 use hairpin_record::explain::{Explain, Explained, Missing};
@@ -113,7 +113,7 @@ impl Show for Explain {
                 ));
             }
             doc.part(Shown::Full, detail);
-            timeline::show(&mut doc, result, options.detail);
+            timeline::show(&mut doc, &result.slowest, options.detail);
         }
         doc.blocks.extend(end.blocks);
         doc.data = Some(data(self));

@@ -37,6 +37,7 @@ mod floor;
 mod gap;
 mod grid;
 mod html;
+mod incidents;
 mod json;
 mod kinds;
 mod label;

@@ -9,6 +9,7 @@ use crate::cell::{Cell, IntoCell};
 use crate::columns::{CpuOf, RTT, cells, times, titles, turnaround};
 use crate::doc::{Block, Column, Data, Doc, Fields, List, Show, Shown, Table, fields};
 use crate::figure::{payload, time, time_range};
+use crate::incidents;
 use crate::label::{self, Name};
 use crate::link::between;
 use crate::median::median;
@@ -44,6 +45,8 @@ impl Show for Run {
         }
         doc.blocks.extend(splits(&names, &rows).blocks);
         doc.blocks.extend(one_way::sentences(&names, &rows).blocks);
+        doc.blocks.extend(incidents::sentences(&names, &rows).blocks);
+        doc.part(Shown::Full, incidents::slowest(&rows));
         let mut full = Doc::default();
         full.list(one_way::bounds(&names, &rows));
         full.list(own_request::replies(&names, &rows));

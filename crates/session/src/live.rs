@@ -147,6 +147,10 @@ impl Watcher for Live<'_> {
         self.watcher.resumed(paused);
     }
 
+    fn say(&mut self, text: String) {
+        self.watcher.say(text);
+    }
+
     fn wants_snapshots(&self) -> bool {
         self.watcher.wants_snapshots()
     }

@@ -87,6 +87,8 @@ pub trait Watcher {
     fn paused(&mut self, _left: Option<Nanos>) {}
     /// The probe goes on, after `paused`.
     fn resumed(&mut self, _paused: Nanos) {}
+    /// Something about the run that a user should know while it goes on.
+    fn say(&mut self, _text: String) {}
     /// A row makes progress.
     fn progress(&mut self, _progress: &Progress) {}
     /// A row is done.

@@ -17,6 +17,8 @@
 #define EVENTS 32768
 /* A shorter soft interrupt for packets is no event. */
 #define SHORT_NS 1000
+/* What happens so soon after a hard interrupt counts as its soft interrupt's doing, where those have no beginning. */
+#define SOON_NS 50000
 
 #define SOFTIRQ_TIMER 1
 #define SOFTIRQ_NET_TX 2
@@ -51,9 +53,12 @@ const volatile struct {
 	s32 threads[2];
 	/* The CPUs that are looked at, filled up with -1. */
 	s32 cpus[CPUS];
+	/* Soft interrupts have no beginning: softirq_exit_alone takes the place of both programs. */
+	s32 alone;
+	s32 unused;
 } asked;
 
-_Static_assert(sizeof(asked) == 72, "the loader's layout");
+_Static_assert(sizeof(asked) == 80, "the loader's layout");
 
 struct event {
 	/* End, in ns of CLOCK_MONOTONIC. */
@@ -79,7 +84,8 @@ struct cpu {
 	u64 interrupted;
 	/* Stolen time at the last look. */
 	u64 stolen;
-	u64 unused;
+	/* When the last hard interrupt ended, or a soft interrupt after it; 0: no soft interrupt can have begun then. */
+	u64 hard_ended;
 	struct event events[EVENTS];
 } __attribute__((aligned(LINE)));
 
@@ -169,6 +175,7 @@ int sched_switch(u64 *ctx)
 
 	if (!cpu)
 		return 0;
+	cpu->hard_ended = 0;
 	look(cpu, prev);
 	event = place(cpu);
 	if (!event)
@@ -220,6 +227,7 @@ INLINE int handled(enum kind kind, s32 number)
 	if (kind == INTERRUPT || kind == CALL)
 		cpu->interrupted = 1;
 	now = bpf_ktime_get_ns();
+	cpu->hard_ended = now;
 	if (since)
 		note(cpu, kind, now, now - since, number);
 	if (kind == TIMER)
@@ -291,6 +299,34 @@ int softirq_exit(u64 *ctx)
 	return 0;
 }
 
+/*
+ * At half the cost, where a packet of the flow makes two of them: one that follows a hard interrupt began where that ended. The flow's own, raised by a call of
+ * its sender, follow none.
+ */
+SEC("tp_btf/softirq_exit")
+int softirq_exit_alone(u64 *ctx)
+{
+	struct cpu *cpu = here();
+	u32 softirq = ctx[0];
+	u64 now, since, interrupted;
+
+	since = cpu ? cpu->hard_ended : 0;
+	if (LIKELY(!since))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (for_packets(softirq)) {
+		interrupted = cpu->interrupted;
+		cpu->interrupted = 0;
+		cpu->hard_ended = 0;
+		if (!interrupted || now - since < SHORT_NS)
+			return 0;
+	} else {
+		cpu->hard_ended = now;
+	}
+	note(cpu, SOFTIRQ, now, now - since, softirq);
+	return 0;
+}
+
 SEC("tp_btf/cpu_idle")
 int cpu_idle(u64 *ctx)
 {
@@ -341,15 +377,19 @@ int net_dev_queue(u64 *ctx)
 {
 	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
 	struct cpu *cpu;
-	int side;
+	u64 now;
+	int side, late;
 
 	/* skb_is_tcp_pure_ack of the kernel */
 	if (LIKELY(skb->truesize != 2))
 		return 0;
 	side = side_by(asked.senders, skb->sk);
 	cpu = side < 0 ? 0 : here();
-	if (cpu)
-		note(cpu, ACKNOWLEDGED, bpf_ktime_get_ns(), cpu->softirq_since && cpu->softirq == SOFTIRQ_TIMER, side);
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	late = asked.alone ? cpu->hard_ended && now - cpu->hard_ended < SOON_NS : cpu->softirq_since && cpu->softirq == SOFTIRQ_TIMER;
+	note(cpu, ACKNOWLEDGED, now, late, side);
 	return 0;
 }
 

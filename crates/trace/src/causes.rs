@@ -226,6 +226,39 @@ impl Causes {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }
 
+    /// Adds to these transactions of a block when a receiver that slept got its CPU, by the block's events, where no hook of the flow's stamps that.
+    pub fn add_switches(&self, transactions: &mut [Transaction], events: &[Event], span: &Span) {
+        for (way, receiver) in [(0, 1), (1, 0)] {
+            let Some(cpu) = self.whose.cpus[receiver] else { continue };
+            let came = |event: &Event| {
+                matches!(event.what, What::Switched { to, .. } if to == self.whose.threads[receiver]) && event.cpu == cpu
+            };
+            let mut switches = events.iter().filter(|event| came(event)).map(|event| span.of_monotonic(event.at)).peekable();
+            for transaction in &mut *transactions {
+                let moments = &mut transaction.ways[way];
+                let at = moments.partition_point(|(moment, _)| *moment < Moment::Switched);
+                let (Some((Moment::Ready, ready)), Some((next, until))) = (moments[..at].last(), moments.get(at)) else {
+                    continue;
+                };
+                while switches.next_if(|switched| switched < ready).is_some() {}
+                if let Some(switched) = switches.next_if(|switched| *next != Moment::Switched && switched <= until) {
+                    moments.insert(at, (Moment::Switched, switched));
+                }
+            }
+        }
+    }
+
+    /// Forgets all blocks but the threads on the CPUs at the end of the last one.
+    pub fn forget(&mut self) {
+        let holders = std::mem::take(&mut self.holders);
+        *self = Causes { holders, ..Causes::new(self.whose) };
+    }
+
+    /// This thread came last to the CPU, in a block whose events nobody read.
+    pub fn came(&mut self, cpu: u32, thread: u32) {
+        self.holders.insert(cpu, thread);
+    }
+
     /// The `count` slowest transactions, slowest first, each with its causes, largest first.
     pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<Part>)> {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();

@@ -26,15 +26,30 @@ const CPU: usize = FIRST + EVENTS * EVENT;
 /// Flag of a thread that left: it was still runnable.
 const RUNNABLE: u8 = 0x80;
 
-/// A tracepoint, and the BPF program of the same name.
+/// A tracepoint and its BPF program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventHook {
     /// The tracepoint's name.
     pub name: &'static str,
+    /// The program's, which is the same but for one that takes the place of two.
+    pub program: &'static str,
+    /// The sets that have it.
+    sets: Sets,
     /// The detail that it adds, for the sentence on hosts that lack it.
     pub adds: &'static str,
     /// Only over TCP, or only over UDP.
     pub only: Option<Protocol>,
+}
+
+/// The sets that have a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sets {
+    /// Both.
+    Both,
+    /// The whole one, of hooks that stay on for a phase.
+    Whole,
+    /// The light one, of hooks that stay on: those that a round trip passes only as far as a culprit cannot be named without.
+    Light,
 }
 
 /// The protocol of a flow's sockets.
@@ -47,11 +62,15 @@ pub enum Protocol {
 }
 
 const fn hook(name: &'static str, adds: &'static str) -> EventHook {
-    EventHook { name, adds, only: None }
+    EventHook { name, program: name, sets: Sets::Both, adds, only: None }
+}
+
+const fn whole(name: &'static str, adds: &'static str) -> EventHook {
+    EventHook { sets: Sets::Whole, ..hook(name, adds) }
 }
 
 const fn only(protocol: Protocol, name: &'static str, adds: &'static str) -> EventHook {
-    EventHook { name, adds, only: Some(protocol) }
+    EventHook { only: Some(protocol), ..hook(name, adds) }
 }
 
 const TIMER: &str = "names the CPU's own timer among the causes";
@@ -67,15 +86,16 @@ pub const EVENT_HOOKS: &[EventHook] = &[
     hook("irq_handler_exit", INTERRUPTS),
     hook("local_timer_entry", TIMER),
     hook("local_timer_exit", TIMER),
-    hook("reschedule_entry", CALLS),
-    hook("reschedule_exit", CALLS),
-    hook("call_function_entry", CALLS),
-    hook("call_function_exit", CALLS),
-    hook("call_function_single_entry", CALLS),
-    hook("call_function_single_exit", CALLS),
-    hook("softirq_entry", SOFTIRQS),
-    hook("softirq_exit", SOFTIRQS),
-    hook("cpu_idle", "says which idle state a thread was woken from"),
+    whole("reschedule_entry", CALLS),
+    whole("reschedule_exit", CALLS),
+    whole("call_function_entry", CALLS),
+    whole("call_function_exit", CALLS),
+    whole("call_function_single_entry", CALLS),
+    whole("call_function_single_exit", CALLS),
+    whole("softirq_entry", SOFTIRQS),
+    whole("softirq_exit", SOFTIRQS),
+    EventHook { program: "softirq_exit_alone", sets: Sets::Light, ..hook("softirq_exit", SOFTIRQS) },
+    whole("cpu_idle", "says which idle state a thread was woken from"),
     only(Protocol::Tcp, "tcp_retransmit_skb", "names retransmissions among the causes"),
     only(Protocol::Tcp, "net_dev_queue", "names acknowledgements that were waited for among the causes"),
     only(Protocol::Udp, "udp_fail_queue_rcv_skb", "counts datagrams that found no room in their receiver's queue"),
@@ -153,6 +173,8 @@ pub struct WatchedFlow {
     pub server: Announced,
     /// The CPUs of their threads, at most [`CPUS`].
     pub cpus: Vec<u32>,
+    /// The light set of hooks: without idle states and calls from other CPUs.
+    pub light: bool,
 }
 
 /// The events since the last call.
@@ -184,10 +206,12 @@ impl Events {
     pub fn load(watched: &WatchedFlow) -> Result<Events, TracerError> {
         let names: Vec<&str> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
-        let wanted = |hook: &&EventHook| hook.only.is_none() || hook.only == watched.protocol;
+        let other = if watched.light { Sets::Whole } else { Sets::Light };
+        let wanted = |hook: &&EventHook| hook.sets != other && (hook.only.is_none() || hook.only == watched.protocol);
         let (missing, hooks): (Vec<&EventHook>, Vec<&EventHook>) =
             EVENT_HOOKS.iter().filter(wanted).partition(|hook| absent.contains(&hook.name));
-        let without: Vec<&str> = names.into_iter().filter(|name| hooks.iter().all(|hook| hook.name != *name)).collect();
+        let programs = EVENT_HOOKS.iter().map(|hook| hook.program);
+        let without: Vec<&str> = programs.filter(|name| hooks.iter().all(|hook| hook.program != *name)).collect();
         let object = Object::load_tracing(&packed::unpack(packed::EVENTS), &constants(watched), &without)?;
         let variables = object.variables()?;
         let cpus = watched.cpus.iter().copied().take(CPUS).collect();
@@ -204,7 +228,7 @@ impl Events {
     /// # Errors
     /// The error of bpf(2).
     pub fn attach(&mut self) -> Result<(), TracerError> {
-        let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
+        let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.program)).collect::<Result<_, _>>()?;
         self.links = links;
         Ok(())
     }
@@ -216,23 +240,63 @@ impl Events {
 
     /// Takes all events, so that the next block begins with none.
     pub fn take(&mut self) -> Taken {
-        let mut taken = Taken::default();
+        let (mut taken, mut names) = (Taken::default(), std::mem::take(&mut self.names));
         for (slot, cpu) in self.cpus.iter().enumerate() {
-            let count = self.variables.get(slot * CPU);
-            let kept = (count as usize).min(EVENTS);
-            taken.lost += count - kept as u64;
             let mut words = [0; EVENT];
-            for at in 0..kept {
-                self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
+            let count = self.read_all(slot, |place| {
+                self.variables.read(place, &mut words);
                 taken.events.extend(event(*cpu, &words));
                 if let Some((thread, name)) = name(&words) {
-                    self.names.entry(thread).or_insert(name);
+                    names.entry(thread).or_insert(name);
                 }
+            });
+            taken.lost += count - count.min(EVENTS as u64);
+            self.variables.set(slot * CPU, 0);
+        }
+        self.names = names;
+        taken.events.arrange_by_key(|event| event.at);
+        taken
+    }
+
+    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it.
+    pub fn clear(&mut self, mut came: impl FnMut(u32, u32)) {
+        for (slot, cpu) in self.cpus.iter().enumerate() {
+            let (mut words, mut last) = ([0; EVENT], None);
+            self.read_all(slot, |place| {
+                // The kind alone, of thousands of events.
+                self.variables.read(place + EVENT - 1, &mut words[..1]);
+                if (words[0] >> 56) as u8 & !RUNNABLE == 1 {
+                    last = Some(place);
+                }
+            });
+            if let Some(place) = last {
+                self.variables.read(place, &mut words);
+            }
+            if let Some(Event { what: What::Switched { to, .. }, .. }) = last.and_then(|_| event(*cpu, &words)) {
+                came(*cpu, to);
             }
             self.variables.set(slot * CPU, 0);
         }
-        taken.events.arrange_by_key(|event| event.at);
-        taken
+    }
+
+    /// Calls `each` with the place of each event of a CPU, also of those that come meanwhile: a switch that nobody saw would leave the wrong thread on the CPU.
+    /// Returns how many there were, without room among them.
+    fn read_all(&self, slot: usize, mut each: impl FnMut(usize)) -> u64 {
+        let mut read = 0;
+        loop {
+            let count = self.variables.get(slot * CPU);
+            let kept = (count as usize).min(EVENTS);
+            (read..kept).for_each(|at| each(slot * CPU + FIRST + at * EVENT));
+            read = kept;
+            if self.variables.get(slot * CPU) == count {
+                return count;
+            }
+        }
+    }
+
+    /// Forgets the names of threads: the number of one that ended may become another's.
+    pub fn forget_names(&mut self) {
+        self.names.clear();
     }
 
     /// The names of the threads that left one of the CPUs.
@@ -280,7 +344,7 @@ fn constants(watched: &WatchedFlow) -> Vec<u8> {
     let WatchedFlow { client, server, .. } = watched;
     let words = [client.sends_on, server.sends_on, client.receives_on, server.receives_on];
     let cpus = watched.cpus.iter().copied().chain(std::iter::repeat(u32::MAX)).take(CPUS);
-    let numbers = [client.thread, server.thread].into_iter().chain(cpus);
+    let numbers = [client.thread, server.thread].into_iter().chain(cpus).chain([watched.light.into(), 0]);
     let words = words.iter().flat_map(|word| word.to_ne_bytes());
     words.chain(numbers.flat_map(u32::to_ne_bytes)).collect()
 }
@@ -314,19 +378,24 @@ mod tests {
     #[test]
     fn constants_have_the_layout_of_the_programs() {
         let told = |thread, sends_on, receives_on| Announced { thread, sends_on, receives_on, port: 0 };
-        let watched =
-            WatchedFlow { protocol: Some(Protocol::Tcp), client: told(7, 1, 2), server: told(8, 3, 4), cpus: vec![0, 5] };
+        let watched = WatchedFlow {
+            protocol: Some(Protocol::Tcp),
+            client: told(7, 1, 2),
+            server: told(8, 3, 4),
+            cpus: vec![0, 5],
+            light: true,
+        };
         let bytes = constants(&watched);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|n| bytes[32 + 4 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 2, 4]);
         assert_eq!([number(0), number(1), number(2), number(3), number(4), number(9)], [7, 8, 0, 5, u32::MAX, u32::MAX]);
-        assert_eq!(bytes.len(), 72);
+        assert_eq!((number(10), bytes.len()), (1, 80));
     }
 
     #[test]
     fn hooks_are_unique() {
-        let mut names: Vec<_> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
+        let mut names: Vec<_> = EVENT_HOOKS.iter().map(|hook| hook.program).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }

@@ -10,7 +10,7 @@
 
 use hairpin_sys::shared::Stamp;
 
-use crate::join::{Joined, Span, Transaction, settling};
+use crate::join::{Joined, Span, Transaction};
 use crate::moment::Moment;
 use crate::tracer::Record;
 
@@ -70,7 +70,7 @@ pub fn join(client: &[Stamp], server: &[Half], records: &[Record], span: &Span) 
     let mut joined = Joined::default();
     let mut server = server.iter();
     let mut records = records.iter().peekable();
-    for stamp in client.iter().skip(settling(client.len())) {
+    for stamp in client {
         let (sent, received) = (span.of_ticks(stamp.first.0), span.of_ticks(stamp.second.0));
         let (mut packets, mut seen) = (0, None);
         while let Some(record) = records.next_if(|record| first(record, span).is_none_or(|at| at <= received)) {

@@ -192,12 +192,18 @@ impl Tracer {
         };
         let records = (0..count).map(&mut record).collect();
         let taken = Taken { records, lost: self.variables.get(LOST), unmatched: self.variables.get(UNMATCHED) };
+        self.clear();
+        taken
+    }
+
+    /// Drops all records unread, so that the next block begins with none. Call it while the flow rests.
+    pub fn clear(&mut self) {
+        let count = (self.variables.get(BEGUN) as usize).min(RECORDS);
         self.variables.clear(FIRST, count * RECORD);
         self.variables.clear(WAYS, FIRST - WAYS);
         for at in [BEGUN, LOST, UNMATCHED] {
             self.variables.set(at, 0);
         }
-        taken
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use hairpin_lab::caught::{Above, Catch};
 use hairpin_lab::metrics::Listen;
 use hairpin_lab::ping::{self, Beside};
 use hairpin_plan::job::NicStamps;
@@ -16,7 +17,7 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_sys::wait::Policy;
 
 use crate::exit::Failure;
-use crate::flags::{ALL, Whole, WorkFlags, hw_stamps, plain, stack};
+use crate::flags::{ALL, Whole, WorkFlags, hw_stamps, plain, stack, whole};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where, ipv6_has_effect};
@@ -61,6 +62,18 @@ pub struct Ping {
     /// One-way delays of both directions with their error bound, by the hosts' clocks: chrony or ptp4l must steer both from one source
     #[arg(long, conflicts_with = "hw_stamps")]
     one_way: bool,
+    /// Explain each round trip above this RTT (200us), or above so many times the percentile so far ("p99.9 x3"): its stages, what ran on both cores meanwhile, and the cause, as a line of --incidents
+    #[arg(long, value_name = "TIME|pN xF", conflicts_with_all = ["hw_stamps", "one_way", "raw"])]
+    explain_above: Option<Above>,
+    /// The file of these lines; they go after those of earlier runs
+    #[arg(long, value_name = "FILE", requires = "explain_above", default_value = "incidents.jsonl")]
+    incidents: PathBuf,
+    /// Most bytes of that file
+    #[arg(long, value_name = "BYTES", requires = "explain_above", value_parser = whole::<u64>, default_value = "100M")]
+    incidents_size: u64,
+    /// Most of these lines in a second
+    #[arg(long, value_name = "N", requires = "explain_above", value_parser = whole::<u32>, default_value_t = 10)]
+    incidents_rate: u32,
     /// Write every sample to this Parquet file
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
@@ -114,6 +127,8 @@ impl Ping {
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
             .transpose()?;
+        let catch = |above| Catch::open(above, &self.incidents, self.incidents_size, self.incidents_rate).map_err(Failure::usage);
+        let mut catch = self.explain_above.map(catch).transpose()?;
         let mut watcher = PingProgress::new(stream, &target);
         if let Some(on) = self.metrics {
             watcher.serve(on)?;
@@ -123,7 +138,8 @@ impl Ping {
         }
         let devices = stamping_towards(&target, self.hw_stamps.is_some());
         let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
-        let measured = ping::run_beside(&plan, Beside { one_way: self.one_way, others: true }, &signals, &mut watcher);
+        let beside = Beside { one_way: self.one_way, others: true };
+        let measured = ping::run_beside(&plan, beside, catch.as_mut(), &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();
         let left = devices.off();

@@ -4,22 +4,22 @@ use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::Job;
 use hairpin_plan::option;
 use hairpin_plan::path::{Route, Speaks};
-use hairpin_record::explain::{Explained, Missing};
+use hairpin_record::explain::{Explained, Missing, Timeline};
 use hairpin_record::run::Side;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::shared::Announced;
 use hairpin_sys::thread;
-use hairpin_trace::causes::{Causes, Typical, Whose};
+use hairpin_trace::causes::{Causes, Part, Slow, Typical, Whose};
 use hairpin_trace::cores::Busy;
 use hairpin_trace::detectors::{Observed, Paced, findings};
-use hairpin_trace::events::{Events, Protocol, Taken, WatchedFlow};
+use hairpin_trace::events::{Events, Protocol, Taken, WatchedFlow, What};
 use hairpin_trace::join::{Span, Transaction};
 use hairpin_trace::names::Names;
 use hairpin_trace::timeline::timeline;
 use hairpin_trace::tracer::TracerError;
 
 /// The events of one row.
-pub(super) struct Meanwhile {
+pub(crate) struct Meanwhile {
     events: Option<Events>,
     causes: Causes,
     protocol: Option<Protocol>,
@@ -30,7 +30,7 @@ pub(super) struct Meanwhile {
 
 impl Meanwhile {
     /// For a job; `here` is true if the server is on this host too.
-    pub(super) fn new(job: &Job, here: bool) -> Meanwhile {
+    pub(crate) fn new(job: &Job, here: bool) -> Meanwhile {
         let allowed = thread::allowed_cpus().unwrap_or_default();
         let cpu = |side| cpu_of(job, side, 0, &allowed);
         let nagle = |side: &hairpin_plan::spec::SideSpec| {
@@ -52,12 +52,17 @@ impl Meanwhile {
         Meanwhile { events: None, causes: Causes::new(whose), protocol, xdp_ring, on: false }
     }
 
-    /// Loads the programs for these threads and sockets; returns the missing tracepoints.
-    pub(super) fn load(&mut self, client: Announced, server: Announced) -> Result<Vec<Missing>, TracerError> {
+    /// The CPUs of both threads, of those on this host.
+    pub(crate) fn cpus(&self) -> Vec<u32> {
+        self.causes.whose.cpus.into_iter().flatten().collect()
+    }
+
+    /// Loads the programs for these threads and sockets, or the light set of them; returns the missing tracepoints.
+    pub(crate) fn load(&mut self, light: bool, client: Announced, server: Announced) -> Result<Vec<Missing>, TracerError> {
         self.causes.whose.threads = [client.thread, server.thread];
-        let mut cpus: Vec<u32> = self.causes.whose.cpus.into_iter().flatten().collect();
+        let mut cpus = self.cpus();
         cpus.dedup();
-        let events = Events::load(&WatchedFlow { protocol: self.protocol, client, server, cpus })?;
+        let events = Events::load(&WatchedFlow { protocol: self.protocol, client, server, cpus, light })?;
         let missing = events.missing().iter().map(|hook| {
             let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
             Missing { hook: hook.name.into(), why, adds: hook.adds.into() }
@@ -68,7 +73,7 @@ impl Meanwhile {
     }
 
     /// Switches the events on or off for the next phase.
-    pub(super) fn turn(&mut self, on: bool) -> Result<(), TracerError> {
+    pub(crate) fn turn(&mut self, on: bool) -> Result<(), TracerError> {
         if let Some(events) = &mut self.events {
             if !on {
                 events.detach();
@@ -81,38 +86,74 @@ impl Meanwhile {
     }
 
     /// The events of the block that is over.
-    pub(super) fn take(&mut self) -> Taken {
+    pub(crate) fn take(&mut self) -> Taken {
         self.events.as_mut().filter(|_| self.on).map(Events::take).unwrap_or_default()
     }
 
     /// Adds a block to the result; it began `at_ns` after the first one.
-    pub(super) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
+    pub(crate) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
         self.causes.add(transactions, &taken.events, span, at_ns);
     }
 
     /// True if programs are loaded.
-    pub(super) fn is_loaded(&self) -> bool {
+    pub(crate) fn is_loaded(&self) -> bool {
         self.events.is_some()
     }
 
+    /// Leaves a block out of the result whose events nobody read.
+    pub(crate) fn clear(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.clear(|cpu, thread| self.causes.came(cpu, thread));
+        }
+    }
+
+    /// Adds to transactions of a block when a receiver that slept got its CPU.
+    pub(crate) fn add_switches(&self, transactions: &mut [Transaction], taken: &Taken, span: &Span) {
+        self.causes.add_switches(transactions, &taken.events, span);
+    }
+
+    /// The `most` slowest of these transactions of one block, slowest first, each as a timeline with its causes; of earlier blocks nothing is kept. `names`
+    /// has those of this host's interrupts and idle states.
+    pub(crate) fn slow(
+        &mut self,
+        transactions: &[Transaction],
+        taken: &Taken,
+        (span, at_ns): (&Span, u64),
+        typical: &Typical,
+        (names, most): (&mut Names, usize),
+    ) -> Vec<(Timeline, Transaction, Vec<Part>)> {
+        self.causes.forget();
+        self.causes.add(transactions, &taken.events, span, at_ns);
+        if let Some(events) = &mut self.events {
+            names.threads.clone_from(events.names());
+            // The number of a thread that has ended may become another's.
+            events.forget_names();
+            // Of one that never left a CPU, or that the kernel does not report leaving, no event has the name.
+            let came =
+                taken.events.iter().filter_map(|event| if let What::Switched { to, .. } = event.what { Some(to) } else { None });
+            names.learn(&RealHost, threads(&self.causes).chain(came));
+        }
+        let slowest = self.causes.slowest(most, typical, names);
+        let told = |(slow, parts): (&Slow, Vec<Part>)| {
+            (timeline(slow, &parts, &self.causes.whose, names), slow.transaction.clone(), parts)
+        };
+        slowest.into_iter().map(told).collect()
+    }
+
     /// Leaves a block out of the result.
-    pub(super) fn pass(&mut self, taken: &Taken) {
+    pub(crate) fn pass(&mut self, taken: &Taken) {
         self.causes.pass(&taken.events);
     }
 
     /// Writes causes, findings and the slowest transactions into `into`, which has the stages and granted
     /// options.
-    pub(super) fn finish(mut self, typical: &Typical, timelines: usize, paced: Option<Paced>, into: &mut Explained) {
+    pub(crate) fn finish(mut self, typical: &Typical, timelines: usize, paced: Option<Paced>, into: &mut Explained) {
         let whose = self.causes.whose;
         let cpus: Vec<u32> = whose.cpus.into_iter().flatten().collect();
         let mut names = Names::read(&RealHost, &cpus);
         if let Some(events) = self.events.take() {
             names.threads = events.names().clone();
-            let threads = self.causes.totals.keys().filter_map(|(_, busy)| match busy {
-                Busy::Thread(thread) => Some(*thread),
-                _ => None,
-            });
-            names.learn(&RealHost, threads);
+            names.learn(&RealHost, threads(&self.causes));
             into.causes = self.causes.table(typical, &names);
         }
         // Findings about granted options and a pace need no events.
@@ -133,4 +174,12 @@ impl Meanwhile {
         let slowest = self.causes.slowest(timelines, typical, &names);
         into.slowest = slowest.into_iter().map(|(slow, causes)| timeline(slow, &causes, &whose, &names)).collect();
     }
+}
+
+/// The threads that had one of the CPUs.
+fn threads(causes: &Causes) -> impl Iterator<Item = u32> + '_ {
+    causes.totals.keys().filter_map(|(_, busy)| match busy {
+        Busy::Thread(thread) => Some(*thread),
+        _ => None,
+    })
 }

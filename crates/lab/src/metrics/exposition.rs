@@ -166,6 +166,7 @@ impl Collector for Exposed {
                 metric.encode_family(&labels.pairs())?.encode_counter::<NoLabelSet, f64, f64>(&value(series), None)?;
             }
         }
+        incidents(&mut encoder, series)?;
         cpu(&mut encoder, series)?;
         gauges(&mut encoder, series)
     }
@@ -204,6 +205,30 @@ fn cpu(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Error>
             let labels = [labels.pairs(), vec![("side", side.into())]].concat();
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&(ns as f64 / 1e9), None)?;
         }
+    }
+    Ok(())
+}
+
+/// Of runs with `--explain-above` alone.
+fn incidents(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Error> {
+    let caught = || all.iter().filter_map(|(labels, series)| Some((labels, series, series.totals.incidents.as_ref()?)));
+    if caught().next().is_none() {
+        return Ok(());
+    }
+    let help = "Round trips above the limit of --explain-above, by their main cause.";
+    let mut metric = encoder.encode_descriptor("hairpin_incidents", help, None, MetricType::Counter)?;
+    for (labels, _, by_cause) in caught() {
+        for (cause, count) in by_cause {
+            let labels = [labels.pairs(), vec![("cause", cause.clone())]].concat();
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&(*count as f64), None)?;
+        }
+    }
+    let help = "Round trips above that limit without a line in the file of incidents.";
+    let mut metric = encoder.encode_descriptor("hairpin_incidents_without_line", help, None, MetricType::Counter)?;
+    for (labels, series, _) in caught() {
+        metric
+            .encode_family(&labels.pairs())?
+            .encode_counter::<NoLabelSet, f64, f64>(&(series.totals.without_line as f64), None)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_plan::job::Job;
 use hairpin_record::histogram::Decoded;
+use hairpin_record::incident::Incidents;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Quantiles, Row};
 use hairpin_units::Arrange;
@@ -52,6 +53,10 @@ pub(super) struct Totals {
     pub(super) measured_ns: u64,
     /// Time for which the run stood still because another session measured at the server.
     pub(super) paused_ns: u64,
+    /// Incidents by cause; `None` where nobody asked for them.
+    pub(super) incidents: Option<BTreeMap<String, u64>>,
+    /// Incidents without a line in their file.
+    pub(super) without_line: u64,
     pub(super) client_ns: u64,
     /// `None` while the server's CPU time is unknown.
     pub(super) server_ns: Option<u64>,
@@ -142,8 +147,20 @@ impl Series {
             }
             self.core_rtt_ns = interval.core_rtt_most_ns.or(self.core_rtt_ns);
         }
+        self.caught(line.incidents.as_deref());
         self.warnings = codes(line.warnings.iter().map(|note| note.code.clone()));
         self.last.insert(line.thread, line.clone());
+    }
+
+    /// Adds the incidents of the row so far to those before it.
+    fn caught(&mut self, found: Option<&Incidents>) {
+        let Some(found) = found else { return };
+        let mut by_cause = self.before.incidents.clone().unwrap_or_default();
+        for cause in &found.causes {
+            *by_cause.entry(cause.cause.clone()).or_default() += cause.count;
+        }
+        self.totals.incidents = Some(by_cause);
+        self.totals.without_line = self.before.without_line + found.count.saturating_sub(found.written);
     }
 
     /// The row is over: its record replaces the snapshots' figures, which miss the time after the last one.
@@ -164,6 +181,7 @@ impl Series {
         if let (Some(histogram), Some(times)) = (&row.histogram_from_due, &row.rtt_from_due_ns) {
             totals.from_due.get_or_insert_default().set(before.from_due.as_deref(), histogram, times);
         }
+        self.caught(row.incidents.as_deref());
         self.warnings = codes(row.warnings.iter().map(|note| note.code.clone()));
     }
 }

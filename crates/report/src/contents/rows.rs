@@ -11,6 +11,7 @@ use super::records::{told, warning};
 use super::runs;
 use super::series::series;
 use super::split::split;
+use crate::incidents::so_far;
 use crate::notes::{APART, of_stacks, refused, strays};
 use crate::prose::clean;
 use crate::view::{Input, Row, Warning};
@@ -29,6 +30,7 @@ fn row(number: usize, record: usize, row: &run::Row, label: String, apart: Optio
     if row.late > 0 || row.duplicates > 0 || row.reordered > 0 || row.corrupt > 0 {
         warnings.extend(strays(row).iter().map(|text| told("stray-replies", text)));
     }
+    warnings.extend(row.incidents.as_deref().map(|found| told("incidents", &so_far(found))));
     let apart = apart.map(|apart| apart.words());
     warnings.extend(apart.as_ref().map(|words| told(APART, words)));
     // A row without results has no histogram to decode.

@@ -40,7 +40,7 @@ fn table(result: &Explained) -> Table {
 }
 
 /// The name, sanitised and cut to the width of its column.
-fn cut(name: &str) -> String {
+pub(crate) fn cut(name: &str) -> String {
     let name = clean(name);
     if width(&name) <= LONGEST_NAME {
         return name;

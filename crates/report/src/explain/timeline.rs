@@ -1,6 +1,6 @@
 //! The slowest round trips event by event.
 
-use hairpin_record::explain::{Event, Explained, Timeline};
+use hairpin_record::explain::{Event, Timeline};
 use hairpin_units::Nanos;
 
 use crate::cell::{Cell, IntoCell};
@@ -11,9 +11,9 @@ use crate::prose::{clean, width};
 /// A longer event name goes into the detail column.
 const NAME: usize = 18;
 
-/// At most `timelines` timelines of a path.
-pub(super) fn show(doc: &mut Doc, result: &Explained, timelines: usize) {
-    for (at, timeline) in result.slowest.iter().take(timelines).enumerate() {
+/// At most `timelines` of these timelines of a path.
+pub(crate) fn show(doc: &mut Doc, slowest: &[Timeline], timelines: usize) {
+    for (at, timeline) in slowest.iter().take(timelines).enumerate() {
         let cause = if timeline.cause.is_empty() { String::new() } else { format!(": {}", timeline.cause) };
         doc.gap();
         doc.heading(format!(

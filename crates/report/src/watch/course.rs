@@ -9,7 +9,9 @@ use hairpin_record::warning::Note;
 use hairpin_units::Quantile;
 
 use crate::figure::{pace, payloads};
+use crate::incidents::so_far;
 use crate::label::{labelled, short};
+use crate::prose::clean;
 
 /// The figures plotted over time, in the order of keys 1 to 5.
 pub(super) const FIGURES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
@@ -79,6 +81,8 @@ pub(super) struct Course {
     /// Cache-line round trip between the cores in the last interval.
     pub(super) core_rtt_ns: Option<u64>,
     pub(super) warnings: Vec<Seen>,
+    /// The incidents so far, in words.
+    pub(super) incidents: Option<String>,
     pub(super) over: bool,
     /// Why the histogram cannot be decoded.
     pub(super) unread: Option<String>,
@@ -104,6 +108,7 @@ impl Course {
             cpu: [None; 2],
             core_rtt_ns: None,
             warnings: Vec::new(),
+            incidents: None,
             over: false,
             unread: None,
             pending: BTreeMap::new(),
@@ -141,6 +146,9 @@ impl Course {
             self.end_point();
         }
         self.pending.insert(line.thread, line.clone());
+        if let Some(found) = line.incidents.as_deref() {
+            self.incidents = Some(clean(&so_far(found)));
+        }
         if self.pending.len() >= threads {
             self.end_point();
         }
@@ -219,6 +227,7 @@ impl Course {
     pub(super) fn ends(&mut self, row: &Row) {
         self.end_point();
         self.over = true;
+        self.incidents = row.incidents.as_deref().map(|found| clean(&so_far(found)));
         let figures = figures_of(&row.rtt_ns);
         self.whole = Some(Figures { per_s: row.transactions_per_s, lost: row.lost, ns: row.duration_ns, ..figures });
         self.late = row.late;

@@ -165,6 +165,9 @@ fn messages(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
     for note in &state.notes {
         lines.extend(wrap("! ", note, width));
     }
+    if let Some(found) = state.course().and_then(|(_, course)| course.incidents.as_ref()) {
+        lines.extend(wrap("! ", &format!("incidents: {found}"), width));
+    }
     for warning in seen.iter().rev() {
         let at = warning.at_ns.map_or("at the end".into(), |ns| format!("at {}", seconds(ns as f64 / 1e9)));
         lines.extend(wrap("! ", &format!("{} ({at}): {}", warning.note.code, warning.note.message), width));

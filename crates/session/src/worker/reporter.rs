@@ -205,6 +205,7 @@ impl Observer for Reporter<'_> {
             rtt_ns: rtt.quantiles(),
             interval: last.before.as_mut().map(|before| before.interval(recorder)),
             cpu: self.meter.lock().ok().and_then(|meter| meter.as_ref().and_then(Meter::so_far)),
+            incidents: None,
             warnings: Vec::new(),
         };
         // If the parent is gone, this process dies with it; there is nobody to tell.

@@ -312,3 +312,53 @@ fn counts_for_the_detectors_are_of_all_blocks() {
     let holders: HashMap<u32, u32> = [(0, CLIENT)].into();
     assert_eq!(causes.holders, holders);
 }
+
+#[test]
+fn a_million_events_of_a_million_threads_leave_nothing_in_a_run_that_forgets() {
+    let whose = Whose { threads: [CLIENT, SERVER], cpus: [Some(0), Some(1)], nagle: [false; 2] };
+    let mut causes = Causes::new(whose);
+    let names = Names::default();
+    for block in 0..1_000_u32 {
+        // Threads come and go on both CPUs during one transaction.
+        let thread = |number: u32| 100 + 500 * block + number;
+        let events: Vec<Event> =
+            (0..500).flat_map(|n| (0..2).flat_map(move |cpu| stay(cpu, i64::from(n), i64::from(n), n, cpu))).collect();
+        let events: Vec<Event> = events
+            .into_iter()
+            .map(|event| match event.what {
+                What::Switched { from, to, runnable } => {
+                    Event { what: What::Switched { from: thread(from), to: thread(to), runnable }, ..event }
+                }
+                _ => event,
+            })
+            .collect();
+        let transactions = [slower(&SPIN, &[(Received, 1_000)])];
+        causes.forget();
+        causes.add(&transactions, &events, &span(), 0);
+        assert_eq!(causes.slowest(64, &typical(&SPIN), &names).len(), 1, "of this block alone");
+        assert!(causes.totals.len() <= 1_004 && causes.kept.len() <= 1_004, "{} {}", causes.totals.len(), causes.kept.len());
+        assert_eq!(causes.holders.len(), 2, "one for each CPU");
+    }
+}
+
+#[test]
+fn a_switch_among_the_events_is_a_moment_of_the_receiver_that_slept() {
+    let whose = Whose { threads: [CLIENT, SERVER], cpus: [Some(0), Some(1)], nagle: [false; 2] };
+    let causes = Causes::new(whose);
+    let moments = [Send, Ready, Returned];
+    let slept = slower(&moments, &[(Ready, 1_000), (Returned, 5_000)]);
+    let ready = slept.ways[0][1].1 - BEGAN;
+    // The server's thread gets its CPU before the message is there, on another CPU, and then after it; another thread comes as well.
+    let came = |cpu, at, to| event(cpu, at, 0, What::Switched { from: 0, to, runnable: false });
+    let events =
+        [came(1, ready - 500, SERVER), came(0, ready + 300, SERVER), came(1, ready + 400, 99), came(1, ready + 2_000, SERVER)];
+    let mut found = [slept.clone()];
+    causes.add_switches(&mut found, &events, &span());
+    assert_eq!(found[0].ways[0][2], (Switched, BEGAN + ready + 2_000));
+    assert_eq!((found[0].ways[0].len(), &found[0].ways[1]), (4, &slept.ways[1]), "the client did not sleep");
+    // A way that has it already keeps it.
+    let whole = slower(&SLEEP, &[]);
+    let mut found = [whole.clone()];
+    causes.add_switches(&mut found, &[came(1, whole.ways[0][5].1 - BEGAN, SERVER)], &span());
+    assert_eq!(found[0], whole);
+}

@@ -1,0 +1,188 @@
+//! `make bench-caught`: what `ping --explain-above` takes of a round trip, and whether it names who made one slow.
+//!
+//! ```text
+//!   cost     p50 with --explain-above (a limit that nothing is above) over p50 without, and over that of round trips under `explain --light`:
+//!            pairs of runs by turns, by the method of `hairpin compare`
+//!   naming   a competitor wakes every 7 s for 2 ms on the client's core, then on the server's: named in at least 95 % of the incidents that it causes
+//!   memory   of the verb's process and its workers after a tenth of that run, and at its end
+//! ```
+//! Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::Args;
+use hairpin_lab::experiment::outside::{Block, Until};
+use hairpin_record::explain::Explain;
+use hairpin_record::run::Quantiles;
+use hairpin_units::Nanos;
+use serde_json::json;
+
+mod competitor;
+
+use self::competitor::{Judged, judge, wakes};
+use super::children::{self, pinned};
+use super::hairpin::{Tool, measure};
+use super::pairs::{Flags, Limit, Pairs, table};
+use super::record::{Stop, write};
+
+const PATHS: [&str; 3] = ["udp:spin", "udp:block", "tcp:block"];
+/// Nothing is above it.
+const NEVER: &str = "1h";
+/// `explain` takes at least this long, a quarter of it with the hooks of `--light`.
+const LIGHT: Nanos = Nanos(600_000_000);
+/// Share of the incidents that must name the competitor.
+const NAMED: f64 = 0.95;
+/// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
+const GROWTH_KIB: i64 = 256;
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- caught`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Pairs of each cell; 0 leaves the cost out
+    #[arg(long, default_value_t = 32)]
+    pairs: usize,
+    /// Paths whose cost is measured, separated by commas
+    #[arg(long, value_delimiter = ',', default_values = PATHS)]
+    paths: Vec<String>,
+    /// Time of each run beside a competitor, in s; 0 leaves naming and memory out
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+    /// Time between two wake-ups of the competitor, in ms
+    #[arg(long, default_value_t = 7_000)]
+    every_ms: u64,
+    /// Its work, in us
+    #[arg(long, default_value_t = 2_000)]
+    busy_us: u64,
+    /// The path beside it
+    #[arg(long, default_value = "udp:spin")]
+    path: String,
+    /// Be the competitor
+    #[arg(long, hide = true)]
+    wakes: bool,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Measures; true if a bound is missed.
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
+    let (every, busy) = (Duration::from_millis(options.every_ms), Duration::from_micros(options.busy_us));
+    if options.wakes {
+        return wakes(Duration::ZERO, every, busy).map(|()| false).map_err(|error| error.to_string().into());
+    }
+    let directory = options.flags.record.directory("caught", options.pairs > 0 && options.seconds > 0)?;
+    let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some([0, 1]) };
+    let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
+    let file = directory.join("cost.jsonl");
+    if options.pairs > 0 {
+        for path in &options.paths {
+            for (beside, limit) in [("plain", Limit::None), ("--light", Limit::AtMost(1.0))] {
+                pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| {
+                    let rtt = match (arm, beside) {
+                        (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file)?,
+                        (_, "plain") => {
+                            measure(&mut tool.ping("loopback", path, 64, length.max(LIGHT), warmup))?.results.remove(0).rtt_ns
+                        }
+                        _ => light(&tool, path)?,
+                    };
+                    let p50 = rtt.p50.ok_or("too few round trips for a median")?;
+                    Ok(Block::of_median(p50 as f64, rtt.count, [0, 1]))
+                })?;
+            }
+        }
+    }
+    let mut text = if options.pairs > 0 { table(&pairs.lines, ["caught", "other"]) } else { String::new() };
+    let mut missed = pairs.missed();
+    let mut naming = Vec::new();
+    for side in [0, 1].into_iter().filter(|_| options.seconds > 0) {
+        let found = beside_competitor(options, &tool, side, &directory)?;
+        let Judged { wakes, caused, named, first, all } = found.judged;
+        missed |= caused == 0 || (named as f64) < NAMED * caused as f64 || found.grown_kib > GROWTH_KIB;
+        let core = ["client", "server"][side as usize];
+        let _ = writeln!(
+            text,
+            "{} beside a competitor on the {core}'s core, {} s: {wakes} wake-ups, {caused} incidents by it, {named} name it, {first} first; {all} incidents in all; \
+             memory {:+} KiB (bound {GROWTH_KIB})",
+            options.path, options.seconds, found.grown_kib
+        );
+        naming.push(json!({ "side": core, "wakes": wakes, "caused": caused, "named": named, "first": first, "all": all, "grown_kib": found.grown_kib, "rss_kib": found.rss_kib }));
+    }
+    let record =
+        json!({ "schema": "hairpin.bench-caught/1", "naming": naming, "every_ms": options.every_ms, "busy_us": options.busy_us });
+    pairs.finish(&directory, "caught", &text, record)?;
+    Ok(missed)
+}
+
+/// A run with the hooks of `--explain-above`.
+fn caught(tool: &Tool, path: &str, length: Nanos, warmup: Nanos, file: &Path) -> Result<Quantiles, String> {
+    let mut command = tool.ping("loopback", path, 64, length, warmup);
+    Ok(measure(command.args(["--explain-above", NEVER, "--incidents"]).arg(file))?.results.remove(0).rtt_ns)
+}
+
+/// Round trips under the hooks of `explain --light`.
+fn light(tool: &Tool, path: &str) -> Result<Quantiles, String> {
+    let mut command = Command::new(&tool.program);
+    command.args(["explain", "loopback", "--light", "--path", path, "--cpu", "0,1", "--json", "--no-store", "--warmup", "50ms"]);
+    let text = children::run(command.args(["--duration", "1200ms"]), Duration::from_secs(30))?;
+    let mut found: Explain = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
+    Ok(found.body.results.pop().ok_or("no result")?.rtt_ns)
+}
+
+struct Beside {
+    judged: Judged,
+    grown_kib: i64,
+    rss_kib: Vec<i64>,
+}
+
+/// A run beside a competitor on the core of that side.
+fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path) -> Result<Beside, Stop> {
+    let file = directory.join(format!("incidents-{side}.jsonl"));
+    let told = directory.join(format!("wakes-{side}.txt"));
+    let io = |error: std::io::Error| error.to_string();
+    let this = std::env::current_exe().map_err(io)?;
+    let mut command = pinned(None, side, &this.to_string_lossy());
+    command.args(["caught", "--wakes", "--every-ms", &options.every_ms.to_string(), "--busy-us", &options.busy_us.to_string()]);
+    let mut competitor = command.stdin(Stdio::null()).stdout(File::create(&told).map_err(io)?).spawn().map_err(io)?;
+    let mut command = tool.ping("loopback", &options.path, 64, Nanos::from_secs(options.seconds), Nanos::from_millis(500));
+    command.args(["--explain-above", "500us", "--incidents-rate", "1000", "--incidents"]).arg(&file);
+    let mut run = command
+        .stdin(Stdio::null())
+        .stdout(File::create(directory.join(format!("run-{side}.json"))).map_err(io)?)
+        .spawn()
+        .map_err(io)?;
+    let mut rss_kib: Vec<i64> = Vec::new();
+    // A tenth of the run is for what is made once.
+    let every = Duration::from_secs_f64(options.seconds as f64 / 10.0);
+    let ended = loop {
+        sleep(every);
+        match run.try_wait().map_err(io)? {
+            Some(ended) => break ended,
+            None => rss_kib.push(resident_kib(run.id())),
+        }
+    };
+    let pid = competitor.id();
+    competitor.kill().and_then(|()| competitor.wait()).map_err(io)?;
+    if !ended.success() {
+        return Err(format!("hairpin ended with {ended}").into());
+    }
+    let read = |path: &Path| fs::read_to_string(path).map_err(io);
+    let judged = judge(&read(&file)?, &read(&told)?, pid, Duration::from_micros(options.busy_us));
+    write(&directory.join(format!("memory-{side}.json")), &format!("{}\n", json!(rss_kib)))?;
+    let grown_kib = rss_kib.first().zip(rss_kib.last()).map_or(0, |(first, last)| last - first);
+    Ok(Beside { judged, grown_kib, rss_kib })
+}
+
+/// Resident memory of a process and its children, in KiB.
+fn resident_kib(pid: u32) -> i64 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let of = |pid: &str| {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<i64>().ok()).unwrap_or(0)
+    };
+    of(&pid.to_string()) + children.split_whitespace().map(of).sum::<i64>()
+}

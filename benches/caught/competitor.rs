@@ -1,0 +1,73 @@
+//! A competitor that wakes now and then, tells when it had the CPU, and the incidents that it caused.
+
+use std::io::{self, Write};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hairpin_session::time::parsed;
+use serde_json::Value;
+
+/// After `first` wakes every `every` for `busy` of work, for ever, and prints each begin and end in ns since 1970.
+pub(crate) fn wakes(first: Duration, every: Duration, busy: Duration) -> io::Result<()> {
+    sleep(first);
+    loop {
+        sleep(every);
+        let (from, began) = (now_ns(), Instant::now());
+        while began.elapsed() < busy {}
+        let mut out = io::stdout().lock();
+        writeln!(out, "{from} {}", now_ns())?;
+        out.flush()?;
+    }
+}
+
+fn now_ns() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+/// The incidents that the competitor caused, and those that name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// Wake-ups, as it printed them.
+    pub(crate) wakes: usize,
+    /// Incidents that it overlaps by at least half of its work, without those of the first block.
+    pub(crate) caused: usize,
+    /// Those with it among their causes.
+    pub(crate) named: usize,
+    /// Those with it as the first of them.
+    pub(crate) first: usize,
+    /// All incidents.
+    pub(crate) all: usize,
+}
+
+/// Judges the lines of a file of incidents, by what a competitor of this number printed.
+pub(crate) fn judge(incidents: &str, printed: &str, pid: u32, busy: Duration) -> Judged {
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u128>().ok());
+    let interval = |line: &str| {
+        let mut words = line.split(' ');
+        number(words.next()).zip(number(words.next()))
+    };
+    let spans: Vec<(u128, u128)> = printed.lines().filter_map(interval).collect();
+    let mut judged = Judged { wakes: spans.len(), ..Judged::default() };
+    let name = format!("(pid {pid})");
+    for line in incidents.lines() {
+        let Ok(incident) = serde_json::from_str::<Value>(line) else { continue };
+        judged.all += 1;
+        // Of the first block, which has no hooks.
+        if incident["typical_rtt_ns"].is_null() {
+            continue;
+        }
+        let began = incident["at"].as_str().and_then(parsed).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let (Some(began), Some(rtt_ns)) = (began, incident["rtt_ns"].as_u64()) else { continue };
+        let (from, to) = (began.as_nanos(), began.as_nanos() + u128::from(rtt_ns));
+        let common = |(since, until): &(u128, u128)| to.min(*until).saturating_sub(from.max(*since));
+        if spans.iter().map(common).max().unwrap_or(0) * 2 < busy.as_nanos() {
+            continue;
+        }
+        let causes = incident["causes"].as_array().map_or(&[][..], Vec::as_slice);
+        let names = |cause: &&Value| cause["who"].as_str().is_some_and(|who| who.ends_with(&name));
+        judged.caused += 1;
+        judged.named += usize::from(causes.iter().any(|cause| names(&cause)));
+        judged.first += usize::from(causes.first().is_some_and(|cause| names(&cause)));
+    }
+    judged
+}

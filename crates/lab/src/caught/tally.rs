@@ -1,0 +1,81 @@
+//! The main causes of all incidents of a row, in room that does not grow with them.
+
+use std::cmp::Reverse;
+
+use hairpin_record::explain::{Cause, Timeline};
+use hairpin_units::Arrange;
+
+/// Causes with a name of their own; short-lived threads beyond them count as others of their kind.
+const NAMED: usize = 64;
+/// Incidents that are kept event by event.
+const SLOWEST: usize = 3;
+/// The name of the rest.
+const OTHERS: &str = "others";
+
+/// Causes, and the slowest incidents.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    causes: Vec<Cause>,
+    /// Slowest first.
+    pub(super) slowest: Vec<Timeline>,
+    pub(super) last: Option<Timeline>,
+}
+
+impl Tally {
+    /// Counts an incident with its main cause, or several of the same.
+    pub(super) fn add(&mut self, mut cause: Cause) {
+        let same = |known: &&mut Cause, who: &str| known.cause == cause.cause && known.who == who;
+        if let Some(known) = self.causes.iter_mut().find(|known| same(known, &cause.who)) {
+            (known.count, known.lost_ns) = (known.count + cause.count, known.lost_ns + cause.lost_ns);
+        } else if self.causes.len() < NAMED || cause.who == OTHERS || cause.who.is_empty() {
+            self.causes.push(cause);
+        } else {
+            cause.who = OTHERS.into();
+            self.add(cause);
+        }
+    }
+
+    /// Keeps an incident's events if it is among the slowest, and the incident as the last one.
+    pub(super) fn keep(&mut self, timeline: &Timeline) {
+        self.last = Some(Timeline { events: Vec::new(), cause: timeline.cause.clone(), ..*timeline });
+        let at = self.slowest.partition_point(|slower| slower.rtt_ns >= timeline.rtt_ns);
+        if at < SLOWEST {
+            self.slowest.insert(at, timeline.clone());
+            self.slowest.truncate(SLOWEST);
+        }
+    }
+
+    /// The causes, the most frequent first.
+    pub(super) fn causes(&self) -> Vec<Cause> {
+        let mut causes = self.causes.clone();
+        causes.arrange_by_key(|cause| (Reverse(cause.count), Reverse(cause.lost_ns)));
+        causes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_incidents_by_a_million_threads_take_the_room_of_a_few() {
+        let mut tally = Tally::default();
+        for number in 0..1_000_000_u64 {
+            let who = format!("cc1 (pid {number})");
+            let cause = ["preempted", "run queue wait", "timer"][number as usize % 3];
+            tally.add(Cause { cause: cause.into(), who, count: 1, lost_ns: 10, advice: String::new() });
+            let timeline =
+                Timeline { rtt_ns: number % 999_983, at_ns: number, sequence: 0, cause: cause.into(), events: Vec::new() };
+            tally.keep(&timeline);
+        }
+        let causes = tally.causes();
+        assert!(causes.len() <= NAMED + 3, "{}", causes.len());
+        assert_eq!(
+            causes.iter().map(|cause| (cause.count, cause.lost_ns)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
+            (1_000_000, 10_000_000)
+        );
+        assert!(causes.is_sorted_by_key(|cause| Reverse(cause.count)) && causes[0].who == OTHERS);
+        assert_eq!(tally.slowest.iter().map(|one| one.rtt_ns).collect::<Vec<_>>(), [999_982, 999_981, 999_980]);
+        assert_eq!(tally.last.map(|one| one.at_ns), Some(999_999));
+    }
+}

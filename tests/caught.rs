@@ -1,0 +1,196 @@
+//! `hairpin ping --explain-above`: who made a round trip slow, the file of incidents, and its limits.
+
+#[path = "../benches/caught/competitor.rs"]
+mod competitor;
+
+use std::fs::{self, File};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+use std::{env, io};
+
+use self::competitor::{Judged, judge, wakes};
+use crate::support::alone::{self, Listed, Part};
+use crate::support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, rows};
+use serde_json::Value;
+
+pub const PART: Part = Part::new("caught", || alone::listed(TESTS)).playing(play);
+
+const TESTS: &[Listed] = &[
+    ("a_competitor_is_named_on_either_core", a_competitor_is_named_on_either_core),
+    ("limits_and_a_full_disk_are_said_and_counted", limits_and_a_full_disk_are_said_and_counted),
+    ("ctrl_c_leaves_whole_lines_and_the_table", ctrl_c_leaves_whole_lines_and_the_table),
+    ("metrics_count_incidents_by_cause", metrics_count_incidents_by_cause),
+    ("without_privilege_the_way_is_told_and_not_the_cause", without_privilege_the_way_is_told_and_not_the_cause),
+    ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
+];
+
+/// The role of the competitor: `wakes`.
+const WAKES: &str = "wakes";
+/// The file of incidents that nobody named.
+const FILE: &str = "incidents.jsonl";
+const BUSY: Duration = Duration::from_millis(4);
+/// The first block of a run has no hooks.
+const FIRST: Duration = Duration::from_millis(700);
+const EVERY: Duration = Duration::from_millis(80);
+
+fn play(arguments: &[&str]) -> Option<ExitCode> {
+    (*arguments == [WAKES]).then(|| wakes(FIRST, EVERY, BUSY).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+}
+
+fn lines(home: &Home, file: &str) -> Vec<Value> {
+    let text = fs::read_to_string(home.file(file)).unwrap_or_default();
+    assert!(text.is_empty() || text.ends_with('\n'), "the last line is whole");
+    text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+}
+
+/// A run that goes before what else runs on its cores, beside a competitor that goes before it on one, and its incidents.
+fn beside(cpu: u32, path: &str) -> Judged {
+    let home = Home::new();
+    let this = env::current_exe().expect("this program");
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "chrt", "-f", "60", "taskset", "-c", &cpu.to_string()]).arg(this).args(["play", WAKES]);
+    let told = home.file("wakes");
+    let out = File::create(&told).expect("a file");
+    let mut competitor = command.stdin(Stdio::null()).stdout(out).spawn().expect("setpriv of util-linux");
+    let args = format!(
+        "ping --link loopback --path {path} --cpu 0,1 --sched fifo:50 --duration 1500ms --warmup 50ms --explain-above 2ms --incidents-rate 1000"
+    );
+    let row = rows(&home.json(&args))[0].clone();
+    competitor.kill().and_then(|()| competitor.wait()).expect("it ends");
+    let read = |file| fs::read_to_string(file).expect("a file");
+    let found = judge(&read(home.file(FILE)), &read(told), competitor.id(), BUSY);
+    let incidents = &row["incidents"];
+    assert_eq!(incidents["written"], found.all, "{incidents}");
+    assert_eq!(incidents["count"], incidents["written"], "{incidents}");
+    let by_cause: u64 = incidents["causes"].as_array().expect("causes").iter().filter_map(|cause| cause["count"].as_u64()).sum();
+    assert_eq!(incidents["count"], by_cause, "{incidents}");
+    assert!(lines(&home, FILE).iter().all(|line| line["rtt_ns"].as_u64() > line["above_ns"].as_u64()));
+    found
+}
+
+fn a_competitor_is_named_on_either_core(name: &str) -> bool {
+    can(name, namespaces(), "BPF programs need root") && {
+        for (cpu, path) in [(0, "udp:block"), (1, "tcp:block")] {
+            // A very busy host may let no round trip meet the competitor.
+            let found = (0..3).map(|_| beside(cpu, path)).find(|found| found.caused >= 3);
+            let found = found
+                .unwrap_or_else(|| panic!("{path}: no run in which the competitor on CPU {cpu} made three round trips slow"));
+            println!("caught: {path}, CPU {cpu}: {found:?}");
+            assert!(found.named as f64 >= 0.95 * found.caused as f64, "{path}, CPU {cpu}: {found:?}");
+        }
+        true
+    }
+}
+
+/// Every round trip is above it.
+const ALL: &str = "ping --link loopback --path udp:block --duration 1s --warmup 20ms --explain-above 1ns";
+
+fn limits_and_a_full_disk_are_said_and_counted(_: &str) -> bool {
+    let home = Home::new();
+    let done = home.hairpin(&format!("{ALL} --incidents-rate 4 --incidents-size 20k -v"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.out.contains("left out by --incidents-rate"), "{done:?}");
+    let file = fs::metadata(home.file(FILE)).expect("the file").len();
+    assert!(file <= 20_000, "{file}");
+    let kept = lines(&home, FILE);
+    assert!(kept.iter().all(|line| line["schema"] == "hairpin.incident/1") && !kept.is_empty());
+    let run = home.json(&format!("{ALL} --incidents-rate 4 --incidents-size 100"));
+    let found = &rows(&run)[0]["incidents"];
+    let number = |name: &str| found[name].as_u64().expect(name);
+    assert_eq!((number("written"), number("failed")), (0, 0), "{found}");
+    assert_eq!(number("count"), number("over_rate") + number("over_size"), "{found}");
+    assert!(number("over_size") > 0 && number("count") == rows(&run)[0]["transactions"], "{found}");
+    let done = home.hairpin(&format!("{ALL} --incidents /dev/full"));
+    assert_eq!((done.code, done.err.matches("cannot write incidents to /dev/full").count()), (Some(0), 1), "{done:?}");
+    assert!(done.out.contains("that could not be written"), "{done:?}");
+    true
+}
+
+fn ctrl_c_leaves_whole_lines_and_the_table(_: &str) -> bool {
+    let home = Home::new();
+    let run =
+        home.start("ping --link loopback --path udp:block --forever --warmup 20ms --explain-above 1ns --incidents-rate 100000");
+    while fs::metadata(home.file(FILE)).map_or(0, |file| file.len()) < 100_000 {
+        sleep(Duration::from_millis(20));
+    }
+    run.signal("INT");
+    let done = run.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.out.contains("incidents: ") && done.out.contains("Main causes of the incidents"), "{done:?}");
+    assert!(lines(&home, FILE).len() > 10);
+    let shown = home.hairpin("runs show latest -v");
+    assert!(shown.out.contains("Slowest 1: RTT"), "{shown:?}");
+    true
+}
+
+fn metrics_count_incidents_by_cause(_: &str) -> bool {
+    let home = Home::new();
+    let mut run =
+        home.start("ping --link loopback --path udp:block --forever --warmup 20ms --explain-above 1ns --metrics 127.0.0.1:0");
+    run.until("metrics on http://");
+    let address =
+        run.err().lines().find_map(|line| Some(line.strip_prefix("metrics on http://")?.strip_suffix("/metrics")?.to_owned()));
+    let address = address.expect("where");
+    let page = loop {
+        let page = scraped(&address).unwrap_or_default();
+        if page.contains("hairpin_incidents_total{") {
+            break page;
+        }
+        sleep(Duration::from_millis(50));
+    };
+    run.signal("INT");
+    run.done();
+    let line = page.lines().find(|line| line.starts_with("hairpin_incidents_total{")).expect("a cause");
+    assert!(line.contains("cause=\"") && line.contains("path=\"udp:block/udp:block\""), "{line}");
+    assert!(page.contains("hairpin_incidents_without_line_total{"), "{page}");
+    true
+}
+
+fn scraped(address: &str) -> io::Result<String> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address)?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page).map(|_| page)
+}
+
+fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
+    can(name, namespaces_of_nobody(), "another user needs root") && {
+        let home = home_of_nobody();
+        let done = home.as_nobody(&format!("{ALL} --json --incidents runs/{FILE}"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(done.err.contains("no hooks in the kernel: ") && done.err.contains("CAP_BPF"), "{done:?}");
+        let run = done.json();
+        let found = &rows(&run)[0]["incidents"];
+        assert_eq!(
+            (&found["missing"][0]["hook"], &found["causes"][0]["cause"]),
+            (&"BPF".into(), &"not explained".into()),
+            "{found}"
+        );
+        let line = lines(&home, &format!("runs/{FILE}")).pop().expect("a line");
+        assert_eq!(
+            (line["causes"].as_array().map(Vec::len), line["stages"].as_array().map(Vec::len)),
+            (Some(0), Some(3)),
+            "{line}"
+        );
+        true
+    }
+}
+
+fn wrong_input_is_refused_in_words(_: &str) -> bool {
+    let home = Home::new();
+    fs::write(home.file("notes"), "my notes\n").expect("a file");
+    for (args, code, part) in [
+        ("--explain-above soon", 2, "such as 200us"),
+        ("--explain-above 1ms --incidents notes", 2, "something other than incidents"),
+        ("--explain-above 1ms --incidents no/such/folder", 2, "--incidents"),
+        ("--explain-above 1ms --outstanding 2", 2, "one request at a time"),
+        ("--explain-above 1ms --raw raw.parquet", 2, "--raw"),
+        ("--incidents x", 2, "--explain-above"),
+    ] {
+        home.hairpin(&format!("ping --link loopback --path udp --duration 100ms {args}")).fails(code, &[part]);
+    }
+    assert_eq!(fs::read_to_string(home.file("notes")).expect("a file"), "my notes\n");
+    true
+}
