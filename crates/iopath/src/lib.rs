@@ -18,6 +18,7 @@ pub mod fake;
 mod flows;
 mod found;
 mod frames;
+mod group;
 mod inet;
 pub mod measure;
 mod own_request;

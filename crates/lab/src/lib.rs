@@ -32,6 +32,7 @@ pub mod device_stamps;
 pub mod exec;
 pub mod experiment;
 pub mod explain;
+mod group;
 pub mod hardware_timestamping;
 pub mod knobs;
 pub mod load;

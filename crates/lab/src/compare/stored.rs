@@ -172,7 +172,9 @@ fn at_one_time(first: &[Named<'_>], second: &[Named<'_>]) -> Option<String> {
 
 /// Pairs rows of the same path and size; if each run has only one row, pairs these.
 fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
-    let key = |row: &Row| (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding);
+    let key = |row: &Row| {
+        (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding, row.reply.clone())
+    };
     let of = |runs: &[Named<'a>], wanted: &Row| Side {
         rows: runs
             .iter()
