@@ -61,7 +61,7 @@ pub(crate) const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
 /// Interval between looks at the stop flag while nothing is received, in ns.
 pub(crate) const TURN_NS: u64 = 10_000_000;
 /// The same interval while no request is due: longer, as each look wakes the core.
-const IDLE_TURN_NS: u64 = 100_000_000;
+pub(crate) const IDLE_TURN_NS: u64 = 100_000_000;
 /// A wait that overruns its deadline by this much means that this process or the whole machine was stopped, in ns.
 const STOP_NS: u64 = 100_000_000;
 /// Requests that were due before the run's end may still be sent for this long afterwards, in ns.

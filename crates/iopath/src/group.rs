@@ -12,17 +12,17 @@ mod asking;
 mod roll;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_plan::job::Job;
 use hairpin_plan::job::group::{Group, MOST_RESPONDERS};
+use hairpin_plan::job::{Job, LocalPort};
 use hairpin_record::run::Side;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::socket;
 use hairpin_units::{Arrange, Nanos};
-use socket2::{Protocol, Socket, Type};
+use socket2::{Protocol, SockAddr, Socket, Type};
 
 pub(crate) use self::answer::answer;
 use self::asking::{Asking, Round, Told};
@@ -37,6 +37,9 @@ use crate::measure::{ClientRun, waiting_on};
 const ROUND: Duration = Duration::from_secs(1);
 /// … with a request every so often.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// Index of loopback in every network namespace (LOOPBACK_IFINDEX of include/net/flow.h).
+const LOOPBACK: u32 = 1;
 
 /// The client's side: finds the responders, then asks them until the job is done.
 pub(crate) fn ask(run: &mut ClientRun<'_>, group: &Group) -> Result<(), PathError> {
@@ -70,8 +73,16 @@ fn index(group: &Group) -> Result<u32, PathError> {
 /// The client's socket, which has no peer: each responder answers from an address of its own.
 fn open(job: &Job, to: SocketAddr, interface: u32, found: &mut SideFound) -> Result<Socket, PathError> {
     let socket = new_socket(to, Type::DGRAM, Protocol::UDP)?;
-    bind_local(&socket, to, job.local_port, 0)?;
     stay_on(&socket, interface)?;
+    match job.local_port {
+        // The kernel would take an address of another interface, or 0.0.0.0: that of loopback is of this host alone.
+        port if interface == LOOPBACK && to.is_ipv4() => {
+            let port = if let LocalPort::Fixed(port) = port { port } else { 0 };
+            let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            socket.bind(&SockAddr::from(own)).map_err(PathError::at(format!("cannot bind {own}")))?;
+        }
+        port => bind_local(&socket, to, port, 0)?,
+    }
     before_connect(&socket, &job.spec.client, Side::Client, found)?;
     after_connect(&socket, &job.spec.client, Side::Client, found)?;
     Ok(socket)
@@ -125,14 +136,18 @@ fn discover(asking: &mut Asking<'_>, job: &Job, group: &Group, stopped: &dyn Fn(
     }
 }
 
+/// Describes a group that nothing can be sent to, or that cannot be joined.
 fn no_way(group: &Group, source: io::Error) -> PathError {
-    match source.kind() {
-        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable | io::ErrorKind::AddrNotAvailable => {
-            PathError::Peer(format!(
-                "no route leads to the group {group} ({source}): name the interface after the address, as in {}%eth1",
-                group.address
-            ))
-        }
-        _ => PathError::Step { what: format!("cannot send to the group {group}"), source },
+    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable, NotFound};
+    let is_route = matches!(source.kind(), NetworkUnreachable | HostUnreachable | AddrNotAvailable | NotFound);
+    match &group.interface {
+        Some(name) if is_route => PathError::Missing(format!(
+            "{name} has no route to the group {group} ({source}): over loopback there is none to a group of IPv6, take one of IPv4, or the link veth or bridge"
+        )),
+        None if is_route => PathError::Missing(format!(
+            "no route leads to the group {group} ({source}): name the interface after the address, as in {}%eth1",
+            group.address
+        )),
+        _ => PathError::Step { what: format!("cannot ask or join the group {group}"), source },
     }
 }

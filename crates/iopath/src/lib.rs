@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
-//!            └ inet, stream, ring, rendezvous: shared by several     └ measure: threads; wait policy, clock and pace are values
+//!            └ inet, stream, ring, rendezvous: shared by several; group: a multicast group     └ measure: threads; wait policy, clock and pace are values
 //! ```
 //! Crate `plan` holds the facts of each path; the code of each path is a file in `paths/`.
 

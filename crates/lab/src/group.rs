@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 
 use hairpin_plan::job::group::Group;
 use hairpin_plan::job::{Address, Job};
+use hairpin_record::place::GroupFacts;
 use hairpin_record::run::{Cpu, CpuSide, Row};
 use hairpin_record::warning::Warning;
 use hairpin_session::message::ServerReport;
 
 /// The group as the record's link has it.
-pub fn words(group: &Group, found: usize) -> [(String, String); 2] {
-    let responders = match group.responders {
-        Some(expected) if expected as usize != found => format!("{found} ({expected} expected)"),
-        Some(_) => found.to_string(),
-        None => format!("{found} (found)"),
-    };
-    [("group".into(), group.to_string()), ("responders".into(), responders)]
+pub fn facts(group: &Group, found: usize) -> GroupFacts {
+    GroupFacts { address: group.to_string(), responders: found as u32, expected: group.responders }
 }
 
 /// All rows, of which `last` has what concerns the client and all responders together. `responders`: the reports of those that ran on this host.

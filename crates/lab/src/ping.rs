@@ -128,7 +128,7 @@ fn measured(
             match &job.group {
                 Some(group) => {
                     let found = replies.len().saturating_sub(1);
-                    body.place.link.options.extend(group::words(group, found));
+                    body.place.link.group = Some(group::facts(group, found));
                     body.results.extend(group::rows(job, row, replies, responders));
                 }
                 None => body.results.push(row),

@@ -296,7 +296,7 @@ impl LinkSpec {
             }
         };
         let peer = matches!(self, LinkSpec::Netns(_)).then(|| ends.server.address.to_string());
-        Link { kind: self.name().into(), interface: Some(ends.client.interface.clone()), mtu, peer, options }
+        Link { kind: self.name().into(), interface: Some(ends.client.interface.clone()), mtu, peer, options, group: None }
     }
 
     /// Puts another server's worker, number `index` from 1, on the link that is set up, whose server's end is `at`. On a bridge it has a namespace and an

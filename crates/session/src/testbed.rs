@@ -172,6 +172,7 @@ impl Testbed {
             mtu,
             peer: Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }),
             options: Default::default(),
+            group: None,
         };
         let link = match &plan.target {
             Target::Link(link) => match &self.ends {
@@ -179,6 +180,8 @@ impl Testbed {
                 None => return Err(RunError::Interrupted),
             },
             Target::Host { host, port, .. } => other("host", host, *port),
+            // The group itself is known with the first row.
+            Target::Echo { host, port } if asked_group(plan).is_some() => Link { peer: None, ..other("group", host, *port) },
             Target::Echo { host, port } => other("echo", host, *port),
             Target::Socket(path) => Link { peer: Some(path.display().to_string()), ..other("echo", "", 0) },
             Target::Reflector(reflector) => reflector_link(reflector, mtu),
@@ -542,6 +545,7 @@ fn reflector_link(reflector: &Reflector, mtu: Option<u64>) -> Link {
         mtu,
         peer: reflector.destination.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")),
         options: [("rewrite".to_owned(), rewrite.to_owned())].into(),
+        group: None,
     }
 }
 

@@ -14,7 +14,7 @@ use hairpin_wire::{framing, probe};
 use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
 use socket2::{InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
 
-use super::{index, stay_on};
+use super::{index, no_way, stay_on};
 use crate::error::PathError;
 use crate::flows::Carrier;
 use crate::inet::{after_connect, before_connect, new_socket};
@@ -72,15 +72,7 @@ fn join(group: &Group, interface: u32) -> Result<Socket, PathError> {
         }
         IpAddr::V6(address) => (socket.join_multicast_v6(&address, interface), socket::IPV6_MULTICAST_ALL),
     };
-    joined.map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::AddrNotAvailable | io::ErrorKind::NetworkUnreachable => {
-            PathError::Peer(format!(
-                "no route leads to the group {group} ({source}): name the interface after the address, as in {}%eth1",
-                group.address
-            ))
-        }
-        _ => PathError::Step { what: format!("cannot join the group {group}"), source },
-    })?;
+    joined.map_err(|error| no_way(group, error))?;
     // Memberships of other programs bring nothing here. A kernel without the option for IPv6 is older than 4.20.
     let _ = socket::set(&socket, only, 0);
     Ok(socket)
@@ -155,5 +147,48 @@ impl<'fd> Carrier<'fd> for Responder<'fd> {
                 Ok(None)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn a_request_goes_back_to_one_host_with_as_many_bytes_as_came_and_nothing_else_does() {
+        let [heard, says, client] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let source = client.local_addr().unwrap();
+        let mut responder = Responder {
+            heard: heard.as_fd(),
+            says: says.as_fd(),
+            cookie: None,
+            headers: 42,
+            source: ([0; 4], 0).into(),
+            len: 0,
+            counts: Bounced::default(),
+        };
+        let (mut request, mut buffer) = ([9; 32], [0; 65]);
+        probe::write(&mut request, 5, Group::cookie(1));
+        client.send_to(&request[..20], heard.local_addr().unwrap()).unwrap();
+        assert_eq!(responder.recv(&mut buffer, 64).unwrap(), Some(20));
+        assert!(responder.send(&buffer[..64]).unwrap(), "the plan says 64 bytes");
+        let mut reply = [0; 64];
+        assert_eq!(client.recv(&mut reply).unwrap(), 20);
+        assert_eq!(reply[..20], request[..20]);
+        for other in [&request[..15], &[0; 32], &[0x20; 65]] {
+            client.send_to(other, heard.local_addr().unwrap()).unwrap();
+            assert_eq!(responder.recv(&mut buffer, 64).unwrap(), None);
+        }
+        assert_eq!((responder.counts.received, responder.counts.sent, responder.counts.kept.filtered), (4, 1, 3));
+        assert_eq!((responder.counts.sent_bytes, responder.counts.sent_wire_bytes), (62, 86));
+        for forged in ["239.255.0.1:7", "255.255.255.255:7", "0.0.0.0:7", "[ff02::1]:7", "[::]:7", "192.0.2.1:0"] {
+            assert!(!responder.takes(&request, forged.parse().unwrap()), "{forged}");
+        }
+        responder.cookie = Some(Group::cookie(2));
+        assert!(!responder.takes(&request, source), "a request of another run");
+        responder.cookie = Some(Group::cookie(1));
+        assert!(responder.takes(&request, source));
     }
 }

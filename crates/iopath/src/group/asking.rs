@@ -26,7 +26,8 @@ use super::roll::{Heard, MOST, Member, Roll};
 use crate::drive::content::{fill_pattern, is_sound};
 use crate::drive::silence::{Silence, Silences};
 use crate::drive::{
-    BLOCK_NS, BetweenBlocks, CLOCK_BASELINE_NS, Counts, FIRST_PATIENCE_NS, LEAST_PATIENCE_NS, LoopEnd, LoopResult, TURN_NS, Work,
+    BLOCK_NS, BetweenBlocks, CLOCK_BASELINE_NS, Counts, FIRST_PATIENCE_NS, IDLE_TURN_NS, LEAST_PATIENCE_NS, LoopEnd, LoopResult,
+    TURN_NS, Work,
 };
 use crate::endpoint::Reply;
 use crate::found::OfReply;
@@ -168,6 +169,10 @@ impl<'a, 'fd> Round<'a, 'fd> {
                 end = Some(LoopEnd::Done);
                 break;
             }
+            if now >= ends && self.table.is_some() {
+                end = Some(silent(clock.to_ns(now.since(began))));
+                break;
+            }
             if self.between.stopped() {
                 end = Some(LoopEnd::Stopped);
                 break;
@@ -282,7 +287,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
             if now >= ends {
                 return Ok(false);
             }
-            let until = due.min(ends).min(now.plus(clock.to_ticks(TURN_NS)));
+            let until = due.min(ends).min(now.plus(clock.to_ticks(IDLE_TURN_NS)));
             if table.sleeps() {
                 clock.sleep_until(until);
             } else {
@@ -300,7 +305,8 @@ impl<'a, 'fd> Round<'a, 'fd> {
         let (sequence, sent) = self.asking.send().map_err(LoopEnd::Failed)?;
         self.roll.ask(sequence, sent);
         self.sent += 1;
-        let gives_up = sent.plus(self.patience);
+        // A member has to leave several unanswered before it counts as gone.
+        let gives_up = sent.plus(self.patience.min(clock.to_ticks(self.asking.work.timeout_ns / 4)));
         let mut look_at = sent.plus(clock.to_ticks(TURN_NS));
         loop {
             let now = match self.asking.receive(gives_up.min(look_at)).map_err(LoopEnd::Failed)? {
@@ -336,11 +342,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
         if there > 0 {
             return Ok(());
         }
-        let text = format!(
-            "no reply for {}: every responder has left, or something between drops its packets",
-            Nanos(self.asking.work.timeout_ns)
-        );
-        Err(LoopEnd::Failed(io::Error::new(io::ErrorKind::TimedOut, text)))
+        Err(silent(self.asking.work.timeout_ns))
     }
 
     /// Ends a stretch without a reply, if there was one.
@@ -378,6 +380,11 @@ impl<'a, 'fd> Round<'a, 'fd> {
             self.patience = clock.to_ticks(slow.saturating_mul(10).max(LEAST_PATIENCE_NS));
         }
     }
+}
+
+fn silent(ns: u64) -> LoopEnd {
+    let text = format!("no reply for {}: every responder has left, or something between drops its packets", Nanos(ns));
+    LoopEnd::Failed(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
 /// The recorder of the last replies, and the rest.

@@ -512,7 +512,14 @@ pub(super) mod tests {
     pub(in super::super) fn run(rows: Vec<Row>) -> Run {
         let place = Place {
             hosts: Hosts { client: HostFacts::default(), server: None },
-            link: Link { kind: "loopback".into(), interface: None, mtu: None, peer: None, options: Default::default() },
+            link: Link {
+                kind: "loopback".into(),
+                interface: None,
+                mtu: None,
+                peer: None,
+                options: Default::default(),
+                group: None,
+            },
             clock: ClockFacts { source: "tsc".into(), cost_ns: 1.0, step_ns: 1.0, ticks_per_s: 1e9, drift_ppb: None },
         };
         Record { head: Head::default(), body: RunBody { place, results: rows } }
