@@ -310,7 +310,8 @@ impl LinkSpec {
                     _ => Namespace::JoinUser(server.pid()),
                 };
                 entered(side.order(&Order::Enter(own))?)?;
-                server.order(&Order::MakePort { mtu: veth.mtu, peer_pid: side.pid(), port: index })?;
+                let VethSpec { mtu, queues, tx_queues, .. } = *veth;
+                server.order(&Order::MakePort { mtu, queues, tx_queues, peer_pid: side.pid(), port: index })?;
                 let host = FIRST_SERVER + index as u16;
                 side.order(&Order::SetUp(veth.end(SERVER_END, host)))?;
                 return Ok(At { interface: SERVER_END.into(), address: address(host, at.address.is_ipv6()) });

@@ -60,9 +60,11 @@ pub enum Order {
         /// The pid of the other worker.
         peer_pid: u32,
     },
-    /// Add a port to the bridge, with the other end of its pair, of this MTU, in the namespace of process `peer_pid`.
+    /// Add a port to the bridge, with the other end of its pair in the namespace of process `peer_pid`; the rest as for the link.
     MakePort {
         mtu: Option<u32>,
+        queues: Option<u32>,
+        tx_queues: Option<u32>,
         peer_pid: u32,
         /// Its number, from 1.
         port: u32,

@@ -131,7 +131,9 @@ impl Worker {
             Order::MakeLink { medium, mtu, queues, tx_queues, peer_pid } => {
                 made(links::make(medium, links::Ends { mtu, queues, tx_queues, peer_pid }))
             }
-            Order::MakePort { mtu, peer_pid, port } => made(links::port(mtu, peer_pid, port)),
+            Order::MakePort { mtu, queues, tx_queues, peer_pid, port } => {
+                made(links::port(links::Ends { mtu, queues, tx_queues, peer_pid }, port))
+            }
             Order::MakeOverlay(end) => made(links::overlay(&end)),
             Order::Addresses => links::addresses().map(Answer::Addresses).map_err(failed),
             Order::Towards(address) => Ok(Answer::From(links::towards(address))),

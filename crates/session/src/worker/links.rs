@@ -102,9 +102,9 @@ fn link(medium: Medium, ends: Ends) -> Result<(), MakeError> {
 }
 
 /// Adds port `port` to the bridge, and another server's end behind it.
-pub(super) fn port(mtu: Option<u32>, peer_pid: u32, port: u32) -> Result<(), MakeError> {
+pub(super) fn port(ends: Ends, port: u32) -> Result<(), MakeError> {
     let (netlink, name) = (Netlink::open()?, format!("hairpin{}", PORTS + port));
-    netlink.create_veth(&Ends { mtu, queues: None, tx_queues: None, peer_pid }.pair(&name, SERVER_END))?;
+    netlink.create_veth(&ends.pair(&name, SERVER_END))?;
     keep_apart(&[&name])?;
     netlink.attach(&name, BRIDGE)?;
     Ok(netlink.set_up(&name)?)
