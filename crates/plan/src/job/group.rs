@@ -200,7 +200,7 @@ mod tests {
         for (spec, change, part) in [
             ("tcp", (|_| {}) as fn(&mut Job), "--group takes --path udp, on both sides, not tcp"),
             ("udp/packet", |_| {}, "not packet"),
-            ("udp:epoll,busy-usecs=50,suspend-usecs=500", |_| {}, "suspend-usecs is of one flow's device"),
+            ("udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=500", |_| {}, "suspend-usecs is of one flow's device"),
             ("udp", |job| job.group = Some("ff15::1".parse().unwrap()), "of the other family"),
             ("udp:poll", |job| job.flows = 2, "one request at a time"),
             ("udp", |job| job.outstanding = 2, "one request at a time"),
