@@ -15,6 +15,7 @@ mod links;
 mod mesh;
 mod mesh_engine;
 mod mesh_kubernetes;
+mod multicast;
 mod one_way;
 mod ping;
 mod probes;

@@ -36,7 +36,7 @@ _RUN = f"""started=record/started link=record/link/kind path origin request_byte
     warnings=codes run=record/run_id client_hostname=record/hosts/client/hostname server_hostname=record/hosts/server/hostname
     {" ".join(f"{of}_stack=stack/{of}/name {of}_stack_received=stack/{of}/received {of}_stack_passed_kernel=stack/{of}/kernel/count" for of in ("client", "server"))}
     {_SPLIT}
-    one_way_request_p50_ns=one_way/request_ns/p50 one_way_reply_p50_ns=one_way/reply_ns/p50 one_way_bound_ns=one_way/bound_ns"""
+    one_way_request_p50_ns=one_way/request_ns/p50 one_way_reply_p50_ns=one_way/reply_ns/p50 one_way_bound_ns=one_way/bound_ns reply"""
 
 
 def _split(row: Json) -> Json:

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use hairpin_lab::store::{RunId, before_the_latest};
+use hairpin_plan::job::group::Group;
 use hairpin_plan::job::{Job, Reflector, Rewrite};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::Spec;
@@ -15,7 +16,7 @@ use hairpin_session::testbed::interface_at;
 use hairpin_units::Arrange;
 
 use crate::exit::{Failure, say};
-use crate::flags::WorkFlags;
+use crate::flags::{WorkFlags, interface_exists};
 use crate::line;
 
 /// The port of control sessions, and of `hairpin serve`.
@@ -57,6 +58,40 @@ pub struct Mirror {
 }
 
 impl Where {
+    /// Where a group is asked: on a link of this host, whose responders are started, or on the interface that leads to those that are there.
+    pub fn towards(self, group: &mut Group) -> Result<Target, Failure> {
+        let link = self.link.or(self.netns.map(LinkSpec::Netns));
+        let link = match (self.host, link, self.echo, self.reflector) {
+            (None, link, None, false) => link,
+            (Some(Place::Link(link)), None, None, false) => Some(link),
+            _ => {
+                return Err(Failure::usage(format_args!(
+                    "--group {group} is asked on a link of this host, such as bridge, or without a target: its responders answer from wherever they are, so leave out HOST"
+                )));
+            }
+        };
+        if line::was_given("ipv6") && group.address.is_ipv4() {
+            return Err(Failure::usage(format_args!(
+                "-6 is of IPv6, and {} is a group of IPv4: give one such as ff15::1",
+                group.address
+            )));
+        }
+        match (link, &group.interface) {
+            (Some(_), Some(interface)) => {
+                Err(Failure::usage(format_args!("a link of this host has its own interface: leave out %{interface}")))
+            }
+            (Some(link), None) => {
+                group.responders.get_or_insert(STARTED);
+                Ok(Target::Link(link))
+            }
+            (None, Some(interface)) => {
+                interface_exists(interface)?;
+                Ok(asked(group))
+            }
+            (None, None) => Ok(asked(group)),
+        }
+    }
+
     /// The target, with the key of a remote server's session. If all of `paths` are local, only one target is possible.
     pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror, work: &WorkFlags) -> Result<Target, Failure> {
         let paths = &work.paths;
@@ -115,6 +150,16 @@ impl Where {
         }
         Ok(target)
     }
+}
+
+/// Responders that are started on a link of this host, if their number is not given.
+const STARTED: u32 = 2;
+
+/// A group whose responders are there.
+fn asked(group: &Group) -> Target {
+    let interface = group.interface.as_ref().filter(|_| group.address.is_ipv6());
+    let host = interface.map_or_else(|| group.address.to_string(), |interface| format!("{}%{interface}", group.address));
+    Target::Echo { host, port: group.port }
 }
 
 /// True for the id or the age of a run.

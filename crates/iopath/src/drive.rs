@@ -9,7 +9,7 @@
 //! Inside a block nothing allocates, locks, logs or formats. The path is a type; the pace is a value matched once per block; wait
 //! policy and clock are values whose branches are predicted.
 
-mod content;
+pub(crate) mod content;
 mod flight;
 mod given_up;
 mod open;
@@ -22,7 +22,7 @@ mod run;
 mod script;
 #[cfg(test)]
 mod served;
-mod silence;
+pub(crate) mod silence;
 #[cfg(test)]
 mod stall_tests;
 #[cfg(test)]
@@ -40,6 +40,7 @@ use hairpin_wire::probe;
 use self::content::{fill_pattern, is_sound};
 use self::flight::{Flight, Stray};
 use self::overdue::Overdue;
+pub(crate) use self::run::CLOCK_BASELINE_NS;
 use self::silence::Silences;
 pub use self::work::{BetweenBlocks, Counts, LoopEnd, LoopResult, Work};
 use crate::endpoint::Endpoint;
@@ -52,15 +53,15 @@ pub const BLOCK_NS: u64 = 100_000_000;
 /// … for each this many requests in flight of a closed loop: a block begins and ends with none in flight, which is not what many flows are measured for.
 const BLOCK_IN_FLIGHT: u64 = 1024;
 /// Shortest wait before a datagram is given up, in ns …
-const LEAST_PATIENCE_NS: u64 = 10_000_000;
+pub(crate) const LEAST_PATIENCE_NS: u64 = 10_000_000;
 /// … and in an open loop, which needs no room for the next request: the longer it waits, the fewer answers come late.
 const OPEN_PATIENCE_NS: u64 = 100_000_000;
 /// Patience before the first round trip is known, in ns: the initial retransmission timeout of RFC 6298.
-const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
+pub(crate) const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
 /// Interval between looks at the stop flag while nothing is received, in ns.
-const TURN_NS: u64 = 10_000_000;
+pub(crate) const TURN_NS: u64 = 10_000_000;
 /// The same interval while no request is due: longer, as each look wakes the core.
-const IDLE_TURN_NS: u64 = 100_000_000;
+pub(crate) const IDLE_TURN_NS: u64 = 100_000_000;
 /// A wait that overruns its deadline by this much means that this process or the whole machine was stopped, in ns.
 const STOP_NS: u64 = 100_000_000;
 /// Requests that were due before the run's end may still be sent for this long afterwards, in ns.

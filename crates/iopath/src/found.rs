@@ -1,5 +1,6 @@
 //! What either side of a run finds beside its samples.
 
+use hairpin_record::recorder::Recorder;
 use hairpin_record::run::{FlowFacts, FlowGroup, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
 
@@ -23,6 +24,21 @@ pub struct SideFound {
     /// Counters of the emulated NIC's driver on PCI Express.
     pub pcie: Option<Pcie>,
     pub warnings: Vec<Warning>,
+}
+
+/// The first reply of a group to each request, or all replies of one responder.
+#[derive(Debug)]
+pub struct OfReply {
+    /// `first`, or the responder's address and port.
+    pub reply: String,
+    pub recorder: Recorder,
+    /// Requests that were given up.
+    pub lost: u64,
+    /// Replies to those.
+    pub late: u64,
+    pub duplicates: u64,
+    /// Requests that it was to answer.
+    pub asked: u64,
 }
 
 /// Work of busy polling during a run.

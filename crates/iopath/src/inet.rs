@@ -197,6 +197,13 @@ pub(crate) fn after_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, fou
             return Err(PathError::at("cannot set dscp")(error));
         }
     }
+    if let Some(hops) = options.number(&option::TTL) {
+        let all = [socket::IP_TTL, socket::IP_MULTICAST_TTL, socket::IPV6_UNICAST_HOPS, socket::IPV6_MULTICAST_HOPS];
+        // Those of the other address family are refused, as above.
+        if all.map(|which| socket::set(socket, which, hops as i32)).iter().all(Result::is_err) {
+            return Err(PathError::Peer(format!("cannot set ttl={hops}")));
+        }
+    }
     if let Some(priority) = options.number(&option::PRIORITY) {
         set("priority (above 6 it needs CAP_NET_ADMIN)", socket::SO_PRIORITY, priority as i32)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
-//!            └ inet, stream, ring, rendezvous: shared by several     └ measure: threads; wait policy, clock and pace are values
+//!            └ inet, stream, ring, rendezvous: shared by several; group: a multicast group     └ measure: threads; wait policy, clock and pace are values
 //! ```
 //! Crate `plan` holds the facts of each path; the code of each path is a file in `paths/`.
 
@@ -18,6 +18,7 @@ pub mod fake;
 mod flows;
 mod found;
 mod frames;
+mod group;
 mod inet;
 pub mod measure;
 mod own_request;

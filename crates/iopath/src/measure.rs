@@ -12,12 +12,14 @@ mod told;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_plan::option::{BUDGET, BUSY_USECS, DEFAULT_BUDGET, DELAY, PREFER};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::schedule::Schedule;
 use hairpin_plan::spec::SideSpec;
+use hairpin_record::bounce::Bounced;
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{Granted, OwnRequest, Side, Silence};
@@ -39,7 +41,7 @@ use crate::echo::{Echoed, echo};
 use crate::endpoint::Endpoint;
 use crate::error::PathError;
 use crate::flows::{Carrier, Flows};
-pub use crate::found::{Polled, SideFound};
+pub use crate::found::{OfReply, Polled, SideFound};
 use crate::pace::{Pace, Timetable};
 use crate::polling::Polling;
 use crate::suspend::Suspension;
@@ -121,6 +123,8 @@ pub struct ClientFound {
     pub drift_ppb: Option<f64>,
     /// What came back to a request of the user's own, if any reply came.
     pub own: Option<OwnRequest>,
+    /// Of a group: the first reply to each request, then the replies of each responder.
+    pub replies: Vec<OfReply>,
     /// Facts that both sides report.
     pub side: SideFound,
 }
@@ -161,6 +165,8 @@ pub struct ServerFound {
     pub waits_in_vain: u64,
     /// The error that ended the run early, if any.
     pub error: Option<String>,
+    /// Frames of the responder of a group, as they follow from its datagrams.
+    pub bounced: Option<Bounced>,
     /// Facts that both sides report.
     pub side: SideFound,
 }
@@ -453,14 +459,19 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
 
 fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, flows: &[impl Carrier<'fd>]) -> Result<Waiting<'fd>, PathError> {
     let fds: Vec<_> = flows.iter().map(Carrier::readable).collect();
+    waiting_on(spec, clock, &fds)
+}
+
+/// The side's wait over descriptors.
+pub(crate) fn waiting_on<'fd>(spec: &SideSpec, clock: AnyClock, fds: &[BorrowedFd<'fd>]) -> Result<Waiting<'fd>, PathError> {
     let options = &spec.options;
     if let Some(usecs) = options.number(&BUSY_USECS).filter(|_| spec.policy == Policy::Epoll) {
         // Cannot be cut off: the option is at most that.
         let budget = options.number(&BUDGET).map_or(DEFAULT_BUDGET, |packets| packets as u16);
         let polling = EpollPolling { usecs, budget, prefer: options.get(&PREFER) == Some("on") };
-        return Ok(Waiting::on_polling_epoll(polling, clock, &fds)?);
+        return Ok(Waiting::on_polling_epoll(polling, clock, fds)?);
     }
-    Ok(Waiting::on(spec.policy, spec.usecs(), clock, &fds)?)
+    Ok(Waiting::on(spec.policy, spec.usecs(), clock, fds)?)
 }
 
 /// Runs `drive` at the job's pace.

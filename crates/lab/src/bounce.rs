@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_packet::bounce::Rewrite;
 use hairpin_packet::filter::Filter;
+use hairpin_plan::job::Refused;
 use hairpin_record::bounce::{Bounce, BounceBody, BounceSecond, Bounced};
 use hairpin_record::frames::{Rings, per_s};
 use hairpin_record::head::{Body, Head, Record};
@@ -31,6 +32,7 @@ use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
 use hairpin_session::side::{SideError, WorkerSide, wait};
 
+pub mod group;
 pub mod lifeline;
 
 /// A worker that was told to stop reports within this time.
@@ -82,6 +84,9 @@ pub enum BounceError {
         /// The CPUs allowed.
         allowed: String,
     },
+    /// The path or the group is none that can be answered.
+    #[error(transparent)]
+    Job(#[from] Refused),
     /// The worker failed.
     #[error(transparent)]
     Side(#[from] SideError),
@@ -94,7 +99,7 @@ impl BounceError {
     /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
-            BounceError::Cpu { .. } => Blame::Usage,
+            BounceError::Cpu { .. } | BounceError::Job(_) => Blame::Usage,
             BounceError::Side(side) if side.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
@@ -106,12 +111,7 @@ impl BounceError {
 /// # Errors
 /// The start failed. A later failure is in the record.
 pub fn run(plan: &BouncePlan, signals: &Signals, watcher: &mut dyn BounceWatcher) -> Result<Bounce, BounceError> {
-    let allowed = thread::allowed_cpus().map_err(SideError::from)?;
-    if let Some(cpu) = plan.cpu.filter(|cpu| !allowed.contains(cpu)) {
-        let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        return Err(BounceError::Cpu { cpu, allowed });
-    }
-    let cpus: Vec<u32> = plan.cpu.or(default_cpu(&allowed)).into_iter().collect();
+    let cpus = cpus(plan.cpu)?;
     let head = rows::begin::<BounceBody>(&plan.command);
     let mut worker = WorkerSide::start(None, None, None)?;
     let (host, _) = worker.facts(Some(&plan.interface), cpus.first().copied(), cpus.len() as u32, false)?;
@@ -198,8 +198,7 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn BounceWat
             None => {
                 let late = stopped.is_some_and(|stopped| stopped.elapsed() > STOP_WITHIN) || heard.elapsed() > SILENT;
                 if late {
-                    let message = "the worker process did not answer and was ended; its counts are lost".into();
-                    return Err(SideError::Failed(Failure { message, missing: false }).into());
+                    return Err(unanswered());
                 }
                 if stopped.is_some() {
                     worker.nudge();
@@ -208,6 +207,21 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn BounceWat
             }
         }
     }
+}
+
+fn unanswered() -> BounceError {
+    let message = "the worker process did not answer and was ended; its counts are lost".into();
+    SideError::Failed(Failure { message, missing: false }).into()
+}
+
+/// The CPU of the worker, if there is a choice.
+fn cpus(asked: Option<u32>) -> Result<Vec<u32>, BounceError> {
+    let allowed = thread::allowed_cpus().map_err(SideError::from)?;
+    if let Some(cpu) = asked.filter(|cpu| !allowed.contains(cpu)) {
+        let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        return Err(BounceError::Cpu { cpu, allowed });
+    }
+    Ok(asked.or(default_cpu(&allowed)).into_iter().collect())
 }
 
 fn second(at: Nanos, duration_ns: u64, frames: Bounced) -> BounceSecond {

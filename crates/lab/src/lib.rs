@@ -1,7 +1,7 @@
 //! The experiments behind the verbs: the order of their measurements, and the records kept.
 //!
 //! ```text
-//!   ping      the rows of a plan                         demo     the rows of `hairpin demo`
+//!   ping      the rows of a plan                         demo     the rows of `hairpin demo`         group  those of a multicast group
 //!   one_way   both directions of a round trip by two clocks with a common source, with their error bound
 //!   load      round trips against the rate at which requests are due         bulk     TCP streams that fill the link meanwhile
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
@@ -35,6 +35,7 @@ pub mod device_stamps;
 pub mod exec;
 pub mod experiment;
 pub mod explain;
+mod group;
 pub mod hardware_timestamping;
 pub mod knobs;
 pub mod load;

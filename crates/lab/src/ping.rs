@@ -20,6 +20,7 @@ use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 
 use crate::caught::{self, Catch, Caught};
+use crate::group;
 use crate::one_way;
 use crate::stamping::{self, Stamping};
 
@@ -138,10 +139,19 @@ fn measured(
                 }
                 _ => (testbed.row(job, index, signals, &mut live)?, None, None),
             };
+            let mut measured = measured;
+            let (replies, responders) = (std::mem::take(&mut measured.client.replies), std::mem::take(&mut measured.responders));
             let row = Row { split, one_way, incidents, ..testbed.joined(plan, job, measured, head, &mut body.place) };
             let row = stamping::of_rings(row);
             watcher.ends(&row);
-            body.results.push(row);
+            match &job.group {
+                Some(group) => {
+                    let found = replies.len().saturating_sub(1);
+                    body.place.link.group = Some(group::facts(group, found));
+                    body.results.extend(group::rows(job, row, replies, responders));
+                }
+                None => body.results.push(row),
+            }
             Ok(())
         },
     )?;

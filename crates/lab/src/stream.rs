@@ -152,6 +152,7 @@ impl<'a> StreamTestbed<'a> {
                 mtu,
                 peer: to.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")),
                 options: Default::default(),
+                group: None,
             },
         }
     }

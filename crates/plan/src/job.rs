@@ -1,6 +1,7 @@
 //! The job of both sides of a row: made by the verb, carried by the session, read by the paths.
 
 mod check;
+pub mod group;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -13,6 +14,7 @@ use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Refused;
+use self::group::Group;
 use crate::option::DELAY;
 use crate::path::Route;
 use crate::request::Request;
@@ -77,6 +79,9 @@ pub struct Job {
     /// known, else 0.
     #[serde(default)]
     pub own: Option<Request>,
+    /// The multicast group that is asked in place of one server.
+    #[serde(default)]
+    pub group: Option<Group>,
 }
 
 /// The most requests per second of a probe …
@@ -134,6 +139,7 @@ impl Job {
             nic_stamps: None,
             emulated: None,
             own: None,
+            group: None,
         }
     }
 }

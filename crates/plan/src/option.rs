@@ -108,6 +108,13 @@ pub const PRIORITY: OptionDef = OptionDef {
     default: "kernel",
     doc: "SO_PRIORITY: chooses the qdisc's band; above 6 needs CAP_NET_ADMIN",
 };
+/// Hops of outgoing packets.
+pub const TTL: OptionDef = OptionDef {
+    name: "ttl",
+    values: Values::Number(1, 255),
+    default: "kernel",
+    doc: "IP_TTL or IPV6_UNICAST_HOPS: routers that outgoing packets may pass; to a group IP_MULTICAST_TTL or IPV6_MULTICAST_HOPS, of which the kernel's value is 1",
+};
 /// The side that closes a connection of `tcp-crr` first, and so keeps TIME_WAIT.
 pub const CLOSES: OptionDef = OptionDef {
     name: "closes",

@@ -34,6 +34,8 @@ pub struct Path {
     pub nic_stamps: bool,
     /// It carries a request of the user's own to a server of another program (`--request`).
     pub takes_request: bool,
+    /// A multicast group can be asked.
+    pub takes_group: bool,
     /// `--nic`, `--link-rate` and `--cable` declare the latency to emulate.
     pub emulates: bool,
 }

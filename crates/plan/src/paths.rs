@@ -8,7 +8,7 @@ use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADE
 
 use crate::option::{
     BUDGET, BUSY_USECS, CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY, PREFER,
-    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND, SEND_QUEUE, SNDBUF, SUBMIT, SUSPEND_USECS, USECS, WAIT, WRITES,
+    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND, SEND_QUEUE, SNDBUF, SUBMIT, SUSPEND_USECS, TTL, USECS, WAIT, WRITES,
     ZERO_COPY,
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
@@ -80,6 +80,7 @@ const SOCKETS: Path = Path {
     takes_stack: false,
     nic_stamps: false,
     takes_request: false,
+    takes_group: false,
     emulates: false,
 };
 
@@ -142,9 +143,10 @@ const UDP_SOCKETS: Path = Path {
 pub static UDP: Path = Path {
     name: "udp",
     summary: "one UDP datagram there, one back, over connected sockets",
-    options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER, &SUSPEND_USECS],
+    options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &TTL, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER, &SUSPEND_USECS],
     takes_stack: true,
     nic_stamps: true,
+    takes_group: true,
     ..UDP_SOCKETS
 };
 

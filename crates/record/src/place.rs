@@ -41,6 +41,20 @@ pub struct Link {
     /// Requested options of the link, such as `gro=on`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
+    /// The multicast group that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupFacts>,
+}
+
+/// A multicast group, and who answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupFacts {
+    /// Its address, the interface after a `%` and the port.
+    pub address: String,
+    /// Responders that answered in the last row.
+    pub responders: u32,
+    /// The number that was told; `null` if they were looked for.
+    pub expected: Option<u32>,
 }
 
 /// The clock behind every stamp of the client, and how good it was.

@@ -25,6 +25,11 @@ use crate::warning::Note;
 /// The record `hairpin.run/1`: a head and a [`RunBody`].
 pub type Run = Record<RunBody>;
 
+/// [`Row::reply`]: the first of all replies to a request …
+pub const FIRST_REPLY: &str = "first";
+/// … and the one that makes them complete.
+pub const LAST_REPLY: &str = "last";
+
 impl Body for RunBody {
     const SCHEMA: &'static str = "hairpin.run/1";
 }
@@ -47,6 +52,9 @@ pub struct Row {
     pub path: String,
     /// Source of the figures.
     pub origin: Origin,
+    /// Of a multicast group: the reply that the figures are of: `first`, `last`, or that of the responder with this address and port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
     /// Payload of a request.
     pub request_bytes: u64,
     /// Payload of a reply.

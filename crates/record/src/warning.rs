@@ -109,6 +109,20 @@ pub enum Warning {
         /// The path has the option `rcvbuf`.
         rcvbuf: bool,
     },
+    /// Responders of a group joined or left in mid-run.
+    Responders {
+        /// Address and port, and when it was first heard.
+        joined: Vec<(String, Nanos)>,
+        /// Address and port, and from when on it answered nothing any more.
+        left: Vec<(String, Nanos)>,
+    },
+    /// Responders of a group spin on one core.
+    RespondersShare {
+        /// The CPU's number.
+        cpu: u32,
+        /// How many.
+        count: u64,
+    },
     /// The way to the peer takes smaller packets than the link, and said so.
     PathMtu {
         /// The side whose packets were too long.
@@ -233,6 +247,8 @@ impl Warning {
             Warning::CoreStates { .. } => "core-states",
             Warning::NoAnswer { .. } => "no-answer",
             Warning::Loss { .. } => "loss",
+            Warning::Responders { .. } => "responders",
+            Warning::RespondersShare { .. } => "responders-share",
             Warning::PathMtu { .. } => "path-mtu",
             Warning::SleepingGovernor { .. } => "sleeping-governor",
             Warning::BusyPollNotInForce { .. } => "busy-poll-not-in-force",
@@ -311,6 +327,17 @@ impl Warning {
                     "{lost} of {sent} requests were never answered in time; a full socket buffer or a lossy link: try {buffer}a lower --rate or fewer --outstanding"
                 )
             }
+            Warning::Responders { joined, left } => {
+                let list = |all: &[(String, Nanos)], did: &str| {
+                    let each = all.iter().map(|(who, at)| format!("{who} {did} after {at}"));
+                    each.collect::<Vec<_>>()
+                };
+                let all = [list(joined, "joined"), list(left, "left")].concat().join(", ");
+                format!("{all}: its figures are of the time until or from then, and the last reply is that of those present")
+            }
+            Warning::RespondersShare { cpu, count } => format!(
+                "{count} responders spin on CPU {cpu} and keep each other off it for milliseconds: let them block (udp:spin/block), or use fewer --responders"
+            ),
             Warning::PathMtu { side, mtu, fits, times } => {
                 let what = mtu.map_or("of an MTU that it does not tell".into(), |mtu| format!("of at most {mtu} bytes"));
                 let use_ = fits.map_or("use smaller payloads".into(), |fits| format!("use payloads of at most {fits} bytes"));

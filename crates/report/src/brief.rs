@@ -55,9 +55,10 @@ impl Fact {
     }
 }
 
-fn facts(rows: &[Entry<'_>]) -> [Fact; 4] {
+fn facts(rows: &[Entry<'_>]) -> [Fact; 5] {
     let fact = |title, of: fn(&Entry<'_>) -> String| Fact { title, values: rows.iter().map(of).collect() };
     [
+        fact("reply", |(_, row)| label::reply(row)),
         fact("link", |(run, _)| link(run)),
         fact("payload", |(_, row)| format!("{} B", payload(row))),
         fact("placement", |(_, row)| placement(row)),

@@ -15,10 +15,12 @@ const SHOWN: usize = 3;
 const QUOTED: usize = 32;
 /// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
 /// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides.
-const KINDS: [(&str, &str); 27] = [
+const KINDS: [(&str, &str); 29] = [
     ("error-replies", "{0} of {1} replies are errors: {quoted}"),
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
     ("loss", "{0} of {1} requests were not answered in time"),
+    ("responders", "responders joined or left in mid-run"),
+    ("responders-share", "{0} responders spin on CPU {1}: milliseconds"),
     ("ring-loss", "{0} frames lost by a full ring{side}"),
     ("always-loss", "frames were lost at every rate, down to {0}"),
     ("no-answer", "no answer for {0}: the server or the way to it stood still"),
@@ -180,6 +182,8 @@ mod tests {
             Warning::CoreStates { near: Nanos(54), far: Nanos(1_394) },
             Warning::NoAnswer { longest, count: 4, together: s },
             Warning::Loss { lost: 31_205, sent: 1_180_034, rcvbuf: true },
+            Warning::Responders { joined: vec![("198.18.0.3:40112".into(), ms)], left: vec![("198.18.0.4:40113".into(), s)] },
+            Warning::RespondersShare { cpu: 127, count: 63 },
             Warning::PathMtu { side, mtu: Some(1500), fits: Some(1472), times: 9 },
             Warning::SleepingGovernor { side, governor: "powersave".into() },
             Warning::BusyPollNotInForce { side },

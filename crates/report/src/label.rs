@@ -37,7 +37,7 @@ pub(crate) struct Name {
 
 /// Names a row. Pass `link` if the rows are from several links.
 pub(crate) fn name(row: &Row, link: Option<&str>) -> Name {
-    let mut base = path(row);
+    let mut base = whole(row);
     if let Some(link) = link {
         base = format!("{base} over {}", crate::prose::clean(link));
     }
@@ -56,6 +56,17 @@ pub(crate) fn paced(row: &Row) -> String {
 /// The first cell of a row: path, rate if paced, origin unless measured.
 pub fn path(row: &Row) -> String {
     labelled(paced(row), row.origin)
+}
+
+/// The same, and of a group which reply it is.
+pub fn whole(row: &Row) -> String {
+    let reply = reply(row);
+    if reply.is_empty() { path(row) } else { format!("{} {reply}", path(row)) }
+}
+
+/// Of a group: `first`, `last`, or the responder; else nothing.
+pub(crate) fn reply(row: &Row) -> String {
+    row.reply.as_deref().map(crate::prose::clean).unwrap_or_default()
 }
 
 /// Appends the origin, unless the row was measured.

@@ -1,6 +1,7 @@
 //! The place of a measurement in words.
 
 use hairpin_record::head::Place;
+use hairpin_record::place::GroupFacts;
 use hairpin_record::run::Link;
 
 /// Link, hosts and clock.
@@ -27,5 +28,17 @@ pub(crate) fn link_words(link: &Link) -> Vec<String> {
     let mut parts = vec![format!("{}{interface}{peer}", link.kind)];
     parts.extend(link.mtu.map(|mtu| format!("MTU {mtu}")));
     parts.extend(link.options.iter().map(|(name, value)| format!("{name}={value}")));
+    parts.extend(link.group.iter().map(group));
     parts
+}
+
+/// `group 239.255.0.1:24446, 3 responders of 4 expected`.
+fn group(group: &GroupFacts) -> String {
+    let GroupFacts { address, responders, expected } = group;
+    let known = match expected {
+        None => " found".to_owned(),
+        Some(expected) if expected == responders => String::new(),
+        Some(expected) => format!(", {expected} expected"),
+    };
+    format!("group {address}, {responders} responders{known}")
 }

@@ -55,6 +55,10 @@ pub(crate) fn to(place: &Place, head: &Head) -> Option<String> {
 
 /// The same of a link.
 pub(crate) fn over(link: &Link, head: &Head) -> Option<String> {
+    // No other verb asks a group.
+    if link.group.is_some() {
+        return None;
+    }
     let keys: Vec<String> = link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut words = match link.kind.as_str() {
         "netns" => format!("netns:{},{}", link.options.get("client")?, link.options.get("server")?),

@@ -122,7 +122,7 @@ pub(crate) fn results(doc: &mut Doc, rows: &[(Name, &Row)], links: Option<&[&str
     columns.extend(["turn", "CPU"].map(Column::us));
     let line = |(i, (_, row)): (usize, &(Name, &Row))| {
         let second: Cell = links.map_or_else(|| payload(row), |links| links[i].to_owned()).into();
-        let labels = [(label::path(row) + mark(states.apart(i))).into(), second, Cell::Rate(row.transactions_per_s)];
+        let labels = [(label::whole(row) + mark(states.apart(i))).into(), second, Cell::Rate(row.transactions_per_s)];
         let rest = [turnaround(row), cpu.per_transaction(row)].map(|ns| ns.into_cell(Cell::Ns));
         labels.into_iter().chain(cells(row, options)).chain(rest).collect::<Vec<_>>()
     };
@@ -225,6 +225,7 @@ pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
         ("one_way_request_p50_ns", times(one_way.and_then(|found| found.request_ns.p50))),
         ("one_way_reply_p50_ns", times(one_way.and_then(|found| found.reply_ns.p50))),
         ("one_way_bound_ns", one_way.map(|found| found.bound_ns).into_cell(Cell::Ns)),
+        ("reply", row.reply.as_ref().into()),
     ]));
     line
 }

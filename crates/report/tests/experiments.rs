@@ -27,7 +27,14 @@ fn narrow(text: String) -> String {
 }
 
 fn link(kind: &str) -> Link {
-    Link { kind: kind.into(), interface: Some("hairpin0".into()), mtu: Some(1500), peer: None, options: Default::default() }
+    Link {
+        kind: kind.into(),
+        interface: Some("hairpin0".into()),
+        mtu: Some(1500),
+        peer: None,
+        options: Default::default(),
+        group: None,
+    }
 }
 
 fn arm(name: &str, path: &str, p50: f64) -> Arm {

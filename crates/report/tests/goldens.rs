@@ -320,7 +320,7 @@ fn csv_columns_of_fractions_have_a_point_and_the_run_is_named() {
     assert!(
         lines[0][run + 3..]
             .iter()
-            .all(|head| ["split_", "one_way_"].iter().any(|of| head.starts_with(of)) || head.contains("_stack")),
+            .all(|head| ["split_", "one_way_", "reply"].iter().any(|of| head.starts_with(of)) || head.contains("_stack")),
         "{:?}",
         lines[0]
     );

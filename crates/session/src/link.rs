@@ -30,6 +30,13 @@ pub const SERVER_END: &str = "hairpin1";
 /// Addresses of the pair below a VXLAN, client's and server's.
 const BELOW: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 19, 0, 1), Ipv4Addr::new(198, 19, 0, 2)];
 
+/// The host part of the server's address; the client's is 1.
+const FIRST_SERVER: u16 = 2;
+
+fn address(host: u16, ipv6: bool) -> IpAddr {
+    if ipv6 { Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host).into() } else { Ipv4Addr::new(198, 18, 0, host as u8).into() }
+}
+
 /// A link that Hairpin makes or uses on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkSpec {
@@ -197,7 +204,9 @@ impl VethSpec {
         let v4 = Ipv4Addr::new(198, 18, 0, host as u8);
         let v6 = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host);
         // An MTU below 1280 leaves no room for IPv6 (RFC 8200, section 5).
-        let mut addresses = vec![(IpAddr::from(v4), 30)];
+        // A bridge has room for more servers.
+        let prefix = if self.medium == Medium::Bridge { 24 } else { 30 };
+        let mut addresses = vec![(IpAddr::from(v4), prefix)];
         if self.mtu.is_none_or(|mtu| mtu >= 1280) {
             addresses.push((IpAddr::from(v6), 64));
         }
@@ -214,11 +223,8 @@ impl VethSpec {
 impl VethSpec {
     /// Both ends with their addresses.
     pub fn ends(&self, ipv6: bool) -> Ends {
-        let address = |host: u16| -> IpAddr {
-            if ipv6 { Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host).into() } else { Ipv4Addr::new(198, 18, 0, host as u8).into() }
-        };
-        let at = |interface: &str, host| At { interface: interface.into(), address: address(host) };
-        Ends { client: at(CLIENT_END, 1), server: at(SERVER_END, 2) }
+        let at = |interface: &str, host| At { interface: interface.into(), address: address(host, ipv6) };
+        Ends { client: at(CLIENT_END, 1), server: at(SERVER_END, FIRST_SERVER) }
     }
 
     /// Puts each worker into its own namespaces, joined by a pair that carries only numbered frames.
@@ -290,7 +296,30 @@ impl LinkSpec {
             }
         };
         let peer = matches!(self, LinkSpec::Netns(_)).then(|| ends.server.address.to_string());
-        Link { kind: self.name().into(), interface: Some(ends.client.interface.clone()), mtu, peer, options }
+        Link { kind: self.name().into(), interface: Some(ends.client.interface.clone()), mtu, peer, options, group: None }
+    }
+
+    /// Puts another server's worker, number `index` from 1, on the link that is set up, whose server's end is `at`. On a bridge it has a namespace and an
+    /// address of its own, elsewhere it is beside the first.
+    pub fn add(&self, server: &mut WorkerSide, side: &mut WorkerSide, at: &At, index: u32) -> Result<At, SideError> {
+        match self {
+            LinkSpec::Loopback => {}
+            LinkSpec::Veth(veth) if veth.medium == Medium::Bridge => {
+                let own = match netns::can_make() {
+                    netns::Support::Privileged => Namespace::New,
+                    _ => Namespace::JoinUser(server.pid()),
+                };
+                entered(side.order(&Order::Enter(own))?)?;
+                let VethSpec { mtu, queues, tx_queues, .. } = *veth;
+                server.order(&Order::MakePort { mtu, queues, tx_queues, peer_pid: side.pid(), port: index })?;
+                let host = FIRST_SERVER + index as u16;
+                side.order(&Order::SetUp(veth.end(SERVER_END, host)))?;
+                return Ok(At { interface: SERVER_END.into(), address: address(host, at.address.is_ipv6()) });
+            }
+            LinkSpec::Veth(_) => entered(side.order(&Order::Enter(Namespace::JoinNetwork(server.pid())))?)?,
+            LinkSpec::Netns(names) => entered(side.order(&Order::Enter(Namespace::JoinFile(namespace_file(&names.server))))?)?,
+        }
+        Ok(at.clone())
     }
 
     /// Sets the link up between both workers. For veth: namespaces first, then the pair in one request, then each end.
@@ -302,7 +331,7 @@ impl LinkSpec {
                 Ok(Ends { client: at("lo", address), server: at("lo", address) })
             }
             LinkSpec::Veth(veth) => {
-                veth.join(client, server, [veth.end(CLIENT_END, 1), veth.end(SERVER_END, 2)])?;
+                veth.join(client, server, [veth.end(CLIENT_END, 1), veth.end(SERVER_END, FIRST_SERVER)])?;
                 Ok(veth.ends(ipv6))
             }
             LinkSpec::Netns(namespaces) => namespaces.enter(client, server, ipv6),

@@ -60,6 +60,15 @@ pub enum Order {
         /// The pid of the other worker.
         peer_pid: u32,
     },
+    /// Add a port to the bridge, with the other end of its pair in the namespace of process `peer_pid`; the rest as for the link.
+    MakePort {
+        mtu: Option<u32>,
+        queues: Option<u32>,
+        tx_queues: Option<u32>,
+        peer_pid: u32,
+        /// Its number, from 1.
+        port: u32,
+    },
     /// Create your end of the link above the pair below it.
     MakeOverlay(Overlay),
     /// Set up your end of the link.
@@ -308,6 +317,9 @@ pub struct ClientReport {
     /// Results of an open loop that are not in the row.
     #[serde(default)]
     pub open: Option<Box<OpenFound>>,
+    /// Of a group: rows of the first replies, and of those of each responder.
+    #[serde(default)]
+    pub replies: Vec<Row>,
 }
 
 /// The server's side's report of a row.
@@ -335,5 +347,8 @@ pub struct ServerReport {
     /// The library in the place of the kernel's sockets.
     #[serde(default)]
     pub stack: Option<Stack>,
+    /// Frames of the responder of a group.
+    #[serde(default)]
+    pub bounced: Option<Bounced>,
     pub warnings: Vec<Note>,
 }

@@ -12,21 +12,24 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use hairpin_iopath::measure::cpu_of;
+use hairpin_plan::job::group::Group;
 use hairpin_plan::job::{Address, Job, Listen, Reflector, Rewrite, Sides, scope_of};
 use hairpin_plan::schedule::OpenLoop;
 use hairpin_record::head::Place;
-use hairpin_record::run::{Hosts, Link};
+use hairpin_record::run::{Hosts, Link, Side};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
 use hairpin_sys::stack::Library;
+use hairpin_sys::thread;
 use hairpin_units::Nanos;
 
 use crate::channel::Channel;
 use crate::error::RunError;
 use crate::handshake::{self, Kind};
 use crate::link::Ends;
-use crate::message::{Answer, ClientReport, Order, ServerReport};
+use crate::message::{Answer, At, ClientReport, Order, ServerReport};
 use crate::plan::{Plan, Target};
 use crate::server::{NUDGE_EVERY, Server, ServerEvent, without_error};
 use crate::side::{SideError, WorkerSide, wait};
@@ -39,10 +42,14 @@ pub struct Testbed {
     interface: Option<String>,
     /// Both ends of a link of this host.
     ends: Option<Ends>,
+    /// The responders of a group on this host, but for the first, which is the server.
+    responders: Vec<Server>,
 }
 
 pub struct Measured {
     pub client: ClientReport,
+    /// Of a group on this host: each responder's address, and its report.
+    pub responders: Vec<(Address, Result<ServerReport, String>)>,
     pub server: Option<Result<ServerReport, String>>,
     pub interrupted: bool,
 }
@@ -74,11 +81,19 @@ impl Testbed {
                 let mut server = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.server), stack)?;
                 let ends = link.set_up(&mut client, &mut server, plan.ipv6)?;
                 let listen = Listen { address: ends.server.address, ports: None, client: ends.client.address, scope: 0 };
+                let mut responders = Vec::new();
+                for index in 1..asked_group(plan).and_then(|group| group.responders).unwrap_or(1) {
+                    let mut side = WorkerSide::start(None, None, stack)?;
+                    let at = link.add(&mut server, &mut side, &ends.server, index)?;
+                    let listen = Listen { address: at.address, ..listen };
+                    responders.push(Server::Worker { side: Box::new(side), listen });
+                }
                 Testbed {
                     client,
                     server: Server::Worker { side: Box::new(server), listen },
                     interface: Some(ends.client.interface.clone()),
                     ends: Some(ends),
+                    responders,
                 }
             }
             Target::Host { host, port, key } => {
@@ -89,12 +104,15 @@ impl Testbed {
                 let resolve = |source| RunError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
-                let interface = local_address_towards(address).and_then(|local| interface_at(local, scope_of(address)));
+                let named = asked_group(plan).and_then(|group| group.interface.clone());
+                let interface =
+                    named.or_else(|| local_address_towards(address).and_then(|local| interface_at(local, scope_of(address))));
                 Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?,
                     server: Server::Silent(Address::Inet(address)),
                     interface,
                     ends: None,
+                    responders: Vec::new(),
                 }
             }
             Target::Socket(path) => {
@@ -105,6 +123,7 @@ impl Testbed {
                     server: Server::Silent(Address::Socket(path)),
                     interface: None,
                     ends: None,
+                    responders: Vec::new(),
                 }
             }
             Target::Reflector(reflector) => {
@@ -114,6 +133,7 @@ impl Testbed {
                     server,
                     interface: Some(reflector.interface.clone()),
                     ends: None,
+                    responders: Vec::new(),
                 }
             }
         };
@@ -131,7 +151,7 @@ impl Testbed {
         let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
         let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
         let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
-        Ok(Testbed { client, server, interface: interface_at(local.ip(), scope_of(local)), ends: None })
+        Ok(Testbed { client, server, interface: interface_at(local.ip(), scope_of(local)), ends: None, responders: Vec::new() })
     }
 
     /// The server's address on a link of this host.
@@ -152,6 +172,7 @@ impl Testbed {
             mtu,
             peer: Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }),
             options: Default::default(),
+            group: None,
         };
         let link = match &plan.target {
             Target::Link(link) => match &self.ends {
@@ -159,6 +180,8 @@ impl Testbed {
                 None => return Err(RunError::Interrupted),
             },
             Target::Host { host, port, .. } => other("host", host, *port),
+            // The group itself is known with the first row.
+            Target::Echo { host, port } if asked_group(plan).is_some() => Link { peer: None, ..other("group", host, *port) },
             Target::Echo { host, port } => other("echo", host, *port),
             Target::Socket(path) => Link { peer: Some(path.display().to_string()), ..other("echo", "", 0) },
             Target::Reflector(reflector) => reflector_link(reflector, mtu),
@@ -168,7 +191,8 @@ impl Testbed {
 
     pub fn row(&mut self, job: &Job, index: usize, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Measured, RowEnd> {
         // The schedule concerns the client only.
-        let planned = Job { open: None, ..job.clone() };
+        let planned = on(self.ends.as_ref().map(|ends| &ends.server), &Job { open: None, ..job.clone() });
+        let job = &on(self.ends.as_ref().map(|ends| &ends.client), job);
         let mut waited = Duration::ZERO;
         let peer: Address = loop {
             match self.server.plan(&planned) {
@@ -180,6 +204,11 @@ impl Testbed {
         };
         if !waited.is_zero() {
             watcher.resumed(waited.into());
+        }
+        let mut addresses = vec![peer.clone()];
+        let allowed = thread::allowed_cpus().map_err(SideError::from)?;
+        for (index, responder) in self.responders.iter_mut().enumerate() {
+            addresses.push(responder.plan(&beside(&planned, index + 1, &allowed))?);
         }
         self.client.clear_stop();
         let snapshots = watcher.wants_snapshots();
@@ -202,7 +231,10 @@ impl Testbed {
         }
         let failed = client.error.is_some();
         let server = server.map(|said| said.map(|report| without_error(report, failed)));
-        Ok(Measured { client: *client, server, interrupted: watch.interrupted })
+        let others = self.responders.iter_mut().filter_map(|responder| responder.finish(failed));
+        let all = server.iter().filter(|_| job.group.is_some()).cloned().chain(others);
+        let responders = addresses.into_iter().zip(all).collect();
+        Ok(Measured { client: *client, responders, server, interrupted: watch.interrupted })
     }
 
     /// Handles all messages received; returns the client's report once it has come.
@@ -394,6 +426,30 @@ impl Testbed {
     }
 }
 
+/// The group that the rows ask, if they do.
+fn asked_group(plan: &Plan) -> Option<&Group> {
+    plan.rows.first()?.group.as_ref()
+}
+
+/// The job of the side at this end of a link: a group is asked, or joined, on its interface.
+fn on(end: Option<&At>, job: &Job) -> Job {
+    let mut job = job.clone();
+    if let (Some(group), Some(at)) = (&mut job.group, end) {
+        group.interface = Some(at.interface.clone());
+    }
+    job
+}
+
+/// The job of responder `index`: on the next CPU that is not the client's, if there is one.
+fn beside(job: &Job, index: usize, allowed: &[u32]) -> Job {
+    let client = cpu_of(job, Side::Client, 0, allowed);
+    let free: Vec<u32> = allowed.iter().copied().filter(|cpu| *cpu != client).collect();
+    let first = free.iter().position(|cpu| *cpu == cpu_of(job, Side::Server, 0, allowed));
+    let mut job = job.clone();
+    job.cpus.server = first.map(|first| free[(first + index) % free.len()]).or(job.cpus.server);
+    job
+}
+
 /// Interval of the client's sign of life to the server of a session.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// Most answers of the server handled before the client's worker and the deadlines get their turn.
@@ -489,6 +545,7 @@ fn reflector_link(reflector: &Reflector, mtu: Option<u64>) -> Link {
         mtu,
         peer: reflector.destination.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")),
         options: [("rewrite".to_owned(), rewrite.to_owned())].into(),
+        group: None,
     }
 }
 

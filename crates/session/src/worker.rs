@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::error::PathError;
-use hairpin_iopath::measure::{ClientFound, ClientRun, ServerFound, ServerRun};
+use hairpin_iopath::measure::{ClientFound, ClientRun, OfReply, ServerFound, ServerRun};
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::room::make_room;
 use hairpin_plan::job::{Address, FrameTimes, Job, Listen};
@@ -22,7 +22,9 @@ use hairpin_plan::option::RCVBUF;
 use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
-use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, OwnRequest, Pcie, Quantiles, Row, Side, Silence};
+use hairpin_record::run::{
+    ClockFacts, CpuSide, FIRST_REPLY, HostFacts, LAST_REPLY, Niq, Origin, OwnRequest, Pcie, Quantiles, Row, Side, Silence,
+};
 use hairpin_record::stack::Stacks;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Quality};
@@ -128,6 +130,9 @@ impl Worker {
             Order::Enter(namespace) => self.enter(namespace),
             Order::MakeLink { medium, mtu, queues, tx_queues, peer_pid } => {
                 made(links::make(medium, links::Ends { mtu, queues, tx_queues, peer_pid }))
+            }
+            Order::MakePort { mtu, queues, tx_queues, peer_pid, port } => {
+                made(links::port(links::Ends { mtu, queues, tx_queues, peer_pid }, port))
             }
             Order::MakeOverlay(end) => made(links::overlay(&end)),
             Order::Addresses => links::addresses().map(Answer::Addresses).map_err(failed),
@@ -276,6 +281,7 @@ impl Worker {
             extra_calls: found.side.extra_calls,
             pcie: found.side.pcie,
             stack,
+            bounced: found.bounced,
             warnings: found.side.warnings.iter().map(Warning::note).collect(),
         })))
     }
@@ -318,7 +324,9 @@ impl Worker {
             outcome.map_err(path_failure)?;
             return Err(failed("nothing was measured"));
         }
+        let replies = std::mem::take(&mut found.replies);
         let mut report = self.client_report(job, found, cpu, outcome.err());
+        report.replies = replies.into_iter().map(|one| of_reply(&mut report.row, one)).collect();
         report.row.stack = stack.map(|client| Box::new(Stacks { client: Some(client), server: None }));
         Ok(Answer::Client(Box::new(report)))
     }
@@ -398,8 +406,38 @@ impl Worker {
             error: found.error.or(error.map(|error| error.to_string())),
             drift_ppb: found.drift_ppb,
             open,
+            replies: Vec::new(),
         }
     }
+}
+
+/// A row of one of the replies to each request, beside that of the last one.
+fn of_reply(last: &mut Row, one: OfReply) -> Row {
+    last.reply = Some(LAST_REPLY.into());
+    let mut row = Row {
+        path: last.path.clone(),
+        request_bytes: last.request_bytes,
+        reply_bytes: last.reply_bytes,
+        flows: last.flows,
+        threads: last.threads,
+        outstanding: last.outstanding,
+        pace_per_s: last.pace_per_s,
+        lost: one.lost,
+        late: one.late,
+        duplicates: one.duplicates,
+        gap_ns: last.gap_ns,
+        ..Row::default()
+    };
+    one.recorder.finish(&mut row);
+    if one.lost > 0 {
+        row.warnings.push(Warning::Loss { lost: one.lost, sent: one.asked, rcvbuf: true }.note());
+    }
+    if one.reply != FIRST_REPLY {
+        // With these of every responder a record would be of some 50 MB.
+        (row.blocks, row.series) = (Vec::new(), Vec::new());
+    }
+    row.reply = Some(one.reply);
+    row
 }
 
 /// The job with the recording that it replays, read on the host that needs it.

@@ -56,6 +56,20 @@ pub const SO_PROTOCOL: IntOption = option(libc::SOL_SOCKET, libc::SO_PROTOCOL);
 pub const IP_TOS: IntOption = option(libc::IPPROTO_IP, libc::IP_TOS);
 /// IPV6_TCLASS: the byte that holds DSCP and ECN.
 pub const IPV6_TCLASS: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
+/// SO_BINDTOIFINDEX: packets of this interface alone, in and out. Linux 5.0; without CAP_NET_RAW Linux 5.7.
+pub const SO_BINDTOIFINDEX: IntOption = option(libc::SOL_SOCKET, 62);
+/// IP_TTL: routers that a packet may pass.
+pub const IP_TTL: IntOption = option(libc::IPPROTO_IP, libc::IP_TTL);
+/// IPV6_UNICAST_HOPS: the same over IPv6.
+pub const IPV6_UNICAST_HOPS: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS);
+/// IP_MULTICAST_TTL: the same of packets to a group; 1 unless it is set.
+pub const IP_MULTICAST_TTL: IntOption = option(libc::IPPROTO_IP, libc::IP_MULTICAST_TTL);
+/// IPV6_MULTICAST_HOPS: the same over IPv6.
+pub const IPV6_MULTICAST_HOPS: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS);
+/// IP_MULTICAST_ALL: off, a socket receives from no group but those that it has joined itself, on that interface.
+pub const IP_MULTICAST_ALL: IntOption = option(libc::IPPROTO_IP, 49);
+/// IPV6_MULTICAST_ALL: the same over IPv6. Linux 4.20.
+pub const IPV6_MULTICAST_ALL: IntOption = option(libc::IPPROTO_IPV6, 29);
 /// IP_BIND_ADDRESS_NO_PORT: connect chooses the port, so that connections to different destinations can share ports.
 pub const IP_BIND_ADDRESS_NO_PORT: IntOption = option(libc::IPPROTO_IP, 24);
 /// IP_LOCAL_PORT_RANGE: ports that connect chooses from, the lowest in the low half and the highest in the high half; a half outside the host's own range

@@ -3,10 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use hairpin_lab::bounce::group::GroupPlan;
 use hairpin_lab::bounce::lifeline::cut_off;
 use hairpin_lab::bounce::{self, BounceError, BouncePlan, BounceWatcher};
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
+use hairpin_plan::job::group::Group;
+use hairpin_plan::paths::UDP;
+use hairpin_plan::spec::Spec;
 use hairpin_record::bounce::BounceSecond;
 use hairpin_record::frames::Rings;
 use hairpin_session::io::{BackEndName, IoSpec};
@@ -14,6 +18,7 @@ use hairpin_session::link::namespace_file;
 use hairpin_session::message::Flush;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::netns;
+use hairpin_sys::signal::Signals;
 use hairpin_units::{Nanos, parse_duration, parse_number};
 
 use crate::exit::{Failure, note, say};
@@ -27,11 +32,14 @@ use crate::verbs::ping::signals;
 #[command(mut_arg("format", |arg| arg.short(None).value_parser(formats(|form| form == Format::JsonStream))))]
 pub struct Bounce {
     /// The interface
-    #[arg(value_name = "IF", required_unless_present = "interface", conflicts_with = "interface")]
+    #[arg(value_name = "IF", required_unless_present_any = ["interface", "group"], conflicts_with = "interface")]
     on: Option<String>,
     /// The same as IF
     #[arg(short = 'i', long, value_name = "IF", hide = true)]
     interface: Option<String>,
+    /// Answer the requests of `hairpin ping --group` to this multicast group instead, over udp: each goes back to its sender alone
+    #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["on", "interface", "out_of", "queue", "filter", "rewrite", "flush", "repeats", "verify"])]
+    group: Option<Group>,
     /// The network namespace in which the interface is: a name in /run/netns, a path, or the number of a process
     #[arg(long, value_name = "NAMESPACE")]
     netns: Option<String>,
@@ -44,9 +52,9 @@ pub struct Bounce {
         long = "path",
         alias = "io",
         value_name = "SPEC",
-        help = "Path to receive and send on: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; default xdp:spin where it opens, else packet:spin"
+        help = "Path to receive and send on: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; default xdp:spin where it opens, else packet:spin; with --group udp"
     )]
-    io: Option<IoSpec>,
+    io: Option<Over>,
     /// The CPU; the second that is allowed if not given
     #[arg(long, value_name = "N", value_parser = whole::<u32>)]
     cpu: Option<u32>,
@@ -92,19 +100,29 @@ impl Bounce {
             netns::join_network_at(&namespace_file(name)).map_err(Failure::missing)?;
         }
         let signals = signals()?;
+        if let Some(group) = self.group.clone() {
+            return self.answer(group, &signals);
+        }
+        let io = match self.io {
+            Some(Over::Datagrams(spec)) => {
+                return Err(Failure::usage(format_args!("{} answers a group: say which, with --group ADDR", spec.server)));
+            }
+            Some(Over::Frames(io)) => vec![io],
+            None => BackEndName::ALL.map(IoSpec::from).into(),
+        };
         let interface = self.on.as_deref().map(|on| on.strip_prefix("frames:").unwrap_or(on)).or(self.interface.as_deref());
         let interface = interface.unwrap_or_default().to_owned();
         for interface in [Some(&interface), self.out_of.as_ref()].into_iter().flatten() {
             interface_exists(interface)?;
         }
         if !self.yes {
-            self.refuse_to_cut_off(&interface)?;
+            refuse_to_cut_off(&interface, self.filter)?;
         }
         let output = self.output;
         let json_stream = self.json_stream || output.form() == Format::JsonStream;
         let mut progress = BounceProgress { json_stream, table: !json_stream && output.form() == Format::Table };
         let plan = BouncePlan {
-            io: self.io.map_or_else(|| BackEndName::ALL.map(IoSpec::from).into(), |io| vec![io]),
+            io,
             interface,
             output: self.out_of,
             queue: self.queue,
@@ -127,15 +145,56 @@ impl Bounce {
         Ok(bounce.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
-    fn refuse_to_cut_off(&self, interface: &str) -> Result<(), Failure> {
-        let addresses = hairpin_lab::bounce::lifeline::addresses_of(interface);
-        let ssh = std::env::var("SSH_CONNECTION").ok();
-        match cut_off(&RealHost, interface, &addresses, self.filter, ssh.as_deref()) {
-            Some(what) => Err(Failure::usage(format_args!(
-                "--filter {} on {} would send back the frames of {what} and cut it off: choose a narrower --filter, such as udp:PORT, or say --yes",
-                self.filter, interface
-            ))),
-            None => Ok(()),
+    /// Answers a group until it is stopped, then prints the totals.
+    fn answer(self, group: Group, signals: &Signals) -> Result<ExitCode, Failure> {
+        if let Some(name) = &group.interface {
+            interface_exists(name)?;
+        }
+        let spec = match self.io {
+            Some(Over::Datagrams(spec)) => spec,
+            Some(Over::Frames(io)) => {
+                return Err(Failure::usage(format_args!("a group is answered over sockets, such as udp:spin, not over {io}")));
+            }
+            None => UDP.name.parse().map_err(Failure::usage)?,
+        };
+        let plan = GroupPlan { group, spec, cpu: self.cpu, duration: self.duration, command: line::typed() };
+        let said = format!("hairpin answers the group {} over {}; Ctrl-C ends it", plan.group, plan.spec.server);
+        let bounce = bounce::group::run(&plan, signals, || note(&said))?;
+        let printed = match self.json_stream || self.output.form() == Format::JsonStream {
+            true => print(&hairpin_report::json_line(&bounce)),
+            false => self.output.print(&bounce),
+        };
+        self.keep.after(printed, &bounce)?;
+        Ok(bounce.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+    }
+}
+
+fn refuse_to_cut_off(interface: &str, filter: Filter) -> Result<(), Failure> {
+    let addresses = hairpin_lab::bounce::lifeline::addresses_of(interface);
+    let ssh = std::env::var("SSH_CONNECTION").ok();
+    match cut_off(&RealHost, interface, &addresses, filter, ssh.as_deref()) {
+        Some(what) => Err(Failure::usage(format_args!(
+            "--filter {filter} on {interface} would send back the frames of {what} and cut it off: choose a narrower --filter, such as udp:PORT, or say --yes"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What is received and sent on.
+#[derive(Clone, Debug)]
+enum Over {
+    Frames(IoSpec),
+    /// Sockets, for a group.
+    Datagrams(Spec),
+}
+
+impl std::str::FromStr for Over {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Over, String> {
+        match text.parse::<Spec>() {
+            Ok(spec) if spec.server.path.takes_group => Ok(Over::Datagrams(spec)),
+            _ => text.parse().map(Over::Frames).map_err(|error: <IoSpec as std::str::FromStr>::Err| error.to_string()),
         }
     }
 }

@@ -8,6 +8,7 @@ use hairpin_lab::caught::{Above, Catch};
 use hairpin_lab::metrics::Listen;
 use hairpin_lab::ping::{self, Beside};
 use hairpin_plan::job::NicStamps;
+use hairpin_plan::job::group::{Group, MOST_RESPONDERS};
 use hairpin_plan::paths::{DEFAULT, UDP};
 use hairpin_record::run::Run;
 use hairpin_session::floor;
@@ -17,7 +18,7 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_sys::wait::Policy;
 
 use crate::exit::Failure;
-use crate::flags::{ALL, Whole, WorkFlags, hw_stamps, plain, stack, whole};
+use crate::flags::{ALL, Whole, WorkFlags, hw_stamps, plain, stack, whole, whole_in};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
 use crate::place::{Mirror, Where, ipv6_has_effect};
@@ -43,6 +44,12 @@ pub struct Ping {
     /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     ipv6: bool,
+    /// Ask a multicast group over udp: RTT to the first reply, to the last, and of each responder. On a link of this host the responders are started; without HOST those answer that joined the group (`hairpin bounce --group`)
+    #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["hw_stamps", "one_way", "raw", "floor", "key_file", "interface", "rewrite", "dst_mac", "probe_shape"])]
+    group: Option<Group>,
+    /// Responders of the group: on a link of this host so many are started (2 if not given); elsewhere as many are waited for, or those measured that are found within 1 s
+    #[arg(long, value_name = "N", requires = "group", value_parser = whole_in(1..=MOST_RESPONDERS as u32))]
+    responders: Option<u32>,
     /// A library that takes the place of the kernel's sockets, loaded into the worker processes of this host (LD_PRELOAD): Onload, libxlio, libvma
     #[arg(long, value_name = "LIBRARY")]
     stack: Option<PathBuf>,
@@ -104,7 +111,16 @@ impl Ping {
         self.output.check()?;
         let stream = self.output.form() == Format::JsonStream;
         let signals = if self.watch { watched_signals(stream)? } else { signals()? };
-        let target = self.to.target(self.key_file, self.mirror, &self.work)?;
+        if let Some(group) = &mut self.group {
+            group.responders = self.responders;
+        }
+        let target = match &mut self.group {
+            Some(group) => self.to.towards(group)?,
+            None => self.to.target(self.key_file, self.mirror, &self.work)?,
+        };
+        if self.group.is_some() && self.work.paths.is_empty() {
+            self.work.paths = plain(&[&UDP])?;
+        }
         self.work.lead_to(&target);
         // Beside the sleeping paths, one that spins. Not on one CPU, where the sides would keep each other off it, and not to another host, which may forbid it.
         if self.work.paths.is_empty() && matches!(target, Target::Link(_)) && allowed_cpus().is_ok_and(|cpus| cpus.len() > 1) {
@@ -117,6 +133,12 @@ impl Ping {
         self.declared.check(&target)?;
         self.whole.share(&mut rows);
         rows.iter_mut().for_each(|row| row.nic_stamps = self.hw_stamps);
+        if let Some(group) = &self.group {
+            for row in &mut rows {
+                (row.cookie, row.group) = (Group::cookie(row.cookie), Some(group.clone()));
+            }
+            self.ipv6 = group.address.is_ipv6();
+        }
         if let Some(ProbeShape::Ptp) = self.probe_shape {
             for row in &mut rows {
                 row.spec = row.spec.clone().shaped_as_ptp().map_err(Failure::usage)?;

@@ -8,14 +8,14 @@ use crate::endpoint::Reply;
 /// True if a message can be an answer at all: checks its length, its cookie if both ways carry one, and its content if `verify`
 /// is set.
 #[inline(always)]
-pub(super) fn is_sound(reply: &Reply<'_>, work: &Work, proven: bool) -> bool {
+pub(crate) fn is_sound(reply: &Reply<'_>, work: &Work, proven: bool) -> bool {
     reply.bytes.len() == work.reply
         && (!proven || probe::cookie(reply.bytes) == Some(work.cookie))
         && (!work.verify || has_pattern(reply.bytes, work.request))
 }
 
 /// Fills the payload behind the probe header from the sequence, so that a reply to another request is recognised.
-pub(super) fn fill_pattern(payload: &mut [u8], sequence: u32) {
+pub(crate) fn fill_pattern(payload: &mut [u8], sequence: u32) {
     for (at, byte) in payload.iter_mut().enumerate().skip(probe::LEN) {
         *byte = pattern(at, sequence);
     }

@@ -13,7 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::pace::{Pace, Timetable};
 
 /// The rate must have been watched for this long before a disagreement counts, in ns.
-const CLOCK_BASELINE_NS: u64 = 200_000_000;
+pub(crate) const CLOCK_BASELINE_NS: u64 = 200_000_000;
 /// Untimed transactions after each gap, in which caches, branch predictors and the other side settle.
 const SETTLE: u32 = 4;
 /// An untimed transaction that takes longer than this, in ns, met a stall and is measured after all.

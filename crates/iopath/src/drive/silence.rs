@@ -35,24 +35,24 @@ impl Silence {
     }
 }
 
-pub(super) struct Silences {
+pub(crate) struct Silences {
     least: u64,
     kept: Vec<Silence>,
     last: Option<Silence>,
 }
 
 impl Silences {
-    pub(super) fn new<C: Clock>(clock: &C) -> Silences {
+    pub(crate) fn new<C: Clock>(clock: &C) -> Silences {
         Silences { least: clock.to_ticks(LEAST_SILENCE_NS), kept: Vec::with_capacity(KEPT + 1), last: None }
     }
 
-    pub(super) fn is_long(&self, ticks: u64) -> bool {
+    pub(crate) fn is_long(&self, ticks: u64) -> bool {
         ticks >= self.least
     }
 
     /// Adds a stretch that has ended.
     #[cold]
-    pub(super) fn note(&mut self, silence: Silence) {
+    pub(crate) fn note(&mut self, silence: Silence) {
         self.keep_last();
         self.last = Some(silence);
     }
@@ -81,14 +81,14 @@ impl Silences {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.kept.clear();
         self.last = None;
     }
 
     /// The kept stretches in order of time, without those that a `typical` round trip (in ticks) explains, and without the plain
     /// loss of a datagram or two.
-    pub(super) fn finish(mut self, typical: u64, lossy: bool) -> Vec<Silence> {
+    pub(crate) fn finish(mut self, typical: u64, lossy: bool) -> Vec<Silence> {
         self.keep_last();
         let least = self.least + 3 * typical;
         self.kept.retain(|one| one.ticks() >= least && !(lossy && one.answered == 0 && one.sent < 3));

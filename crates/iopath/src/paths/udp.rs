@@ -14,6 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::error::{PathError, needs_inet};
 use crate::flows::Carrier;
+use crate::group;
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound};
 use crate::polling;
@@ -28,6 +29,9 @@ impl Runner for Udp {
     }
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        if let Some(group) = &run.job.group {
+            return group::ask(run, group);
+        }
         let peer = needs_inet(&run.peer)?;
         let fds = inet::connect_udp(run.job, peer, run.observer, &mut run.found.side)?;
         let flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
@@ -38,6 +42,9 @@ impl Runner for Udp {
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        if let Some(group) = &run.job.group {
+            return group::answer(run, group);
+        }
         let doors = inet::listen_udp(&run.listen, run.job.flows)?;
         let address = doors[0].local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;

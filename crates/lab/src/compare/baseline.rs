@@ -108,6 +108,9 @@ pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
         if row.niq.as_ref().is_some_and(|niq| niq.nic.is_some()) {
             return Err(bad("its record does not say the whole of the declared link that was emulated".into()));
         }
+        if row.reply.is_some() {
+            return Err(bad("it is of a group: measure it again with ping --group, and compare the two runs".into()));
+        }
         let bytes = |bytes: u64| u32::try_from(bytes).map_err(|_| bad(format!("{bytes} bytes are no payload")));
         Ok(Job {
             spec: row.path.parse().map_err(|error: hairpin_plan::spec::SpecError| bad(error.to_string()))?,

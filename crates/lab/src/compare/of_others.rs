@@ -139,8 +139,14 @@ fn block(block: &ArmBlock) -> Block {
 
 /// A run of these rows. Records of experiments say nothing of the clock.
 fn run(head: Head, host: Option<HostFacts>, link: Option<Link>, results: Vec<Row>) -> Run {
-    let link =
-        link.unwrap_or_else(|| Link { kind: String::new(), interface: None, mtu: None, peer: None, options: BTreeMap::new() });
+    let link = link.unwrap_or_else(|| Link {
+        kind: String::new(),
+        interface: None,
+        mtu: None,
+        peer: None,
+        options: BTreeMap::new(),
+        group: None,
+    });
     let clock = ClockFacts { source: String::new(), cost_ns: 0.0, step_ns: 0.0, ticks_per_s: 0.0, drift_ppb: None };
     let place = Place { hosts: Hosts { client: host.unwrap_or_default(), server: None }, link, clock };
     Record { head, body: RunBody { place, results } }

@@ -172,7 +172,9 @@ fn at_one_time(first: &[Named<'_>], second: &[Named<'_>]) -> Option<String> {
 
 /// Pairs rows of the same path and size; if each run has only one row, pairs these.
 fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
-    let key = |row: &Row| (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding);
+    let key = |row: &Row| {
+        (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding, row.reply.clone())
+    };
     let of = |runs: &[Named<'a>], wanted: &Row| Side {
         rows: runs
             .iter()
@@ -510,7 +512,14 @@ pub(super) mod tests {
     pub(in super::super) fn run(rows: Vec<Row>) -> Run {
         let place = Place {
             hosts: Hosts { client: HostFacts::default(), server: None },
-            link: Link { kind: "loopback".into(), interface: None, mtu: None, peer: None, options: Default::default() },
+            link: Link {
+                kind: "loopback".into(),
+                interface: None,
+                mtu: None,
+                peer: None,
+                options: Default::default(),
+                group: None,
+            },
             clock: ClockFacts { source: "tsc".into(), cost_ns: 1.0, step_ns: 1.0, ticks_per_s: 1e9, drift_ppb: None },
         };
         Record { head: Head::default(), body: RunBody { place, results: rows } }

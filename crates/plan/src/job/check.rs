@@ -20,7 +20,7 @@ pub struct Refused(String);
 const WHOLE_SEQUENCE: u32 = 4;
 
 /// `Err` with the reason, unless `unless` holds.
-fn refuse(unless: bool, why: impl FnOnce() -> String) -> Result<(), Refused> {
+pub(super) fn refuse(unless: bool, why: impl FnOnce() -> String) -> Result<(), Refused> {
     if unless { Ok(()) } else { Err(Refused(why())) }
 }
 
@@ -33,6 +33,7 @@ impl Job {
     pub fn check(&self, ipv6: bool) -> Result<(), Refused> {
         self.check_numbers()?;
         self.check_own()?;
+        self.check_group(ipv6)?;
         for side in [&self.spec.client, &self.spec.server] {
             self.check_sizes(side.path, ipv6)?;
         }

@@ -63,7 +63,7 @@ impl Labels {
 
 /// Path, pace, origin, link, flows and requests in flight, without size.
 pub(super) fn work(run: &Run, row: &Row, link: bool) -> String {
-    let mut parts = vec![label::path(row)];
+    let mut parts = vec![label::whole(row)];
     if link {
         parts[0] = format!("{} over {}", parts[0], over(&run.place.link));
     }

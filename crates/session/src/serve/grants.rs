@@ -50,6 +50,9 @@ pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -
             "this server grants its clients no CPU {cpu}: choose from {granted} (--cpu CLIENT,SERVER), or start it with `serve --cpus` and a list that has it"
         )));
     }
+    if job.group.is_some() {
+        return Err(wrong("a server of sessions joins no group: `hairpin bounce --group` does".into()));
+    }
     let in_flight = u64::from(job.flows) * u64::from(job.outstanding) * u64::from(job.request.max(job.reply));
     if job.plain_peer || in_flight > MOST_IN_FLIGHT {
         return Err(wrong(format!("this server takes at most {} MiB in flight", MOST_IN_FLIGHT >> 20)));

@@ -22,6 +22,8 @@ use crate::testbed::local_address_towards;
 const BRIDGE: &str = "hairpin-br";
 /// Links between the ends, or below them.
 const BETWEEN: [&str; 2] = ["hairpin2", "hairpin3"];
+/// Number of the last of them.
+const PORTS: u32 = 3;
 /// Bytes that a VXLAN adds to a frame over IPv4 (RFC 7348, section 5).
 const VXLAN_BYTES: u32 = 50;
 
@@ -97,6 +99,15 @@ fn link(medium: Medium, ends: Ends) -> Result<(), MakeError> {
         }
     }
     Ok(())
+}
+
+/// Adds port `port` to the bridge, and another server's end behind it.
+pub(super) fn port(ends: Ends, port: u32) -> Result<(), MakeError> {
+    let (netlink, name) = (Netlink::open()?, format!("hairpin{}", PORTS + port));
+    netlink.create_veth(&ends.pair(&name, SERVER_END))?;
+    keep_apart(&[&name])?;
+    netlink.attach(&name, BRIDGE)?;
+    Ok(netlink.set_up(&name)?)
 }
 
 /// Makes one end of a VXLAN above the pair.

@@ -1,0 +1,70 @@
+//! The rows of a multicast group: the first reply to each request, the last one, and those of each responder.
+
+use std::collections::BTreeMap;
+
+use hairpin_plan::job::group::Group;
+use hairpin_plan::job::{Address, Job};
+use hairpin_record::place::GroupFacts;
+use hairpin_record::run::{Cpu, CpuSide, Row};
+use hairpin_record::warning::Warning;
+use hairpin_session::message::ServerReport;
+
+/// The group as the record's link has it.
+pub fn facts(group: &Group, found: usize) -> GroupFacts {
+    GroupFacts { address: group.to_string(), responders: found as u32, expected: group.responders }
+}
+
+/// All rows, of which `last` has what concerns the client and all responders together. `responders`: the reports of those that ran on this host.
+pub fn rows(job: &Job, mut last: Row, replies: Vec<Row>, responders: Vec<(Address, Result<ServerReport, String>)>) -> Vec<Row> {
+    // Of the first responder alone.
+    last.turnaround_ns = None;
+    let mut turnarounds = BTreeMap::new();
+    let mut on: BTreeMap<u32, u64> = BTreeMap::new();
+    for (index, (address, report)) in responders.into_iter().enumerate() {
+        match report {
+            Ok(report) => {
+                report.cpu.cpus.iter().for_each(|cpu| *on.entry(*cpu).or_default() += 1);
+                if let Address::Inet(address) = address {
+                    turnarounds.insert(address.to_string(), report.turnaround_ns);
+                }
+                if let Some(all) = last.cpu.server.as_mut().filter(|_| index > 0) {
+                    add(all, &report.cpu);
+                }
+                last.warnings.extend(report.warnings.into_iter().filter(|_| index > 0));
+            }
+            Err(why) => last.warnings.extend((index > 0).then(|| Warning::ServerUnknown { why }.note())),
+        }
+    }
+    if !job.spec.server.policy.sleeps() {
+        let shared = on.into_iter().filter(|(_, count)| *count > 1);
+        last.warnings.extend(shared.map(|(cpu, count)| Warning::RespondersShare { cpu, count }.note()));
+    }
+    let cpu = placed(&last.cpu);
+    let mut rows: Vec<Row> = replies
+        .into_iter()
+        .map(|row| {
+            let turnaround_ns = row.reply.as_ref().and_then(|reply| turnarounds.remove(reply));
+            Row { turnaround_ns, cpu: cpu.clone(), ..row }
+        })
+        .collect();
+    // After the first replies.
+    rows.insert(rows.len().min(1), last);
+    rows
+}
+
+/// Adds the CPU time of another responder.
+fn add(all: &mut CpuSide, one: &CpuSide) {
+    let more = one.cpus.iter().copied().filter(|cpu| !all.cpus.contains(cpu)).collect::<Vec<_>>();
+    all.cpus.extend(more);
+    all.user_ns += one.user_ns;
+    all.system_ns += one.system_ns;
+    all.switches_voluntary += one.switches_voluntary;
+    all.switches_involuntary += one.switches_involuntary;
+    all.per_transaction_ns = all.per_transaction_ns.zip(one.per_transaction_ns).map(|(all, one)| all + one);
+}
+
+/// The CPUs alone: the times of all rows are one.
+fn placed(cpu: &Cpu) -> Cpu {
+    let side = |side: &CpuSide| CpuSide { cpus: side.cpus.clone(), ..CpuSide::default() };
+    Cpu { client: side(&cpu.client), server: cpu.server.as_ref().map(side) }
+}
