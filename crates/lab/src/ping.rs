@@ -117,7 +117,7 @@ fn measured(
             watcher.begins(index, plan.rows.len(), job);
             let mut live = Live::new(watcher, job, &body.place.hosts, &testbed.server);
             let mut incidents = None;
-            let (measured, split, one_way) = match (job.nic_stamps, &stamps, clock, &mut clocks, catch.as_deref_mut()) {
+            let (mut measured, split, one_way) = match (job.nic_stamps, &stamps, clock, &mut clocks, catch.as_deref_mut()) {
                 (Some(asked), Some(stamps), Some(clock), ..) => {
                     let job = &Job { traced: true, ..job.clone() };
                     let in_ip = stamping::in_ip(job, &body.place);
@@ -139,7 +139,6 @@ fn measured(
                 }
                 _ => (testbed.row(job, index, signals, &mut live)?, None, None),
             };
-            let mut measured = measured;
             let (replies, responders) = (std::mem::take(&mut measured.client.replies), std::mem::take(&mut measured.responders));
             let row = Row { split, one_way, incidents, ..testbed.joined(plan, job, measured, head, &mut body.place) };
             let row = stamping::of_rings(row);

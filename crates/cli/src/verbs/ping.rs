@@ -45,7 +45,7 @@ pub struct Ping {
     #[arg(short = '6', long)]
     ipv6: bool,
     /// Ask a multicast group over udp: RTT to the first reply, to the last, and of each responder. On a link of this host the responders are started; without HOST those answer that joined the group (`hairpin bounce --group`)
-    #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["hw_stamps", "one_way", "raw", "floor", "key_file", "interface", "rewrite", "dst_mac", "probe_shape"])]
+    #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["hw_stamps", "one_way", "explain_above", "raw", "floor", "key_file", "interface", "rewrite", "dst_mac", "probe_shape"])]
     group: Option<Group>,
     /// Responders of the group: on a link of this host so many are started (2 if not given); elsewhere as many are waited for, or those measured that are found within 1 s
     #[arg(long, value_name = "N", requires = "group", value_parser = whole_in(1..=MOST_RESPONDERS as u32))]
