@@ -41,6 +41,7 @@ use self::content::{fill_pattern, is_sound};
 use self::flight::{Flight, Stray};
 use self::overdue::Overdue;
 pub(crate) use self::run::CLOCK_BASELINE_NS;
+use self::run::Over;
 use self::silence::Silences;
 pub use self::work::{BetweenBlocks, Counts, LoopEnd, LoopResult, Work};
 use crate::endpoint::Endpoint;
@@ -209,7 +210,7 @@ impl<'a, C: Clock> Loop<'a, C> {
 
 impl<C: Clock> Loop<'_, C> {
     /// Runs one block of at most `left` transactions until `ends`. Returns its start, and the reason for the run to end, if any.
-    fn block<E: Endpoint>(&mut self, endpoint: &mut E, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
+    fn block(&mut self, over: &mut dyn Over<C>, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
         self.kept = 0;
         self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
         let start = self.clock.now();
@@ -234,9 +235,9 @@ impl<C: Clock> Loop<'_, C> {
         };
         let limits = Limits { block: limit.min(start.plus(self.longest_block)), ends, budget };
         let result = match self.pace {
-            Pace::Closed => self.closed_block(endpoint, limits),
-            Pace::Every(_) => self.paced_block(endpoint, limits),
-            Pace::Open(_) => self.open_block(endpoint, limits),
+            Pace::Closed => over.closed_block(self, limits),
+            Pace::Every(_) => self.paced_block(over, limits),
+            Pace::Open(_) => self.open_block(over, limits),
         };
         let end = match result {
             Ok(()) => None,
@@ -324,19 +325,6 @@ impl<C: Clock> Loop<'_, C> {
             self.look()?;
         }
         Ok(Some(flow))
-    }
-
-    /// [`send`](Loop::send) outside the closed and the open block, compiled once: a call costs nothing compared with the idle
-    /// time around it.
-    #[inline(never)]
-    fn send_apart<E: Endpoint>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
-        self.send(endpoint, flow, due, len)
-    }
-
-    /// The same for [`receive`](Loop::receive).
-    #[inline(never)]
-    fn receive_apart<E: Endpoint>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
-        self.receive(endpoint, until)
     }
 
     /// Handles a message that answers no request in flight.

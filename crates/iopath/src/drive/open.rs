@@ -10,8 +10,8 @@
 //! due is either sent or late. Under a load that always has a request in flight, the loop holds back sending for at most
 //! [`HOLD_NS`] once a second, or once the block's samples are full; due times do not move for that.
 
+use super::run::Over;
 use super::{BLOCK_NS, CATCH_UP_NS, Cut, Limits, Loop};
-use crate::endpoint::Endpoint;
 use crate::pace::Timetable;
 use hairpin_sys::clock::{Clock, Ticks};
 
@@ -22,17 +22,16 @@ const HOLD_NS: u64 = 1_000_000;
 
 impl<C: Clock> Loop<'_, C> {
     /// Sends the requests that are due and receives replies until the block is over and nothing is in flight.
-    pub(super) fn open_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
+    pub(super) fn open_block(&mut self, over: &mut dyn Over<C>, limits: Limits) -> Result<(), Cut> {
         self.stalls.begin(self.last_stamp);
-        let result = self.on_schedule(endpoint, limits);
+        let result = self.on_schedule(over, limits);
         let (count, ticks) = self.stalls.total();
         self.counts.stalls += count;
         self.counts.stalled_ns += self.clock.to_ns(ticks);
         result
     }
 
-    #[inline(always)]
-    fn on_schedule<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
+    fn on_schedule(&mut self, over: &mut dyn Over<C>, limits: Limits) -> Result<(), Cut> {
         let most = self.work.flows * self.work.outstanding;
         let sleeps = self.pace.timetable().is_some_and(Timetable::sleeps);
         let hold = self.clock.to_ticks(HOLD_NS);
@@ -85,7 +84,7 @@ impl<C: Clock> Loop<'_, C> {
                     flow = self.flight.with_room(flow);
                     self.begin_silence(now);
                 }
-                if room && self.send(endpoint, flow, Some(due.at), due.size as usize)? {
+                if room && over.send_request(self, flow, Some(due.at), due.size as usize)? {
                     self.pace.timetable_mut().into_iter().for_each(Timetable::advance);
                     left -= 1;
                     waits = false;
@@ -108,7 +107,7 @@ impl<C: Clock> Loop<'_, C> {
                 (true, 0) => until,
                 (true, _) => until.min(self.look_at),
             };
-            if self.receive(endpoint, until)?.is_some() {
+            if over.receive_reply(self, until)?.is_some() {
                 idle = false;
             } else if sleeps {
                 // Slept until then without a stop.

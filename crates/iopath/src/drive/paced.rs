@@ -6,13 +6,13 @@
 
 use hairpin_sys::clock::{Clock, Ticks};
 
+use super::run::Over;
 use super::{Cut, IDLE_TURN_NS, Limits, Loop};
-use crate::endpoint::Endpoint;
 
 impl<C: Clock> Loop<'_, C> {
     /// Sends the requests that are due until the block ends. The last one calls the other core, and the loop meets that core
     /// before the next request is due, if there is time.
-    pub(super) fn paced_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
+    pub(super) fn paced_block(&mut self, over: &mut dyn Over<C>, limits: Limits) -> Result<(), Cut> {
         let (mut left, mut flow) = (limits.budget, 0);
         while left > 0 {
             let Some(due) = self.idle(limits.ends)? else { break };
@@ -22,12 +22,12 @@ impl<C: Clock> Loop<'_, C> {
                 self.called = self.between.call_neighbour();
             }
             self.look_after(self.last_stamp);
-            while !self.send_apart(endpoint, flow, Some(due), self.work.request)? {
+            while !over.send_request(self, flow, Some(due), self.work.request)? {
                 self.turn()?;
             }
             self.pace.timetable_mut().into_iter().for_each(|table| table.advance());
             while self.flight.live() > 0 {
-                if self.receive_apart(endpoint, self.look_at)?.is_none() {
+                if over.receive_reply(self, self.look_at)?.is_none() {
                     self.turn()?;
                 }
             }

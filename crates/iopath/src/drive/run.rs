@@ -8,7 +8,7 @@ use hairpin_sys::clock::{Clock, Relation, Ticks};
 use hairpin_units::Nanos;
 
 use super::silence::Silences;
-use super::{CATCH_UP_NS, Counts, Loop, LoopEnd, LoopResult, Stamp, TURN_NS, samples};
+use super::{CATCH_UP_NS, Counts, Cut, Limits, Loop, LoopEnd, LoopResult, Stamp, TURN_NS, samples};
 use crate::endpoint::Endpoint;
 use crate::pace::{Pace, Timetable};
 
@@ -19,29 +19,30 @@ const SETTLE: u32 = 4;
 /// An untimed transaction that takes longer than this, in ns, met a stall and is measured after all.
 const STALLED_NS: u64 = 1_000_000;
 
-/// The loop's work over one endpoint. A call through it is made once a block, or in transactions that count in no figure.
+/// The loop's work over one endpoint: what is compiled for each path. A closed loop makes a call through it once a block, loops with due times one for each
+/// attempt to send or to receive, some ns.
 pub(super) trait Over<C> {
-    /// Runs a block: [`Loop::block`].
-    fn block(&mut self, run: &mut Loop<'_, C>, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>);
-    /// Sends a request of `len` bytes on the first flow; `false` if the path is full.
-    fn send(&mut self, run: &mut Loop<'_, C>, len: usize) -> io::Result<bool>;
+    /// Runs a block of a closed loop: [`Loop::closed_block`].
+    fn closed_block(&mut self, run: &mut Loop<'_, C>, limits: Limits) -> Result<(), Cut>;
+    /// Sends a request of `len` bytes; `false` if the path is full.
+    fn send_request(&mut self, run: &mut Loop<'_, C>, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool>;
     /// Receives a reply, on whatever flow it comes.
-    fn receive(&mut self, run: &mut Loop<'_, C>, until: Ticks) -> io::Result<Option<u32>>;
+    fn receive_reply(&mut self, run: &mut Loop<'_, C>, until: Ticks) -> io::Result<Option<u32>>;
     /// Folds the endpoint's own timings: [`Endpoint::fold`].
     fn fold(&mut self, keep: bool);
 }
 
 impl<E: Endpoint, C: Clock> Over<C> for E {
-    fn block(&mut self, run: &mut Loop<'_, C>, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
-        run.block(self, ends, left)
+    fn closed_block(&mut self, run: &mut Loop<'_, C>, limits: Limits) -> Result<(), Cut> {
+        run.closed_block(self, limits)
     }
 
-    fn send(&mut self, run: &mut Loop<'_, C>, len: usize) -> io::Result<bool> {
-        run.send_apart(self, 0, None, len)
+    fn send_request(&mut self, run: &mut Loop<'_, C>, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
+        run.send(self, flow, due, len)
     }
 
-    fn receive(&mut self, run: &mut Loop<'_, C>, until: Ticks) -> io::Result<Option<u32>> {
-        run.receive_apart(self, until)
+    fn receive_reply(&mut self, run: &mut Loop<'_, C>, until: Ticks) -> io::Result<Option<u32>> {
+        run.receive(self, until)
     }
 
     fn fold(&mut self, keep: bool) {
@@ -94,7 +95,7 @@ impl<C: Clock> Loop<'_, C> {
             let before = Relation::read(self.clock);
             let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
             self.between.begins_block();
-            let (start, result) = over.block(&mut self, ends, left);
+            let (start, result) = self.block(over, ends, left);
             self.between.ends_block(self.kept as u64);
             let length = self.last_stamp.since(start);
             last = Relation::read(self.clock);
@@ -201,7 +202,7 @@ impl<C: Clock> Loop<'_, C> {
                 }
                 continue;
             }
-            let (_, end) = over.block(self, ends, u64::MAX);
+            let (_, end) = self.block(over, ends, u64::MAX);
             over.fold(false);
             self.stamps[..self.kept].iter().for_each(|stamp| rtt.record(self.clock.to_ns(stamp.rtt)));
             self.patience = self.patience_after(&rtt).unwrap_or(self.patience);
@@ -266,12 +267,12 @@ impl<C: Clock> Loop<'_, C> {
             self.last_stamp = now;
             self.look_after(now);
             let sequence = self.flight.next(0).sequence;
-            if !over.send(self, self.work.request).unwrap_or(false) {
+            if !over.send_request(self, 0, None, self.work.request).unwrap_or(false) {
                 break;
             }
             while self.flight.live() > 0 && self.clock.now() < deadline && !self.between.stopped() {
                 let until = deadline.min(self.clock.now().plus(self.clock.to_ticks(TURN_NS)));
-                if over.receive(self, until).is_err() {
+                if over.receive_reply(self, until).is_err() {
                     break;
                 }
             }
