@@ -5,13 +5,13 @@ use std::process::Command;
 
 use crate::support::{HAIRPIN, can};
 
-/// Instances of `hairpin_iopath::drive`'s `block` in the built command.
+/// Instances of `hairpin_iopath::drive::run::Over`'s `closed_block` in the built command.
 const INSTANCES_AT_MOST: usize = 60;
 
 /// Number of instances of the loop in the output of `nm -C`.
 fn instances(symbols: &str) -> usize {
     let names = symbols.lines().filter_map(|line| line.splitn(3, ' ').nth(2));
-    names.filter(|name| name.starts_with("hairpin_iopath::drive::") && name.ends_with("::block")).count()
+    names.filter(|name| name.contains("hairpin_iopath::drive::run::Over") && name.ends_with("::closed_block")).count()
 }
 
 #[test]
