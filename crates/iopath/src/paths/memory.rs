@@ -31,7 +31,7 @@ impl Runner for Memory {
         let shared = Shared::open(fd).map_err(PathError::at("cannot map the memory that the server shares"))?;
         match run.clock {
             AnyClock::Tsc(clock) => ping_by(run, clock, shared),
-            AnyClock::Raw(clock) => ping_by(run, clock, shared),
+            clock @ AnyClock::Raw(_) => ping_by(run, clock, shared),
         }
     }
 
@@ -40,12 +40,13 @@ impl Runner for Memory {
         rendezvous::hand_over(run, &[shared.as_fd()])?;
         match run.clock {
             AnyClock::Tsc(clock) => echo_by(run, clock, shared),
-            AnyClock::Raw(clock) => echo_by(run, clock, shared),
+            clock @ AnyClock::Raw(_) => echo_by(run, clock, shared),
         }
     }
 }
 
-// The clock is a type here and on `niq`: as a value it made the RTT of `niq` (p50 475 ns) 0.9 % longer (0.1 to 1.6, `make bench-builds`).
+// The CPU's counter is a type here and on `niq`: as a value the clock made the RTT of `niq` (p50 475 ns) 0.9 % longer (0.1 to 1.6, `make bench-builds`). A reading of
+// the kernel's clock takes longer than that.
 fn ping_by<C: Clock>(run: &mut ClientRun<'_>, clock: C, shared: Shared) -> Result<(), PathError> {
     run.alone(|job, work, between| {
         let mut end = MemoryEnd::new(shared, clock.clone(), Direction::Reply, work.request.max(work.reply));

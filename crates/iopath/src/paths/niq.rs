@@ -223,7 +223,7 @@ fn measure<I: Device>(run: &mut ClientRun<'_>, mut frames: Frames<'_, I, Unsumme
     let outcome = run.alone(|job, work, between| match clock {
         // A type, as on `memory`, which says why.
         AnyClock::Tsc(clock) => drive_paced(&mut frames, &clock, job, work, between),
-        AnyClock::Raw(clock) => drive_paced(&mut frames, &clock, job, work, between),
+        AnyClock::Raw(_) => drive_paced(&mut frames, &clock, job, work, between),
     });
     note(&mut frames, Side::Client, &mut run.found.side);
     outcome
@@ -237,7 +237,7 @@ fn measure_watched<'a, I: Device>(
     let mut watched = StallCounter::new(frames);
     let outcome = run.alone(|job, work, between| match clock {
         AnyClock::Tsc(clock) => drive_paced(&mut watched, &clock, job, work, between),
-        AnyClock::Raw(clock) => drive_paced(&mut watched, &clock, job, work, between),
+        AnyClock::Raw(_) => drive_paced(&mut watched, &clock, job, work, between),
     });
     run.found.stalled = Some(watched.kept());
     note(&mut watched.frames, Side::Client, &mut run.found.side);
@@ -248,7 +248,7 @@ fn respond<I: Device>(run: &mut ServerRun<'_>, mut frames: Frames<'_, I, Unsumme
     let clock = run.clock;
     let outcome = run.alone(|job, callbacks| match clock {
         AnyClock::Tsc(clock) => echo(&mut frames, &clock, job.reply as usize, callbacks),
-        AnyClock::Raw(clock) => echo(&mut frames, &clock, job.reply as usize, callbacks),
+        AnyClock::Raw(_) => echo(&mut frames, &clock, job.reply as usize, callbacks),
     });
     note(&mut frames, Side::Server, &mut run.found.side);
     outcome
