@@ -58,7 +58,7 @@ pub const FACES: &[Face] = &[
             CPU,
             KEY,
             ("watch", "draw the run while it goes on"),
-            ("format", "table, md, csv, json, jsonl, or as another tool: netperf, sockperf, iperf2; -j is json"),
+            ("format", "table, md, csv, json (-j), jsonl, netperf, sockperf …"),
             VERBOSE,
         ],
     },
