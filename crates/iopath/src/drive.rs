@@ -1,4 +1,5 @@
-//! The only measuring loop: sends, waits, takes stamps, and keeps samples in memory allocated beforehand.
+//! The measuring loop of all paths: sends, waits, takes stamps, and keeps samples in memory allocated beforehand. `group` has its own, as a request there has
+//! several replies.
 //!
 //! ```text
 //!   warm-up blocks │ gap │ block │ gap │ block │ gap │ …          a block: 65,536 transactions or 100 ms, more with many flows
@@ -6,7 +7,8 @@
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
 //! The closed loop is in this file, and what lies around its blocks in `run`; `paced` and `open` send at due times, and `overdue` handles late and missing replies.
-//! Inside a block nothing allocates, locks, logs or formats. The path is a type; the pace is a value matched once per block; wait
+//! Inside a block nothing allocates, locks, logs or formats. The path is a type; loops with due times call it through a
+//! table, so they are compiled once. The pace is a value matched once per block; wait
 //! policy and clock are values whose branches are predicted.
 
 pub(crate) mod content;
