@@ -44,7 +44,7 @@ const TESTS: &[Listed] = &[
     ("a_load_that_cannot_be_stamped_is_refused", load::a_load_that_cannot_be_stamped_is_refused),
 ];
 
-const SHORT: &str = "--hw-stamps --duration 400ms --warmup 20ms";
+const SHORT: &str = "--hw-stamps --duration 500ms --warmup 20ms";
 /// The parts of a round trip that add up, in its order.
 const PARTS: [&str; 6] = ["client-out", "wire", "server-in", "turn-around", "server-out", "client-in"];
 
