@@ -55,6 +55,8 @@ use crate::stalls::Stalls;
 pub const BLOCK_NS: u64 = 100_000_000;
 /// … for each this many requests in flight of a closed loop: a block begins and ends with none in flight, which is not what many flows are measured for.
 const BLOCK_IN_FLIGHT: u64 = 1024;
+/// That many times the time at most, as progress is told between blocks.
+const LONGEST_BLOCK: u64 = 20;
 /// Shortest wait before a datagram is given up, in ns …
 pub(crate) const LEAST_PATIENCE_NS: u64 = 10_000_000;
 /// … and in an open loop, which needs no room for the next request: the longer it waits, the fewer answers come late.
@@ -181,7 +183,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             kept: 0,
             counts: Counts::default(),
             uncounted: 0,
-            longest_block: clock.to_ticks(BLOCK_NS * in_flight.div_ceil(BLOCK_IN_FLIGHT)),
+            longest_block: clock.to_ticks(BLOCK_NS * in_flight.div_ceil(BLOCK_IN_FLIGHT).min(LONGEST_BLOCK)),
             patience: clock.to_ticks(FIRST_PATIENCE_NS),
             timeout: clock.to_ticks(work.timeout_ns),
             look_at: now,

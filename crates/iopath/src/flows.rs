@@ -55,7 +55,7 @@ pub(crate) struct Flows<'a, 'fd, F> {
     expected: usize,
 }
 
-/// Where messages are received: short ones of all flows in one buffer, as each line of memory more that a flow has of its own takes time with many flows.
+/// Receive buffers. Short messages of all flows come into one: with many flows, each cache line that a flow has of its own takes time.
 struct Incoming {
     /// One buffer, or those of all flows with `apart` bytes between the begins of two.
     bytes: Vec<u8>,

@@ -51,6 +51,8 @@ use crate::suspend::Suspension;
 pub const TRACED_BLOCK: usize = 4_096;
 /// Round trips of every flow in a block: it begins and ends with none in flight, which should be a small part of it.
 const ROUNDS: usize = 16;
+/// Most transactions in such a block, at 32 bytes of memory each.
+const MOST_TRANSACTIONS: usize = 4 * BLOCK_TRANSACTIONS;
 
 /// Receives a run's reports, never inside a measured interval.
 pub trait Observer: Sync {
@@ -452,7 +454,7 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
             Some(_) => TRACED_BLOCK,
             // As many due times as that are prepared.
             None if job.open.is_some() || job.pace.is_some() => BLOCK_TRANSACTIONS,
-            None => BLOCK_TRANSACTIONS.max(ROUNDS * flows as usize * job.outstanding as usize),
+            None => (ROUNDS * flows as usize * job.outstanding as usize).clamp(BLOCK_TRANSACTIONS, MOST_TRANSACTIONS),
         },
     }
 }

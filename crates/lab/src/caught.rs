@@ -48,7 +48,7 @@ use crate::explain::{Cores, Hooked, NO_SESSION, route_of};
 
 /// Most incidents of a block that are explained, the slowest first: a limit below the usual RTT makes an incident of every round trip.
 const AT_ONCE: usize = 64;
-/// A server without a CPU is waited for so long.
+/// Longest wait for the stamps of a server that has no CPU.
 const LATE: Duration = Duration::from_millis(100);
 /// The cause of an incident that is not explained.
 const UNEXPLAINED: &str = "not explained";
@@ -88,7 +88,7 @@ fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
     let takes = |moment| match moment {
         Moment::Started => true,
         Moment::Ready => sleeps,
-        // What is outside of this host ends there.
+        // The time outside of this host ends there.
         Moment::Received => route == Route::Remote,
         _ => false,
     };
@@ -346,7 +346,7 @@ impl Found {
     }
 }
 
-/// The cause of so many incidents that are not explained.
+/// The cause of `count` incidents that are not explained.
 fn unexplained(count: u64) -> Cause {
     Cause { cause: UNEXPLAINED.into(), who: String::new(), count, lost_ns: 0, advice: String::new() }
 }

@@ -59,7 +59,7 @@ pub(crate) fn answer(noise: &NoiseBody) -> String {
     noise.choice.map_or_else(|| format!("no pair of cores to take: {why}"), |[a, b]| format!("take --cpu {a},{b}: {why}"))
 }
 
-/// What a stall is, by which clock, and how many cores spun.
+/// A line that defines a stall: its least length, the clock, the number of cores that spun at once.
 pub(crate) fn how(noise: &NoiseBody) -> String {
     let turn = noise.cores.iter().map(|core| core.turn_ns).fold(0.0, f64::max);
     format!(

@@ -180,7 +180,7 @@ fn refuse_to_cut_off(interface: &str, filter: Filter) -> Result<(), Failure> {
     }
 }
 
-/// What is received and sent on.
+/// Frames or datagrams.
 #[derive(Clone, Debug)]
 enum Over {
     Frames(IoSpec),

@@ -47,7 +47,7 @@ pub struct Ping {
     /// Ask a multicast group over udp: RTT to the first reply, to the last, and of each responder. On a link of this host the responders are started; without HOST those answer that joined the group (`hairpin bounce --group`)
     #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["hw_stamps", "one_way", "explain_above", "raw", "floor", "key_file", "interface", "rewrite", "dst_mac", "probe_shape"])]
     group: Option<Group>,
-    /// Responders of the group: on a link of this host so many are started (2 if not given); elsewhere as many are waited for, or those measured that are found within 1 s
+    /// Responders of the group: on a link of this host N are started (2 if not given); elsewhere N are waited for, or without it all are measured that answer within 1 s
     #[arg(long, value_name = "N", requires = "group", value_parser = whole_in(1..=MOST_RESPONDERS as u32))]
     responders: Option<u32>,
     /// A library that takes the place of the kernel's sockets, loaded into the worker processes of this host (LD_PRELOAD): Onload, libxlio, libvma
@@ -69,7 +69,7 @@ pub struct Ping {
     /// One-way delays of both directions with their error bound, by the hosts' clocks: chrony or ptp4l must steer both from one source
     #[arg(long, conflicts_with = "hw_stamps")]
     one_way: bool,
-    /// Explain each round trip above this RTT (200us), or above so many times the percentile so far ("p99.9 x3"): its stages, what ran on both cores meanwhile, and the cause, as a line of --incidents
+    /// Explain each round trip above this RTT (200us), or above a multiple of a percentile so far ("p99.9 x3"): its stages, what ran on both cores meanwhile, and the cause, as a line of --incidents
     #[arg(long, value_name = "TIME|pN xF", conflicts_with_all = ["hw_stamps", "one_way", "raw"])]
     explain_above: Option<Above>,
     /// The file of these lines; they go after those of earlier runs

@@ -104,7 +104,7 @@ impl<'fd> Asking<'fd> {
     }
 }
 
-/// What the row says beside its own figures: the first replies and those of each member, and who came and went.
+/// A row's further results: the first replies, the replies of each member, and the warning that names who came and went.
 pub(super) type Told = (Vec<OfReply>, Option<Warning>);
 
 /// A row in progress.

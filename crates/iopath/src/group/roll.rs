@@ -106,7 +106,7 @@ impl Member {
     }
 }
 
-/// What a reply was.
+/// The request that a reply belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// To the request in flight, which has all replies now.
@@ -133,8 +133,9 @@ pub(super) struct Roll {
     sent: Ticks,
     /// … and is in flight …
     open: bool,
-    /// … with so many replies to come, and none yet.
+    /// … and its replies that have not come …
     missing: usize,
+    /// … none of them has.
     none: bool,
 }
 

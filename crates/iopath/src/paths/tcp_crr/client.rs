@@ -84,7 +84,7 @@ impl<'a> Own<'a> {
         })
     }
 
-    /// What has come on the current connection, and whether more of it is here already.
+    /// Receives on the current connection: the number of bytes, `None` if none have come, and true if more are decrypted already.
     #[inline(always)]
     fn came(&mut self, fd: &OwnedFd) -> io::Result<(Option<usize>, bool)> {
         #[cfg(feature = "tls")]
