@@ -4,12 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use hairpin_sys::message::{recv, send};
 use hairpin_sys::socket::{self, TCP_QUICKACK};
 use hairpin_sys::timestamping::{self, Control};
 use hairpin_sys::wait::or_nothing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags};
 
 use crate::error::PathError;
 use crate::flows::Carrier;
@@ -115,7 +116,7 @@ impl<'fd> Stream<'fd> {
         if let Some(tls) = &mut self.tls {
             return tls.recv(self.fd, buffer, flags);
         }
-        Ok(or_nothing(recv(self.fd, buffer, flags))?.map(|(len, _)| len))
+        or_nothing(recv(self.fd, buffer, flags))
     }
 
     /// Sends a message in several writes, like a program that writes head and body separately; `asking` for stamps of the last one.
@@ -191,7 +192,7 @@ impl<'fd> Carrier<'fd> for Stream<'fd> {
 
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>> {
-        let Some((len, _)) = or_nothing(recv(self.fd, &mut buffer[self.have..expected], RecvFlags::empty()))? else {
+        let Some(len) = or_nothing(recv(self.fd, &mut buffer[self.have..expected], RecvFlags::empty()))? else {
             return Ok(None);
         };
         self.received_more(len, expected)

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use hairpin_plan::request::Tls;
 use hairpin_record::histogram::Times;
 use hairpin_record::own_request::OwnRequest;
+use hairpin_sys::message::{recv, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -203,7 +204,7 @@ struct Wire<'fd> {
 
 impl Read for Wire<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(recv(self.fd, buffer, self.flags)?.0)
+        Ok(recv(self.fd, buffer, self.flags)?)
     }
 }
 

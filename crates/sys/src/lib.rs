@@ -7,6 +7,7 @@
 //!               uring                   io_uring over connected sockets
 //!               fdpass                  descriptors over a UNIX socket
 //!               stack                   libraries that replace the kernel's sockets in a process
+//!               message                 send and receive on a connected socket, by the kernel or by such a library
 //!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
 //!               armed                   a receiver that falls asleep is woken
@@ -31,6 +32,7 @@ pub mod ethtool;
 pub mod fdpass;
 pub mod host;
 pub mod libraries;
+pub mod message;
 pub mod napi;
 pub mod netlink;
 pub mod netns;

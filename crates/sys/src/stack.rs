@@ -252,6 +252,13 @@ pub fn in_place() -> Option<&'static InPlace> {
         .as_ref()
 }
 
+/// True if the C library's send(2) and recv(2) are its own, so that a call straight to the kernel does the same. False where that cannot be told, as in a static
+/// program.
+pub(crate) fn sockets_are_the_kernels() -> bool {
+    let own = provider(c"getauxval");
+    own.is_some_and(|(own, _)| [c"send", c"recv"].iter().all(|call| provider(call).is_some_and(|(base, _)| base == own)))
+}
+
 /// True if the loader heeds no variables in this process: secure mode, as for a program with file capabilities or a set-user-id bit.
 pub fn is_secure() -> bool {
     // SAFETY: the call reads a number that the kernel gave to the process.

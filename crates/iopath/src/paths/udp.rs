@@ -6,11 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
+use hairpin_sys::message::{recv, send};
 use hairpin_sys::socket;
 use hairpin_sys::timestamping::{self, Control};
 use hairpin_sys::wait::or_nothing;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags};
 
 use crate::error::{PathError, needs_inet};
 use crate::flows::Carrier;
@@ -119,7 +120,7 @@ impl<'fd> Carrier<'fd> for Datagram<'fd> {
     fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
         match or_nothing(recv(self.fd, buffer, RecvFlags::empty())) {
             Err(error) if is_too_long(&error) => Ok(self.lost()),
-            received => Ok(received?.map(|(len, _)| len)),
+            received => received,
         }
     }
 }

@@ -5,9 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
+use hairpin_sys::message::{recv, send};
 use hairpin_sys::wait::or_nothing;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketType, recv, send};
+use rustix::net::{RecvFlags, SendFlags, SocketType};
 
 use crate::error::PathError;
 use crate::flows::Carrier;
@@ -79,8 +80,8 @@ impl<'fd> Carrier<'fd> for Datagram<'fd> {
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
         match or_nothing(recv(self.fd, buffer, RecvFlags::empty()))? {
-            Some((0, _)) => Err(closed()),
-            received => Ok(received.map(|(len, _)| len)),
+            Some(0) => Err(closed()),
+            received => Ok(received),
         }
     }
 }
