@@ -1,7 +1,9 @@
-/* Many flows over loopback with one request in flight on each, as short as it can be written with epoll: two processes, a connected socket each for
- * every flow. Shares no code with hairpin.
+/* Many flows over loopback with one request in flight on each, as short as it can be written with epoll, or with liburing: two processes, a connected socket
+ * each for every flow. Shares no code with hairpin.
  *
- *     flows tcp|udp FLOWS CPU_OF_CLIENT CPU_OF_SERVER MILLISECONDS BYTES
+ *     flows tcp|udp[,ring|,defer][,fixed] FLOWS CPU_OF_CLIENT CPU_OF_SERVER MILLISECONDS BYTES
+ *
+ * `ring` is io_uring, `defer` the same with deferred completions, `fixed` with registered buffers to receive into. Linux 6.1, liburing 2.3.
  *
  * Prints the time per transaction in ns, measured time over round trips, and their number. The first tenth warms up. The client stamps each send and
  * each receive, numbers the requests and checks the numbers of the replies; the server only returns them. A UDP port of the server has 256 flows, as
@@ -9,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <liburing.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -25,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LONGEST = 65507, GROUP = 256, EVENTS = 64 };
+enum { LONGEST = 65507, GROUP = 256, EVENTS = 64, SENT = 1 << 30 };
 
 static char bytes[LONGEST];
 
@@ -118,9 +121,94 @@ static void serve(int *fds, int flows, int tcp, size_t size) {
     }
 }
 
+/* io_uring: a registered socket and a buffer for each flow, as many bytes apart as a cache line takes; all that is asked goes along with the next wait. */
+struct rings {
+    struct io_uring ring;
+    char *bytes; /* receive buffers, and behind them those to send from */
+    size_t apart, size;
+    int flows, fixed;
+};
+
+static void must(const char *what, int result) {
+    if (result < 0) fprintf(stderr, "%s: %s\n", what, strerror(-result)), exit(1);
+}
+
+static char *received(struct rings *r, uint32_t flow) { return r->bytes + r->apart * flow; }
+static char *to_send(struct rings *r, uint32_t flow) { return r->bytes + r->apart * ((size_t)r->flows + flow); }
+
+static struct io_uring_sqe *entry(struct rings *r) {
+    struct io_uring_sqe *e = io_uring_get_sqe(&r->ring);
+    if (!e) {
+        must("io_uring_submit", io_uring_submit(&r->ring));
+        e = io_uring_get_sqe(&r->ring);
+    }
+    if (!e) die("a full submission queue");
+    return e;
+}
+
+static void ask(struct rings *r, uint32_t flow) {
+    struct io_uring_sqe *e = entry(r);
+    if (r->fixed) io_uring_prep_read_fixed(e, (int)flow, received(r, flow), (unsigned)r->size, 0, 0);
+    else io_uring_prep_recv(e, (int)flow, received(r, flow), r->size, 0), e->ioprio |= IORING_RECVSEND_POLL_FIRST;
+    e->flags |= IOSQE_FIXED_FILE;
+    e->user_data = flow;
+}
+
+static void reply(struct rings *r, uint32_t flow) {
+    struct io_uring_sqe *e = entry(r);
+    io_uring_prep_send(e, (int)flow, to_send(r, flow), r->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    e->flags |= IOSQE_FIXED_FILE | IOSQE_CQE_SKIP_SUCCESS;
+    e->user_data = SENT | flow;
+}
+
+static void open_rings(struct rings *r, const int *fds, int flows, int tcp, const char *how, size_t size) {
+    struct io_uring_params p = { .flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP, .cq_entries = 4 * (unsigned)flows };
+    int on = 1;
+    if (strstr(how, "defer")) p.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+    must("io_uring_setup", io_uring_queue_init_params(2 * (unsigned)flows, &r->ring, &p));
+    r->size = size, r->flows = flows, r->fixed = strstr(how, "fixed") != NULL;
+    r->apart = (size + 63) / 64 * 64;
+    if (posix_memalign((void **)&r->bytes, 4096, 2 * r->apart * (size_t)flows)) die("memory");
+    memset(r->bytes, 0, 2 * r->apart * (size_t)flows);
+    struct iovec all = { r->bytes, 2 * r->apart * (size_t)flows };
+    if (r->fixed) must("the buffers", io_uring_register_buffers(&r->ring, &all, 1));
+    must("the sockets", io_uring_register_files(&r->ring, fds, (unsigned)flows));
+    for (int i = 0; i < flows; i++) {
+        if (tcp && setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on)) die("TCP_NODELAY");
+        ask(r, (uint32_t)i);
+    }
+    must("io_uring_submit", io_uring_submit(&r->ring));
+}
+
+/* Submits what is asked and waits for a completion. `of` gets those that have come, at most EVENTS. */
+static unsigned turn(struct rings *r, struct io_uring_cqe **of) {
+    int result = io_uring_submit_and_wait(&r->ring, 1);
+    if (result != -EINTR) must("io_uring_enter", result);
+    return io_uring_peek_batch_cqe(&r->ring, of, EVENTS);
+}
+
+static void serve_ring(const int *fds, int flows, int tcp, const char *how, size_t size) {
+    static struct rings r;
+    struct io_uring_cqe *events[EVENTS];
+    open_rings(&r, fds, flows, tcp, how, size);
+    for (;;) {
+        unsigned ready = turn(&r, events);
+        for (unsigned i = 0; i < ready; i++) {
+            uint32_t flow = (uint32_t)events[i]->user_data;
+            if (flow & SENT) die("send");
+            if (events[i]->res != (int)size) exit(0);
+            memcpy(to_send(&r, flow), received(&r, flow), size);
+            reply(&r, flow);
+            ask(&r, flow);
+        }
+        io_uring_cq_advance(&r.ring, ready);
+    }
+}
+
 int main(int argc, char **argv) {
-    if (argc != 7) return fprintf(stderr, "flows tcp|udp FLOWS CPU CPU MILLISECONDS BYTES\n"), 2;
-    int tcp = !strcmp(argv[1], "tcp"), flows = atoi(argv[2]), groups = tcp ? 1 : (flows + GROUP - 1) / GROUP;
+    if (argc != 7) return fprintf(stderr, "flows tcp|udp[,ring|,defer][,fixed] FLOWS CPU CPU MILLISECONDS BYTES\n"), 2;
+    const char *how = strchr(argv[1], ',');
+    int tcp = !strncmp(argv[1], "tcp", 3), flows = atoi(argv[2]), groups = tcp ? 1 : (flows + GROUP - 1) / GROUP;
     int64_t length = atol(argv[5]) * 1000000;
     size_t size = (size_t)atol(argv[6]);
     int *fds = calloc((size_t)flows, sizeof *fds), doors[2][2];
@@ -148,6 +236,7 @@ int main(int argc, char **argv) {
             if ((fds[i] = tcp ? accept(door[0], NULL, NULL) : connected(bound(SOCK_DGRAM, ports[i / GROUP], 1), own[i])) < 0) die("accept");
         for (int i = 0; i < groups; i++) close(door[i]);
         pass(doors[0][1], ports, 1, 1);
+        if (how) serve_ring(fds, flows, tcp, how, size);
         serve(fds, flows, tcp, size);
     }
     pin(atoi(argv[3]));
@@ -158,29 +247,38 @@ int main(int argc, char **argv) {
     }
     if (!tcp) pass(doors[1][1], own, flows, 1);
     pass(doors[0][0], ports, 1, 0);
-    int set = watch(fds, flows, tcp);
+    static struct rings r;
     struct epoll_event events[EVENTS];
+    struct io_uring_cqe *done[EVENTS];
+    int set = how ? -1 : watch(fds, flows, tcp);
+    if (how) open_rings(&r, fds, flows, tcp, how, size);
     uint64_t count = 0, before = 0;
     int64_t began = now(), counts_from = began + length / 10, until = began + length, last = began;
     for (int i = 0; i < flows; i++) {
-        memcpy(bytes, &flight[i].next, 4);
+        char *out = how ? to_send(&r, (uint32_t)i) : bytes;
+        memcpy(out, &flight[i].next, 4);
         flight[i].sent = stamp();
-        if (send(fds[i], bytes, size, MSG_DONTWAIT) != (ssize_t)size) die("send");
+        if (how) reply(&r, (uint32_t)i);
+        else if (send(fds[i], out, size, MSG_DONTWAIT) != (ssize_t)size) die("send");
     }
     while (last < until) {
-        int ready = epoll_wait(set, events, EVENTS, -1);
+        int ready = how ? (int)turn(&r, done) : epoll_wait(set, events, EVENTS, -1);
         for (int i = 0; i < ready; i++) {
-            uint32_t flow = events[i].data.u32;
-            ssize_t n = recv(fds[flow], bytes, size, MSG_DONTWAIT);
+            uint32_t flow = how ? (uint32_t)done[i]->user_data : events[i].data.u32;
+            if (flow & SENT) die("send");
+            ssize_t n = how ? done[i]->res : recv(fds[flow], bytes, size, MSG_DONTWAIT);
             if (n < 0) continue;
-            uint64_t received = stamp();
-            if (n != (ssize_t)size || memcmp(bytes, &flight[flow].next, 4)) die("round trip");
-            took[count++ % KEPT] = received - flight[flow].sent;
+            uint64_t at = stamp();
+            if (n != (ssize_t)size || memcmp(how ? received(&r, flow) : bytes, &flight[flow].next, 4)) die("round trip");
+            took[count++ % KEPT] = at - flight[flow].sent;
             flight[flow].next++;
-            memcpy(bytes, &flight[flow].next, 4);
+            char *out = how ? to_send(&r, flow) : bytes;
+            memcpy(out, &flight[flow].next, 4);
             flight[flow].sent = stamp();
-            if (send(fds[flow], bytes, size, MSG_DONTWAIT) != (ssize_t)size) die("send");
+            if (how) reply(&r, flow), ask(&r, flow);
+            else if (send(fds[flow], out, size, MSG_DONTWAIT) != (ssize_t)size) die("send");
         }
+        if (how) io_uring_cq_advance(&r.ring, (unsigned)ready);
         last = now();
         if (last < counts_from) began = last, before = count;
     }

@@ -88,7 +88,7 @@ static struct io_uring_sqe *entry(struct side *s) {
 static void ask(struct side *s) {
     struct io_uring_sqe *e = entry(s);
     if (s->provided) io_uring_prep_recv_multishot(e, 0, NULL, 0, 0), e->flags |= IOSQE_BUFFER_SELECT, e->buf_group = GROUP;
-    else io_uring_prep_read_fixed(e, 0, s->bytes, LONGEST, 0, 0);
+    else io_uring_prep_recv(e, 0, s->bytes, LONGEST, 0), e->ioprio |= IORING_RECVSEND_POLL_FIRST;
     e->flags |= IOSQE_FIXED_FILE;
     e->user_data = RECEIVED;
 }

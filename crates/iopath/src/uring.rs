@@ -234,7 +234,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
                 source: io::ErrorKind::Unsupported.into(),
             });
         }
-        if !uring.has_registered_buffers() {
+        if uring.lends_unregistered() {
             let note = Granted {
                 side: part.side,
                 option: "registered-buffers".into(),

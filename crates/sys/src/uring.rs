@@ -31,6 +31,9 @@ const MOST_PROVIDED: u32 = 32_768;
 const MOST_ENTRIES: u32 = 32_768;
 /// An operation of Linux 6.7. Its presence tells that sends can be lent (6.0) with a report of copies (6.2), which nothing of 6.2 tells.
 const LENT_AND_TOLD: u8 = opcode::FutexWait::CODE;
+/// An operation of Linux 5.19, as is IORING_RECVSEND_POLL_FIRST (include/uapi/linux/io_uring.h).
+const POLLS_FIRST: u8 = opcode::Socket::CODE;
+const POLL_FIRST: u16 = 1;
 /// IORING_SEND_ZC_REPORT_USAGE and IORING_NOTIF_USAGE_ZC_COPIED (include/uapi/linux/io_uring.h).
 const REPORT_USAGE: u16 = 8;
 const COPIED: u32 = 1 << 31;
@@ -171,7 +174,9 @@ pub struct Uring {
     sockets: u32,
     /// Receive buffers come first.
     receives: u32,
-    /// True where registered memory is received into.
+    /// IORING_RECVSEND_POLL_FIRST where the kernel has it: a message is asked for before it is there, so the first look would find nothing.
+    receives_how: u16,
+    /// True where sends that lend their pages can name registered memory.
     fixed: bool,
     /// Sends of datagrams since the last submission: over once it returns.
     unseen: Vec<u32>,
@@ -232,6 +237,7 @@ impl Uring {
             provided: None,
             sockets: count,
             receives,
+            receives_how: 0,
             fixed: false,
             unseen: Vec::with_capacity(config.send_buffers as usize),
             visible: 0,
@@ -241,8 +247,14 @@ impl Uring {
             came_back: false,
             config,
         };
-        if this.config.zero_copy && !this.reports_copies() {
+        let mut probe = Probe::new();
+        let probed = this.ring.submitter().register_probe(&mut probe).is_ok();
+        let has = |code: u8| probed && probe.is_supported(code);
+        if this.config.zero_copy && !(has(opcode::SendZc::CODE) && has(LENT_AND_TOLD)) {
             return Err(step("send=zero-copy takes Linux 6.7")(io::ErrorKind::Unsupported));
+        }
+        if has(POLLS_FIRST) {
+            this.receives_how = POLL_FIRST;
         }
         if this.config.multishot.is_some() {
             let provided = Provided::new(receives).map_err(step("cannot map the ring of provided buffers"))?;
@@ -252,8 +264,8 @@ impl Uring {
             this.provided = Some(provided);
             (0..receives).for_each(|buffer| this.provide(buffer));
         }
-        // Of the receive buffers. SAFETY: the mapping lives as long as this, or longer.
-        this.fixed = unsafe { this.ring.submitter().register_buffers(&[this.memory.all()]) }.is_ok();
+        // SAFETY: the mapping lives as long as this, or longer.
+        this.fixed = this.config.zero_copy && unsafe { this.ring.submitter().register_buffers(&[this.memory.all()]) }.is_ok();
         if let Some(napi) = this.config.napi.clone() {
             this.poll_devices(&napi)?;
         }
@@ -274,13 +286,6 @@ impl Uring {
         Ok(())
     }
 
-    /// True if the kernel can lend pages and say whether it copied them.
-    fn reports_copies(&self) -> bool {
-        let mut probe = Probe::new();
-        let probed = self.ring.submitter().register_probe(&mut probe);
-        probed.is_ok() && probe.is_supported(opcode::SendZc::CODE) && probe.is_supported(LENT_AND_TOLD)
-    }
-
     /// What became of the sends of `zero_copy`.
     pub fn lent_sends(&self) -> LentSends {
         self.lent_sends
@@ -292,9 +297,9 @@ impl Uring {
         self.came_back
     }
 
-    /// True if the kernel has the receive buffers registered; false where the limit of locked memory (ulimit -l) is too low.
-    pub fn has_registered_buffers(&self) -> bool {
-        self.fixed
+    /// True if sends lend memory that is not registered, as the limit of locked memory (ulimit -l) is too low.
+    pub fn lends_unregistered(&self) -> bool {
+        self.config.zero_copy && !self.fixed
     }
 
     /// True if a wait can be told how long to collect completions before one is enough (Linux 6.12).
@@ -358,10 +363,7 @@ impl Uring {
             return unsafe { self.push(&entry) };
         }
         let (at, len) = self.memory.lend(socket, from, to);
-        let entry = match self.fixed {
-            true => opcode::ReadFixed::new(Fixed(socket), at, len, 0).build(),
-            false => opcode::Recv::new(Fixed(socket), at, len).build(),
-        };
+        let entry = opcode::Recv::new(Fixed(socket), at, len).ioprio(self.receives_how).build();
         // SAFETY: the range is lent to this request, and its memory outlives it.
         unsafe { self.push(&entry.user_data(Tag::Receive.of(socket, socket))) }
     }
