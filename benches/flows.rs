@@ -17,14 +17,18 @@ use super::record::Stop;
 /// Payload in bytes.
 const BYTES: u32 = 64;
 const FLOWS: [u32; 3] = [256, 1_000, 10_000];
-/// A name, the path of hairpin, and the sockets of the C program beside it.
-const PATHS: [(&str, &str, &str); 6] = [
+/// A name, the path of hairpin, and what the C program beside it does.
+const PATHS: [(&str, &str, &str); 10] = [
     ("tcp:epoll", "tcp:epoll", "tcp"),
     ("udp:epoll", "udp:epoll", "udp"),
     ("uring-tcp,defer", "uring-tcp:block,ring=defer-taskrun", "tcp"),
     ("uring-udp,defer", "uring-udp:block,ring=defer-taskrun", "udp"),
     ("uring-tcp", "uring-tcp:block", "tcp"),
     ("uring-udp", "uring-udp:block", "udp"),
+    ("uring-tcp,defer/C", "uring-tcp:block,ring=defer-taskrun", "tcp,defer"),
+    ("uring-udp,defer/C", "uring-udp:block,ring=defer-taskrun", "udp,defer"),
+    ("uring-tcp/C", "uring-tcp:block", "tcp,ring"),
+    ("uring-udp/C", "uring-udp:block", "udp,ring"),
 ];
 /// Most that hairpin's time per transaction may be, over that of the C program.
 const MOST: f64 = 1.05;
@@ -48,7 +52,7 @@ enum Against {
     Path(&'static str),
 }
 
-/// Many flows beside a C program with epoll, and one through io_uring beside a C program and other paths
+/// Many flows beside a C program with epoll and io_uring, and one through io_uring beside a C program and other paths
 #[derive(Args)]
 pub(crate) struct Options {
     /// Pairs of each cell
@@ -70,7 +74,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let cpus = [client, server];
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some(cpus) };
     let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
-    let [flows_c, ring_c] = [compiled("flows", &[])?, compiled("ring", &["-luring"])?];
+    let [flows_c, ring_c] = [compiled("flows", &["-luring"])?, compiled("ring", &["-luring"])?];
     for (name, path, sockets) in PATHS {
         for flows in FLOWS {
             let cell = format!("{name}-{flows}");
