@@ -75,7 +75,7 @@ pub(crate) fn without_peer(flow: &OwnedFd) -> Result<SocketAddr, PathError> {
     };
     let socket = SockRef::from(flow);
     let (own, peer) = (address(socket.local_addr())?, address(socket.peer_addr())?);
-    rustix::net::connect_unspec(flow).map_err(failed())?;
+    rustix::net::connect_unspec(flow).map_err(io::Error::from).map_err(failed())?;
     // A port of the kernel's choice is free again.
     if address(socket.local_addr())?.port() != own.port() {
         socket.bind(&SockAddr::from(own)).map_err(failed())?;

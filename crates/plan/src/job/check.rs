@@ -460,6 +460,17 @@ mod tests {
     }
 
     #[test]
+    fn sockets_without_a_peer_are_of_one_flow_and_have_no_stamps() {
+        for path in ["udp:spin,connected=off", "udp:block,connected=off/udp:spin", "udp:spin/udp:block,connected=off"] {
+            assert_eq!(text(path, |_| {}), "goes", "{path}");
+            assert!(text(path, |job| job.flows = 2).starts_with("connected=off takes one flow"), "{path}");
+            assert!(text(path, |job| job.socket_stamps = true).ends_with("leave out connected=off"), "{path}");
+            assert!(text(path, |job| job.nic_stamps = Some(Default::default())).ends_with("leave out connected=off"), "{path}");
+        }
+        assert_eq!(text("udp:poll", |job| job.flows = 2), "goes");
+    }
+
+    #[test]
     fn pace_and_the_rest() {
         assert!(text("udp", |job| (job.pace, job.outstanding) = (Some(10.0), 4)).contains("--outstanding 4 does not go with it"));
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
