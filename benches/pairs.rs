@@ -51,7 +51,7 @@ pub(crate) struct Line {
     pub(crate) limit: Limit,
     /// Pairs that its bound takes.
     pub(crate) wanted: usize,
-    /// Over all states of the cores.
+    /// Over all states of the cores: how many pairs there are.
     pub(crate) found: Result<Comparison, String>,
     /// In each state by itself, nearest first.
     pub(crate) rows: Vec<Row>,
@@ -83,7 +83,8 @@ impl Line {
 
     /// The ratio in one state with its interval, if it comes from enough pairs.
     pub(crate) fn ratio(&self, row: &Row) -> Option<Ratio> {
-        let of = p50(&row.comparison).filter(|of| !self.lacks() && of.pairs >= self.wanted.min(FEWEST) as u64)?;
+        let fewest = if self.wanted == 0 { FEWEST } else { self.wanted.min(FEWEST) };
+        let of = p50(&row.comparison).filter(|of| !self.lacks() && of.pairs >= fewest as u64)?;
         Some(Ratio { ratio: of.ratio?, low: of.low?, high: of.high? })
     }
 
@@ -134,9 +135,8 @@ impl Line {
             record["compared"] = self.compared.into();
         }
         record["states"] = self.rows.iter().map(of_state).collect();
-        match &self.found {
-            Ok(comparison) => record["comparison"] = json!(comparison),
-            Err(why) => record["error"] = json!(why),
+        if let Err(why) = &self.found {
+            record["error"] = why.as_str().into();
         }
         record
     }
