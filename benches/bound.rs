@@ -179,7 +179,7 @@ mod tests {
         let plain = hairpin_record::paired::plain(&moody, CONFIDENCE).unwrap();
         let [calm, moody] = [calm, moody].map(|values| of_rounds(&values).unwrap());
         assert!(moody.high - moody.low > 2.0 * (plain.high - plain.low), "{moody:?} {plain:?}");
-        let limit = Limit::AtMost(101.0);
+        let limit = Limit::AtMost(plain.high);
         assert_eq!((limit.of(Some(calm)), limit.of(Some(moody)), limit.of(Some(plain))), (Word::Ok, Word::Unclear, Word::Ok));
     }
 }

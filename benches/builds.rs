@@ -10,8 +10,8 @@ use hairpin_lab::experiment::outside::{Block, Until};
 use hairpin_units::Nanos;
 use serde_json::json;
 
-use super::hairpin::{Tool, measure};
 use super::bound::{Limit, WIDEST};
+use super::hairpin::{Tool, measure};
 use super::pairs::{Flags, Pairs, table};
 use super::record::{Stop, from_caller};
 

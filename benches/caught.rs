@@ -25,9 +25,9 @@ use serde_json::json;
 mod competitor;
 
 use self::competitor::{Judged, judge, wakes};
+use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
 use super::hairpin::{Tool, measure};
-use super::bound::{Limit, Word, of_count, share_text};
 use super::pairs::{Flags, Pairs, table};
 use super::record::{Stop, write};
 
@@ -82,17 +82,15 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     if options.pairs > 0 {
         for path in &options.paths {
             for (beside, limit) in [("plain", Limit::None), ("--light", Limit::AtMost(1.0))] {
-                pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| {
-                    match (arm, beside) {
-                        (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file),
-                        (_, "plain") => {
-                            Block::of_row(&measure(&mut tool.ping("loopback", path, 64, length.max(LIGHT), warmup))?.results[0])
-                        }
-                        _ => {
-                            let rtt = light(&tool, path)?;
-                            let p50 = rtt.p50.ok_or("too few round trips for a median")?;
-                            Ok(Block::of_median(p50 as f64, rtt.count, [0, 1]))
-                        }
+                pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| match (arm, beside) {
+                    (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file),
+                    (_, "plain") => {
+                        Block::of_row(&measure(&mut tool.ping("loopback", path, 64, length.max(LIGHT), warmup))?.results[0])
+                    }
+                    _ => {
+                        let rtt = light(&tool, path)?;
+                        let p50 = rtt.p50.ok_or("too few round trips for a median")?;
+                        Ok(Block::of_median(p50 as f64, rtt.count, [0, 1]))
                     }
                 })?;
             }

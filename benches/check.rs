@@ -58,7 +58,8 @@ fn counted(runs: &[CheckBody], kept: impl Fn(&CheckBody) -> Option<bool>) -> (us
 }
 
 fn text(runs: &[CheckBody]) -> String {
-    let mut text = format!("hairpin check, {} runs: how many kept each bound, with the 95 % interval of that share\n\n", runs.len());
+    let mut text =
+        format!("hairpin check, {} runs: how many kept each bound, with the 95 % interval of that share\n\n", runs.len());
     let mut line = |what: &str, (kept, tried): (usize, usize), beside: String| {
         let _ = writeln!(text, "{what:<46} {:<32} {beside}", share_text(kept, tried));
     };
@@ -68,11 +69,14 @@ fn text(runs: &[CheckBody]) -> String {
     let delays = |run: &CheckBody| Some(run.delays.iter().all(|delay| passed(delay.verdict)));
     line("known delays, of up to three tries", counted(runs, delays), String::new());
     line("known delays, at the first try", counted(runs, |run| Some(delays(run)? && run.delay_tries <= 1)), String::new());
-    let latencies = |run: &CheckBody| {
-        (!run.latencies.is_empty()).then(|| run.latencies.iter().all(|latency| passed(latency.verdict)))
-    };
+    let latencies =
+        |run: &CheckBody| (!run.latencies.is_empty()).then(|| run.latencies.iter().all(|latency| passed(latency.verdict)));
     line("known latencies, of up to three tries", counted(runs, latencies), String::new());
-    line("known latencies, at the first try", counted(runs, |run| Some(latencies(run)? && run.latency_tries <= 1)), String::new());
+    line(
+        "known latencies, at the first try",
+        counted(runs, |run| Some(latencies(run)? && run.latency_tries <= 1)),
+        String::new(),
+    );
     line("elapsed time by two clocks", counted(runs, |run| Some(passed(run.elapsed.as_ref()?.verdict))), String::new());
     let errors = |of: fn(&CheckBody) -> Vec<(u64, f64, Verdict)>, what: &str, text: &mut String| {
         let first = runs.first().map(of).unwrap_or_default();
@@ -81,7 +85,8 @@ fn text(runs: &[CheckBody]) -> String {
             let found: Vec<f64> = runs.iter().filter_map(of_run).collect();
             let kept = counted(runs, |run| of(run).get(at).map(|(.., verdict)| passed(*verdict)));
             let worst = found.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
-            let typical = of_rounds(&found).map_or("-".to_owned(), |of| format!("{:+.1} ({:+.1} to {:+.1})", of.typical, of.low, of.high));
+            let typical =
+                of_rounds(&found).map_or("-".to_owned(), |of| format!("{:+.1} ({:+.1} to {:+.1})", of.typical, of.low, of.high));
             let share = share_text(kept.0, kept.1);
             let _ = writeln!(text, "{:<20} {share:<32} error in ns {typical}, worst {worst:+.1}", format!("{what} {asked} ns"));
         }
@@ -104,7 +109,7 @@ mod tests {
         let word = if passes { "passed" } else { "failed" };
         let delay = json!({ "asked_ns": 500, "injected_ns": 481.0, "reported_ns": 481.0 + error_ns, "error_ns": error_ns, "verdict": word });
         serde_json::from_value(json!({
-            "verdict": word, "clock": { "source": "tsc", "step_ns": 10.0, "cost_ns": 20.0 }, "own_cost_ns": 42.0, "own_cost_least_ns": 40.0,
+            "verdict": word, "clock": { "source": "tsc", "step_ns": 10.0, "cost_ns": 20.0, "ticks_per_s": 1e9, "drift_ppb": null }, "own_cost_ns": 42.0, "own_cost_least_ns": 40.0,
             "bound_ns": 30, "delays": [delay], "delay_tries": tries, "latency_bound_ns": 20, "latency_tries": 0, "latencies": [],
             "no_latencies": "one CPU",
         }))

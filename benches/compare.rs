@@ -244,7 +244,12 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             Part::Null | Part::Same => (said, wrong) = (said + all, wrong + alarms),
             Part::Gate => {
                 let word = limit.of(of_count(alarms, all));
-                let _ = writeln!(text, "  {} of the words said close the gate; bound {}: {word}", share_text(alarms, all), limit.text());
+                let _ = writeln!(
+                    text,
+                    "  {} of the words said close the gate; bound {}: {word}",
+                    share_text(alarms, all),
+                    limit.text()
+                );
                 words.push(word);
             }
             Part::Power | Part::Change => {}
@@ -253,7 +258,11 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         if part == Part::Same || part == Part::Null && !options.part.is_empty() && !options.part.contains(&Part::Same) {
             let word = FALSE_WORDS.of(of_count(wrong, said));
             let share = share_text(wrong, said);
-            let _ = writeln!(text, "false words where nothing differs: {share} of the words said; bound {}: {word}\n", FALSE_WORDS.text());
+            let _ = writeln!(
+                text,
+                "false words where nothing differs: {share} of the words said; bound {}: {word}\n",
+                FALSE_WORDS.text()
+            );
             words.push(word);
         }
     }
@@ -329,7 +338,8 @@ fn comparison(options: &Options, cell: &Cell, round: usize) -> (Command, f64) {
 /// The two ports of an echo server that waits at the second. What it waited longer is measured by itself, with a clock that hairpin has no part in.
 fn power(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> {
     let without = Delayed::start(cell, 0)?;
-    let run = pinged(options, &[&format!("echo:{}", without.ports[0])], cell.path, 1.0, &["--cpu", &without.cpus[0].to_string()])?;
+    let run =
+        pinged(options, &[&format!("echo:{}", without.ports[0])], cell.path, 1.0, &["--cpu", &without.cpus[0].to_string()])?;
     let run: Run = serde_json::from_str(&run).map_err(|e| format!("hairpin's JSON: {e}"))?;
     let p50 = run.results.first().and_then(|row| row.rtt_ns.p50).ok_or("no p50")? as f64;
     drop(without);
@@ -358,7 +368,8 @@ impl Delayed {
         let [client, server, ..] = allowed[..] else { return Err("this takes two CPUs, and one is allowed".into()) };
         let program = compiled("delayed", &[]).map_err(|stop| stop.to_string())?;
         // Both are open at once, so that they differ.
-        let free = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| Ok((socket.local_addr()?.port(), socket))));
+        let free = [(); 2]
+            .map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| Ok((socket.local_addr()?.port(), socket))));
         let [first, second] = free;
         let (first, second) = (first.map_err(|e| e.to_string())?, second.map_err(|e| e.to_string())?);
         let ports = [first.0, second.0];
@@ -514,6 +525,9 @@ mod tests {
         assert_eq!([20, 19, 10].map(|found| word(Part::Power, found, 20)), [Word::Ok, Word::Unclear, Word::Miss]);
         assert_eq!([0, 1, 20].map(|closed| word(Part::Gate, closed, 200)), [Word::Ok, Word::Unclear, Word::Miss]);
         // Out of the words said: a rule that hardly ever speaks shows nothing.
-        assert_eq!([(0, 72), (0, 35), (20, 100)].map(|(wrong, said)| FALSE_WORDS.of(of_count(wrong, said))), [Word::Ok, Word::Unclear, Word::Miss]);
+        assert_eq!(
+            [(0, 72), (0, 35), (20, 100)].map(|(wrong, said)| FALSE_WORDS.of(of_count(wrong, said))),
+            [Word::Ok, Word::Unclear, Word::Miss]
+        );
     }
 }

@@ -10,9 +10,9 @@ use hairpin_lab::experiment::outside::{Block, Until};
 use hairpin_sys::thread::allowed_cpus;
 use serde_json::json;
 
+use super::bound::Limit;
 use super::control::{compiled, control};
 use super::hairpin::{Tool, measure};
-use super::bound::Limit;
 use super::pairs::{Flags, Pairs, table};
 use super::record::Stop;
 

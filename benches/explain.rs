@@ -288,6 +288,9 @@ mod tests {
         assert_eq!(line(|at, round| round.stages -= usize::from(at == 3) * 2).word(), Word::Miss);
         assert_eq!(line(|_, round| round.observer = f64::NAN).word(), Word::None);
         let text = line(|_, _| {}).to_string();
-        assert!(text.contains("1301 (1300 to 1302)   1500") && text.contains("0.00 (0.00 to 0.00)") && text.ends_with(" ok"), "{text}");
+        assert!(
+            text.contains("1301 (1300 to 1302)   1500") && text.contains("0.00 (0.00 to 0.00)") && text.ends_with(" ok"),
+            "{text}"
+        );
     }
 }

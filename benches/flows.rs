@@ -9,9 +9,9 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 use serde_json::json;
 
+use super::bound::Limit;
 use super::control::{compiled, control};
 use super::hairpin::{Tool, cores, measure};
-use super::bound::Limit;
 use super::pairs::{Flags, Line, Pairs, table_of};
 use super::record::Stop;
 

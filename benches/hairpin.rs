@@ -32,7 +32,8 @@ impl Tool {
         let mut command = Command::new("sh");
         command.args(["-c", "\"$0\" check --json --no-store || [ $? = 1 ]"]).arg(&self.program);
         let text = run(&mut command, Duration::from_secs(120))?;
-        let json = text.lines().find(|line| line.starts_with('{')).ok_or_else(|| format!("hairpin check printed no JSON: {text}"))?;
+        let json =
+            text.lines().find(|line| line.starts_with('{')).ok_or_else(|| format!("hairpin check printed no JSON: {text}"))?;
         serde_json::from_str(json).map_err(|e| format!("hairpin check's JSON: {e}"))
     }
 

@@ -62,9 +62,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
 
     let lines = table::what_if(&what_if)?;
     let text = table::text(&lines, &[&as_it_is, &held], options.seconds)?;
-    for (name, runs) in
-        [("what-if.jsonl", what_if.as_slice()), ("trade.json", &[as_it_is]), ("trade-held-awake.json", &[held])]
-    {
+    for (name, runs) in [("what-if.jsonl", what_if.as_slice()), ("trade.json", &[as_it_is]), ("trade-held-awake.json", &[held])] {
         let json = |run: &Run| serde_json::to_string(run).map_err(|e| format!("{name}: {e}"));
         let lines = runs.iter().map(json).collect::<Result<Vec<_>, _>>()?;
         write(&directory.join(name), &(lines.join("\n") + "\n"))?;

@@ -19,9 +19,9 @@ use hairpin_session::time::rfc3339;
 use hairpin_units::Nanos;
 use serde_json::json;
 
+use super::bound::Limit;
 use super::children::{self, words};
 use super::hairpin::{self, Tool, measure};
-use super::bound::Limit;
 use super::pairs::{self, Flags, Pairs};
 use super::peers::cells::{Cell as SockperfCell, Link, Transport, Wait};
 use super::peers::sockperf::{Ahead, Place};

@@ -384,7 +384,10 @@ pub(crate) mod tests {
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("cores at")).collect();
         assert_eq!(heads, ["cores at 120 ns", "cores at 510 ns"], "{text}");
         let (near, far) = text.split_once("cores at 510 ns").unwrap();
-        assert!(near.contains("0.9000") && !near.contains("0.8000") && far.contains("0.8000") && far.contains("0.7000"), "{text}");
+        assert!(
+            near.contains("0.9000") && !near.contains("0.8000") && far.contains("0.8000") && far.contains("0.7000"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -15,9 +15,9 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 use serde_json::json;
 
+use super::bound::Limit;
 use super::children::{Guarded, pinned, run, start};
 use super::hairpin::{Tool, measure};
-use super::bound::Limit;
 use super::pairs::{Flags, Pairs, table_of};
 use super::record::Stop;
 

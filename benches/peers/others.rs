@@ -205,7 +205,10 @@ mod tests {
     /// Stand-ins that print what the tools print, and refuse options that they are not called with; none of the tools is here.
     const STAND_INS: [(&str, &str); 5] = [
         ("netserver", "exec sleep 20"),
-        ("netperf", r#"case "$*" in *"-t UDP_RR -l 1 -P 0 -- -r 64,64 -k MEAN_LATENCY"*) echo MEAN_LATENCY=33.27;; *) exit 1;; esac"#),
+        (
+            "netperf",
+            r#"case "$*" in *"-t UDP_RR -l 1 -P 0 -- -r 64,64 -k MEAN_LATENCY"*) echo MEAN_LATENCY=33.27;; *) exit 1;; esac"#,
+        ),
         (
             "tcp_rr",
             r#"case "$*" in
@@ -229,8 +232,7 @@ mod tests {
             fs::write(at(name), format!("#!/bin/sh\n{text}\n")).unwrap();
             fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let others: Vec<Other> =
-            STAND_INS[1..].iter().map(|(name, _)| at(name).to_str().unwrap().parse().unwrap()).collect();
+        let others: Vec<Other> = STAND_INS[1..].iter().map(|(name, _)| at(name).to_str().unwrap().parse().unwrap()).collect();
         let cpu = allowed_cpus().unwrap()[0];
         let mut place = Place { cpus: [cpu, cpu], veth: None, ports: 21_000.. };
         let mut told = |cell: &str, others: &[Other]| -> Vec<(String, &str, f64)> {

@@ -145,9 +145,7 @@ pub(crate) fn at_most(what: &str, rounds: &Result<Vec<f64>, String>, limit: f64,
             let found = format!("{:.1} ({:.1}-{:.1}) {unit}", of.typical, of.low, of.high);
             Bound { what: what.to_owned(), core_rtt_ns: None, found, bound, word }
         }
-        Err(why) => {
-            Bound { what: format!("{what}: {why}"), core_rtt_ns: None, found: "not measured".to_owned(), bound, word }
-        }
+        Err(why) => Bound { what: format!("{what}: {why}"), core_rtt_ns: None, found: "not measured".to_owned(), bound, word },
     }
 }
 
@@ -261,7 +259,10 @@ mod tests {
         let rounds = |ns: f64| Ok((0..8).map(|at| ns + f64::from(at % 3)).collect::<Vec<f64>>());
         let word = |rounds: Result<Vec<f64>, String>| at_most("own cost", &rounds, 50.0, "ns").word;
         assert_eq!((word(rounds(45.0)), word(rounds(49.0)), word(rounds(52.0))), (Word::Ok, Word::Unclear, Word::Miss));
-        assert_eq!((word(Ok(vec![45.0; 5])), word(Ok(Vec::new())), word(Err("no".into()))), (Word::Unclear, Word::None, Word::None));
+        assert_eq!(
+            (word(Ok(vec![45.0; 5])), word(Ok(Vec::new())), word(Err("no".into()))),
+            (Word::Unclear, Word::None, Word::None)
+        );
         assert_eq!(peak("RSS", &Ok(65.0), 64.0, "MiB").word, Word::Miss);
     }
 
@@ -276,8 +277,7 @@ mod tests {
     #[test]
     fn the_table_fits_80_columns() {
         let name = "connected=off / sockperf";
-        let mut bounds =
-            of(&[("udp-spin-loopback-1024", name, 0.951, 120, 40), ("udp-spin-veth-14", name, 0.9, 510, 4)]);
+        let mut bounds = of(&[("udp-spin-loopback-1024", name, 0.951, 120, 40), ("udp-spin-veth-14", name, 0.9, 510, 4)]);
         bounds.push(peak("RSS after 10^9 transactions", &Ok(9.1), 64.0, "MiB"));
         bounds.push(at_most("own cost", &Err("a reason ".repeat(20)), 50.0, "ns"));
         bounds.push(at_most("own cost over a null endpoint", &Ok(vec![44.8; 7]), 50.0, "ns"));

@@ -114,9 +114,7 @@ pub fn send_to(fd: impl AsFd, message: &[u8], flags: SendFlags, peer: &Peer) -> 
     }
     let to = [peer.bytes.as_ptr() as usize, peer.len];
     // SAFETY: the kernel reads `message.len()` bytes of `message` and `peer.len` bytes of its address; both are borrowed.
-    length(unsafe {
-        call(libc::SYS_sendto, fd.as_fd().as_raw_fd(), message.as_ptr() as usize, message.len(), flags.bits(), to)
-    })
+    length(unsafe { call(libc::SYS_sendto, fd.as_fd().as_raw_fd(), message.as_ptr() as usize, message.len(), flags.bits(), to) })
 }
 
 /// Receives into `buffer`; the number of bytes, at most as many as it takes (recvfrom(2)). `None`: another address than `peer` sent them.

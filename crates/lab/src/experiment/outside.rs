@@ -332,10 +332,14 @@ mod tests {
         assert_eq!(told(&found[1]), [(Some(120), 2.0, 20), (Some(510), 2.0, 20)]);
         assert!(found[2].is_empty());
         // Arms on CPUs of their own have their own distance, which is part of the comparison.
-        let apart: Vec<Pair> = kept.iter().cloned().map(|Pair(mut round)| {
-            round.taken[1].cpus = None;
-            Pair(round)
-        }).collect();
+        let apart: Vec<Pair> = kept
+            .iter()
+            .cloned()
+            .map(|Pair(mut round)| {
+                round.taken[1].cpus = None;
+                Pair(round)
+            })
+            .collect();
         let found = by_state(&[(&apart, [1, 0])]);
         assert_eq!((found[0].len(), found[0][0].core_rtt_ns), (1, None));
     }

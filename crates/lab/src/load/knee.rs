@@ -13,8 +13,8 @@
 //! beyond the knee only if it fails each time. If stalls account for the failure, it does not count against the path: then either
 //! a higher rate keeps up, or the knee is unclear.
 
-use hairpin_record::histogram::Decoded;
 use hairpin_record::core_states::CODE;
+use hairpin_record::histogram::Decoded;
 use hairpin_record::load::{Knee, LoadRow};
 use hairpin_record::run::Quantiles;
 use hairpin_units::{Arrange, Quantile};
