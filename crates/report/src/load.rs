@@ -309,9 +309,6 @@ pub(crate) fn knee(curve: &LoadCurve) -> String {
         .saturation_per_s
         .map(|per_s| format!(" A closed loop with as many requests in flight does {}/s.", rate(per_s)))
         .unwrap_or_default();
-    if curve.knee.is_none() && curve.rates.iter().any(is_apart) {
-        return format!("No knee: fewer than two rates were measured with the cores in one state ({APART}).{saturation}");
-    }
     let Some(knee) = &curve.knee else {
         return format!("One rate has no knee: offer several with --rate LIST.{saturation}");
     };

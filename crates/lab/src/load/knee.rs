@@ -13,7 +13,6 @@
 //! beyond the knee only if it fails each time. If stalls account for the failure, it does not count against the path: then either
 //! a higher rate keeps up, or the knee is unclear.
 
-use hairpin_record::core_states::CODE;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::{Knee, LoadRow};
 use hairpin_record::run::Quantiles;
@@ -114,8 +113,7 @@ pub(super) fn again(rows: &[LoadRow]) -> bool {
 
 fn ascending(rows: &[LoadRow]) -> Vec<Rate<'_>> {
     let mut rates: Vec<Rate> = Vec::new();
-    // A rate that was measured with the cores in another state than most is not comparable with the others.
-    for row in rows.iter().filter(|row| row.warnings.iter().all(|note| note.code != CODE)) {
+    for row in rows {
         match rates.iter_mut().find(|rate| rate.per_s == row.offered_per_s) {
             Some(rate) => rate.rows.push(row),
             None => rates.push(Rate { per_s: row.offered_per_s, rows: vec![row] }),
@@ -201,7 +199,6 @@ mod tests {
     use super::*;
     use hairpin_record::histogram::Times;
     use hairpin_record::load::{LoadHistograms, StallFacts};
-    use hairpin_record::warning::Note;
 
     fn row(offered_per_s: f64, answered: f64, p99_us: u64) -> LoadRow {
         let due = 100_000;
@@ -344,20 +341,6 @@ mod tests {
     }
 
     /// Of 10,000 requests, `due_in_stalls` were due in a stall, and `slow` took 400 us.
-    #[test]
-    fn a_rate_of_another_core_state_plays_no_part() {
-        let mut rows: Vec<LoadRow> = (1..=6).map(|n| row(f64::from(n) * 1e4, 1.0, 20)).collect();
-        let slow = row(35_000.0, 1.0, 2_000);
-        rows.insert(3, slow.clone());
-        rows.insert(4, slow);
-        assert_eq!(find(&rows).unwrap().beyond_per_s, Some(35_000.0));
-        for row in &mut rows[3..=4] {
-            row.warnings.push(Note { code: CODE.into(), message: String::new() });
-        }
-        let knee = find(&rows).unwrap();
-        assert_eq!((knee.keeps_up_per_s, knee.beyond_per_s), (Some(60_000.0), None));
-    }
-
     fn counted(due_in_stalls: u64, slow: u64) -> LoadRow {
         let mut times = Times::new();
         (0..10_000).for_each(|n| times.record(if n < slow { 400_000 } else { 6_500 }));
