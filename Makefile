@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo and tests; `release` is what is shipped, and what benchmarks measure.
 
-.PHONY: help demo demos test test-rig test-tls test-arm64 test-mesh rig-shell packages test-packages bench-builds
+.PHONY: help demo demos test test-rig test-tls test-arm64 test-mesh rig-shell packages test-packages bench-builds bench-peers
 .DEFAULT_GOAL := help
 
 help:
@@ -15,12 +15,13 @@ help:
 	@echo 'make rig-shell    a shell in an emulated machine'
 	@echo 'make packages     what is shipped: deb, rpm, tarball, container image, Python wheel; into target/packages (ARCH=aarch64 for arm64)'
 	@echo 'make test-packages  installs and tries each of them in a clean root; the last line is the sum'
-	@echo 'make bench-peers  hairpin against sockperf, interleaved; the record goes to runs/'
+	@echo 'make bench-peers  hairpin against sockperf and the shortest C program, interleaved; PEERS=PATH,… adds netperf, neper, sfnt-pingpong; the record goes to runs/'
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'
 	@echo 'make bench-niq    the emulated NIC: its own cost, a published table in real time, polling against interrupts; the record goes to runs/'
 	@echo 'make bench-explain  what the hooks of hairpin explain take, and whether the stages add up; the record goes to runs/'
 	@echo 'make bench-caught  what ping --explain-above takes, and whether it names a competitor; half an hour; the record goes to runs/'
-	@echo 'make bench-compare  hairpin compare: false alarms, and small differences that it must find; an hour; the record goes to runs/'
+	@echo 'make bench-check  how often hairpin check keeps each of its bounds, of forty runs; the record goes to runs/'
+	@echo 'make bench-compare  hairpin compare: false alarms, and small differences that it must find; two hours; the record goes to runs/'
 	@echo 'make bench-load   how late the open loop of hairpin load sends, and a stall seen from due and from sent; the record goes to runs/'
 	@echo 'make bench-equal  udp against the shortest C program with connected sockets, interleaved; the record goes to runs/'
 	@echo 'make bench-flows  many flows beside a C program with epoll, and io_uring beside a C program, interleaved; the record goes to runs/'
@@ -60,6 +61,9 @@ test-packages:
 
 bench-builds:
 	@scripts/bench.sh builds --old "$(OLD)" $(if $(NEW),--new "$(NEW)")
+
+bench-peers:
+	@scripts/bench.sh peers $(if $(PEERS),--peers "$(PEERS)")
 
 bench-%:
 	@scripts/bench.sh $*

@@ -10,8 +10,9 @@ use hairpin_lab::experiment::outside::{Block, Until};
 use hairpin_units::Nanos;
 use serde_json::json;
 
+use super::bound::{Limit, WIDEST};
 use super::hairpin::{Tool, measure};
-use super::pairs::{Flags, Limit, Pairs, WIDEST, table};
+use super::pairs::{Flags, Pairs, table};
 use super::record::{Stop, from_caller};
 
 /// Every path that is held, over loopback unless it takes a pair of interfaces.

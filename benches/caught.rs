@@ -25,9 +25,10 @@ use serde_json::json;
 mod competitor;
 
 use self::competitor::{Judged, judge, wakes};
+use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
 use super::hairpin::{Tool, measure};
-use super::pairs::{Flags, Limit, Pairs, table};
+use super::pairs::{Flags, Pairs, table};
 use super::record::{Stop, write};
 
 const PATHS: [&str; 3] = ["udp:spin", "udp:block", "tcp:block"];
@@ -36,7 +37,7 @@ const NEVER: &str = "1h";
 /// `explain` takes at least this long, a quarter of it with the hooks of `--light`.
 const LIGHT: Nanos = Nanos(600_000_000);
 /// Share of the incidents that must name the competitor.
-const NAMED: f64 = 0.95;
+const NAMED: Limit = Limit::AtLeast(0.95);
 /// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
 const GROWTH_KIB: i64 = 256;
 
@@ -81,16 +82,16 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     if options.pairs > 0 {
         for path in &options.paths {
             for (beside, limit) in [("plain", Limit::None), ("--light", Limit::AtMost(1.0))] {
-                pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| {
-                    let rtt = match (arm, beside) {
-                        (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file)?,
-                        (_, "plain") => {
-                            measure(&mut tool.ping("loopback", path, 64, length.max(LIGHT), warmup))?.results.remove(0).rtt_ns
-                        }
-                        _ => light(&tool, path)?,
-                    };
-                    let p50 = rtt.p50.ok_or("too few round trips for a median")?;
-                    Ok(Block::of_median(p50 as f64, rtt.count, [0, 1]))
+                pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| match (arm, beside) {
+                    (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file),
+                    (_, "plain") => {
+                        Block::of_row(&measure(&mut tool.ping("loopback", path, 64, length.max(LIGHT), warmup))?.results[0])
+                    }
+                    _ => {
+                        let rtt = light(&tool, path)?;
+                        let p50 = rtt.p50.ok_or("too few round trips for a median")?;
+                        Ok(Block::of_median(p50 as f64, rtt.count, [0, 1]))
+                    }
                 })?;
             }
         }
@@ -101,15 +102,22 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     for side in [0, 1].into_iter().filter(|_| options.seconds > 0) {
         let found = beside_competitor(options, &tool, side, &directory)?;
         let Judged { wakes, caused, named, first, all } = found.judged;
-        missed |= caused == 0 || (named as f64) < NAMED * caused as f64 || found.grown_kib > GROWTH_KIB;
+        let word = of_count(named, caused).map_or(Word::None, |of| NAMED.judged(of.low, of.high));
+        let memory = if found.grown_kib > GROWTH_KIB { Word::Miss } else { Word::Ok };
+        missed |= word.missed() || memory.missed();
         let core = ["client", "server"][side as usize];
         let _ = writeln!(
             text,
-            "{} beside a competitor on the {core}'s core, {} s: {wakes} wake-ups, {caused} incidents by it, {named} name it, {first} first; {all} incidents in all; \
-             memory {:+} KiB (bound {GROWTH_KIB})",
-            options.path, options.seconds, found.grown_kib
+            "{} beside a competitor on the {core}'s core, {} s: {wakes} wake-ups, {all} incidents\n  \
+             {} of those by it name it (95 % interval; bound {}) {word}, {first} as the first cause\n  \
+             memory {:+} KiB (bound {GROWTH_KIB}) {memory}",
+            options.path,
+            options.seconds,
+            share_text(named, caused),
+            NAMED.text(),
+            found.grown_kib
         );
-        naming.push(json!({ "side": core, "wakes": wakes, "caused": caused, "named": named, "first": first, "all": all, "grown_kib": found.grown_kib, "rss_kib": found.rss_kib }));
+        naming.push(json!({ "side": core, "wakes": wakes, "caused": caused, "named": named, "first": first, "all": all, "mark": word.to_string(), "grown_kib": found.grown_kib, "rss_kib": found.rss_kib }));
     }
     let record =
         json!({ "schema": "hairpin.bench-caught/1", "naming": naming, "every_ms": options.every_ms, "busy_us": options.busy_us });
@@ -118,9 +126,9 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
 }
 
 /// A run with the hooks of `--explain-above`.
-fn caught(tool: &Tool, path: &str, length: Nanos, warmup: Nanos, file: &Path) -> Result<Quantiles, String> {
+fn caught(tool: &Tool, path: &str, length: Nanos, warmup: Nanos, file: &Path) -> Result<Block, String> {
     let mut command = tool.ping("loopback", path, 64, length, warmup);
-    Ok(measure(command.args(["--explain-above", NEVER, "--incidents"]).arg(file))?.results.remove(0).rtt_ns)
+    Block::of_row(&measure(command.args(["--explain-above", NEVER, "--incidents"]).arg(file))?.results[0])
 }
 
 /// Round trips under the hooks of `explain --light`.

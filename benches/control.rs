@@ -20,11 +20,18 @@ pub(crate) fn compiled(name: &str, libraries: &[&str]) -> Result<PathBuf, Stop> 
     Ok(program)
 }
 
-/// One run: the time that it prints in ns, and its transactions. Its arguments are `words`, both CPUs, the length in ms and the payload in bytes.
-pub(crate) fn control(program: &Path, words: &[&str], cpus: [u32; 2], length: Nanos, bytes: u32) -> Result<Block, String> {
+/// One run: the time that it prints in ns, and its transactions. Its arguments are `words`, both CPUs, the length in ms, the payload in bytes, and `place`.
+pub(crate) fn control(
+    program: &Path,
+    words: &[&str],
+    cpus: [u32; 2],
+    length: Nanos,
+    bytes: u32,
+    place: &[&str],
+) -> Result<Block, String> {
     let mut command = Command::new(program);
     command.args(words).args(cpus.map(|cpu| cpu.to_string()));
-    command.args([(length.0 / 1_000_000).max(1).to_string(), bytes.to_string()]);
+    command.args([(length.0 / 1_000_000).max(1).to_string(), bytes.to_string()]).args(place);
     let said = run(&mut command, Duration::from_secs(60))?;
     let mut numbers = said.split_whitespace().map(str::parse::<u64>);
     let (Some(Ok(ns)), Some(Ok(transactions))) = (numbers.next(), numbers.next()) else {

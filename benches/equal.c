@@ -1,11 +1,13 @@
-/* A round trip over loopback, as short as it can be written: two processes, a connected UDP socket each. Shares no code with hairpin.
+/* A round trip, as short as it can be written: two processes, a connected UDP socket each. Shares no code with hairpin.
  *
- *     equal spin|block CPU_OF_CLIENT CPU_OF_SERVER MILLISECONDS BYTES
+ *     equal spin|block CPU_OF_CLIENT CPU_OF_SERVER MILLISECONDS BYTES [NAMESPACE_OF_CLIENT NAMESPACE_OF_SERVER]
  *
+ * Over loopback, or between two named network namespaces, at 198.18.0.1 and 198.18.0.2 (benches/peers/veth.rs).
  * Prints the median RTT in ns, send call entered to receive call returned, and the number of round trips. The first tenth warms up.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -38,6 +40,15 @@ static void pin(int cpu) {
     if (sched_setaffinity(0, sizeof set, &set)) die("sched_setaffinity");
 }
 
+/* A socket stays in the namespace that it was made in. */
+static void enter(const char *namespace) {
+    char path[128];
+    snprintf(path, sizeof path, "/run/netns/%s", namespace);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET)) die(path);
+    close(fd);
+}
+
 static ssize_t receive(int fd, int flags) {
     ssize_t n;
     do n = recv(fd, bytes, sizeof bytes, flags); while (n < 0 && flags);
@@ -50,7 +61,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 6) return fprintf(stderr, "equal spin|block CPU CPU MILLISECONDS BYTES\n"), 2;
+    if (argc != 6 && argc != 8) return fprintf(stderr, "equal spin|block CPU CPU MILLISECONDS BYTES [NAMESPACE NAMESPACE]\n"), 2;
     int flags = strcmp(argv[1], "spin") ? 0 : MSG_DONTWAIT;
     size_t size = (size_t)atol(argv[5]);
     int64_t length = atol(argv[4]) * 1000000;
@@ -60,7 +71,8 @@ int main(int argc, char **argv) {
         socklen_t len = sizeof at[i];
         memset(&at[i], 0, sizeof at[i]);
         at[i].sin_family = AF_INET;
-        at[i].sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        at[i].sin_addr.s_addr = argc == 8 ? inet_addr(i ? "198.18.0.2" : "198.18.0.1") : htonl(INADDR_LOOPBACK);
+        if (argc == 8) enter(argv[6 + i]);
         fds[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fds[i] < 0 || bind(fds[i], (struct sockaddr *)&at[i], sizeof at[i])) die("bind");
         if (getsockname(fds[i], (struct sockaddr *)&at[i], &len)) die("getsockname");

@@ -9,9 +9,10 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 use serde_json::json;
 
+use super::bound::Limit;
 use super::control::{compiled, control};
-use super::hairpin::{Tool, measure};
-use super::pairs::{Flags, Limit, Pairs, table_of};
+use super::hairpin::{Tool, cores, measure};
+use super::pairs::{Flags, Line, Pairs, table_of};
 use super::record::Stop;
 
 /// Payload in bytes.
@@ -84,7 +85,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             pairs.measure(&cell, Limit::AtMost(MOST), &mut |arm, length, warmup| {
                 let length = length.max(LEAST);
                 match arm {
-                    0 => control(&flows_c, &[sockets, &flows.to_string()], cpus, length, BYTES),
+                    0 => control(&flows_c, &[sockets, &flows.to_string()], cpus, length, BYTES, &[]),
                     _ => many(&mut tool.ping("loopback", path, BYTES, length, warmup), flows, cpus),
                 }
             })?;
@@ -98,14 +99,15 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         pairs.measure(cell, limit, &mut |arm, length, warmup| {
             let hairpin = |path| Block::of_row(&measure(&mut tool.ping("loopback", path, BYTES, length, warmup))?.results[0]);
             match (arm, against) {
-                (0, Against::Ring(kind)) => control(&ring_c, &[kind], cpus, length, BYTES),
+                (0, Against::Ring(kind)) => control(&ring_c, &[kind], cpus, length, BYTES, &[]),
                 (0, Against::Path(other)) => hairpin(other),
                 _ => hairpin(path),
             }
         })?;
     }
-    let many = table_of("Time per transaction", &pairs.lines[..rtts], ["hairpin", "C"]);
-    let one = table_of("RTT p50", &pairs.lines[rtts..], ["first", "second"]);
+    let (many, one): (Vec<&Line>, Vec<&Line>) = (pairs.lines[..rtts].iter().collect(), pairs.lines[rtts..].iter().collect());
+    let many = table_of("Time per transaction", &many, ["hairpin", "C"]);
+    let one = table_of("RTT p50", &one, ["first", "second"]);
     pairs.finish(&directory, "flows", &format!("{many}\n{one}"), json!({ "schema": "hairpin.flows/1", "bytes": BYTES }))?;
     Ok(pairs.missed())
 }
@@ -114,5 +116,5 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
 fn many(command: &mut Command, flows: u32, cpus: [u32; 2]) -> Result<Block, String> {
     let run = measure(command.args(["--flows", &flows.to_string()]))?;
     let row = &run.results[0];
-    Ok(Block::of_median(1e9 / row.transactions_per_s, row.transactions, cpus))
+    Ok(Block::of_median(1e9 / row.transactions_per_s, row.transactions, cpus).with_cores(cores(row)))
 }

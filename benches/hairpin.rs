@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
-use hairpin_record::run::Run;
+use hairpin_record::check::Check;
+use hairpin_record::run::{Row, Run};
 use hairpin_units::Nanos;
 
 use super::children::run;
@@ -25,6 +26,17 @@ impl Tool {
         Ok(format!("{}-{}", file.len(), modified.as_secs()))
     }
 
+    /// One run of `hairpin check`, which may have failed its own bounds.
+    pub(crate) fn check(&self) -> Result<Check, String> {
+        // A check that fails ends with 1, which is a result here.
+        let mut command = Command::new("sh");
+        command.args(["-c", "\"$0\" check --json --no-store || [ $? = 1 ]"]).arg(&self.program);
+        let text = run(&mut command, Duration::from_secs(120))?;
+        let json =
+            text.lines().find(|line| line.starts_with('{')).ok_or_else(|| format!("hairpin check printed no JSON: {text}"))?;
+        serde_json::from_str(json).map_err(|e| format!("hairpin check's JSON: {e}"))
+    }
+
     /// The command for one block of a path over a link, with payloads of `size` bytes.
     pub(crate) fn ping(&self, link: &str, path: &str, size: u32, length: Nanos, warmup: Nanos) -> Command {
         let mut command = Command::new(&self.program);
@@ -35,6 +47,11 @@ impl Tool {
         }
         command
     }
+}
+
+/// The distance of the cores in each block of a row, in ns.
+pub(crate) fn cores(row: &Row) -> Vec<u64> {
+    row.blocks.iter().filter_map(|block| block.core_rtt_ns).collect()
 }
 
 /// Runs such a command: a record with at least one result.

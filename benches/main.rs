@@ -10,8 +10,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod bound;
 mod builds;
 mod caught;
+mod check;
 mod children;
 mod compare;
 mod control;
@@ -42,6 +44,7 @@ struct Input {
 enum Part {
     Builds(builds::Options),
     Caught(caught::Options),
+    Check(check::Options),
     Compare(compare::Options),
     Equal(equal::Options),
     Explain(explain::Options),
@@ -58,12 +61,13 @@ fn main() -> ExitCode {
     match Input::parse().part {
         None => {
             println!(
-                "benchmarks: name one: builds, caught, compare, equal, explain, flows, load, niq, packet, peers, requests, watch; or run `make bench-NAME`"
+                "benchmarks: name one: builds, caught, check, compare, equal, explain, flows, load, niq, packet, peers, requests, watch; or run `make bench-NAME`"
             );
             ExitCode::SUCCESS
         }
         Some(Part::Builds(options)) => record::end(builds::bench(&options)),
         Some(Part::Caught(options)) => record::end(caught::bench(&options)),
+        Some(Part::Check(options)) => record::end(check::bench(&options)),
         Some(Part::Compare(options)) => record::end(compare::bench(&options)),
         Some(Part::Equal(options)) => record::end(equal::bench(&options)),
         Some(Part::Explain(options)) => record::end(explain::bench(&options)),

@@ -19,9 +19,10 @@ use hairpin_session::time::rfc3339;
 use hairpin_units::Nanos;
 use serde_json::json;
 
+use super::bound::Limit;
 use super::children::{self, words};
-use super::hairpin::{Tool, measure};
-use super::pairs::{self, Flags, Limit, Pairs};
+use super::hairpin::{self, Tool, measure};
+use super::pairs::{self, Flags, Pairs};
 use super::peers::cells::{Cell as SockperfCell, Link, Transport, Wait};
 use super::peers::sockperf::{Ahead, Place};
 use super::peers::veth::Veth;
@@ -37,9 +38,11 @@ mod table;
 const SMALL: u32 = 64 - 42;
 /// Payload in bytes of a 1,500-byte frame.
 const LARGE: u32 = 1500 - 42;
-/// A pair on which AF_XDP sends on a queue of its own …
+/// A pair on which AF_XDP sends on a queue of its own.
 const APART: &str = "veth:tx-queues=2";
-/// … and how it does so in native mode, where veth keeps the queues apart: each side receives where the other sends.
+/// A pair with two queues each way …
+const BOTH: &str = "veth:queues=2";
+/// … and how AF_XDP sends on a queue of its own there in native mode, where veth keeps the queues apart: each side receives where the other sends.
 const NATIVE: &str = "xdp:spin,mode=native,queue=0,send-queue=1/xdp:spin,mode=native,queue=1,send-queue=0";
 /// Frames under way in a flood: fewer than the chunks that a ring favouring delay begins with.
 const WINDOW: usize = 128;
@@ -88,12 +91,21 @@ fn bouncing(flush: &str) -> Bouncer {
     Bouncer::Hairpin { io: "xdp:spin", flush: flush.to_owned() }
 }
 
+/// Queues to send and to receive on at either end of a link; `None`: the kernel's default, one of each.
+fn queues(link: &str) -> Option<[u32; 2]> {
+    match link {
+        APART => Some([2, 1]),
+        BOTH => Some([2, 2]),
+        _ => None,
+    }
+}
+
 /// Every cell with its bound, in the order measured.
 fn cells() -> Vec<Cell> {
     vec![
         Cell { name: "rtt-xdp", kind: Kind::Rtt(APART, "xdp:spin"), most: 0.38 },
         Cell { name: "rtt-xdp-one-queue", kind: Kind::Rtt("veth", "xdp:spin"), most: 0.38 },
-        Cell { name: "rtt-xdp-native", kind: Kind::Rtt("veth:queues=2", NATIVE), most: 0.46 },
+        Cell { name: "rtt-xdp-native", kind: Kind::Rtt(BOTH, NATIVE), most: 0.46 },
         Cell { name: "rtt-packet", kind: Kind::Rtt("veth", "packet:spin"), most: 0.56 },
         Cell { name: "size-1500-over-64", kind: Kind::Size, most: 1.25 },
         Cell { name: "bounce-testpmd", kind: Kind::Flood(bouncing("adaptive"), Bouncer::Testpmd), most: 1.0 },
@@ -134,10 +146,15 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let versions = versions()?;
     let veth = Veth::new().map_err(|why| Stop::Missing(format!("two network namespaces need root: {why}")))?;
     let yard = Yard::new(&tool.program, cpus, &veth)?;
-    let mut place = Place { cpus, veth: Some(&veth), ports: 21_000.. };
     let mut sample: Option<Run> = None;
 
     for cell in &cells {
+        // sockperf has as many queues as the path beside it.
+        let alike = match cell.kind {
+            Kind::Rtt(link, _) => Some(Veth::with_queues(queues(link))?),
+            _ => None,
+        };
+        let mut place = Place { cpus, veth: alike.as_ref(), ports: 21_000.. };
         let mut ahead = Ahead::of(SockperfCell { transport: Transport::Udp, wait: Wait::Spin, link: Link::Veth, size: SMALL });
         let mut ping = |link, spec, size, length, warmup| {
             let run = measure(&mut tool.ping(link, spec, size, length, warmup))?;
@@ -210,7 +227,7 @@ fn per_frame(came: &Came, cpus: [u32; 2]) -> Block {
 fn cores(tool: &Tool) -> Result<Vec<u64>, String> {
     let mut command = tool.ping("loopback", "memory:spin", 8, FLOOD, Nanos::from_millis(25));
     let run = measure(command.args(["--count", "20000"]))?;
-    Ok(run.results[0].blocks.iter().filter_map(|block| block.core_rtt_ns).collect())
+    Ok(hairpin::cores(&run.results[0]))
 }
 
 /// Time per frame against batch size, the middle of three runs each.

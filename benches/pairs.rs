@@ -1,17 +1,19 @@
 //! Compares two arms cell by cell, by the method of `hairpin compare`: rounds of both in random order, pairs of one core state, an interval of 95 %.
 //!
 //! ```text
-//!   cell ──▶ hairpin_lab::experiment::outside ──▶ a line of the table: both figures, their ratio with its interval, the bound, a word
+//!   cell ──▶ hairpin_lab::experiment::outside ──▶ a line for each state of the cores: both figures, their ratio with its interval, the bound, a word
 //!               └─ each round is a line of pairs.jsonl, and --resume goes on after the last
 //! ```
+//! States are never put together: a line speaks of one distance of the cores, and a bound holds if it does in each that has enough pairs.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::fmt::Write as _;
 use std::hash::BuildHasher;
 use std::path::Path;
 
 use clap::Args;
-use hairpin_lab::experiment::outside::{self, Block, Until};
+use hairpin_lab::experiment::outside::{self, Arms, Block, InState, Pair, Until};
 use hairpin_record::compare::Comparison;
 use hairpin_record::experiment::{Estimate, Figure};
 use hairpin_record::statistics::Ratio;
@@ -19,15 +21,16 @@ use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use hairpin_units::Nanos;
 use serde_json::{Value, json};
 
+use super::bound::{Limit, Word};
 use super::record::{self, Stop, write};
 use journal::Journal;
 
 mod journal;
 
-/// An interval that shows two things to be equal is at most this wide.
-pub(crate) const WIDEST: f64 = 0.02;
 /// Tries of a block: other tools fail now and then.
 const TRIES: usize = 5;
+/// The fewest pairs of a state that are judged, unless fewer are wanted in all; as everywhere in `hairpin compare`.
+const FEWEST: usize = 12;
 
 /// Flags of every benchmark of pairs.
 #[derive(Args)]
@@ -39,86 +42,64 @@ pub(crate) struct Flags {
     pub(crate) record: record::Flags,
 }
 
-/// The bound of a cell's ratio. It holds if the whole interval is within it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Limit {
-    AtMost(f64),
-    /// The interval includes 1 or lies below it, and is at most [`WIDEST`] wide.
-    NoSlower,
-    /// The interval lies within this share of 1.
-    Within(f64),
-    None,
-}
-
-impl Limit {
-    /// `ok`, `-` without a bound, or how it is missed.
-    fn judged(self, found: Ratio) -> &'static str {
-        match self {
-            Limit::AtMost(most) if found.low > most => "MISS",
-            Limit::AtMost(most) if found.high > most => "over",
-            Limit::NoSlower if found.low > 1.0 => "slow",
-            Limit::NoSlower if found.high - found.low > WIDEST => "wide",
-            Limit::Within(share) if found.low > 1.0 + share || found.high < 1.0 - share => "MISS",
-            Limit::Within(share) if found.low < 1.0 - share || found.high > 1.0 + share => "over",
-            Limit::AtMost(_) | Limit::NoSlower | Limit::Within(_) => "ok",
-            Limit::None => "-",
-        }
-    }
-
-    fn text(self) -> String {
-        match self {
-            Limit::AtMost(most) => format!("{most:.2}"),
-            Limit::NoSlower => "1".to_owned(),
-            Limit::Within(share) => format!("±{:.0}%", share * 100.0),
-            Limit::None => "-".to_owned(),
-        }
-    }
-}
-
-/// The result of a cell.
+/// One comparison of a cell.
 pub(crate) struct Line {
     pub(crate) cell: String,
+    /// What is compared with what; empty where a cell has one comparison.
+    pub(crate) compared: &'static str,
+    arms: Arms,
     pub(crate) limit: Limit,
     /// Pairs that its bound takes.
     pub(crate) wanted: usize,
+    /// Over all states of the cores: how many pairs there are.
     pub(crate) found: Result<Comparison, String>,
+    /// In each state by itself, nearest first.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// What a comparison found in one state of the cores.
+pub(crate) struct Row {
+    /// The distance of the cores in ns; `None` where it plays no part, or was never told.
+    pub(crate) cores: Option<u64>,
+    comparison: Comparison,
+}
+
+fn p50(comparison: &Comparison) -> Option<&Estimate> {
+    comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50)
+}
+
+impl Row {
+    fn pairs(&self) -> u64 {
+        p50(&self.comparison).map_or(0, |of| of.pairs)
+    }
 }
 
 impl Line {
-    fn p50(&self) -> Option<&Estimate> {
-        self.found.as_ref().ok()?.figures.iter().find(|estimate| estimate.figure == Figure::P50)
+    /// True if all states together lack the requested pairs.
+    fn lacks(&self) -> bool {
+        let pairs = self.found.as_ref().ok().and_then(p50).map_or(0, |of| of.pairs);
+        pairs < self.wanted as u64
     }
 
-    /// The ratio with its interval, if it comes from the requested number of pairs.
-    pub(crate) fn ratio(&self) -> Option<Ratio> {
-        let of = self.p50().filter(|of| of.pairs >= self.wanted as u64)?;
+    /// The ratio in one state with its interval, if it comes from enough pairs.
+    pub(crate) fn ratio(&self, row: &Row) -> Option<Ratio> {
+        let fewest = if self.wanted == 0 { FEWEST } else { self.wanted.min(FEWEST) };
+        let of = p50(&row.comparison).filter(|of| !self.lacks() && of.pairs >= fewest as u64)?;
         Some(Ratio { ratio: of.ratio?, low: of.low?, high: of.high? })
     }
 
-    fn mark(&self) -> &'static str {
-        match (&self.found, self.ratio()) {
-            (Err(_), _) => "none",
-            (_, None) => "few",
-            (_, Some(ratio)) => self.limit.judged(ratio),
-        }
+    pub(crate) fn word(&self, row: &Row) -> Word {
+        self.ratio(row).map_or(Word::Few, |of| self.limit.judged(of.low, of.high))
     }
 
-    /// True if its bound is missed, or it lacks pairs.
+    /// True if its bound does not hold in a state that has enough pairs, or none has.
     pub(crate) fn missed(&self) -> bool {
-        !matches!(self.mark(), "ok" | "-")
+        let mut judged = self.rows.iter().map(|row| self.word(row)).filter(|word| *word != Word::Few).peekable();
+        judged.peek().is_none() || judged.any(Word::missed)
     }
 
-    fn text(&self) -> String {
-        let (cell, mark) = (&self.cell, self.mark());
-        let comparison = match &self.found {
-            Ok(comparison) => comparison,
-            // The reason stands last, behind the command.
-            Err(why) => {
-                let why = why.rsplit_once("status: ").map_or(why.as_str(), |(_, rest)| rest).replace('\n', " ");
-                return format!("{cell:<23} {mark}: {why:.50}");
-            }
-        };
-        let of = self.p50().cloned().unwrap_or_default();
+    fn text(&self, row: &Row) -> String {
+        let of = p50(&row.comparison).cloned().unwrap_or_default();
         let ns = |ns: Option<f64>| match ns {
             Some(ns) if ns < 10_000.0 => format!("{ns:.1}"),
             Some(ns) => format!("{ns:.0}"),
@@ -126,45 +107,80 @@ impl Line {
         };
         let interval = of.low.zip(of.high).map_or("-".to_owned(), |(low, high)| format!("{low:.4}-{high:.4}"));
         format!(
-            "{cell:<23} {:>7} {:>7} {:>8} {:>6} {interval:>13} {:>5} {mark}",
-            format!("{}/{}", of.pairs, comparison.pairs + comparison.dropped),
+            "{:<23} {:>4} {:>7} {:>8} {:>6} {interval:>13} {:>5} {}",
+            self.cell,
+            row.pairs(),
             ns(of.value),
             ns(of.base),
             of.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.4}")),
             self.limit.text(),
+            self.word(row),
         )
     }
 
+    /// A cell that failed: the reason stands last, behind the command.
+    fn failed(&self) -> Option<String> {
+        let why = self.found.as_ref().err()?;
+        let why = why.rsplit_once("status: ").map_or(why.as_str(), |(_, rest)| rest).replace('\n', " ");
+        Some(format!("{:<23} {}: {why:.50}", self.cell, Word::None))
+    }
+
     fn record(&self) -> Value {
-        let mut record = json!({ "cell": self.cell, "bound": self.limit.text(), "mark": self.mark(), "met": !self.missed() });
-        match &self.found {
-            Ok(comparison) => record["comparison"] = json!(comparison),
-            Err(why) => record["error"] = json!(why),
+        let of_state = |row: &Row| {
+            let word = self.word(row).to_string();
+            json!({ "core_rtt_ns": row.cores, "mark": word, "comparison": row.comparison })
+        };
+        let mut record = json!({ "cell": self.cell, "bound": self.limit.text(), "met": !self.missed() });
+        if !self.compared.is_empty() {
+            record["compared"] = self.compared.into();
+        }
+        record["states"] = self.rows.iter().map(of_state).collect();
+        if let Err(why) = &self.found {
+            record["error"] = why.as_str().into();
         }
         record
     }
 }
 
-/// The lines of a table; `heads` are the names of both columns, of which the first is divided by the second.
+/// The distances of the cores that the lines were measured at, nearest first.
+pub(crate) fn distances(lines: &[&Line]) -> Vec<Option<u64>> {
+    let all: BTreeSet<Option<u64>> = lines.iter().flat_map(|line| &line.rows).map(|row| row.cores).collect();
+    all.into_iter().collect()
+}
+
+/// How such a distance is told.
+pub(crate) fn distance_text(cores: Option<u64>) -> String {
+    cores.map_or("without a distance of the cores".to_owned(), |ns| format!("cores at {ns} ns"))
+}
+
+/// The lines of a table, by the distance of the cores; `heads` are the names of both columns, of which the first is divided by the second.
 pub(crate) fn table(lines: &[Line], heads: [&str; 2]) -> String {
-    table_of("p50", lines, heads)
+    table_of("p50", &lines.iter().collect::<Vec<_>>(), heads)
 }
 
 /// The same of another figure.
-pub(crate) fn table_of(figure: &str, lines: &[Line], heads: [&str; 2]) -> String {
+pub(crate) fn table_of(figure: &str, lines: &[&Line], heads: [&str; 2]) -> String {
     let [first, second] = heads;
-    let mut text = format!("{figure} in ns; ratio = {first} / {second}, 95 % interval. Pairs: used / rounds.\n\n");
+    let mut text = format!("{figure} in ns; ratio = {first} / {second}, 95 % interval.\n\n");
     let _ = writeln!(
         text,
-        "{:<23} {:>7} {first:>7} {second:>8} {:>6} {:>13} {:>5}\n{}",
+        "{:<23} {:>4} {first:>7} {second:>8} {:>6} {:>13} {:>5}\n{}",
         "cell",
-        "pairs",
+        "n",
         "ratio",
         "interval",
         "bound",
         "-".repeat(80)
     );
-    lines.iter().for_each(|line| text.push_str(&(line.text() + "\n")));
+    for cores in distances(lines) {
+        let _ = writeln!(text, "{}", distance_text(cores));
+        let rows = lines.iter().flat_map(|line| line.rows.iter().map(move |row| (line, row)));
+        rows.filter(|(_, row)| row.cores == cores).for_each(|(line, row)| text.push_str(&(line.text(row) + "\n")));
+    }
+    for line in lines.iter().filter(|line| line.rows.is_empty()) {
+        let nothing = || format!("{:<23} {}", line.cell, Word::Few);
+        text.push_str(&(line.failed().unwrap_or_else(nothing) + "\n"));
+    }
     text
 }
 
@@ -197,6 +213,16 @@ impl Pairs {
         limit: Limit,
         block: &mut dyn FnMut(usize, Nanos, Nanos) -> Result<Block, String>,
     ) -> Result<(), Stop> {
+        self.measure_all(cell, &[("", [1, 0], limit)], block)
+    }
+
+    /// The same of several arms in the same rounds; of each comparison what it compares, its arms and its bound.
+    pub(crate) fn measure_all(
+        &mut self,
+        cell: &str,
+        comparisons: &[(&'static str, Arms, Limit)],
+        block: &mut dyn FnMut(usize, Nanos, Nanos) -> Result<Block, String>,
+    ) -> Result<(), Stop> {
         let Pairs { signals, journal, until, .. } = self;
         let mut tried = |arm, length, warmup| {
             let mut last = None;
@@ -216,21 +242,44 @@ impl Pairs {
             Err(last.filter(|_| !interrupted(signals)))
         };
         let before = journal.of(cell);
-        let found =
-            outside::pairs(*until, RandomState::new().hash_one(cell), before, &mut tried, &mut |pair| journal.add(cell, pair));
-        let found = match found {
-            Err(None) => return Err(Stop::Interrupted),
-            Err(Some(why)) => Err(why),
-            Ok(comparison) => Ok(comparison),
-        };
+        let arms: Vec<Arms> = comparisons.iter().map(|(_, arms, _)| *arms).collect();
+        let seed = RandomState::new().hash_one(cell);
+        let found = outside::pairs(&arms, *until, seed, before, &mut tried, &mut |pair| journal.add(cell, pair));
         let wanted = match until {
             Until::Time(_) | Until::Width(..) => 0,
             Until::Pairs(wanted) => *wanted,
         };
-        let line = Line { cell: cell.to_owned(), limit, wanted, found };
-        eprintln!("{}", line.text());
-        self.lines.push(line);
+        let found: Vec<Result<Comparison, String>> = match found {
+            Err(None) => return Err(Stop::Interrupted),
+            Err(Some(why)) => comparisons.iter().map(|_| Err(why.clone())).collect(),
+            Ok(found) => found.into_iter().map(Ok).collect(),
+        };
+        let first = self.lines.len();
+        for (&(compared, arms, limit), found) in comparisons.iter().zip(found) {
+            self.lines.push(Line { cell: cell.to_owned(), compared, arms, limit, wanted, found, rows: Vec::new() });
+        }
+        self.settle();
+        for line in &self.lines[first..] {
+            let told = |row: &Row| eprintln!("{} {}, {}", line.text(row), line.compared, distance_text(row.cores));
+            line.rows.iter().for_each(told);
+            line.failed().iter().for_each(|failed| eprintln!("{failed}"));
+        }
         Ok(())
+    }
+
+    /// Splits all cells by the same states of the cores.
+    fn settle(&mut self) {
+        let measured: Vec<Vec<Pair>> = self.lines.iter().map(|line| self.journal.of(&line.cell)).collect();
+        let experiments: Vec<(&[Pair], Arms)> = self
+            .lines
+            .iter()
+            .zip(&measured)
+            .map(|(line, pairs)| (if line.found.is_ok() { pairs.as_slice() } else { &[] }, line.arms))
+            .collect();
+        for (line, states) in self.lines.iter_mut().zip(outside::by_state(&experiments)) {
+            let row = |state: InState| Row { cores: state.core_rtt_ns, comparison: state.comparison };
+            line.rows = states.into_iter().map(row).collect();
+        }
     }
 
     /// Prints the table, and writes the record: `table.txt`, and `name`.json with the cells and the fields of `record`.
@@ -259,7 +308,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A line whose ratio comes from this many pairs of 40 rounds.
+    /// A line with one state, whose ratio comes from this many pairs.
     pub(crate) fn line(cell: &str, limit: Limit, [ratio, low, high]: [f64; 3], pairs: u64) -> Line {
         let of = Estimate {
             figure: Figure::P50,
@@ -271,7 +320,19 @@ pub(crate) mod tests {
             pairs,
             ..Estimate::default()
         };
-        Line { cell: cell.to_owned(), limit, wanted: 40, found: Ok(comparison(vec![of])) }
+        made(cell, limit, vec![of])
+    }
+
+    /// The same with the cores at this distance.
+    pub(crate) fn at(mut line: Line, cores: u64) -> Line {
+        line.rows[0].cores = Some(cores);
+        line
+    }
+
+    fn made(cell: &str, limit: Limit, figures: Vec<Estimate>) -> Line {
+        let rows = vec![Row { cores: Some(120), comparison: comparison(figures.clone()) }];
+        let found = Ok(comparison(figures));
+        Line { cell: cell.to_owned(), compared: "", arms: [1, 0], limit, wanted: 40, found, rows }
     }
 
     fn comparison(figures: Vec<Estimate>) -> Comparison {
@@ -282,58 +343,66 @@ pub(crate) mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    #[test]
-    fn a_bound_holds_if_the_whole_interval_does() {
-        for (limit, low, high, mark) in [
-            (Limit::AtMost(0.38), 0.360, 0.375, "ok"),
-            (Limit::AtMost(0.38), 0.368, 0.388, "over"),
-            (Limit::AtMost(0.38), 0.489, 0.494, "MISS"),
-            (Limit::NoSlower, 0.995, 1.005, "ok"),
-            (Limit::NoSlower, 0.95, 0.96, "ok"),
-            (Limit::NoSlower, 1.001, 1.003, "slow"),
-            (Limit::NoSlower, 1.01, 1.05, "slow"),
-            (Limit::NoSlower, 0.98, 1.01, "wide"),
-            (Limit::NoSlower, 0.90, 0.95, "wide"),
-            (Limit::Within(0.03), 0.98, 1.02, "ok"),
-            (Limit::Within(0.03), 0.96, 0.98, "over"),
-            (Limit::Within(0.03), 1.04, 1.05, "MISS"),
-            (Limit::Within(0.03), 0.90, 0.96, "MISS"),
-            (Limit::None, 1.2, 1.3, "-"),
-        ] {
-            let line = line("c", limit, [f64::midpoint(low, high), low, high], 40);
-            assert_eq!((line.mark(), line.missed()), (mark, !["ok", "-"].contains(&mark)), "{limit:?} {low} {high}");
-        }
+    fn words(line: &Line) -> Vec<Word> {
+        line.rows.iter().map(|row| line.word(row)).collect()
     }
 
     #[test]
     fn a_cell_that_lacks_pairs_or_failed_is_shown_and_missed() {
         let few = line("few", Limit::AtMost(2.0), [0.9; 3], 39);
-        let infinite = Line { found: Ok(comparison(vec![Estimate::default()])), ..line("five", Limit::None, [0.9; 3], 40) };
-        let dropped = Line { found: Ok(comparison(Vec::new())), ..line("all dropped", Limit::None, [0.9; 3], 40) };
-        let failed = Line { found: Err("sockperf took\nlonger ".repeat(20)), ..line("failed", Limit::None, [0.9; 3], 40) };
-        let lines = [few, infinite, dropped, failed];
-        assert_eq!(lines.each_ref().map(Line::mark), ["few", "few", "few", "none"]);
+        let infinite = made("five", Limit::None, vec![Estimate::default()]);
+        let dropped = made("all dropped", Limit::None, Vec::new());
+        let mut nothing = made("no pair of one state", Limit::None, Vec::new());
+        nothing.rows.clear();
+        let mut failed = line("failed", Limit::None, [0.9; 3], 40);
+        (failed.found, failed.rows) = (Err("sockperf took\nlonger ".repeat(20)), Vec::new());
+        let lines = [few, infinite, dropped, nothing, failed];
         assert!(lines.iter().all(Line::missed));
-        assert!(lines[3].text().contains("none: sockperf took longer"), "{}", lines[3].text());
-        let failed = Line {
-            found: Err("arm A: a command ended with exit status: 2: no xdp".into()),
-            ..line("x", Limit::None, [0.9; 3], 40)
+        assert!(lines.iter().flat_map(words).all(|word| word == Word::Few));
+        let text = table(&lines, ["hairpin", "sockperf"]);
+        assert!(text.contains("none: sockperf took longer") && text.contains("no pair of one state    few"), "{text}");
+        assert_eq!(lines[4].record()["error"], lines[4].found.clone().unwrap_err());
+        let mut failed = line("x", Limit::None, [0.9; 3], 40);
+        failed.found = Err("arm A: a command ended with exit status: 2: no xdp".into());
+        assert!(failed.failed().unwrap().ends_with("none: 2: no xdp"), "{:?}", failed.failed());
+    }
+
+    #[test]
+    fn each_state_is_judged_by_itself_and_one_with_few_pairs_is_not() {
+        let of = |far: [f64; 3], pairs: u64| {
+            let mut near = line("c", Limit::AtMost(1.0), [0.9, 0.89, 0.91], 40);
+            near.rows.extend(at(line("c", Limit::AtMost(1.0), far, pairs), 510).rows);
+            near
         };
-        assert!(failed.text().ends_with("none: 2: no xdp"), "{}", failed.text());
-        assert_eq!(lines[3].record()["error"], lines[3].found.clone().unwrap_err());
+        let good = of([0.8, 0.79, 0.81], 12);
+        assert_eq!((words(&good), good.missed()), (vec![Word::Ok, Word::Ok], false));
+        let far_misses = of([1.1, 1.09, 1.11], 12);
+        assert_eq!((words(&far_misses), far_misses.missed()), (vec![Word::Ok, Word::Miss], true));
+        let rarely_far = of([1.1, 1.09, 1.11], 11);
+        assert_eq!((words(&rarely_far), rarely_far.missed()), (vec![Word::Ok, Word::Few], false));
+        let text = table(&[good, at(line("d", Limit::None, [0.7; 3], 40), 510)], ["a", "b"]);
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("cores at")).collect();
+        assert_eq!(heads, ["cores at 120 ns", "cores at 510 ns"], "{text}");
+        let (near, far) = text.split_once("cores at 510 ns").unwrap();
+        assert!(
+            near.contains("0.9000") && !near.contains("0.8000") && far.contains("0.8000") && far.contains("0.7000"),
+            "{text}"
+        );
     }
 
     #[test]
     fn the_table_fits_80_columns() {
+        let mut failed = line("tcp-block-loopback-1024", Limit::None, [0.9; 3], 40);
+        (failed.found, failed.rows) = (Err("a reason ".repeat(20)), Vec::new());
         let lines = [
             line("udp-block-loopback-1024", Limit::AtMost(1.05), [1.0473, 1.0101, 1.0853], 40),
             line("udp:spin", Limit::NoSlower, [1.2; 3], 40),
-            Line { found: Err("a reason ".repeat(20)), ..line("tcp-block-loopback-1024", Limit::None, [0.9; 3], 40) },
+            failed,
         ];
         let text = table(&lines, ["hairpin", "sockperf"]);
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }
-        assert!(text.contains("40/42  8801.0    88010 1.0473 1.0101-1.0853  1.05 over"), "{text}");
+        assert!(text.contains("  40  8801.0    88010 1.0473 1.0101-1.0853  1.05 unclear"), "{text}");
     }
 }

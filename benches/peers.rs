@@ -1,4 +1,5 @@
-//! `make bench-peers`: hairpin against sockperf by turns, on the same cores.
+//! `make bench-peers`: hairpin against sockperf by turns, on the same cores; over UDP in the same rounds also with sockets as sockperf has them, and the
+//! shortest C program with sockets as hairpin has them.
 //!
 //! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
 
@@ -12,12 +13,14 @@ use hairpin_session::time::rfc3339;
 use serde_json::json;
 
 use super::children::words;
+use super::control::{compiled, control};
 use super::hairpin::{Tool, measure};
-use super::pairs::{self, Flags, Limit, Pairs};
+use super::pairs::{Flags, Pairs};
 use super::record::{Stop, publish};
-use cells::{Cell, Link, Wait};
+use cells::{Cell, Link};
+use others::Other;
 use sockperf::{Ahead, Place};
-use table::{UPPER, at_most, ratio_bounds};
+use table::{NO_PEER, SHORTEST, SOCKPERF, at_most, peak};
 use veth::Veth;
 
 pub(super) mod cells;
@@ -46,9 +49,12 @@ pub(crate) struct Options {
     /// Measure the memory of 10^9 transactions too (minutes); HAIRPIN_BENCH_LONG=1 does the same
     #[arg(long)]
     long: bool,
-    /// Only cells; no wall time, own cost, qperf and iperf
+    /// Only cells; no wall time, own cost and other tools
     #[arg(long)]
     cells_only: bool,
+    /// Peers that you have built, by the paths of their programs: netperf, neper's tcp_rr and udp_rr, sfnt-pingpong
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<Other>,
     #[command(flatten)]
     flags: Flags,
 }
@@ -76,49 +82,58 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         cells.retain(|cell| cell.link != Link::Veth);
     }
 
+    let shortest = compiled("equal", &[])?;
     let mut place = Place { cpus, veth: veth.as_ref(), ports: 21_000.. };
     let mut sample: Option<Run> = None;
     for &cell in &cells {
         let mut ahead = Ahead::of(cell);
-        let limit = if cell.wait == Wait::Spin { Limit::AtMost(UPPER) } else { Limit::None };
-        pairs.measure(&cell.to_string(), limit, &mut |arm, length, warmup| {
+        pairs.measure_all(&cell.to_string(), &table::comparisons(cell), &mut |arm, length, warmup| {
             ahead.fill(&mut place)?;
-            if arm == 0 {
-                return ahead.measure(cpus);
+            match arm {
+                SOCKPERF => ahead.measure(cpus),
+                SHORTEST => {
+                    let wait = cell.wait.to_string();
+                    let place = place.veth.filter(|_| cell.link == Link::Veth).map(|veth| [&*veth.client, &*veth.server]);
+                    control(&shortest, &[&wait], cpus, length, cell.size, place.as_ref().map_or(&[], |place| place))
+                }
+                _ => {
+                    let path = if arm == NO_PEER { cell.path() + ",connected=off" } else { cell.path() };
+                    let run = measure(&mut tool.ping(&cell.link.to_string(), &path, cell.size, length, warmup))?;
+                    let block = Block::of_row(&run.results[0]);
+                    sample.get_or_insert(run);
+                    block
+                }
             }
-            let run = measure(&mut tool.ping(&cell.link.to_string(), &cell.path(), cell.size, length, warmup))?;
-            let block = Block::of_row(&run.results[0]);
-            sample.get_or_insert(run);
-            block
         })?;
     }
 
-    let mut bounds = ratio_bounds(&cells, &pairs.lines);
+    let mut bounds = table::means(&pairs.lines);
     let mut information = Vec::new();
     if !options.cells_only {
+        let others = [&others::PACKAGED, options.peers.as_slice()].concat();
         for &cell in &cells {
             pairs.check()?;
-            for found in others::measure(cell, &mut place) {
+            for found in others::measure(cell, &others, &mut place) {
                 found.map_or_else(|why| eprintln!("{cell}: {why}"), |found| information.push(found));
             }
         }
-        bounds.push(at_most("own cost over a null endpoint", &tool.own_cost(), 50.0, "ns"));
+        bounds.push(at_most("own cost over a null endpoint", &tool.own_costs(), 50.0, "ns"));
         let scratch = tempfile::tempdir().map_err(|e| format!("no scratch directory: {e}"))?;
-        bounds.push(at_most("wall time of a 1.1 s run", &tool.wall_time(scratch.path()), 1.6, "s"));
+        bounds.push(at_most("wall time of a 1.1 s run", &tool.wall_times(scratch.path()), 1.6, "s"));
         if options.long || std::env::var_os("HAIRPIN_BENCH_LONG").is_some_and(|value| value == "1") {
             pairs.check()?;
             eprintln!("10^9 transactions over memory: some minutes");
-            bounds.push(at_most("RSS after 10^9 transactions", &tool.memory_of_a_billion(), 64.0, "MiB"));
+            bounds.push(peak("RSS after 10^9 transactions", &tool.memory_of_a_billion(), 64.0, "MiB"));
         }
     }
 
     if let Some(run) = &mut sample {
         publish(&mut run.body.place.hosts, &mut run.head.command);
     }
-    let text = pairs::table(&pairs.lines, ["hairpin", "sockperf"]) + &table::text(&bounds, &information);
+    let text = table::tables(&pairs.lines) + &table::text(&bounds, &information);
     let some_cell = cells.first().copied();
     let record = json!({
-        "schema": "hairpin.peers/2",
+        "schema": "hairpin.peers/3",
         "started": started,
         "ended": rfc3339(SystemTime::now()),
         "build": build,
@@ -140,7 +155,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         "information": information,
     });
     pairs.finish(&directory, "peers", &text, record)?;
-    let missed = pairs.missed() || bounds.iter().any(|bound| bound.met == Some(false));
+    let missed = pairs.missed() || bounds.iter().any(|bound| bound.word.missed());
     match not_here {
         Some(why) if !missed => Err(Stop::Missing(why)),
         _ => Ok(missed),
@@ -156,5 +171,7 @@ fn versions() -> Result<serde_json::Value, Stop> {
         Ok(String::from_utf8_lossy(&text).lines().next().unwrap_or("").trim().to_owned())
     };
     let sockperf = first("sockperf").map_err(|why| Stop::Missing(format!("{why}; install it: apt-get install sockperf")))?;
-    Ok(json!({ "sockperf": sockperf, "qperf": first("qperf").ok(), "iperf": first("iperf").ok() }))
+    let netpipe = Command::new("dpkg-query").args(["-W", "-f", "${Version}", "netpipe-tcp"]).output().ok();
+    let netpipe = netpipe.filter(|of| of.status.success()).map(|of| String::from_utf8_lossy(&of.stdout).into_owned());
+    Ok(json!({ "sockperf": sockperf, "qperf": first("qperf").ok(), "iperf": first("iperf").ok(), "netpipe-tcp": netpipe }))
 }

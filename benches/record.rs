@@ -31,6 +31,15 @@ pub(crate) enum Stop {
     Failed(String),
 }
 
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stop::Interrupted => f.write_str("interrupted"),
+            Stop::Missing(why) | Stop::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 impl From<String> for Stop {
     fn from(why: String) -> Stop {
         Stop::Failed(why)

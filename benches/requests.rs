@@ -15,9 +15,10 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 use serde_json::json;
 
+use super::bound::Limit;
 use super::children::{Guarded, pinned, run, start};
 use super::hairpin::{Tool, measure};
-use super::pairs::{Flags, Limit, Pairs, table_of};
+use super::pairs::{Flags, Pairs, table_of};
 use super::record::Stop;
 
 #[allow(clippy::duplicate_mod, reason = "the end-to-end tests have the benchmarks as a module, and these commands too")]
@@ -95,7 +96,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             }
         })?;
     }
-    let text = table_of("time for a transaction, or p50,", &pairs.lines, ["hairpin", "other"]);
+    let text = table_of("time for a transaction, or p50,", &pairs.lines.iter().collect::<Vec<_>>(), ["hairpin", "other"]);
     let record = json!({ "schema": "hairpin.requests/1", "seconds": options.seconds, "within": WITHIN });
     pairs.finish(&directory, "requests", &text, record)?;
     Ok(pairs.missed())

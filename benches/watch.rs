@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   round    plain ─ --watch on a terminal ─ --metrics, scraped every second      each a run of its own, the order changes from round to round
-//!   pair     ln(looked on / plain) of the medians of the blocks' p50 and p99, in each state of the cores that both saw
+//!   pair     ln(looked on / plain) of the medians of the blocks' p50 and p99, of each state of the cores by itself
 //! ```
 //! Each arm runs in a terminal of tmux, so that tmux's own cost is in all of them. A bound is met if the
 //! whole interval lies within it, so an unclear result does not pass.
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -39,6 +39,8 @@ const ARMS: [Arm; 3] = [Arm::Plain, Arm::Watch, Arm::Metrics];
 const P50_BOUND: f64 = 1.02;
 /// … and of p99, which the machine itself moves more.
 const P99_BOUND: f64 = 1.05;
+/// The fewest rounds of a state that are judged where the cores had several.
+const FEWEST: usize = 12;
 /// A state of the cores counts in a pair if both runs have at least this many blocks of it.
 const LEAST_BLOCKS: usize = 5;
 
@@ -120,10 +122,16 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                 ("p50", P50_BOUND, (|found: &Medians| Some(found.p50)) as fn(&Medians) -> Option<f64>),
                 ("p99", P99_BOUND, |found: &Medians| found.p99),
             ] {
-                let logs: Vec<f64> = rounds.iter().flat_map(|round| pairs(&round[arm], &round[0], of)).collect();
-                let line = Line { path, arm: ARMS[arm].name(), name, bound, logs };
-                missed |= !line.met();
-                let _ = writeln!(text, "{line}");
+                // Each state by itself; without any there is a line that says so.
+                for state in 0..states.len().max(1) {
+                    let logs: Vec<f64> = rounds.iter().filter_map(|round| pair(&round[arm], &round[0], state, of)).collect();
+                    let cores = states.get(state).map(|state| state.median);
+                    let line = Line { path, arm: ARMS[arm].name(), name, bound, cores, logs };
+                    // A state that came up in few rounds is told and not judged, if another is.
+                    let rare = states.len() > 1 && line.logs.len() < FEWEST;
+                    missed |= !rare && line.word().missed();
+                    let _ = writeln!(text, "{line}{}", if rare { ", too few to judge" } else { "" });
+                }
             }
         }
     }
@@ -133,22 +141,34 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(missed)
 }
 
-/// ln(one / other) in each state that both saw.
-fn pairs(one: &StateMedians, other: &StateMedians, of: fn(&Medians) -> Option<f64>) -> Vec<f64> {
-    one.iter().zip(other).filter_map(|(one, other)| Some((of(one.as_ref()?)? / of(other.as_ref()?)?).ln())).collect()
+/// ln(one / other) in a state that both saw.
+fn pair(one: &StateMedians, other: &StateMedians, state: usize, of: fn(&Medians) -> Option<f64>) -> Option<f64> {
+    let medians = |side: &StateMedians| of(side.get(state)?.as_ref()?);
+    Some((medians(one)? / medians(other)?).ln())
+}
+
+/// A state of the cores: its distances in ns.
+struct State {
+    range: RangeInclusive<u64>,
+    median: u64,
 }
 
 /// The distances of the cores of each state, in ns, as [`core_states`] tells them apart.
-fn states<'a>(blocks: impl Iterator<Item = &'a Block>) -> Vec<RangeInclusive<u64>> {
+fn states<'a>(blocks: impl Iterator<Item = &'a Block>) -> Vec<State> {
     let mut distances: Vec<u64> = blocks.filter_map(|block| block.core_rtt_ns).collect();
     distances.sort_unstable();
-    core_states::split(&distances).into_iter().map(|state| distances[state.start]..=distances[state.end - 1]).collect()
+    let state = |of: Range<usize>| State {
+        median: distances[usize::midpoint(of.start, of.end)],
+        range: distances[of.start]..=distances[of.end - 1],
+    };
+    core_states::split(&distances).into_iter().map(state).collect()
 }
 
 /// Of the blocks of each state.
-fn medians(blocks: &[Block], states: &[RangeInclusive<u64>]) -> StateMedians {
-    let of_state = |state: &RangeInclusive<u64>| {
-        let blocks: Vec<&Block> = blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| state.contains(&ns))).collect();
+fn medians(blocks: &[Block], states: &[State]) -> StateMedians {
+    let of_state = |state: &State| {
+        let in_state = |block: &&Block| block.core_rtt_ns.is_some_and(|ns| state.range.contains(&ns));
+        let blocks: Vec<&Block> = blocks.iter().filter(in_state).collect();
         if blocks.len() < LEAST_BLOCKS {
             return None;
         }

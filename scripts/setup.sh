@@ -141,6 +141,7 @@ if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need sockperf sockperf
     setup_need qperf qperf
     setup_need iperf iperf
+    setup_need NPtcp netpipe-tcp
 fi
 if [ "${HAIRPIN_FOR:-demo}" = bench-requests ]; then
     setup_need redis-benchmark redis-tools

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use hairpin_record::histogram::{Decoded, Times};
 use hairpin_record::load::Load;
+use hairpin_record::paired::Shift;
 use hairpin_units::Quantile;
 
+use super::super::bound::{Limit, Word, of_rounds};
 use super::Options;
 use super::stall::Stalled;
 
@@ -71,9 +73,15 @@ impl Cell {
         all.get(all.len() / 2).copied()
     }
 
-    /// True if the bound does not hold, or nothing was measured.
-    pub(crate) fn missed(&self) -> bool {
-        self.bound_ns.is_some_and(|bound| self.median(|round| round.undisturbed_p95).is_none_or(|p95| p95 > bound))
+    /// The typical p95 of what was not due in a stall, if every round has one.
+    fn undisturbed(&self) -> Option<Shift> {
+        let all: Option<Vec<f64>> = self.rounds.iter().map(|round| round.undisturbed_p95.map(|ns| ns as f64)).collect();
+        of_rounds(&all?)
+    }
+
+    /// How the whole interval of that p95 lies to the bound.
+    pub(crate) fn word(&self) -> Word {
+        self.bound_ns.map_or(Limit::None, |bound| Limit::AtMost(bound as f64)).of(self.undisturbed())
     }
 }
 
@@ -86,9 +94,10 @@ pub(crate) fn text(cells: &[Cell], stalls: &[Stalled], options: &Options) -> Str
     let mut text = format!(
         "Lateness of an open loop: sent - due, in ns; median of {} rounds of {} s.\n\
          p95 u: of requests not due in a stall of the client's core (a gap of more\n\
-         than 2 us between two looks at the clock); the bound is on it.\n\n\
-         {:<10} {:>7} {:>7} {:>7} {:>7} {:>7} {:>8} {:>8} {:>6}\n",
-        options.rounds, options.seconds, "path", "1/s", "p50", "p95", "p99", "p95 u", "stalls/s", "share", "bound"
+         than 2 us between two looks at the clock), with its 95 % interval over the\n\
+         rounds; the bound is on the whole of that.\n\n\
+         {:<9} {:>6} {:>6} {:>6} {:>6} {:>18} {:>6} {:>7} {:>7}\n",
+        options.rounds, options.seconds, "path", "1/s", "p50", "p95", "p99", "p95 u", "stall/s", "share", "bound"
     );
     for cell in cells {
         let rounds = cell.rounds.len().max(1) as f64;
@@ -102,17 +111,17 @@ pub(crate) fn text(cells: &[Cell], stalls: &[Stalled], options: &Options) -> Str
         };
         let verdict = match cell.bound_ns {
             None => "-".into(),
-            Some(bound) => format!("{bound} {}", if cell.missed() { "MISS" } else { "ok" }),
+            Some(bound) => format!("{bound} {}", cell.word()),
         };
         let _ = writeln!(
             text,
-            "{:<10} {:>7} {:>7} {:>7} {:>7} {:>7} {:>8} {:>8} {:>6}",
+            "{:<9} {:>6} {:>6} {:>6} {:>6} {:>18} {:>6} {:>7} {:>7}",
             cell.name,
             cell.per_s,
             shown(cell.median(|round| round.p50)),
             shown(cell.median(|round| round.p95)),
             shown(cell.median(|round| round.p99)),
-            shown(cell.median(|round| round.undisturbed_p95)),
+            cell.undisturbed().map_or("-".into(), |of| format!("{:.0} ({:.0}-{:.0})", of.typical, of.low, of.high)),
             per_s,
             share,
             verdict
@@ -141,4 +150,25 @@ pub(crate) fn text(cells: &[Cell], stalls: &[Stalled], options: &Options) -> Str
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(undisturbed: &[Option<u64>]) -> Cell {
+        let round = |p95: &Option<u64>| Round { undisturbed_p95: *p95, ..Round::default() };
+        Cell { name: "udp:spin".into(), per_s: 100_000.0, bound_ns: Some(100), rounds: undisturbed.iter().map(round).collect() }
+    }
+
+    #[test]
+    fn the_whole_interval_is_held_against_the_bound() {
+        let rounds = |ns: [u64; 7]| cell(&ns.map(Some));
+        assert_eq!(rounds([60, 62, 61, 63, 60, 64, 61]).word(), Word::Ok);
+        assert_eq!(rounds([60, 62, 161, 63, 160, 64, 61]).word(), Word::Unclear);
+        assert_eq!(rounds([160, 162, 161, 163, 160, 164, 161]).word(), Word::Miss);
+        assert_eq!(cell(&[Some(60), None, Some(61)]).word(), Word::None);
+        assert_eq!(cell(&[Some(60); 5]).word(), Word::Unclear, "five rounds have no interval of 95 %");
+        assert_eq!(Cell { bound_ns: None, ..rounds([60; 7]) }.word(), Word::Dash);
+    }
 }

@@ -6,34 +6,31 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::super::children::{field, run, start};
 use super::super::hairpin::{Tool, parse};
 
+/// Runs of which an interval is made.
+const ROUNDS: usize = 7;
 /// Round trips of the memory bound.
 const BILLION: u64 = 1_000_000_000;
 
 impl Tool {
-    /// The longest of three wall times of a short run, in s.
-    pub(crate) fn wall_time(&self, scratch: &Path) -> Result<f64, String> {
-        let mut longest = 0.0f64;
-        for _ in 0..3 {
+    /// The wall times of short runs, in s.
+    pub(crate) fn wall_times(&self, scratch: &Path) -> Result<Vec<f64>, String> {
+        let once = || {
             let mut command = Command::new(&self.program);
             command.args(["ping", "--link", "loopback", "--path", "udp:spin", "--duration", "1s", "--warmup", "100ms"]);
             command.env("HAIRPIN_RUNS", scratch.join("runs"));
             let begin = Instant::now();
             run(&mut command, Duration::from_secs(20))?;
-            longest = longest.max(begin.elapsed().as_secs_f64());
-        }
-        Ok(longest)
+            Ok(begin.elapsed().as_secs_f64())
+        };
+        (0..ROUNDS).map(|_| once()).collect()
     }
 
-    /// The instrument's own cost per transaction over a null endpoint, in ns, as `hairpin check` finds it.
-    pub(crate) fn own_cost(&self) -> Result<f64, String> {
-        let text = run(Command::new(&self.program).args(["check", "--json", "--no-store"]), Duration::from_secs(60))?;
-        let check: Value = serde_json::from_str(&text).map_err(|e| format!("hairpin check --json: {e}"))?;
-        check["own_cost_ns"].as_f64().ok_or_else(|| "hairpin check --json has no own_cost_ns".to_owned())
+    /// The instrument's own cost per transaction over a null endpoint, in ns, as each of several runs of `hairpin check` finds it.
+    pub(crate) fn own_costs(&self) -> Result<Vec<f64>, String> {
+        (0..ROUNDS).map(|_| Ok(self.check()?.own_cost_ns)).collect()
     }
 
     /// The most memory that one of hairpin's processes held (VmHWM, proc(5)) over 10^9 transactions, in MiB.

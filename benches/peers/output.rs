@@ -58,6 +58,46 @@ pub(crate) fn iperf(text: &str) -> Result<f64, String> {
     Ok(number(figures)? * 1e6)
 }
 
+/// Reads the output of NPtcp for one size: a round trip in ns, of the trial with the least mean. It prints half of one.
+pub(crate) fn netpipe(text: &str) -> Result<f64, String> {
+    let line = text.lines().find(|line| line.contains("-->")).unwrap_or("");
+    let figure = after(line, "Mbps in")?;
+    if !figure.ends_with("usec") {
+        return Err(format!("its result {figure:?} is not in usec"));
+    }
+    Ok(2e3 * number(figure)?)
+}
+
+/// Reads the output of `netperf … -- -k MEAN_LATENCY`: the mean round trip in ns; it prints us.
+/// (netperf 2.7, "Omni Output Selection": <https://hewlettpackard.github.io/netperf/doc/netperf.html>.)
+pub(crate) fn netperf(text: &str) -> Result<f64, String> {
+    Ok(1e3 * positive(number(after(text, "MEAN_LATENCY=")?)?)?)
+}
+
+/// Reads the output of neper's `tcp_rr` and `udp_rr` with `-p 50`: the median round trip in ns; they print s (`neper_histo_print` of histo.c, github.com/google/neper).
+pub(crate) fn neper(text: &str) -> Result<f64, String> {
+    Ok(1e9 * positive(number(after(text, "latency_p50=")?)?)?)
+}
+
+/// Reads the table of sfnt-pingpong (sfnettest): the median round trip in ns of this size; it prints half of one unless told otherwise.
+pub(crate) fn sfnt(text: &str, size: u32) -> Result<f64, String> {
+    let times = match after(text, "# reporting:")? {
+        "1/2 RTT" => 2.0,
+        "RTT" => 1.0,
+        other => return Err(format!("it reports {other:?}, which is not known here")),
+    };
+    let head: Vec<&str> = after(text, "#\tsize")?.split_whitespace().collect();
+    let column = head.iter().position(|name| *name == "median").ok_or("its table has no median")? + 1;
+    let of_size = |line: &&str| line.split_whitespace().next() == Some(&size.to_string());
+    let line = text.lines().find(of_size).ok_or_else(|| format!("its table has no line for {size} bytes"))?;
+    Ok(times * number(line.split_whitespace().nth(column).unwrap_or(""))?)
+}
+
+/// Tools print 0 or -1 of what they did not measure.
+fn positive(value: f64) -> Result<f64, String> {
+    if value > 0.0 { Ok(value) } else { Err(format!("it printed {value}, which is no time")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +174,26 @@ TCP window size: 16.0 KByte (default)
         assert_eq!(iperf(IPERF), Ok(68_000.0));
         assert!(iperf(IPERF.split("[  1] 0.0000").next().unwrap()).is_err());
         assert!(iperf("connect failed").is_err());
+    }
+
+    #[test]
+    fn nptcp_3_7_2() {
+        let text = "Send and receive buffers are 16384 and 131072 bytes\n(A bug in Linux doubles the requested buffer sizes)\n\
+                    Now starting the main loop\n  0:      64 bytes   5000 times -->     17.12 Mbps in      28.52 usec\n";
+        assert_eq!(netpipe(text), Ok(57_040.0));
+        assert!(netpipe(&text.replace("usec", "msec")).is_err());
+        assert!(netpipe("NetPIPE: read: error encountered, errno=104").is_err());
+    }
+
+    #[test]
+    fn halves_and_units_of_tools_that_are_not_here() {
+        assert_eq!(netperf("THROUGHPUT=29910.20\nMEAN_LATENCY=33.27\n").map(f64::round), Ok(33_270.0));
+        assert!(netperf("MEAN_LATENCY=-1.00\n").unwrap_err().contains("no time"));
+        assert_eq!(neper("latency_mean=0.000033100\nlatency_p50=0.000031400\n").map(f64::round), Ok(31_400.0));
+        assert!(neper("latency_mean=0.000033100\n").is_err());
+        let table = "# reporting: 1/2 RTT\n#\tsize\tmean\tmin\tmedian\tmax\n\t64\t3120\t2700\t3050\t41000\n";
+        assert_eq!(sfnt(table, 64), Ok(6_100.0));
+        assert_eq!(sfnt(&table.replace("1/2 RTT", "RTT"), 64), Ok(3_050.0));
+        assert!(sfnt(table, 14).is_err() && sfnt(&table.replace("1/2 RTT", "one-way"), 64).is_err());
     }
 }

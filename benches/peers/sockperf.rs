@@ -12,6 +12,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -62,21 +63,21 @@ impl Place<'_> {
         port
     }
 
-    /// `program` on the client's side and on the server's, and the server's address.
-    pub(crate) fn sides(&self, link: Link, program: &str) -> Result<([Command; 2], &'static str), String> {
+    /// A program on the client's side and one on the server's, and the server's address.
+    pub(crate) fn both(&self, link: Link, client: &Path, server: &Path) -> Result<([Command; 2], &'static str), String> {
         let veth = match link {
             Link::Loopback => None,
             Link::Veth => Some(self.veth.ok_or("there is no veth pair")?),
         };
-        let client = pinned(veth.map(|veth| veth.client.as_str()), self.cpus[0], program);
-        let server = pinned(veth.map(|veth| veth.server.as_str()), self.cpus[1], program);
+        let client = pinned(veth.map(|veth| veth.client.as_str()), self.cpus[0], &client.to_string_lossy());
+        let server = pinned(veth.map(|veth| veth.server.as_str()), self.cpus[1], &server.to_string_lossy());
         Ok(([client, server], if veth.is_some() { veth::SERVER } else { "127.0.0.1" }))
     }
 
     /// The commands of a cell: client, server.
     pub(crate) fn sockperf(&mut self, cell: Cell) -> Result<[Command; 2], String> {
         let port = self.port().to_string();
-        let ([mut client, mut server], address) = self.sides(cell.link, "sockperf")?;
+        let ([mut client, mut server], address) = self.both(cell.link, Path::new("sockperf"), Path::new("sockperf"))?;
         client.args(["ping-pong", "-i", address, "-p", &port, "-m", &cell.size.to_string(), "-t", "1", "--full-rtt"]);
         server.args(["server", "-i", address, "-p", &port]);
         for command in [&mut client, &mut server] {

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::{Command, id};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::super::children;
@@ -23,12 +24,27 @@ pub(crate) struct Veth {
 impl Veth {
     /// Makes both namespaces and the pair. Needs the right to make named namespaces, which is root's.
     pub(crate) fn new() -> Result<Veth, String> {
+        Veth::with_queues(None)
+    }
+
+    /// The same, with so many queues to send and to receive on at either end.
+    pub(crate) fn with_queues(queues: Option<[u32; 2]>) -> Result<Veth, String> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
         sweep()?;
-        let veth = Veth { client: format!("{PREFIX}{}-c", id()), server: format!("{PREFIX}{}-s", id()) };
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let [client, server] = ["c", "s"].map(|side| format!("{PREFIX}{}-{number}-{side}", id()));
+        let veth = Veth { client, server };
         for name in [&veth.client, &veth.server] {
             ip(&["netns", "add", name])?;
         }
-        ip(&["-n", &veth.client, "link", "add", "peer0", "type", "veth", "peer", "name", "peer1", "netns", &veth.server])?;
+        let queues = queues.map(|of| of.map(|number| number.to_string()));
+        let queues: Vec<&str> = match &queues {
+            Some([send, receive]) => vec!["numtxqueues", send, "numrxqueues", receive],
+            None => Vec::new(),
+        };
+        let one = ["-n", &veth.client, "link", "add", "peer0"];
+        let other = ["type", "veth", "peer", "name", "peer1"];
+        ip(&[&one[..], &queues, &other, &queues, &["netns", &veth.server]].concat())?;
         for (name, link, address) in [(&veth.client, "peer0", "198.18.0.1/30"), (&veth.server, "peer1", "198.18.0.2/30")] {
             ip(&["-n", name, "address", "add", address, "dev", link])?;
             ip(&["-n", name, "link", "set", link, "up"])?;

@@ -21,7 +21,7 @@ use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 pub(crate) use self::tcp::{accept_tcp, connect_tcp};
-pub(crate) use self::udp::{accept_udp, connect_udp, listen_udp};
+pub(crate) use self::udp::{accept_udp, connect_udp, listen_udp, without_peer};
 use crate::error::PathError;
 use crate::found::{SideFound, grant};
 

@@ -120,6 +120,9 @@ fn flows_threads_and_requests_in_flight() {
     for (spec, flows, threads, outstanding, size) in [
         ("udp:spin", 4, 2, 8, 100),
         ("udp:block", 2, 2, 4, 100),
+        ("udp:spin,connected=off", 1, 1, 8, 100),
+        ("udp:block,connected=off/udp:epoll", 1, 1, 4, 1400),
+        ("udp:adaptive/udp:block,connected=off", 1, 1, 4, 100),
         ("tcp:epoll/poll", 5, 2, 8, 300),
         ("tcp:block", 1, 1, 8, 10_000),
         ("tcp:epoll,writes=3,quickack=on/spin,writes=2", 2, 2, 8, 300),

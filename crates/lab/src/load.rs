@@ -16,10 +16,12 @@ use std::time::Duration;
 use hairpin_plan::job::{Job, NicStamps, Sides};
 use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
+use hairpin_record::core_states::{Apart, CODE, CoreStates};
 use hairpin_record::head::{Head, Place, Record};
 use hairpin_record::load::{BulkFacts, Load, LoadBody, LoadCurve, LoadHistograms, LoadRow, OpenFound, ScheduleFacts, StallFacts};
 use hairpin_record::run::{Granted, Row};
 use hairpin_record::split::Split;
+use hairpin_record::warning::Note;
 use hairpin_sys::clock::AnyClock;
 use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
@@ -171,7 +173,9 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadW
                 ..LoadCurve::default()
             };
             offering.step = index * how.steps();
-            let ended = offering.curve(job, head, &mut body.place, &mut curve);
+            let mut cores = Vec::new();
+            let ended = offering.curve(job, head, &mut body.place, &mut curve, &mut cores);
+            note_apart(&mut curve.rates, &cores);
             curve.knee = knee::find(&curve.rates);
             body.results.extend(Some(curve).filter(|curve| !curve.rates.is_empty()));
             ended
@@ -195,8 +199,15 @@ struct Offering<'a> {
 }
 
 impl Offering<'_> {
-    /// Measures one path at one size at every rate.
-    fn curve(&mut self, job: &Job, head: &mut Head, place: &mut Place, curve: &mut LoadCurve) -> Result<(), RowEnd> {
+    /// Measures one path at one size at every rate; `cores` has the blocks of each.
+    fn curve(
+        &mut self,
+        job: &Job,
+        head: &mut Head,
+        place: &mut Place,
+        curve: &mut LoadCurve,
+        cores: &mut Vec<Row>,
+    ) -> Result<(), RowEnd> {
         let job = &hairpin_session::plan::emulating(job, self.plan.floor.as_ref())?;
         let rates = match (&self.how.schedule, &self.how.rates) {
             (Schedule::Replay(_), _) => job.open.iter().map(|open| open.per_s).collect(),
@@ -223,6 +234,7 @@ impl Offering<'_> {
                 let known = |granted: &&Granted| !curve.granted.contains(granted);
                 let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
                 curve.granted.extend(new);
+                cores.push(Row { blocks: row.blocks.clone(), cpu: row.cpu.clone(), ..Row::default() });
                 let row = LoadRow { repeat, ..offered(job, per_s, row, open, bulk) };
                 self.watcher.ends(&row);
                 curve.rates.push(row);
@@ -337,6 +349,15 @@ fn facts(schedule: &Schedule) -> ScheduleFacts {
         Schedule::Fixed => ScheduleFacts { kind: "fixed".into(), ..ScheduleFacts::default() },
         Schedule::Poisson(seed) => ScheduleFacts { kind: "poisson".into(), seed: Some(*seed), file: None },
         Schedule::Replay(file) => ScheduleFacts { kind: "replay".into(), seed: None, file: Some(file.display().to_string()) },
+    }
+}
+
+/// Warns of the rates that were measured with the cores in another state than most: they are not comparable with the others.
+fn note_apart(rates: &mut [LoadRow], cores: &[Row]) {
+    let states = CoreStates::of(cores.iter().map(|row| ((), row)));
+    for (at, rate) in rates.iter_mut().enumerate() {
+        let note = |apart: Apart| Note { code: CODE.into(), message: apart.words() };
+        rate.warnings.extend(states.apart(at).map(note));
     }
 }
 

@@ -115,6 +115,13 @@ pub const TTL: OptionDef = OptionDef {
     default: "kernel",
     doc: "IP_TTL or IPV6_UNICAST_HOPS: routers that outgoing packets may pass; to a group IP_MULTICAST_TTL or IPV6_MULTICAST_HOPS, of which the kernel's value is 1",
 };
+/// UDP sockets without a peer.
+pub const CONNECTED: OptionDef = OptionDef {
+    name: "connected",
+    values: ON_OFF,
+    default: "on",
+    doc: "off: this side's socket has no peer: each datagram is sent to an address, which looks up the route, and is received with its sender's; one flow",
+};
 /// The side that closes a connection of `tcp-crr` first, and so keeps TIME_WAIT.
 pub const CLOSES: OptionDef = OptionDef {
     name: "closes",

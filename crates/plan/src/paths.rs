@@ -7,9 +7,9 @@ use hairpin_wire::ethernet;
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADER, UDP_MAX_PAYLOAD_V4, UDP_MAX_PAYLOAD_V6};
 
 use crate::option::{
-    BUDGET, BUSY_USECS, CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY, PREFER,
-    PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND, SEND_QUEUE, SNDBUF, SUBMIT, SUSPEND_USECS, TTL, USECS, WAIT, WRITES,
-    ZERO_COPY,
+    BUDGET, BUSY_USECS, CLOSES, CONGESTION, CONNECTED, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NAPI, NAPI_USECS, NODELAY,
+    PREFER, PRIORITY, QUEUE, QUICKACK, RCVBUF, RECV, RING, SEND, SEND_QUEUE, SNDBUF, SUBMIT, SUSPEND_USECS, TTL, USECS, WAIT,
+    WRITES, ZERO_COPY,
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
 
@@ -143,7 +143,20 @@ const UDP_SOCKETS: Path = Path {
 pub static UDP: Path = Path {
     name: "udp",
     summary: "one UDP datagram there, one back, over connected sockets",
-    options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &TTL, &DELAY, &USECS, &BUSY_USECS, &BUDGET, &PREFER, &SUSPEND_USECS],
+    options: &[
+        &CONNECTED,
+        &SNDBUF,
+        &RCVBUF,
+        &DSCP,
+        &PRIORITY,
+        &TTL,
+        &DELAY,
+        &USECS,
+        &BUSY_USECS,
+        &BUDGET,
+        &PREFER,
+        &SUSPEND_USECS,
+    ],
     takes_stack: true,
     nic_stamps: true,
     takes_group: true,

@@ -16,6 +16,8 @@ use crate::run::Row;
 
 /// The least ratio between two core distances that count as two states.
 pub const APART: f64 = 1.6;
+/// Code of the warning that a row of a load was measured in another state than most of its rates.
+pub const CODE: &str = "cores-apart";
 /// One block in this many may belong to another state: that hardly moves a median.
 const STRAY: usize = 20;
 /// With at least this many blocks, a single block of another state is always tolerated.

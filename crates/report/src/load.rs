@@ -14,7 +14,7 @@ use crate::figure::{payloads, per_second, percent, rate, time};
 use crate::grid;
 use crate::label::{Name, labelled, short};
 use crate::link::over;
-use crate::notes::{ended, merged, not_granted, strayed, warned};
+use crate::notes::{APART, ended, merged, not_granted, strayed, warned};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::split;
@@ -114,8 +114,18 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
 
 /// p99 by offered rate, from due and from sent, `rows` lines high; `None` for fewer than two rates.
 fn picture(curve: &LoadCurve, rows: usize) -> Option<Picture> {
-    let rates = curve.rates.iter().map(|row| (row.offered_per_s, [row.rtt_from_due_ns.p99, row.rtt_from_sent_ns.p99]));
-    picture_of(rates, rows)
+    let p99 = |row: &LoadRow| [row.rtt_from_due_ns.p99, row.rtt_from_sent_ns.p99];
+    picture_of(curve.rates.iter().map(|row| (row.offered_per_s, p99(row), is_apart(row))), rows)
+}
+
+/// True if the cores were in another state than at most rates of its curve.
+pub(crate) fn is_apart(row: &LoadRow) -> bool {
+    row.warnings.iter().any(|note| note.code == APART)
+}
+
+/// ` *` after a rate that is not comparable with the others.
+fn star(row: &LoadRow) -> &'static str {
+    if is_apart(row) { " *" } else { "" }
 }
 
 /// One line per path and rate.
@@ -270,7 +280,8 @@ fn whole(load: &Load, curve: &LoadCurve) -> Table {
     columns.extend(stalls.then(|| Column::figures("stalls")));
     columns.extend(bulk.then(|| Column::figures("Gbit/s").under("bulk")));
     let cells = |row: &LoadRow| {
-        let mut cells = vec![per_second(row.offered_per_s).into(), per_second(row.achieved_per_s).into()];
+        let offered = per_second(row.offered_per_s) + star(row);
+        let mut cells = vec![offered.into(), per_second(row.achieved_per_s).into()];
         for of in [&row.rtt_from_due_ns, &row.rtt_from_sent_ns] {
             cells.extend([of.p50, of.p99, of.p999].map(timed));
         }

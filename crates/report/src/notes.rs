@@ -16,7 +16,7 @@ use crate::label::{Name, join};
 const SHOWN_PER_CODE: usize = 3;
 
 /// The warning code for rows measured with the cores in different states.
-pub(crate) const APART: &str = "cores-apart";
+pub(crate) const APART: &str = hairpin_record::core_states::CODE;
 
 /// The two hosts of a run. Core states are comparable only between rows of the same hosts.
 pub(crate) fn hosts(run: &Run) -> (&str, Option<&str>) {

@@ -410,6 +410,8 @@ pub struct LoadRate {
     pub lost: u64,
     /// Number of earlier measurements of this rate.
     pub repeat: u32,
+    /// True if the cores were in another state than at most rates of the curve.
+    pub apart: bool,
     /// RTT from the time each request was due.
     pub from_due: Summary,
     /// RTT from the time each request was sent.

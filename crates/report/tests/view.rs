@@ -285,6 +285,13 @@ fn rows_of_two_core_states_are_not_compared() {
     let svg = hairpin_report::report_svg(&view, hairpin_report::Chart::Sizes);
     assert_eq!(svg.matches(" apart\" d=").count(), 3);
     assert!(svg.contains("hollow and coloured: the two cores were at another distance"), "{svg}");
+    // udp:spin has three points, all apart, and no line; the two others have theirs through all of their points.
+    let lines: Vec<usize> = svg
+        .split("<polyline class=\"line c")
+        .skip(1)
+        .map(|line| line.split("points=\"").nth(1).unwrap().split('"').next().unwrap().split(' ').count())
+        .collect();
+    assert_eq!(lines, [3, 3], "{svg}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use hairpin_record::run::Side;
 use hairpin_units::Arrange;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags};
-use socket2::{Protocol, SockAddr, Socket, Type};
+use socket2::{Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::opening::{BATCH, Opening};
 use super::proof::{PROOF_LEN, Proof, Step};
@@ -65,6 +65,22 @@ fn begin(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Resu
     }
     after_connect(&socket, &job.spec.client, Side::Client, found)?;
     Ok(socket)
+}
+
+/// Takes the peer off an opened flow, which keeps its own address (connect(2), AF_UNSPEC); returns that peer.
+pub(crate) fn without_peer(flow: &OwnedFd) -> Result<SocketAddr, PathError> {
+    let failed = || PathError::at("cannot take the peer off a socket (connected=off)");
+    let address = |got: io::Result<SockAddr>| {
+        got.and_then(|got| got.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())).map_err(failed())
+    };
+    let socket = SockRef::from(flow);
+    let (own, peer) = (address(socket.local_addr())?, address(socket.peer_addr())?);
+    rustix::net::connect_unspec(flow).map_err(io::Error::from).map_err(failed())?;
+    // A port of the kernel's choice is free again.
+    if address(socket.local_addr())?.port() != own.port() {
+        socket.bind(&SockAddr::from(own)).map_err(failed())?;
+    }
+    Ok(peer)
 }
 
 /// The proof of one flow's address, on the client.

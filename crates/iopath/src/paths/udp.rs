@@ -1,12 +1,14 @@
-//! `udp`: one datagram each way, over connected sockets.
+//! `udp`: one datagram each way, over connected sockets, or over sockets without a peer (`connected=off`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hairpin_plan::job::Address;
+use hairpin_plan::option::CONNECTED;
 use hairpin_plan::path::LinkKind;
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::Side;
-use hairpin_sys::message::{recv, send};
+use hairpin_sys::message::{Peer, recv, recv_from, send, send_to};
 use hairpin_sys::socket;
 use hairpin_sys::timestamping::{self, Control};
 use hairpin_sys::wait::or_nothing;
@@ -35,7 +37,7 @@ impl Runner for Udp {
         }
         let peer = needs_inet(&run.peer)?;
         let fds = inet::connect_udp(run.job, peer, run.observer, &mut run.found.side)?;
-        let flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
+        let flows = datagrams(&fds, &run.job.spec.client)?;
         let flows = run.over_stampable(flows)?;
         note_too_long(&flows, Side::Client, &mut run.found.side);
         polling::note_queues(&fds, &run.job.spec.client, Side::Client, &mut run.found.side);
@@ -52,7 +54,7 @@ impl Runner for Udp {
         let fds = inet::accept_udp(run.job, &doors, &run.listen, run.observer, &mut run.found.side)?;
         run.heard_on = doors.iter().filter_map(socket::napi_id).collect();
         drop(doors);
-        let flows: Vec<Datagram<'_>> = fds.iter().map(Datagram::new).collect();
+        let flows = datagrams(&fds, &run.job.spec.server)?;
         let flows = run.over_stampable(flows)?;
         note_too_long(&flows, Side::Server, &mut run.found.side);
         polling::note_queues(&fds, &run.job.spec.server, Side::Server, &mut run.found.side);
@@ -60,16 +62,32 @@ impl Runner for Udp {
     }
 }
 
-/// One connected UDP socket.
+/// The flows of a side, without their peers if it asks for that.
+fn datagrams<'fd>(fds: &'fd [OwnedFd], spec: &SideSpec) -> Result<Vec<Datagram<'fd>>, PathError> {
+    let off = spec.options.get(&CONNECTED).is_some();
+    let one = |fd: &'fd OwnedFd| {
+        let peer = off.then(|| inet::without_peer(fd)).transpose()?.map(|peer| Box::new(Peer::new(peer)));
+        Ok(Datagram { fd: fd.as_fd(), peer, too_long: 0 })
+    };
+    fds.iter().map(one).collect()
+}
+
+/// One UDP socket. It is small: with many flows, each cache line that one takes takes time.
 struct Datagram<'fd> {
     fd: BorrowedFd<'fd>,
+    /// The address at the other end; `None` of a connected socket.
+    peer: Option<Box<Peer>>,
     /// Number of errors from the kernel that a datagram was too long for the path.
-    too_long: u64,
+    too_long: u32,
 }
 
 impl<'fd> Datagram<'fd> {
-    fn new(fd: &'fd OwnedFd) -> Datagram<'fd> {
-        Datagram { fd: fd.as_fd(), too_long: 0 }
+    #[inline(always)]
+    fn send_once(&self, message: &[u8]) -> io::Result<Option<usize>> {
+        match &self.peer {
+            None => or_nothing(send(self.fd, message, SendFlags::empty())),
+            Some(peer) => or_nothing(send_to(self.fd, message, SendFlags::empty(), peer)),
+        }
     }
 
     /// Sends `message` again after an error about its length. A router's report that a datagram did not fit arrives once, as an
@@ -78,7 +96,7 @@ impl<'fd> Datagram<'fd> {
     #[cold]
     fn resend(&mut self, message: &[u8]) -> io::Result<bool> {
         self.too_long += 1;
-        Ok(or_nothing(send(self.fd, message, SendFlags::empty()))?.is_some())
+        Ok(self.send_once(message)?.is_some())
     }
 
     #[cold]
@@ -94,7 +112,7 @@ fn is_too_long(error: &io::Error) -> bool {
 
 /// Warns of a path that takes smaller packets than the link, with the kernel's path MTU.
 fn note_too_long(flows: &[Datagram<'_>], side: Side, found: &mut SideFound) {
-    let times = flows.iter().map(|flow| flow.too_long).sum();
+    let times = flows.iter().map(|flow| u64::from(flow.too_long)).sum();
     if let Some(flow) = flows.iter().find(|flow| flow.too_long > 0) {
         found.warnings.push(inet::path_mtu(&flow.fd, side, times));
     }
@@ -110,7 +128,7 @@ impl<'fd> Carrier<'fd> for Datagram<'fd> {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        match or_nothing(send(self.fd, message, SendFlags::empty())) {
+        match self.send_once(message) {
             Err(error) if is_too_long(&error) => self.resend(message),
             sent => Ok(sent?.is_some()),
         }
@@ -118,7 +136,11 @@ impl<'fd> Carrier<'fd> for Datagram<'fd> {
 
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
-        match or_nothing(recv(self.fd, buffer, RecvFlags::empty())) {
+        let received = match &self.peer {
+            None => or_nothing(recv(self.fd, buffer, RecvFlags::empty())),
+            Some(peer) => or_nothing(recv_from(self.fd, buffer, RecvFlags::empty(), peer)).map(Option::flatten),
+        };
+        match received {
             Err(error) if is_too_long(&error) => Ok(self.lost()),
             received => received,
         }

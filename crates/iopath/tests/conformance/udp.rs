@@ -35,7 +35,13 @@ fn ask(socket: &UdpSocket, server: SocketAddr, message: &[u8]) -> Option<Vec<u8>
 
 #[test]
 fn nobody_but_the_proven_client_is_answered() {
-    let mut job = job("udp:poll");
+    for spec in ["udp:poll", "udp:poll,connected=off", "udp:block,connected=off"] {
+        only_the_proven_client_is_answered(spec);
+    }
+}
+
+fn only_the_proven_client_is_answered(spec: &str) {
+    let mut job = job(spec);
     (job.request, job.reply) = (64, 60_000);
     let stop = Arc::new(Shared::create().unwrap());
     let (address, server) = start_server(&job, listening(V4), &stop, None, "reflector");

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rounds::{self, Bench, Ended, Layout, NoSwitch, Round, Taken, letter};
 use super::stands::taken;
-use super::states::States;
+use super::states::{States, placed_as_the_first};
 use super::verdict;
 use hairpin_session::error::RunError;
 
@@ -104,33 +104,38 @@ impl Bench for Outside<'_, '_> {
     }
 }
 
-/// Measures two arms in turn, in random order within each round, and passes each pair to `keep`; `before` holds the pairs of an
-/// experiment that goes on. Returns p50 of the second arm over that of the first, with its 95 % interval.
+/// Two arms that are compared: the first with the second.
+pub type Arms = [usize; 2];
+
+/// Measures the arms of `compared` in turn, in random order within each round, and passes each round to `keep`; `before` holds the rounds
+/// of an experiment that goes on. Returns p50 of each comparison's first arm over that of its second, with its 95 % interval.
 ///
 /// # Errors
-/// A block could not be measured, or a pair not be kept: the reason, or `None` after Ctrl-C.
+/// A block could not be measured, or a round not be kept: the reason, or `None` after Ctrl-C.
 pub fn pairs(
+    compared: &[Arms],
     until: Until,
     seed: u64,
     before: Vec<Pair>,
     measure: &mut Measure<'_>,
     keep: &mut dyn FnMut(&Pair) -> Result<(), String>,
-) -> Result<Comparison, Option<String>> {
+) -> Result<Vec<Comparison>, Option<String>> {
     let mut measured: Vec<Round> = before.into_iter().map(|Pair(round)| round).collect();
+    let arms = compared.iter().flatten().max().map_or(0, |most| most + 1);
     let last = measured.iter().flat_map(|round| &round.taken).map(|taken| taken.block.at_ns).max();
     let mut outside = Outside { measure, before: Duration::from_nanos(last.unwrap_or(0)), began: Instant::now() };
     let duration = match until {
         Until::Time(duration) | Until::Width(_, duration) => duration,
         Until::Pairs(_) => Duration::MAX,
     };
-    let layout = Layout { arms: 2, duration, seed, done: measured.len() as u32, length: Some(BLOCK) };
-    if !enough(until, &measured) {
+    let layout = Layout { arms, duration, seed, done: measured.len() as u32, length: Some(BLOCK) };
+    if !enough(compared, until, &measured) {
         let mut lost = None;
         let laid = rounds::run(&layout, &mut outside, &mut NoSwitch, &mut |round, _, _| {
             let pair = Pair(round);
             lost = keep(&pair).err();
             measured.push(pair.0);
-            if lost.is_some() || enough(until, &measured) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if lost.is_some() || enough(compared, until, &measured) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if lost.is_some() {
             return Err(lost);
@@ -141,31 +146,80 @@ pub fn pairs(
             None => {}
         }
     }
-    Ok(compared(&measured, outside.elapsed()))
+    let (rounds, states) = with_states(&measured);
+    Ok(compared.iter().map(|arms| of_arms(&rounds, *arms, &states, outside.elapsed())).collect())
 }
 
-fn enough(until: Until, measured: &[Round]) -> bool {
-    let of_median = || {
-        let figures = compared(measured, Duration::ZERO).figures;
-        figures.into_iter().find(|of| of.figure == Figure::P50).unwrap_or_default()
+fn enough(compared: &[Arms], until: Until, measured: &[Round]) -> bool {
+    let of_medians = || -> Vec<Estimate> {
+        let (rounds, states) = with_states(measured);
+        let of = |arms: &Arms| {
+            let figures = of_arms(&rounds, *arms, &states, Duration::ZERO).figures;
+            figures.into_iter().find(|of| of.figure == Figure::P50).unwrap_or_default()
+        };
+        compared.iter().map(of).collect()
     };
     match until {
         Until::Time(_) => false,
         Until::Pairs(wanted) => {
-            measured.len() >= TRIES * wanted || measured.len() >= wanted && of_median().pairs >= wanted as u64
+            measured.len() >= TRIES * wanted
+                || measured.len() >= wanted && of_medians().iter().all(|of| of.pairs >= wanted as u64)
         }
         Until::Width(width, _) => {
             // With fewer pairs moods of the host are not in the interval yet; a look at all rounds after every few is enough.
-            let of =
-                if measured.len() >= WIDTH_PAIRS && measured.len().is_multiple_of(8) { of_median() } else { Estimate::default() };
-            of.pairs >= WIDTH_PAIRS as u64 && of.low.zip(of.high).is_some_and(|(low, high)| high - low <= width)
+            let narrow = |of: &Estimate| {
+                of.pairs >= WIDTH_PAIRS as u64 && of.low.zip(of.high).is_some_and(|(low, high)| high - low <= width)
+            };
+            measured.len() >= WIDTH_PAIRS && measured.len().is_multiple_of(8) && of_medians().iter().all(narrow)
         }
     }
 }
 
-fn compared(measured: &[Round], elapsed: Duration) -> Comparison {
+fn of_arms(rounds: &[Round], [arm, against]: Arms, states: &States, elapsed: Duration) -> Comparison {
     let method = Method { figure: Figure::P50, confidence: CONFIDENCE, confidence_each: CONFIDENCE, looks: 1, margin: MARGIN };
-    verdict::compare(&with_distances_of_neighbours(measured), 0, 1, &States::of(measured), &method, elapsed)
+    verdict::compare(rounds, against, arm, states, &method, elapsed)
+}
+
+fn with_states(measured: &[Round]) -> (Vec<Round>, States) {
+    (with_distances_of_neighbours(measured), States::of(measured))
+}
+
+/// What one state of the cores has to say.
+#[derive(Clone, Debug)]
+pub struct InState {
+    /// The median distance between the cores in this state; `None` where it plays no part, or was never told.
+    pub core_rtt_ns: Option<u64>,
+    /// Of the pairs of this state alone.
+    pub comparison: Comparison,
+}
+
+/// The comparisons of several experiments, each with its rounds, in each state of the cores by itself, nearest first. The states are those of
+/// all experiments together, so that one of an experiment is the same as one of another. A state without a pair is left out.
+#[must_use]
+pub fn by_state(experiments: &[(&[Pair], Arms)]) -> Vec<Vec<InState>> {
+    let rounds = |pairs: &[Pair]| pairs.iter().map(|Pair(round)| round.clone()).collect::<Vec<_>>();
+    let experiments: Vec<(Vec<Round>, Arms)> = experiments.iter().map(|(pairs, arms)| (rounds(pairs), *arms)).collect();
+    let all = experiments.iter().flat_map(|(rounds, _)| placed_as_the_first(rounds));
+    let states = States::of_cores(all.flat_map(|taken| taken.cores.iter().copied()));
+    let of = |(rounds, arms): &(Vec<Round>, Arms)| {
+        let rounds = with_distances_of_neighbours(rounds);
+        let whole = |rounds: &[Round], core_rtt_ns| InState {
+            core_rtt_ns,
+            comparison: of_arms(rounds, *arms, &States::default(), Duration::ZERO),
+        };
+        let known = rounds.iter().flat_map(|round| &round.taken).any(|taken| !taken.cores.is_empty());
+        let placed = rounds.iter().all(|round| round.taken[arms[0]].cpus == round.taken[arms[1]].cpus);
+        if !known || !placed {
+            return if rounds.is_empty() { Vec::new() } else { vec![whole(&rounds, None)] };
+        }
+        let in_state = |(state, ns): (usize, u64)| {
+            let saw = |round: &&Round| arms.iter().all(|arm| states.state(&round.taken[*arm].cores) == Some(state));
+            let of_state: Vec<Round> = rounds.iter().filter(saw).cloned().collect();
+            (!of_state.is_empty()).then(|| whole(&of_state, Some(ns)))
+        };
+        states.medians().iter().copied().enumerate().filter_map(in_state).collect()
+    };
+    experiments.iter().map(of).collect()
 }
 
 /// The same rounds. A block that could not tell how far the cores were from each other has seen what the blocks before and after
@@ -204,11 +258,11 @@ mod tests {
             number += 1;
             Ok(Block::of_median(2_000.0, 100, CPUS).with_cores(vec![if far(number) { 510 } else { 120 }]))
         };
-        let comparison = pairs(until, 7, before, &mut measure, &mut |pair| {
+        let comparisons = pairs(&[[1, 0]], until, 7, before, &mut measure, &mut |pair| {
             kept.push(pair.clone());
             Ok(())
         });
-        (comparison.unwrap(), kept)
+        (comparisons.unwrap().remove(0), kept)
     }
 
     #[test]
@@ -238,7 +292,8 @@ mod tests {
         let cores =
             with_distances_of_neighbours(&rounds).into_iter().map(|round| round.taken[0].cores.clone()).collect::<Vec<_>>();
         assert_eq!(cores, [vec![120, 120], vec![121, 510], vec![121, 510], vec![510]]);
-        let comparison = compared(&rounds, Duration::ZERO);
+        let (rounds, states) = with_states(&rounds);
+        let comparison = of_arms(&rounds, [1, 0], &states, Duration::ZERO);
         assert_eq!((comparison.pairs, comparison.dropped, comparison.matched.by_distance()), (2, 2, true));
     }
 
@@ -252,6 +307,63 @@ mod tests {
     }
 
     #[test]
+    fn each_state_has_a_comparison_of_its_own() {
+        // The second arm takes twice as long as the first where the cores are near, three times where they are far.
+        let number = std::cell::Cell::new(0);
+        let mut kept = Vec::new();
+        let mut measure = |arm: usize, _, _| {
+            number.set(number.get() + 1);
+            let far = number.get() > 60;
+            let ns = [1_000.0, if far { 3_000.0 } else { 2_000.0 }, 500.0][arm];
+            Ok(Block::of_median(ns, 100, CPUS).with_cores(vec![if far { 510 } else { 120 }]))
+        };
+        let compared = [[1, 0], [0, 2]];
+        let all = pairs(&compared, Until::Pairs(40), 7, Vec::new(), &mut measure, &mut |pair| {
+            kept.push(pair.clone());
+            Ok(())
+        });
+        assert_eq!(all.unwrap().len(), 2);
+        let found = by_state(&[(&kept, compared[0]), (&kept, compared[1]), (&[], [1, 0])]);
+        let told = |found: &[InState]| -> Vec<(Option<u64>, f64, u64)> {
+            let p50 = |of: &InState| of.comparison.figures[0].clone();
+            found.iter().map(|of| (of.core_rtt_ns, p50(of).ratio.unwrap().round(), p50(of).pairs)).collect()
+        };
+        assert_eq!(told(&found[0]), [(Some(120), 2.0, 20), (Some(510), 3.0, 20)]);
+        assert_eq!(told(&found[1]), [(Some(120), 2.0, 20), (Some(510), 2.0, 20)]);
+        assert!(found[2].is_empty());
+        // Arms on CPUs of their own have their own distance, which is part of the comparison.
+        let apart: Vec<Pair> = kept
+            .iter()
+            .cloned()
+            .map(|Pair(mut round)| {
+                round.taken[1].cpus = None;
+                Pair(round)
+            })
+            .collect();
+        let found = by_state(&[(&apart, [1, 0])]);
+        assert_eq!((found[0].len(), found[0][0].core_rtt_ns), (1, None));
+    }
+
+    #[test]
+    fn moods_of_the_host_widen_the_interval() {
+        // The same noise; in the second series the ratio is 4 % more for eight rounds, then less for eight.
+        let width = |mood: f64| {
+            let mut turn = 0;
+            let mut measure = |arm: usize, _: Nanos, _: Nanos| {
+                turn += 1;
+                let (noise, up) = (f64::from(turn * 37 % 101) / 10_000.0, (turn - 1) / 16 % 2 == 0);
+                let of_mood = if up { mood } else { -mood };
+                Ok(Block::of_median(1_000.0 * (1.0 + noise + if arm == 1 { of_mood } else { 0.0 }), 100, CPUS))
+            };
+            let found = pairs(&[[1, 0]], Until::Pairs(160), 7, Vec::new(), &mut measure, &mut |_| Ok(())).unwrap();
+            let p50 = found[0].figures[0].clone();
+            (p50.high.unwrap() - p50.low.unwrap(), p50.widened.unwrap())
+        };
+        let ((calm, _), (moody, widened)) = (width(0.0), width(0.02));
+        assert!(widened > 2.0 && moody > 3.0 * calm, "{calm} {moody} {widened}");
+    }
+
+    #[test]
     fn an_interval_narrow_enough_ends_it_and_a_wide_one_does_not() {
         let hour = Duration::from_secs(3600);
         let (comparison, kept) = measured(Until::Width(0.02, hour), Vec::new(), |_| false);
@@ -262,7 +374,7 @@ mod tests {
             turn += 1;
             if turn > 400 { Err(None) } else { Ok(Block::of_median(1_000.0 + f64::from(turn * 37 % 101), 100, CPUS)) }
         };
-        let ended = pairs(Until::Width(1e-9, hour), 7, Vec::new(), &mut measure, &mut |_| Ok(()));
+        let ended = pairs(&[[1, 0]], Until::Width(1e-9, hour), 7, Vec::new(), &mut measure, &mut |_| Ok(()));
         assert_eq!(ended.unwrap_err(), None);
     }
 
@@ -280,11 +392,11 @@ mod tests {
     #[test]
     fn failed_blocks_and_refused_records_end_the_experiment() {
         let kept = &mut |_: &Pair| Ok(());
-        let failed = pairs(Until::Pairs(9), 7, Vec::new(), &mut |_, _, _| Err(Some("no such tool".into())), kept);
+        let failed = pairs(&[[1, 0]], Until::Pairs(9), 7, Vec::new(), &mut |_, _, _| Err(Some("no such tool".into())), kept);
         assert!(failed.unwrap_err().unwrap().contains("no such tool"));
-        assert_eq!(pairs(Until::Pairs(9), 7, Vec::new(), &mut |_, _, _| Err(None), kept).unwrap_err(), None);
+        assert_eq!(pairs(&[[1, 0]], Until::Pairs(9), 7, Vec::new(), &mut |_, _, _| Err(None), kept).unwrap_err(), None);
         let measure = &mut |_, _, _| Ok(Block::of_median(1.0, 100, CPUS));
-        let full = pairs(Until::Pairs(9), 7, Vec::new(), measure, &mut |_| Err("the disk is full".into()));
+        let full = pairs(&[[1, 0]], Until::Pairs(9), 7, Vec::new(), measure, &mut |_| Err("the disk is full".into()));
         assert_eq!(full.unwrap_err().unwrap(), "the disk is full");
     }
 }

@@ -44,6 +44,11 @@ impl States {
         self.medians.len().max(1)
     }
 
+    /// The median distance of each state, in ns.
+    pub(crate) fn medians(&self) -> &[u64] {
+        &self.medians
+    }
+
     /// The state of a block; `None` if it changed during the block, or if only this block lacks the data.
     pub(crate) fn state(&self, cores: &[u64]) -> Option<usize> {
         if self.medians.is_empty() {

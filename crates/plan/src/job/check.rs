@@ -6,7 +6,7 @@ use hairpin_wire::probe;
 use hairpin_wire::raw::{PTP_PAYLOAD, Shape};
 
 use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
-use crate::option::WRITES;
+use crate::option::{CONNECTED, WRITES};
 use crate::path::{LinkKind, Path, Speaks};
 use crate::paths::{PATHS, taking_requests};
 use crate::schedule::Arrivals;
@@ -38,6 +38,7 @@ impl Job {
             self.check_sizes(side.path, ipv6)?;
         }
         self.check_stamps()?;
+        self.check_connected()?;
         self.check_flows()?;
         self.check_ports()?;
         let (request, reply) = (self.request, self.reply);
@@ -161,6 +162,20 @@ impl Job {
         let threads = self.threads;
         refuse(threads < 2 || !matches!(open.arrivals, Arrivals::Replay { .. }), || {
             format!("a recording is replayed by one thread, not {threads}: use --threads 1, with as many --flows as you like")
+        })
+    }
+
+    /// Refuses what a UDP socket without a peer cannot do.
+    fn check_connected(&self) -> Result<(), Refused> {
+        if [&self.spec.client, &self.spec.server].iter().all(|side| side.options.get(&CONNECTED).is_none()) {
+            return Ok(());
+        }
+        refuse(self.flows == 1, || {
+            "connected=off takes one flow: without their peers the kernel cannot tell the sockets of a port apart".into()
+        })?;
+        refuse(self.group.is_none(), || "a group's sockets have no peer anyway: leave out connected=off".into())?;
+        refuse(self.nic_stamps.is_none() && !self.socket_stamps, || {
+            "the stamps of packets are those of connected sockets: leave out connected=off".into()
         })
     }
 
@@ -442,6 +457,17 @@ mod tests {
             assert!(job.check(false).unwrap_err().to_string().starts_with("--hw-stamps takes 0.0001"), "{rate}");
         }
         assert!(text("udp:spin", |job| (job.socket_stamps, job.flows) = (true, 20_000)).contains("one request at a time"));
+    }
+
+    #[test]
+    fn sockets_without_a_peer_are_of_one_flow_and_have_no_stamps() {
+        for path in ["udp:spin,connected=off", "udp:block,connected=off/udp:spin", "udp:spin/udp:block,connected=off"] {
+            assert_eq!(text(path, |_| {}), "goes", "{path}");
+            assert!(text(path, |job| job.flows = 2).starts_with("connected=off takes one flow"), "{path}");
+            assert!(text(path, |job| job.socket_stamps = true).ends_with("leave out connected=off"), "{path}");
+            assert!(text(path, |job| job.nic_stamps = Some(Default::default())).ends_with("leave out connected=off"), "{path}");
+        }
+        assert_eq!(text("udp:poll", |job| job.flows = 2), "goes");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::records::{told, warning};
 use super::split::split;
 use crate::figure::{payloads, per_second};
 use crate::label::{labelled, short};
-use crate::load::knee;
+use crate::load::{is_apart, knee};
 use crate::notes::refused;
 use crate::prose::clean;
 use crate::view::{Input, LoadCurve, LoadRate};
@@ -51,6 +51,7 @@ fn rate(row: &load::LoadRow) -> LoadRate {
         due: row.due,
         lost: row.lost,
         repeat: row.repeat,
+        apart: is_apart(row),
         from_due: summary(&row.rtt_from_due_ns, &[]),
         from_sent: summary(&row.rtt_from_sent_ns, &[]),
         split: row.split.as_deref().map(|of| split(of, None)),

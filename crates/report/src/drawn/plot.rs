@@ -71,6 +71,8 @@ pub(super) struct Point {
     pub(super) marked: bool,
     /// True if the point is not comparable with the others: its mark is hollow.
     pub(super) apart: bool,
+    /// True if the line goes through it. Points of several rows are joined if these are of one core state.
+    pub(super) joined: bool,
     /// The point in words.
     pub(super) words: String,
 }
@@ -88,6 +90,13 @@ pub(super) struct Reference {
     /// The figure and its source.
     pub(super) words: String,
     pub(super) points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    /// The points that the line goes through.
+    pub(super) fn joined(&self) -> Vec<(f64, f64)> {
+        self.points.iter().filter(|point| point.joined).map(|point| (point.x, point.ns)).collect()
+    }
 }
 
 impl Plot {
@@ -302,6 +311,7 @@ fn size_point(row: &Row, p50: u64) -> Point {
         interval: row.rtt.p50.low_ns.zip(row.rtt.p50.high_ns).map(|(low, high)| (low as f64, high as f64)),
         marked: true,
         apart: row.apart.is_some(),
+        joined: row.apart.is_none(),
         words: format!(
             "{} B: RTT p50 {} us{interval}, {}{}",
             words::payload(row),
@@ -318,6 +328,7 @@ fn percentile_point(row: &Row, point: &Percentile, last: bool) -> Point {
         ns: point.ns as f64,
         interval: None,
         apart: row.apart.is_some(),
+        joined: true,
         marked: last || MARKED.iter().any(|q| (q - point.q).abs() < 1e-9),
         words: format!(
             "{}: RTT {} us, {}",

@@ -146,7 +146,7 @@ fn picture(plot: &Plot) -> Picture {
             (point.x, point.ns, if point.apart { '*' } else { letter(i) })
         };
         Curve {
-            points: line.points.iter().map(|point| (point.x, point.ns)).collect(),
+            points: line.joined(),
             marks: (0..line.points.len()).filter(|at| marked(*at)).map(mark).collect(),
             every: if line.origin == Origin::Measured { 1 } else { 2 },
             letter: Some(letter(i)),

@@ -66,7 +66,8 @@ pub(super) fn rates<'r>(all: impl IntoIterator<Item = &'r LoadRate>) -> Table {
 
 /// p99 by rate; `None` for fewer than two rates.
 pub(super) fn offered(curve: &LoadCurve) -> Option<Picture> {
-    picture(curve.rates.iter().map(|row| (row.offered_per_s, [row.from_due.p99.ns, row.from_sent.p99.ns])), ROWS)
+    let p99 = |row: &LoadRate| [row.from_due.p99.ns, row.from_sent.p99.ns];
+    picture(curve.rates.iter().map(|row| (row.offered_per_s, p99(row), row.apart)), ROWS)
 }
 
 fn tail(times: &Summary) -> [Cell; 3] {

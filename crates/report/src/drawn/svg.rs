@@ -165,13 +165,15 @@ fn line(page: &mut Page, plot: &Plot, frame: &Frame, line: &Line) {
             page.interval(x, low, high, &format!("interval {colour}"));
         }
     }
+    let joined = frame.points(plot, &line.joined());
+    match line.origin {
+        _ if joined.is_empty() => {}
+        Origin::Measured => page.polyline(&joined, &format!("line {colour}")),
+        Origin::Emulated => page.polyline(&joined, &format!("line emulated {colour}")),
+        Origin::Published => page.polyline(&joined, "published"),
+    }
     let points: Vec<(f64, f64)> = line.points.iter().map(|point| (point.x, point.ns)).collect();
     let points = frame.points(plot, &points);
-    match line.origin {
-        Origin::Measured => page.polyline(&points, &format!("line {colour}")),
-        Origin::Emulated => page.polyline(&points, &format!("line emulated {colour}")),
-        Origin::Published => page.polyline(&points, "published"),
-    }
     let filled = if line.origin == Origin::Published { "published".into() } else { format!("mark {colour}") };
     for (point, at) in line.points.iter().zip(&points).filter(|(point, _)| point.marked) {
         let filled = if point.apart { format!("{filled} apart") } else { filled.clone() };

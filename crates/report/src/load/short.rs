@@ -4,7 +4,7 @@
 use hairpin_record::load::{Load, LoadCurve, LoadRow};
 use hairpin_units::Arrange;
 
-use super::{decided, lost_share, picture, split_of, timed};
+use super::{decided, lost_share, picture, split_of, star, timed};
 use crate::brief::{on_cpus, rounded, way};
 use crate::cell::Cell;
 use crate::doc::{Block, Column, Doc, Table, Text};
@@ -103,7 +103,7 @@ fn rates(load: &Load, most: usize, options: &Options) -> Doc {
         let mut cells: Vec<Cell> = Vec::new();
         cells.extend(several.then(|| labelled(short(&curve.path), curve.origin).into()));
         let again = if row.repeat > 0 { " again" } else { "" };
-        cells.push(format!("{}{again}", per_second(row.offered_per_s)).into());
+        cells.push(format!("{}{again}{}", per_second(row.offered_per_s), star(row)).into());
         cells.push(per_second(row.achieved_per_s).into());
         let times = &row.rtt_from_due_ns;
         cells.extend([times.p50, times.p99].map(timed));

@@ -307,6 +307,8 @@ export interface LoadRate {
   due: number;
   lost: number;
   repeat: number;
+  /** The cores were in another state than at most rates. */
+  apart: boolean;
   from_due: Summary;
   from_sent: Summary;
   /** Of round trips with one request in flight. */

@@ -659,6 +659,7 @@ export function loaded(label, least) {
       due: 2 * offered,
       lost: 0,
       repeat: 0,
+      apart: false,
       from_due: times(place === 3 ? 900_000_000 : least * (1 + place)),
       from_sent: times(least * (1 + 0.3 * place)),
       split: null,

@@ -29,18 +29,22 @@ function ratesOf(curve: LoadCurve): LoadRate[] {
 }
 
 function linesOf(curve: LoadCurve, names: PercentileName[]): Line[] {
-  const rates = ratesOf(curve);
-  const x = rates.map((rate) => rate.offered_per_s);
-  return names.flatMap((name, place) =>
-    FROM.map((from) => ({
-      label: `${name} ${from.name}`,
-      x,
+  const all = ratesOf(curve);
+  const of = (name: PercentileName, place: number, from: (typeof FROM)[number], apart: boolean): Line => {
+    const rates = all.filter((rate) => rate.apart === apart);
+    return {
+      label: `${name} ${from.name}${apart ? " *" : ""}`,
+      x: rates.map((rate) => rate.offered_per_s),
       y: rates.map((rate) => percentile(from.of(rate), name).ns),
       mark: markOf(place, from.dash),
+      // Rates of another core state are points that no line joins.
+      loose: apart,
       shapes: () => true,
       hollow: from.hollow,
-    })),
-  );
+    };
+  };
+  const lines = [false, true].flatMap((apart) => names.flatMap((name, place) => FROM.map((from) => of(name, place, from, apart))));
+  return lines.filter((line) => line.x.length > 0);
 }
 
 /** The rate at which the curve bends, as a line; the room up to the next rate is shaded. */
@@ -91,7 +95,8 @@ export function load(view: View): Figure | null {
       "Requests are due at fixed times, whether or not the one before was answered. From due counts the wait for the send too, as a user does; from sent does not. " +
       "Where the two part, requests queue at the client. The line is the knee: the highest rate at which the path keeps up; at the end of the shaded room it no longer does.",
     caption: (shown) =>
-      `RTT against the rate offered, log scales; ${[...new Set(shown.view.loads.map((curve) => curve.origin))].sort().join(" and ")}; a point is missing where too few requests were answered for its percentile.`,
+      `RTT against the rate offered, log scales; ${[...new Set(shown.view.loads.map((curve) => curve.origin))].sort().join(" and ")}; a point is missing where too few requests were answered for its percentile.` +
+      (shown.view.loads.some((curve) => curve.rates.some((rate) => rate.apart)) ? ` *, on no line: ${shown.view.apart}.` : ""),
     legend: (shown) =>
       shown.percentiles.flatMap((name, place) => FROM.map((from) => entry(swatch(markOf(place, from.dash), { hollow: from.hollow }), `${name} ${from.name}`))),
     empty: (shown) => (shown.percentiles.length === 0 ? "No percentile is selected." : null),

@@ -68,25 +68,33 @@ function publishedLines(shown: Shown, axis: Amounts): Line[] {
   });
 }
 
-function curveLine(group: Group, name: PercentileName, axis: Amounts): Line {
-  const rows = group.rows;
+/** A line through the rows of the ranked core state; rows of another are points by themselves, which no line joins. */
+function curveLines(group: Group, name: PercentileName, axis: Amounts): Line[] {
   const mark = { ...group.mark, dash: [] };
   // x must rise: of two rows with one size on the axis the second stands a hair to the right.
-  const x: number[] = [];
-  for (const row of rows) x.push(Math.max(axis.place(meanBytes(row.row)), (x.at(-1) ?? 0) * (1 + 1e-9)));
-  return {
-    label: group.label,
-    x,
-    y: rows.map((row) => percentile(row.row.rtt, name).ns),
-    mark,
-    shapes: () => true,
-    hollow: (index) => (rows[index]?.row.apart ?? null) !== null,
+  const points: { x: number; y: number | null; isApart: boolean }[] = [];
+  for (const { row } of group.rows) {
+    const x = Math.max(axis.place(meanBytes(row)), (points.at(-1)?.x ?? 0) * (1 + 1e-9));
+    points.push({ x, y: percentile(row.rtt, name).ns, isApart: row.apart !== null });
+  }
+  const of = (isApart: boolean): Line => {
+    const own = points.filter((point) => point.isApart === isApart);
+    return {
+      label: isApart ? `${group.label} *` : group.label,
+      x: own.map(({ x }) => x),
+      y: own.map(({ y }) => y),
+      mark,
+      loose: isApart,
+      shapes: () => true,
+      hollow: isApart,
+    };
   };
+  return [of(false), of(true)].filter((line) => line.x.length > 0);
 }
 
 function linesOf(shown: Shown, name: PercentileName, axis: Amounts): Line[] {
   const groups = curves(shown);
-  const measured = groups.map((group) => curveLine(group, name, axis)).reverse();
+  const measured = groups.flatMap((group) => curveLines(group, name, axis)).reverse();
   const fits = groups.flatMap((group) =>
     name === "p50" && whole(group) ? (group.curve?.fit_lines ?? []).map((line) => fitLine(group.label, group.mark, line, axis)) : [],
   );

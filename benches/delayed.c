@@ -1,0 +1,90 @@
+/* An echo server of two UDP ports: at the first it replies at once, at the second it waits first. Shares no code with hairpin, and no clock's.
+ *
+ *     delayed spin|block CPU PORT PORT NANOSECONDS
+ *
+ * Ends at SIGTERM, and prints the median turn-around at each port in ns by CLOCK_MONOTONIC_RAW, receive call returned to send call entered, and how many there
+ * were. One process, one core, and the same calls for both ports: the wait alone tells them apart.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { LONGEST = 65507, BINS = 1 << 20 };
+
+static char bytes[LONGEST];
+static uint32_t often[2][BINS];
+static volatile sig_atomic_t over;
+
+static void end(int signal) { (void)signal; over = 1; }
+
+static void die(const char *what) { perror(what); exit(1); }
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void reply(int fd, int port, int64_t wait) {
+    struct sockaddr_in from;
+    socklen_t len = sizeof from;
+    ssize_t n = recvfrom(fd, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &len);
+    if (n < 0) return;
+    int64_t came = now(), left = came;
+    while (port && left < came + wait) left = now();
+    if (!port) left = now();
+    sendto(fd, bytes, (size_t)n, 0, (struct sockaddr *)&from, len);
+    int64_t took = left - came;
+    often[port][took < BINS ? took : BINS - 1]++;
+}
+
+static void print(int port) {
+    uint64_t all = 0, up_to = 0;
+    int at = 0;
+    for (int i = 0; i < BINS; i++) all += often[port][i];
+    for (; at < BINS - 1; at++) {
+        up_to += often[port][at];
+        if (2 * up_to >= all) break;
+    }
+    printf("%d %llu\n", at, (unsigned long long)all);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 6) return fprintf(stderr, "delayed spin|block CPU PORT PORT NANOSECONDS\n"), 2;
+    int spins = !strcmp(argv[1], "spin");
+    int64_t wait = atol(argv[5]);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(atoi(argv[2]), &set);
+    if (sched_setaffinity(0, sizeof set, &set)) die("sched_setaffinity");
+    struct pollfd fds[2];
+    for (int i = 0; i < 2; i++) {
+        struct sockaddr_in at;
+        memset(&at, 0, sizeof at);
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        at.sin_port = htons((uint16_t)atoi(argv[3 + i]));
+        fds[i].fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        fds[i].events = POLLIN;
+        if (fds[i].fd < 0 || bind(fds[i].fd, (struct sockaddr *)&at, sizeof at)) die("bind");
+    }
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = end;
+    if (sigaction(SIGTERM, &action, NULL)) die("sigaction");
+    while (!over) {
+        if (!spins && poll(fds, 2, -1) < 0) continue;
+        for (int i = 0; i < 2; i++) reply(fds[i].fd, i, wait);
+    }
+    for (int i = 0; i < 2; i++) print(i);
+    return 0;
+}
