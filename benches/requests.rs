@@ -1,10 +1,12 @@
-//! `make bench-requests`: `hairpin ping --request` by turns with redis-benchmark and wrk, on the same server and the same cores.
+//! `make bench-requests`: `hairpin ping --request` by turns with redis-benchmark, wrk and a C program (`asks.c`), on the same server and the same cores.
 //!
-//! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in whole us only, so it is held against by its rate alone. The
+//! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in steps of 8 us, so it is held against by its rate alone. The
 //! bound: the interval of the ratio lies within 3 % of 1. The cell with 16 requests in flight has none: redis-benchmark sends 16 in one call and waits for all
-//! their replies, hairpin sends one for each reply.
+//! their replies, hairpin sends one for each reply. The C program that registers with epoll anew for each request, as redis-benchmark does, has none either: it
+//! shows what that does.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,6 +19,7 @@ use serde_json::json;
 
 use super::bound::Limit;
 use super::children::{Guarded, pinned, run, start};
+use super::control::compiled;
 use super::hairpin::{Tool, measure};
 use super::pairs::{Flags, Pairs, table_of};
 use super::record::Stop;
@@ -28,31 +31,66 @@ mod commands;
 /// The share by which another client's figures may differ.
 const WITHIN: f64 = 0.03;
 
-/// Requests to redis and nginx as they are: the figures of hairpin over those of redis-benchmark and wrk
+/// Requests to redis and nginx as they are: the figures of hairpin over those of redis-benchmark, wrk and a C program
 #[derive(Args)]
 pub(crate) struct Options {
     /// Time of each cell, in s
     #[arg(long, default_value_t = 120.0)]
     seconds: f64,
+    /// Only the cells whose name begins so, such as redis-1x1
+    #[arg(long, value_name = "NAME")]
+    cells: Option<String>,
     #[command(flatten)]
     flags: Flags,
 }
 
-/// A cell: the connections of the client, the requests in flight on each, and the figure.
+/// A cell: the other client, the connections, the requests in flight on each, and the figure.
 struct Cell {
-    server: &'static str,
+    other: Other,
     flows: u32,
     outstanding: u32,
     is_rate: bool,
 }
 
-const CELLS: [Cell; 5] = [
-    Cell { server: "redis", flows: 1, outstanding: 1, is_rate: true },
-    Cell { server: "redis", flows: 1, outstanding: 16, is_rate: true },
-    Cell { server: "redis", flows: 8, outstanding: 1, is_rate: true },
-    Cell { server: "nginx", flows: 1, outstanding: 1, is_rate: true },
-    Cell { server: "nginx", flows: 1, outstanding: 1, is_rate: false },
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    RedisBenchmark,
+    /// The connection stays registered with epoll …
+    Stays,
+    /// … or is registered anew around each request, as redis-benchmark does.
+    Again,
+    Wrk,
+}
+
+const CELLS: [Cell; 7] = [
+    Cell { other: Other::RedisBenchmark, flows: 1, outstanding: 1, is_rate: true },
+    Cell { other: Other::Stays, flows: 1, outstanding: 1, is_rate: true },
+    Cell { other: Other::Again, flows: 1, outstanding: 1, is_rate: true },
+    Cell { other: Other::RedisBenchmark, flows: 1, outstanding: 16, is_rate: true },
+    Cell { other: Other::RedisBenchmark, flows: 8, outstanding: 1, is_rate: true },
+    Cell { other: Other::Wrk, flows: 1, outstanding: 1, is_rate: true },
+    Cell { other: Other::Wrk, flows: 1, outstanding: 1, is_rate: false },
 ];
+
+impl Cell {
+    fn is_redis(&self) -> bool {
+        self.other != Other::Wrk
+    }
+
+    fn name(&self) -> String {
+        let (server, figure) = (if self.is_redis() { "redis" } else { "nginx" }, if self.is_rate { "rate" } else { "p50" });
+        let program = match self.other {
+            Other::Stays => "-c-stays",
+            Other::Again => "-c-again",
+            Other::RedisBenchmark | Other::Wrk => "",
+        };
+        format!("{server}-{}x{}-{figure}{program}", self.flows, self.outstanding)
+    }
+
+    fn limit(&self) -> Limit {
+        if self.outstanding > 1 || self.other == Other::Again { Limit::None } else { Limit::Within(WITHIN) }
+    }
+}
 
 /// Measures; true if a bound is missed.
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
@@ -71,21 +109,21 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let folder = tempfile::tempdir().map_err(|e| format!("no scratch directory: {e}"))?;
     let (redis, nginx) = (free_port()?, free_port()?);
     let _redis = serving(commands::redis(folder.path(), redis), server, redis)?;
-    let mut master = commands::nginx(folder.path(), nginx);
+    let mut master = commands::nginx(folder.path(), nginx, "");
     // Its worker takes no leave by itself when its master is killed, so there is none.
     master.args(["-g", "master_process off;"]);
     let _nginx = serving(master, server, nginx)?;
-    for cell in &CELLS {
-        let port = if cell.server == "redis" { redis } else { nginx };
-        let figure = if cell.is_rate { "rate" } else { "p50" };
-        let name = format!("{}-{}x{}-{figure}", cell.server, cell.flows, cell.outstanding);
+    let program = compiled("asks", &[])?;
+    for cell in CELLS.iter().filter(|cell| options.cells.as_ref().is_none_or(|named| cell.name().starts_with(named))) {
+        let port = if cell.is_redis() { redis } else { nginx };
         let mut per_s = 0.0;
-        let limit = if cell.outstanding > 1 { Limit::None } else { Limit::Within(WITHIN) };
-        pairs.measure(&name, limit, &mut |arm, length, warmup| match arm {
+        pairs.measure(&cell.name(), cell.limit(), &mut |arm, length, warmup| match arm {
             0 => {
-                let found = match cell.server {
-                    "redis" => redis_benchmark(cell, port, client, length, &mut per_s)?,
-                    _ => wrk(cell, port, client, length)?,
+                let found = match cell.other {
+                    Other::RedisBenchmark => redis_benchmark(cell, port, client, length, &mut per_s)?,
+                    Other::Stays => asks(&program, "stays", port, client, length)?,
+                    Other::Again => asks(&program, "again", port, client, length)?,
+                    Other::Wrk => wrk(cell, port, client, length)?,
                 };
                 Ok(Block::of_median(found.0, found.1, cpus))
             }
@@ -123,9 +161,9 @@ fn serving(command: Command, cpu: u32, port: u16) -> Result<Guarded, String> {
 }
 
 fn hairpin(tool: &Tool, cell: &Cell, port: u16, length: Nanos, warmup: Nanos) -> Command {
-    let preset = if cell.server == "redis" { "redis-ping" } else { "http-get" };
+    let preset = if cell.is_redis() { "redis-ping" } else { "http-get" };
     let mut command = Command::new(&tool.program);
-    // Both others wait in epoll_wait(2).
+    // All others wait in epoll_wait(2).
     command.args(["ping", &format!("echo:127.0.0.1:{port}"), "--request", preset, "--path", "tcp:epoll", "--json", "--no-store"]);
     command.args(["--flows", &cell.flows.to_string(), "--outstanding", &cell.outstanding.to_string()]);
     command.args(["--duration", &format!("{}ns", length.0), "--warmup", &format!("{}ns", warmup.0)]);
@@ -146,6 +184,16 @@ fn redis_benchmark(cell: &Cell, port: u16, cpu: u32, length: Nanos, per_s: &mut 
     let rate = line.split(',').nth(1).and_then(|rate| rate.trim_matches('"').parse::<f64>().ok());
     *per_s = rate.filter(|rate| *rate > 0.0).ok_or("redis-benchmark says no rate")?;
     Ok((1e9 / *per_s, count))
+}
+
+/// Time for a transaction in ns, and the transactions, of the C program.
+fn asks(program: &Path, how: &str, port: u16, cpu: u32, length: Nanos) -> Result<(f64, u64), String> {
+    let mut command = Command::new(program);
+    command.args([how, &port.to_string(), &cpu.to_string(), &(length.0 / 1_000_000).max(1).to_string()]);
+    let said = run(&mut command, Duration::from_secs(60))?;
+    let mut words = said.split_whitespace();
+    let each = words.next().and_then(|ns| ns.parse().ok()).zip(words.next().and_then(|count| count.parse().ok()));
+    each.ok_or_else(|| format!("{} said \"{}\"", program.display(), said.trim()))
 }
 
 /// Time for a transaction or p50 in ns, and the transactions. It takes whole seconds.

@@ -318,7 +318,7 @@ fn nginx_within_10_percent_of_its_client(name: &str) -> bool {
     }
     let home = Home::new();
     let port = free_port();
-    let nginx = servers::nginx(&home, port);
+    let nginx = servers::nginx(&home, port, "");
     for watched in [format!("--port {port}"), format!("--pid {}", nginx.pid())] {
         let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
         beside_its_client(&home, &watched, 0.10, || ask(port, request, LOAD, |reply: &[u8]| reply.ends_with(b"pong\n")));

@@ -12,6 +12,7 @@ mod flows;
 mod house;
 mod housekeeping;
 mod links;
+mod looks;
 mod mesh;
 mod mesh_engine;
 mod mesh_kubernetes;

@@ -106,7 +106,7 @@ fn nginx_answers_on_a_connection_that_stays_and_on_one_for_each_request() {
     }
     let home = Home::new();
     let port = free_port();
-    let _nginx = servers::nginx(&home, port);
+    let _nginx = servers::nginx(&home, port, "");
     let at = format!("echo:127.0.0.1:{port}");
     for path in ["tcp", "tcp:epoll --flows 3 --outstanding 4", "tcp-crr"] {
         let record = home.json(&format!("ping {at} -p {path} --request http-get {QUICK} --no-store"));

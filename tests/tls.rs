@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use crate::support::servers::program;
+use crate::support::servers::{self, program};
 use crate::support::{Home, Running, can, free_port, rows, warnings};
 use serde_json::Value;
 
@@ -112,6 +112,69 @@ fn handshakes_are_apart_and_an_earlier_session_is_taken_up() {
         );
         server.kill();
     }
+}
+
+#[test]
+fn nginx_answers_over_https() {
+    if !has_openssl("tls: nginx") || !can("tls: nginx", program("nginx").is_some(), "nginx is not here") {
+        return;
+    }
+    let home = Home::new();
+    let (certificate, key) = certificate(&home);
+    let (ca, key, port) = (certificate.display(), key.display(), free_port());
+    let _nginx = servers::nginx(&home, port, &format!(" ssl; ssl_certificate {ca}; ssl_certificate_key {key}"));
+    for (path, connections) in [("tcp", 1), ("tcp:epoll --flows 3 --outstanding 4", 3), ("tcp-crr", 300)] {
+        let record = home.json(&format!(
+            "ping echo:localhost:{port} -p {path} --request http-get --tls --tls-ca {ca} --count 300 --warmup 20ms --no-store"
+        ));
+        let row = &rows(&record)[0];
+        assert_eq!(
+            (&row["own_request"]["first_reply"], &row["own_request"]["errors"]),
+            (&"HTTP/1.1 200 OK".into(), &0.into()),
+            "{row}"
+        );
+        assert!(row["transactions"] == 300 && agreed(row).starts_with("TLS 1."), "{path}: {row}");
+        // Of TLS 1.2 a ticket comes with the first handshake, and each later connection takes that session up.
+        let (full, resumed) = (handshakes(row, "handshake"), handshakes(row, "resumed handshake"));
+        assert!(
+            full >= 1 && full + resumed >= connections && (path != "tcp-crr" || resumed >= 300),
+            "{full} full, {resumed} resumed: {row}"
+        );
+    }
+    // Asked without TLS it says so in HTTP: an error.
+    let plain =
+        home.json(&format!("ping echo:localhost:{port} -p tcp-crr --request http-get --count 20 --warmup 1ms --no-store"));
+    assert_eq!(rows(&plain)[0]["own_request"]["first_error"], "HTTP/1.1 400 Bad Request", "{plain}");
+}
+
+#[test]
+fn load_compare_and_sweep_go_over_tls() {
+    if !has_openssl("tls: load, compare, sweep") {
+        return;
+    }
+    let home = Home::new();
+    let (certificate, _) = certificate(&home);
+    let port = free_port();
+    let _server = server(&home, port, &[]);
+    let ask = format!(
+        "echo:localhost:{port} --request text:ping\\n --until \\n --tls --tls-ca {} --no-store --json",
+        certificate.display()
+    );
+    let load = home.hairpin(&format!("load {ask} --rate 1000 --duration 300ms --warmup 10ms")).json();
+    let curve = &rows(&load)[0];
+    assert_eq!((&load["error"], &curve["reply_bytes"]), (&Value::Null, &5.into()), "{load}");
+    assert!(curve["rates"][0]["rtt_from_due_ns"]["count"].as_u64() >= Some(290), "{curve}");
+    let ask = ask.replace("--until", "--reply");
+    let compare = home.hairpin(&format!("compare {ask} --for 500ms -- tcp:spin -- tcp:block -- tcp-crr")).json();
+    let arms = compare["arms"].as_array().expect("arms");
+    assert_eq!((&compare["error"], arms.len()), (&Value::Null, 3), "{compare}");
+    assert!(
+        arms.iter().all(|arm| arm["transactions"].as_u64() > Some(0) && arm["lost"] == 0 && arm["reply_bytes"] == 5),
+        "{compare}"
+    );
+    let sweep = home.hairpin(&format!("sweep {ask} -p tcp:epoll --vary outstanding=1,4 --for 500ms")).json();
+    let cells = sweep["cells"].as_array().expect("cells");
+    assert_eq!((&sweep["error"], cells.len()), (&Value::Null, 2), "{sweep}");
 }
 
 #[test]

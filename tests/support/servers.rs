@@ -37,8 +37,8 @@ impl Drop for Master {
 }
 
 /// nginx on this port of loopback, ready.
-pub fn nginx(home: &Home, port: u16) -> Master {
-    let nginx = Master(Some(home.spawn(commands::nginx(home.path(), port))));
+pub fn nginx(home: &Home, port: u16, how: &str) -> Master {
+    let nginx = Master(Some(home.spawn(commands::nginx(home.path(), port, how))));
     let begun = Instant::now();
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
         assert!(begun.elapsed() < Duration::from_secs(20), "nginx does not listen");

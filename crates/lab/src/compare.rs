@@ -4,6 +4,7 @@
 //!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and a threshold counts if it is crossed twice
 //!   stored    two records ─▶ their blocks ─▶ verdicts, with the warning that they were not measured in turn
 //!   placements  pairs of CPUs ─▶ arms ─▶ live ─▶ a matrix
+//!   noise     two looks at a host's own noise ─▶ rates of their stalls ─▶ more or fewer
 //!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with the spread between runs
 //! ```
 
@@ -11,6 +12,7 @@ mod baseline;
 mod between;
 mod limit;
 pub(crate) mod of_load;
+mod of_noise;
 pub(crate) mod of_others;
 pub mod placements;
 mod stored;
@@ -26,6 +28,7 @@ use hairpin_sys::signal::Signals;
 
 pub use self::baseline::{Baseline, jobs, named};
 pub use self::limit::Limit;
+pub use self::of_noise::noise;
 pub use self::stored::{Named, StoredError, stored};
 use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, letter};
 use crate::experiment::stands::Stands;

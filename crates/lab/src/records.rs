@@ -72,15 +72,15 @@ pub fn run(store: &Store, text: &str, task: &'static str) -> Result<(String, Run
 }
 
 /// The verbs whose records can be compared.
-const COMPARED: &str = "ping, demo, load, explain, compare, sweep and tune try";
+const COMPARED: &str = "ping, demo, load, explain, compare, sweep and tune try, or two of check --host,";
 
 /// The runs of one RUN in a form that can be compared row by row: those of ping and demo as they are, those of load with one row
 /// per rate and RTTs from due, those of explain without hooks, and those of experiments with a row per arm.
 ///
 /// # Errors
-/// The RUN cannot be resolved, holds several records, or one without anything to compare.
-pub fn comparable(store: &Store, text: &str) -> Result<(String, Run), RecordsError> {
-    one(load(store, text)?, "compare", COMPARED, as_run)
+/// There are several records, or one without anything to compare.
+pub fn comparable(found: Vec<Named>) -> Result<(String, Run), RecordsError> {
+    one(found, "compare", COMPARED, as_run)
 }
 
 /// The record as a run, if it has round trips to compare.
@@ -146,8 +146,8 @@ mod tests {
         fs::write(&file, include_str!("../../record/tests/data/check-1.json")).unwrap();
         let file = file.to_str().unwrap();
         assert_eq!(
-            comparable(&store, file).unwrap_err().to_string(),
-            "check.json is a record of `hairpin check`: there is nothing to compare in it; records of ping, demo, load, explain, compare, sweep and tune try can be used"
+            comparable(load(&store, file).unwrap()).unwrap_err().to_string(),
+            "check.json is a record of `hairpin check`: there is nothing to compare in it; records of ping, demo, load, explain, compare, sweep and tune try, or two of check --host, can be used"
         );
         assert!(run(&store, file, "watch").unwrap_err().to_string().contains("nothing to watch in it"));
         assert_eq!(load(&store, file).unwrap()[0].record.verb(), "check");

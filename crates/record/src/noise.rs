@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::Placement;
 use crate::explain::Cause;
-use crate::head::{Body, Record};
+use crate::head::{Body, Label, Record};
 use crate::place::{ClockFacts, HostFacts};
 use crate::quantiles::Quantiles;
 use crate::warning::Note;
@@ -101,4 +101,105 @@ pub struct Stall {
     pub cause: String,
     /// The thread or interrupt; empty if there is none.
     pub who: String,
+}
+
+/// Two looks beside each other. It is no measurement, so it is not stored: both looks are.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NoiseComparison {
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
+    /// A, the look that the other is compared with.
+    pub first: Look,
+    /// B, the other look.
+    pub second: Look,
+    /// All intervals together hold the true ratios with this confidence, as far as stalls come independently of each other …
+    pub confidence: f64,
+    /// … for which each single interval has this one.
+    pub confidence_each: f64,
+    /// A difference of less than this share does not matter.
+    pub margin: f64,
+    /// Stalls above 1, 10 and 100 us: those of all cores together, if there are several, then those of each.
+    pub stalls: Vec<Rates>,
+    /// Stalls of all cores together by their cause, the most frequent first; empty if either look has no causes.
+    pub causes: Vec<Rates>,
+    /// What may mislead.
+    pub warnings: Vec<Note>,
+}
+
+impl Body for NoiseComparison {
+    const SCHEMA: &'static str = "hairpin.noise-comparison/1";
+}
+
+/// A look at a host's cores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Look {
+    /// The run's id, or the file's name.
+    pub given: String,
+    /// The host's name.
+    pub hostname: String,
+    /// Start of the look, RFC 3339 in UTC.
+    pub started: String,
+    /// The two cores that it says to take; `null` if it names none.
+    pub choice: Option<[u32; 2]>,
+}
+
+/// How often stalls of one kind came in either look.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Rates {
+    /// The core; `null` for all cores that both looks have.
+    pub cpu: Option<u32>,
+    /// `above 1 us`, `above 10 us`, `above 100 us`, or the cause.
+    pub what: String,
+    /// The thread or interrupt, without its number; empty if there is none.
+    pub who: String,
+    /// Stalls in the first look.
+    pub first_count: u64,
+    /// Time looked at in the first look, in ns.
+    pub first_ns: u64,
+    /// Stalls in the second look.
+    pub second_count: u64,
+    /// Time looked at in the second look, in ns.
+    pub second_ns: u64,
+    /// Stalls per second of the second look over those of the first; `null` if the first has none.
+    pub ratio: Option<f64>,
+    /// Lower end of the ratio's interval.
+    pub low: f64,
+    /// Upper end of the ratio's interval; `null`: it is open.
+    pub high: Option<f64>,
+    /// What the interval says.
+    pub change: Change,
+}
+
+/// What the interval of a ratio of rates says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// It lies above 1, and the first look has none: as often as in the second, some would have been seen.
+    Came,
+    /// It lies below 1, and the second look has none.
+    Went,
+    /// It lies above 1.
+    More,
+    /// It lies below 1.
+    Fewer,
+    /// It holds 1 and lies wholly within the margin.
+    Same,
+    /// It holds 1 and reaches beyond the margin.
+    Unclear,
+}
+
+impl Change {
+    /// The word of the record.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Change::Came => "came",
+            Change::Went => "went",
+            Change::More => "more",
+            Change::Fewer => "fewer",
+            Change::Same => "same",
+            Change::Unclear => "unclear",
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A ratio with its interval, and the quantiles that intervals take.
+//! A ratio with its interval, the ratio of two rates, and the quantiles that intervals take.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,45 @@ pub fn t_quantile(q: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(q))
 }
 
+/// The ends of an interval for the rate of `second` over that of `first`, each a count of events that come independently of each other and the time in
+/// which it was counted. The lower end is 0 and the upper one infinite where the counts say no more.
+///
+/// Of both counts together the second has the share of a binomial distribution. Its tail is bounded by the inequality of Zubkov and Serov (Theory of
+/// Probability and its Applications 57, 2013), so the interval holds the ratio with `confidence` or more at any counts, however small.
+#[must_use]
+pub fn rate_ratio(first: (u64, f64), second: (u64, f64), confidence: f64) -> (f64, f64) {
+    let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, confidence));
+    // The share of the second count, as a ratio of rates.
+    let odds = |share: f64| share / (1.0 - share) * (first.1 / second.1);
+    let (low, high) = (1.0 - most_share(first.0, second.0, z), most_share(second.0, first.0, z));
+    (odds(low), odds(high))
+}
+
+/// The largest share of which `count` and no more of `count + others` may come, at the normal quantile `z`.
+fn most_share(count: u64, others: u64, z: f64) -> f64 {
+    if others < 2 {
+        return 1.0;
+    }
+    // As floating point from the start: counts from a file may have any size.
+    let (count, all) = (count as f64, count as f64 + others as f64);
+    let seen = (count + 1.0) / all;
+    let (mut low, mut high) = (seen, 1.0);
+    for _ in 0..HALVINGS {
+        let share = f64::midpoint(low, high);
+        // The relative entropy of what was seen.
+        let distance = seen * (seen / share).ln() + (1.0 - seen) * ((1.0 - seen) / (1.0 - share)).ln();
+        if all * distance < z * z / 2.0 { low = share } else { high = share }
+    }
+    high
+}
+
+/// Enough for a share to its last bits.
+const HALVINGS: usize = 60;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use statrs::distribution::{Binomial, DiscreteCDF};
 
     fn near(got: f64, want: f64, by: f64) {
         assert!((got - want).abs() <= by, "{got} is not within {by} of {want}");
@@ -42,5 +78,42 @@ mod tests {
         }
         near(t_quantile(0.975, 1e4), 1.96020, 1e-4);
         near(t_quantile(0.975, f64::INFINITY), 1.95996, 1e-5);
+    }
+
+    /// The chance of a count as low as this, were the share at the end of its interval.
+    fn missed(count: u64, others: u64, confidence: f64) -> f64 {
+        let (low, high) = rate_ratio((others, 1.0), (count, 1.0), confidence);
+        let of = |share: f64| Binomial::new(share, count + others).unwrap();
+        let above = if high.is_finite() { of(high / (1.0 + high)).cdf(count) } else { 0.0 };
+        let below = if low > 0.0 { 1.0 - of(low / (1.0 + low)).cdf(count - 1) } else { 0.0 };
+        above.max(below)
+    }
+
+    #[test]
+    fn an_interval_of_rates_misses_no_more_often_than_it_says_at_any_counts() {
+        for confidence in [0.95, 0.999] {
+            let allowed = (1.0 - confidence) / 2.0;
+            let counts = || (0..30).chain([60, 300, 2_000]);
+            for (count, others) in counts().flat_map(|count| counts().map(move |others| (count, others))) {
+                let missed = missed(count, others, confidence);
+                assert!(missed <= allowed * 1.000_001, "{count} and {others}: {missed}");
+            }
+        }
+        // And not much less often, with counts that say something.
+        let missed = missed(300, 300, 0.95);
+        assert!(missed > 0.02, "{missed}");
+    }
+
+    #[test]
+    fn rates_are_by_the_time_of_each_count() {
+        let (low, high) = rate_ratio((1_000, 10.0), (1_000, 5.0), 0.95);
+        assert!(low < 2.0 && 2.0 < high, "{low} to {high}");
+        near(low * high, 4.0, 0.01);
+        let (low, high) = rate_ratio((0, 1.0), (20, 1.0), 0.95);
+        assert!(low > 2.0 && high == f64::INFINITY, "{low} to {high}");
+        assert_eq!(rate_ratio((0, 1.0), (0, 1.0), 0.95), (0.0, f64::INFINITY));
+        assert_eq!(rate_ratio((0, 1.0), (1, 1.0), 0.95).1, f64::INFINITY);
+        let (low, high) = rate_ratio((u64::MAX / 4, 1.0), (u64::MAX / 4, 1.0), 0.95);
+        assert!(low > 0.999 && high < 1.001, "{low} to {high}");
     }
 }

@@ -19,7 +19,7 @@ use hairpin_record::histogram::Decoded;
 use hairpin_record::incident::Incident;
 use hairpin_record::load::Load;
 use hairpin_record::mesh::Mesh;
-use hairpin_record::noise::Noise;
+use hairpin_record::noise::{Noise, NoiseComparison};
 use hairpin_record::pcie::{Primitives, Probe, PublishedTable};
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Run;
@@ -44,6 +44,7 @@ fn published_schemas_are_those_of_the_code() {
         schema::<Incident>(),
         schema::<Check>(),
         schema::<Noise>(),
+        schema::<NoiseComparison>(),
         schema::<Attached>(),
         schema::<Explain>(),
         schema::<Floor>(),

@@ -1,5 +1,7 @@
 //! The output of `hairpin check --host`: the two cores to take, the stalls of each core, their causes, and the cores as a matrix of distances.
 
+mod beside;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -3,9 +3,9 @@
 use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::Placement;
 use hairpin_record::explain::Cause;
-use hairpin_record::head::{Body, Head};
+use hairpin_record::head::{Body, Head, Label};
 use hairpin_record::histogram::Times;
-use hairpin_record::noise::{CoreNoise, Noise, NoiseBody, Stall};
+use hairpin_record::noise::{Change, CoreNoise, Look, Noise, NoiseBody, NoiseComparison, Rates, Stall};
 use hairpin_record::place::ClockFacts;
 use hairpin_record::warning::Note;
 use hairpin_report::view::{Beside, Input};
@@ -111,6 +111,60 @@ fn of_many_cores_the_pairs_are_counted() {
     let text = term(&many, &Options { brief: true, ..Options::default() });
     assert!(text.contains("190 pairs: their distances are in CSV"), "{text}");
     formats(&many);
+}
+
+#[test]
+fn two_looks_beside_each_other() {
+    let rates = |cpu, what: &str, who: &str, counts: [u64; 2], low, high, change| Rates {
+        cpu,
+        what: what.into(),
+        who: who.into(),
+        first_count: counts[0],
+        first_ns: 5_000_000_000,
+        second_count: counts[1],
+        second_ns: 2_500_000_000,
+        ratio: (counts[0] > 0).then(|| 2.0 * counts[1] as f64 / counts[0] as f64),
+        low,
+        high,
+        change,
+    };
+    let look = |given: &str, hostname: &str, choice| Look {
+        given: given.into(),
+        hostname: hostname.into(),
+        started: "2026-11-26T12:00:00Z".into(),
+        choice,
+    };
+    let beside = NoiseComparison {
+        label: Label::of::<NoiseComparison>(),
+        first: look("20261126T120000Z-check", "vm", Some([0, 1])),
+        second: look("other.json", "vm\u{1b}[2J", None),
+        confidence: 0.95,
+        confidence_each: 1.0 - 0.05 / 13.0,
+        margin: 0.02,
+        stalls: vec![
+            rates(None, "above 1 us", "", [40_000, 20_010], 0.98, Some(1.019), Change::Same),
+            rates(None, "above 10 us", "", [1_200, 2_400], 3.71, Some(4.32), Change::More),
+            rates(None, "above 100 us", "", [0, 3], 0.4, None, Change::Unclear),
+            rates(Some(1), "above 1 us", "", [40_000, 20_010], 0.98, Some(1.019), Change::Same),
+            rates(Some(1), "above 10 us", "", [120, 5], 0.02, Some(0.31), Change::Fewer),
+            rates(Some(127), "above 100 us", "", [0, 0], 0.0, None, Change::Unclear),
+        ],
+        causes: vec![
+            rates(None, "timer", "CPU 1", [1_250, 625], 0.9, Some(1.11), Change::Unclear),
+            rates(None, "preempted", "a-program-of-a-long-name", [0, 44], 12.0, None, Change::Came),
+            rates(None, "hard interrupt", "virtio1-req.0 (27)", [90, 0], 0.0, Some(0.12), Change::Went),
+        ],
+        warnings: vec![Note { code: "other-host".into(), message: "the looks are of two hosts".into() }],
+    };
+    let brief = term(&beside, &Options { brief: true, ..Options::default() });
+    let full = term(&beside, &Options::default());
+    assert!(!brief.contains("CPU 1 ") && full.contains("CPU 1"), "{brief}");
+    assert!(brief.lines().all(|line| line.chars().count() <= 80), "{brief}");
+    assert_snapshot!(format!("{brief}=====\n{full}=====\n{}", formats(&beside)));
+    // Without a level that both count there is nothing to say but the reason.
+    let mut none = beside;
+    (none.stalls, none.causes) = (Vec::new(), Vec::new());
+    formats(&none);
 }
 
 #[test]

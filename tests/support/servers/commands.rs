@@ -29,13 +29,14 @@ pub fn redis(folder: &Path, port: u16) -> Command {
     command
 }
 
-/// nginx with one worker on this port of loopback: `/` is five bytes, `/missing` is not there.
-pub fn nginx(folder: &Path, port: u16) -> Command {
+/// nginx with one worker on this port of loopback: `/` is five bytes, `/missing` is not there. `how`: what its configuration says of the port beyond the
+/// number, such as ` ssl; ssl_certificate …`.
+pub fn nginx(folder: &Path, port: u16, how: &str) -> Command {
     let place = folder.display();
     let temporary: String =
         ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|what| format!("{what}_temp_path {place}/{what};")).concat();
     let page = format!(
-        "server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"pong\\n\"; }} location /missing {{ return 404 \"no\\n\"; }} }}"
+        "server {{ listen 127.0.0.1:{port}{how}; location / {{ return 200 \"pong\\n\"; }} location /missing {{ return 404 \"no\\n\"; }} }}"
     );
     let text = format!(
         "daemon off; worker_processes 1; error_log stderr; pid {place}/pid; events {{ worker_connections 64; }}\n\

@@ -10,10 +10,12 @@ use hairpin_lab::compare::placements::{self, Placements};
 use hairpin_lab::compare::{self, ANEW, Baseline, ComparePlan, Limit, MARGIN};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
-use hairpin_lab::records::{self, RecordsError};
+use hairpin_lab::records::{self, Named, RecordsError};
 use hairpin_plan::paths::UDP;
+use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
+use hairpin_record::noise::{Noise, NoiseComparison};
 use hairpin_record::run::Run;
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::host::RealHost;
@@ -84,6 +86,12 @@ struct How {
     output: Output,
 }
 
+/// A comparison of two stored records.
+enum Stored {
+    Runs(Record),
+    Looks(NoiseComparison),
+}
+
 impl Compare {
     /// Measures, or loads stored runs, and prints the comparison.
     pub fn run(self) -> Result<ExitCode, Failure> {
@@ -92,7 +100,11 @@ impl Compare {
         let (output, keep) = (self.how.output, self.how.keep);
         let record = match (stored, anew) {
             (true, _) if self.side.words.iter().any(|word| word == PLACEMENTS) => self.of_placements()?,
-            (true, _) => self.of_runs()?,
+            (true, _) => match self.of_stored()? {
+                Stored::Runs(record) => record,
+                // Both looks are in the store, and nothing was measured.
+                Stored::Looks(found) => return output.print(&found).map(|()| ExitCode::SUCCESS),
+            },
             (_, true) if !sides.is_empty() => {
                 return Err(Failure::usage("--baseline measures the rows of its run: leave out the sides after `--`"));
             }
@@ -107,10 +119,10 @@ impl Compare {
         self.how.same_within.unwrap_or(MARGIN)
     }
 
-    fn of_runs(&self) -> Result<Record, Failure> {
+    fn of_stored(&self) -> Result<Stored, Failure> {
         let [first, second] = &self.side.words[..] else {
             return Err(Failure::usage(
-                "say what to compare: paths (hairpin compare udp:spin tcp:spin), sides, each after a `--` (hairpin compare veth -- udp:spin -- udp:block), two stored runs (latest -2), the placements of this host (hairpin compare placements), or --baseline RUN",
+                "say what to compare: paths (hairpin compare udp:spin tcp:spin), sides, each after a `--` (hairpin compare veth -- udp:spin -- udp:block), two stored runs or looks of check --host (latest -2), the placements of this host (hairpin compare placements), or --baseline RUN",
             ));
         };
         let idle = line::given_but("compare", &["words", "figure", "same_within", "fail_if"]);
@@ -125,9 +137,19 @@ impl Compare {
                 "--fail-if takes sides or --baseline RUN: two runs that were stored cannot be measured once more",
             ));
         }
-        let (one, other) = (runs(first)?, runs(second)?);
+        let (one, other) = (loaded(first)?, loaded(second)?);
+        if let (Some(one), Some(other)) = (look(&one), look(&other)) {
+            if line::was_given("figure") {
+                return Err(Failure::usage(
+                    "--figure has no effect on two looks of check --host, whose stalls are compared: leave it out",
+                ));
+            }
+            return compare::noise(one, other, self.margin()).map(Stored::Looks).map_err(Failure::usage);
+        }
+        let (one, other) = (runs(first, one)?, runs(second, other)?);
         let command: Vec<String> = line::typed();
         compare::stored(&compare::named(&one), &compare::named(&other), self.how.figure, self.margin(), &command)
+            .map(Stored::Runs)
             .map_err(Failure::usage)
     }
 
@@ -141,7 +163,7 @@ impl Compare {
         }
         let signals = signals()?;
         let margin = self.margin();
-        let runs = self.how.baseline.iter().map(|given| runs(given)).collect::<Result<Vec<_>, _>>()?.concat();
+        let runs = self.how.baseline.iter().map(|given| runs(given, loaded(given)?)).collect::<Result<Vec<_>, _>>()?.concat();
         let Some((_, baseline)) = runs.first() else { return Err(Failure::usage("--baseline takes a run")) };
         let mut side = self.side;
         if side.words.is_empty() && side.link.is_none() && side.echo.is_none() && !side.reflector {
@@ -253,18 +275,40 @@ fn of_all(duration: Nanos) -> Duration {
     Duration::from(if line::was_given("duration") { duration } else { DURATION })
 }
 
-/// Loads a run, or several with commas between them.
-fn runs(text: &str) -> Result<Vec<(String, Run)>, Failure> {
-    let load = |text: &str| match records::comparable(&open_store()?, text) {
-        Ok((_, run)) => Ok((text.to_owned(), run)),
-        Err(error @ (RecordsError::Load(_) | RecordsError::Several { .. })) => Err(Failure::failed(error)),
-        Err(error) => Err(Failure::usage(error)),
-    };
+/// Loads the records of a RUN, or of several with commas between them.
+fn loaded(text: &str) -> Result<Vec<Vec<Named>>, Failure> {
+    let store = open_store()?;
     // The name of a file may contain a comma.
-    match load(text) {
-        Err(_) if text.contains(',') => text.split(',').map(load).collect(),
-        one => Ok(vec![one?]),
+    let found = match records::load(&store, text) {
+        Err(_) if text.contains(',') => text.split(',').map(|text| records::load(&store, text)).collect(),
+        one => one.map(|one| vec![one]),
+    };
+    found.map_err(failure)
+}
+
+fn failure(error: RecordsError) -> Failure {
+    match error {
+        RecordsError::Load(_) | RecordsError::Several { .. } => Failure::failed(error),
+        _ => Failure::usage(error),
     }
+}
+
+/// The look at a host's own noise, if that is all there is.
+fn look(found: &[Vec<Named>]) -> Option<(&str, &Noise)> {
+    match found {
+        [one] => match &one[..] {
+            [Named { name, record: AnyRecord::Noise(noise), .. }] => Some((name, noise)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The runs of these records, each with the user's word for it.
+fn runs(text: &str, found: Vec<Vec<Named>>) -> Result<Vec<(String, Run)>, Failure> {
+    let words: Vec<&str> = if found.len() > 1 { text.split(',').collect() } else { vec![text] };
+    let run = |(word, found): (&str, Vec<Named>)| Ok((word.to_owned(), records::comparable(found).map_err(failure)?.1));
+    words.into_iter().zip(found).map(run).collect()
 }
 
 /// The link of a stored run, if it can be set up again.

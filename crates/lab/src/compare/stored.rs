@@ -43,6 +43,16 @@ pub enum StoredError {
         /// Paths and sizes of the second run.
         second: String,
     },
+    /// The looks at a host's own noise have no core in common.
+    #[error(
+        "the two looks have no core in common: first CPU {first}; second CPU {second}; look at the same cores (hairpin check --host --cpu LIST)"
+    )]
+    NoCommonCore {
+        /// The first look's cores.
+        first: String,
+        /// The second look's cores.
+        second: String,
+    },
     /// A row cannot be measured anew from its record.
     #[error("the row {path} cannot be measured anew: {why}")]
     Row {

@@ -19,7 +19,7 @@ use super::states::States;
 /// Least number of pairs for an estimate.
 pub(crate) const FEWEST: usize = 12;
 /// The joint confidence of all intervals of an experiment.
-const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// The method for this number of comparisons and looks.
 pub(crate) fn method(figure: Figure, comparisons: usize, looks: u32, margin: f64) -> Method {
