@@ -224,7 +224,9 @@ mod tests {
     #[test]
     fn a_datagram_is_taken_from_the_peer_alone() {
         for here in ["127.0.0.1:0", "[::1]:0"] {
-            let [one, other, stranger] = [(); 3].map(|()| UdpSocket::bind(here).unwrap());
+            // A host may have no IPv6.
+            let Ok(one) = UdpSocket::bind(here) else { continue };
+            let [other, stranger] = [(); 2].map(|()| UdpSocket::bind(here).unwrap());
             let (from_other, from_stranger) = (Peer::new(other.local_addr().unwrap()), Peer::new(stranger.local_addr().unwrap()));
             let to_one = Peer::new(one.local_addr().unwrap());
             for called in [KERNEL, LIBRARY] {
