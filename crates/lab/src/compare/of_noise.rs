@@ -217,14 +217,14 @@ mod tests {
     fn cores_of_one_look_alone_are_left_out_and_none_at_all_is_an_error() {
         let mut first = look(1, [100, 10, 1], &[]);
         let mut second = look(1, [100, 10, 1], &[]);
-        first.cores.extend(look(2, [50, 5, 0], &[]).cores);
+        first.cores.extend(look(2, [50, 5, 0], &[]).body.cores);
         let found = noise(("one", &first), ("two", &second), 0.02).unwrap();
         assert_eq!(found.stalls.iter().map(|rates| rates.cpu).collect::<Vec<_>>(), [Some(1); 3]);
-        second.cores.extend(look(2, [70, 5, 0], &[]).cores);
+        second.cores.extend(look(2, [70, 5, 0], &[]).body.cores);
         let found = noise(("one", &first), ("two", &second), 0.02).unwrap();
         assert_eq!(found.stalls[0].cpu, None);
         assert_eq!((found.stalls[0].first_count, found.stalls[0].second_count, found.stalls.len()), (150, 170, 9));
-        second.cores = look(7, [1, 1, 1], &[]).cores;
+        second.cores = look(7, [1, 1, 1], &[]).body.cores;
         let error = noise(("one", &first), ("two", &second), 0.02).unwrap_err().to_string();
         assert!(error.contains("first CPU 1, 2; second CPU 7"), "{error}");
     }
