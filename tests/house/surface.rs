@@ -11,6 +11,7 @@ const CLOSED: &[(&str, &[&str])] = &[
     (
         "record",
         &[
+            "Change",
             "Class",
             "Counter",
             "Counts",
