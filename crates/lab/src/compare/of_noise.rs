@@ -17,11 +17,17 @@ use hairpin_units::{Arrange, Nanos};
 use super::stored::StoredError;
 use crate::experiment::verdict::CONFIDENCE;
 
-/// The lengths above which a look counts stalls.
-const LEVELS: [(&str, u64, fn(&CoreNoise) -> u64); 3] = [
-    ("above 1 us", 1_000, |core| core.above_1us),
-    ("above 10 us", 10_000, |core| core.above_10us),
-    ("above 100 us", 100_000, |core| core.above_100us),
+/// A length above which a look counts stalls.
+struct Level {
+    what: &'static str,
+    ns: u64,
+    count: fn(&CoreNoise) -> u64,
+}
+
+const LEVELS: [Level; 3] = [
+    Level { what: "above 1 us", ns: 1_000, count: |core| core.above_1us },
+    Level { what: "above 10 us", ns: 10_000, count: |core| core.above_10us },
+    Level { what: "above 100 us", ns: 100_000, count: |core| core.above_100us },
 ];
 
 /// Compares the second look with the first, each with its name.
@@ -38,7 +44,7 @@ pub fn noise(first: (&str, &Noise), second: (&str, &Noise), margin: f64) -> Resu
     let mut warnings = Vec::new();
     let mut warn = |code: &str, message: String| warnings.push(Note { code: code.into(), message });
     let from = first.1.threshold_ns.max(second.1.threshold_ns);
-    let counted: Vec<_> = LEVELS.iter().filter(|(_, ns, _)| *ns >= from).collect();
+    let counted: Vec<_> = LEVELS.iter().filter(|level| level.ns >= from).collect();
     if counted.len() < LEVELS.len() {
         let from = Nanos(from);
         warn("coarse-clock", format!("one of the looks counts stalls from {from} on only, so shorter ones are not compared"));
@@ -47,10 +53,10 @@ pub fn noise(first: (&str, &Noise), second: (&str, &Noise), margin: f64) -> Resu
     let groups = (both.len() > 1).then_some((None, &both[..])).into_iter().chain(alone);
     let mut stalls: Vec<Rates> = Vec::new();
     for (cpu, cores) in groups {
-        for (what, _, count) in &counted {
-            let [first, second] = [0, 1].map(|side| sum(cores, |core| count(core[side])));
+        for level in &counted {
+            let [first, second] = [0, 1].map(|side| sum(cores, |core| (level.count)(core[side])));
             let [first_ns, second_ns] = [0, 1].map(|side| sum(cores, |core| core[side].duration_ns));
-            stalls.push(rates(cpu, what, "", [first, second], [first_ns, second_ns]));
+            stalls.push(rates(cpu, level.what, "", [first, second], [first_ns, second_ns]));
         }
     }
     let mut causes = match first.1.no_causes.as_ref().or(second.1.no_causes.as_ref()) {
