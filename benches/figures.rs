@@ -41,7 +41,7 @@ pub(crate) struct Options {
     /// Measure nothing: name each block of README and docs that is not as its record, or of older code
     #[arg(long, conflicts_with = "fill")]
     check: bool,
-    /// Make every part as short as it goes, to try this command; its figures are of no use
+    /// Make every part as short as it goes, with the profile of the tests, to try this command; its figures are of no use
     #[arg(long, requires = "out")]
     tiny: bool,
     #[command(flatten)]
@@ -146,6 +146,9 @@ fn measured(part: &Part, command: &Path, directory: &Path, tiny: bool) -> Result
             let mut bench = Command::new(code::root().join("scripts/bench.sh"));
             bench.arg(part.name).args(if tiny { short } else { whole }).args(resumes.then_some("--resume"));
             bench.env("HAIRPIN_COMMAND", command).env("HAIRPIN_RECORD", directory);
+            if tiny {
+                bench.env("HAIRPIN_BENCH_PROFILE", "dev");
+            }
             let status = bench.status().map_err(|e| format!("scripts/bench.sh: {e}"))?;
             match status.code() {
                 Some(0) => Ok(state::HOLDS),

@@ -18,6 +18,9 @@ esac
 # A view needs a terminal to draw on.
 [ "$name" != watch ] || setup_has tmux || setup_apt tmux || setup_fail "please install tmux (as root: apt-get install tmux), then run make again"
 
+# The profile of the tests is compiled sooner, and takes the place of that of benchmarks where nothing is measured, or to try a benchmark.
+profile=${HAIRPIN_BENCH_PROFILE:-bench}
+[ "$name" != figures ] || profile=dev
 record="${HAIRPIN_RECORD:-$PWD/runs/$(date -u +%Y-%m-%d)-$(cat /proc/sys/kernel/hostname)}/$name"
 [ -z "${HAIRPIN_RECORD:-}" ] || set -- --out "$record" "$@"
 worst=0
@@ -47,7 +50,7 @@ part() {
 rings() {
     file=$1
     shift
-    part "$file" cargo bench --quiet --package hairpin-packet --bench rings -- "$@"
+    part "$file" cargo bench --quiet --profile "$profile" --package hairpin-packet --bench rings -- "$@"
 }
 
 # `builds` is told which two; filling and checking docs measures nothing.
@@ -68,9 +71,6 @@ builds* | 'figures '*--fill* | 'figures '*--check*) ;;
     set -- --hairpin "$hairpin" "$@"
     ;;
 esac
-# It measures nothing itself, and the profile of the tests is compiled sooner.
-profile=bench
-[ "$name" != figures ] || profile=dev
 
 case $name in
 niq) rings device.txt niq ;;

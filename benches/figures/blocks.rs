@@ -79,7 +79,7 @@ fn replaced(page: &Path, text: &str, body: &mut dyn FnMut(&str, &str) -> Result<
     Ok(made)
 }
 
-/// README, CONTRIBUTING and the pages below docs, named from the root.
+/// README and the pages below docs, named from the root.
 fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut pages = vec![PathBuf::from("README.md")];
     let mut folders = vec![PathBuf::from("docs")];

@@ -15,7 +15,7 @@ pub(crate) const FAILED: &str = "failed";
 /// From the best to the worst.
 const WORDS: [&str; 5] = [HOLDS, UNCLEAR, MISSES, LACKS, FAILED];
 /// Last words of the lines of a table that miss a bound …
-const MISSED: &[&str] = &["MISS", "miss", "misses", "MISSED", "slow"];
+const MISSED: &[&str] = &["MISS", "MISSED", "slow"];
 /// … and of those that decide nothing.
 const UNDECIDED: &[&str] = &["unclear", "over", "wide", "few", "none"];
 
@@ -60,11 +60,14 @@ fn begin(build: &str) -> String {
     format!("Command {build}. ")
 }
 
-/// The folder that has figures of this build, the newest of them, else `today`.
+/// The newest folder of this host that has figures of this build, else `today`. A folder is called `2026-11-27-HOST`.
 pub(crate) fn folder(runs: &Path, build: &str, today: &Path) -> PathBuf {
     let mut folders: Vec<PathBuf> = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     folders.sort();
-    let is_of = |folder: &PathBuf| fs::read_to_string(folder.join(FILE)).is_ok_and(|text| text.starts_with(&begin(build)));
+    let host = |folder: &Path| folder.file_name().and_then(|name| name.to_str()?.get(10..).map(str::to_owned));
+    let is_of = |folder: &PathBuf| {
+        host(folder) == host(today) && fs::read_to_string(folder.join(FILE)).is_ok_and(|text| text.starts_with(&begin(build)))
+    };
     folders.into_iter().rfind(is_of).unwrap_or_else(|| today.to_owned())
 }
 
@@ -157,6 +160,8 @@ mod tests {
             state.add(one).unwrap();
         }
         assert_eq!(folder(runs.path(), BUILD, &today), begun);
+        let elsewhere = runs.path().join("2026-11-28-other");
+        assert_eq!(folder(runs.path(), BUILD, &elsewhere), elsewhere, "on another host");
         let mut again = State::open(&begun, BUILD, "Code of a later commit").unwrap();
         assert_eq!((again.text(), again.worst()), (state.text(), FAILED));
         assert_eq!(again.of("peers"), Some(&done("peers", MISSES)));
