@@ -74,7 +74,9 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             continue;
         }
         let others = quiet::wait(options.busy).map_err(|why| Stop::Missing(format!("before {}: {why}", part.name)))?;
-        eprintln!("\n== {}: about {} min", part.name, part.minutes);
+        let beside =
+            if others > quiet::MOST { format!(", though others use {others:.0} % of the CPU time") } else { String::new() };
+        eprintln!("\n== {}: about {} min{beside}", part.name, part.minutes);
         let (began, since) = (rfc3339(SystemTime::now()), Instant::now());
         let word = measured(part, &command, &directory, options.tiny)?;
         if others > quiet::MOST {
