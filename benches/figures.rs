@@ -172,24 +172,20 @@ fn measured(part: &Part, command: &Path, directory: &Path, tiny: bool) -> Result
 
 /// Runs a command whose text the docs quote, and keeps what it prints.
 fn print(said: &parts::Said, command: &Path, directory: &Path) -> Result<&'static str, Stop> {
-    let mut word = state::HOLDS;
-    let mut text = String::new();
-    for _ in 0..said.times {
-        eprintln!("hairpin {}", said.words);
-        let output = Command::new(command).args(said.words.split(' ')).stdin(std::process::Stdio::null()).output();
-        let output = output.map_err(|e| format!("{}: {e}", command.display()))?;
-        text.push_str(&String::from_utf8_lossy(&output.stdout));
-        word = match output.status.code() {
-            Some(0) => word,
-            None | Some(130 | 143) => return Err(Stop::Interrupted),
-            code => {
-                let why = String::from_utf8_lossy(&output.stderr);
-                eprint!("{why}");
-                text.push_str(&why);
-                state::worse(word, if code == Some(4) { state::LACKS } else { state::FAILED })
-            }
-        };
-    }
+    eprintln!("hairpin {}", said.words);
+    let output = Command::new(command).args(said.words.split(' ')).stdin(std::process::Stdio::null()).output();
+    let output = output.map_err(|e| format!("{}: {e}", command.display()))?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let word = match output.status.code() {
+        Some(0) => state::HOLDS,
+        None | Some(130 | 143) => return Err(Stop::Interrupted),
+        code => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            eprint!("{why}");
+            text.push_str(&why);
+            if code == Some(4) { state::LACKS } else { state::FAILED }
+        }
+    };
     text.push_str(&format!("{}\n", code::line(command)));
     let file = directory.join(said.file);
     file.parent().map_or(Ok(()), fs::create_dir_all).map_err(|e| format!("{}: {e}", file.display()))?;

@@ -24,7 +24,6 @@ pub(crate) enum Work {
 pub(crate) struct Said {
     /// In the folder of the records.
     pub(crate) file: &'static str,
-    pub(crate) times: usize,
     pub(crate) words: &'static str,
     pub(crate) is_short: bool,
 }
@@ -38,8 +37,8 @@ const fn at_once(name: &'static str, minutes: u32, what: &'static str, short: &'
     Part { name, minutes, what, work: Work::Bench { whole: &[], short, resumes: false } }
 }
 
-const fn said(file: &'static str, times: usize, words: &'static str, is_short: bool) -> Said {
-    Said { file, times, words, is_short }
+const fn said(file: &'static str, words: &'static str, is_short: bool) -> Said {
+    Said { file, words, is_short }
 }
 
 pub(crate) const PARTS: &[Part] = &[
@@ -79,9 +78,9 @@ pub(crate) const PARTS: &[Part] = &[
         minutes: 5,
         what: "what commands print that the docs quote",
         work: Work::Commands(&[
-            said("ping/loopback.txt", 1, "ping loopback --no-store", true),
-            said("explain/udp-block.txt", 1, "explain veth --path udp:block --duration 6s --no-store", false),
-            said("load.txt", 1, "load --link loopback --path udp:spin --duration 1s --no-store", false),
+            said("ping/loopback.txt", "ping loopback --no-store", true),
+            said("explain/udp-block.txt", "explain veth --path udp:block --duration 6s --no-store", false),
+            said("load.txt", "load --link loopback --path udp:spin --duration 1s --no-store", false),
         ]),
     },
 ];
