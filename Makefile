@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo and tests; `release` is what is shipped, and what benchmarks measure.
 
-.PHONY: help demo demos test test-rig test-tls test-arm64 test-mesh rig-shell packages test-packages bench-builds bench-peers
+.PHONY: help demo demos test test-rig test-tls test-arm64 test-mesh rig-shell packages test-packages bench-builds bench-peers figures
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make bench-load   how late the open loop of hairpin load sends, and a stall seen from due and from sent; the record goes to runs/'
 	@echo 'make bench-equal  udp against the shortest C program with connected sockets, interleaved; the record goes to runs/'
 	@echo 'make bench-flows  many flows beside a C program with epoll, and io_uring beside a C program, interleaved; the record goes to runs/'
+	@echo 'make figures      every benchmark whole, some four hours, from one build; README and docs are filled from the records (docs/figures.md; PARTS=load,niq BUSY=1 FILL=1 CHECK=1)'
 	@echo 'make bench-builds OLD=… NEW=…  two builds of the command by turns, path by path: a change of the measuring loop must cost nothing'
 	@echo 'make bench-requests  requests to redis and nginx beside redis-benchmark and wrk, interleaved; the record goes to runs/'
 	@echo 'make bench-watch  what looking on takes: RTT with and without --watch and --metrics by turns; the record goes to runs/'
@@ -58,6 +59,9 @@ packages:
 
 test-packages:
 	@packaging/test
+
+figures:
+	@scripts/bench.sh figures $(if $(PARTS),--parts "$(PARTS)") $(if $(BUSY),--busy) $(if $(FILL),--fill) $(if $(CHECK),--check)
 
 bench-builds:
 	@scripts/bench.sh builds --old "$(OLD)" $(if $(NEW),--new "$(NEW)")

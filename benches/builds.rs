@@ -52,6 +52,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let programs = format!("{} {}", builds[0].build()?, builds[1].build()?);
     let mut pairs =
         Pairs::open(&options.flags, &directory, &programs, Until::Width(WIDEST, Duration::from_secs_f64(options.seconds)))?;
+    pairs.hairpin.clone_from(&builds[1].program);
     for path in paths {
         let link = if OVER_VETH.iter().any(|name| path.split([':', ',']).next() == Some(name)) { "veth" } else { "loopback" };
         let most = if path == "memory" { MEMORY } else { Nanos(u64::MAX) };

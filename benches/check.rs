@@ -40,9 +40,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         runs.push(check);
     }
     let text = text(&runs);
-    write(&directory.join("table.txt"), &text)?;
-    print!("{text}");
-    eprintln!("record: {}", directory.display());
+    options.flags.table(&directory, text)?;
     let all = counted(&runs, |run| Some(passed(run.verdict)));
     Ok(PASSED.of(of_count(all.0, all.1)).missed())
 }

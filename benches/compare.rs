@@ -39,7 +39,7 @@ use serde_json::json;
 use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, Guarded, pinned};
 use super::control::compiled;
-use super::record::{Flags, Stop, write};
+use super::record::{Flags, Stop};
 
 /// A cell: its part, path and link, and the share of p50 by which the second side is slower.
 struct Cell {
@@ -268,9 +268,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     }
     let missed = words.into_iter().any(Word::missed);
     text.push_str(if missed { "a bound is missed or unclear\n" } else { "all bounds are met\n" });
-    write(&directory.join("table.txt"), &text)?;
-    print!("{text}");
-    eprintln!("record: {}", directory.display());
+    options.flags.table(&directory, text)?;
     Ok(missed)
 }
 

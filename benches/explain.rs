@@ -108,9 +108,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         let lines = runs.iter().map(json).collect::<Result<Vec<_>, _>>()?;
         write(&directory.join(&file), &(lines.join("\n") + "\n"))?;
     }
-    write(&directory.join("table.txt"), &text)?;
-    print!("{text}");
-    eprintln!("record: {}", directory.display());
+    options.flags.table(&directory, text)?;
     Ok(missed)
 }
 

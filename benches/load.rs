@@ -84,9 +84,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     for (name, load) in &records {
         write(&directory.join(name), &format!("{}\n", serde_json::json!(load)))?;
     }
-    write(&directory.join("table.txt"), &text)?;
-    print!("{text}");
-    eprintln!("record: {}", directory.display());
+    options.flags.table(&directory, text)?;
     Ok(cells.iter().any(|cell| cell.word().missed()))
 }
 

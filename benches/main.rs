@@ -1,6 +1,7 @@
 //! The benchmarks: `make bench-NAME`, or `cargo bench --package hairpin-cli --bench bench -- NAME`.
 //!
-//! Exit codes of each: 0 every bound is met, 1 failed, 3 a bound is missed or unclear, 4 something that it needs is not here.
+//! `make figures` runs all of them and fills the docs from their records. Exit codes of each: 0 every bound is met, 1 failed, 3 a bound is missed or unclear,
+//! 4 something that it needs is not here.
 
 #![forbid(unsafe_code)]
 // Cargo sets `test` for benchmarks, and without its harness no test is called here: the end-to-end tests have all of this as a module.
@@ -15,10 +16,12 @@ mod builds;
 mod caught;
 mod check;
 mod children;
+pub(crate) mod code;
 mod compare;
 mod control;
 mod equal;
 mod explain;
+pub(crate) mod figures;
 mod flows;
 mod hairpin;
 mod load;
@@ -48,6 +51,7 @@ enum Part {
     Compare(compare::Options),
     Equal(equal::Options),
     Explain(explain::Options),
+    Figures(figures::Options),
     Flows(flows::Options),
     Load(load::Options),
     Niq(niq::Options),
@@ -61,7 +65,7 @@ fn main() -> ExitCode {
     match Input::parse().part {
         None => {
             println!(
-                "benchmarks: name one: builds, caught, check, compare, equal, explain, flows, load, niq, packet, peers, requests, watch; or run `make bench-NAME`"
+                "benchmarks: name one: builds, caught, check, compare, equal, explain, figures, flows, load, niq, packet, peers, requests, watch; or run `make bench-NAME`"
             );
             ExitCode::SUCCESS
         }
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Some(Part::Compare(options)) => record::end(compare::bench(&options)),
         Some(Part::Equal(options)) => record::end(equal::bench(&options)),
         Some(Part::Explain(options)) => record::end(explain::bench(&options)),
+        Some(Part::Figures(options)) => record::end(figures::bench(&options)),
         Some(Part::Flows(options)) => record::end(flows::bench(&options)),
         Some(Part::Load(options)) => record::end(load::bench(&options)),
         Some(Part::Niq(options)) => record::end(niq::bench(&options)),

@@ -67,9 +67,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         let lines = runs.iter().map(json).collect::<Result<Vec<_>, _>>()?;
         write(&directory.join(name), &(lines.join("\n") + "\n"))?;
     }
-    write(&directory.join("table.txt"), &text)?;
-    print!("{text}");
-    eprintln!("record: {}", directory.display());
+    options.flags.table(&directory, text)?;
     Ok(lines.iter().any(|line| line.word().missed()))
 }
 

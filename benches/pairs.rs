@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::fmt::Write as _;
 use std::hash::BuildHasher;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hairpin_lab::experiment::outside::{self, Arms, Block, InState, Pair, Until};
@@ -22,6 +22,7 @@ use hairpin_units::Nanos;
 use serde_json::{Value, json};
 
 use super::bound::{Limit, Word};
+use super::code;
 use super::record::{self, Stop, write};
 use journal::Journal;
 
@@ -189,6 +190,8 @@ pub(crate) struct Pairs {
     signals: Signals,
     journal: Journal,
     until: Until,
+    /// The command that is measured.
+    pub(crate) hairpin: PathBuf,
     /// The cells so far.
     pub(crate) lines: Vec<Line>,
 }
@@ -198,7 +201,7 @@ impl Pairs {
     pub(crate) fn open(flags: &Flags, directory: &Path, programs: &str, until: Until) -> Result<Pairs, Stop> {
         let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
         let journal = Journal::open(&directory.join("pairs.jsonl"), programs, flags.resume)?;
-        Ok(Pairs { signals, journal, until, lines: Vec::new() })
+        Ok(Pairs { signals, journal, until, hairpin: flags.record.hairpin.clone(), lines: Vec::new() })
     }
 
     /// Ends the benchmark after Ctrl-C.
@@ -285,11 +288,9 @@ impl Pairs {
     /// Prints the table, and writes the record: `table.txt`, and `name`.json with the cells and the fields of `record`.
     pub(crate) fn finish(&self, directory: &Path, name: &str, text: &str, mut record: Value) -> Result<(), Stop> {
         record["cells"] = self.lines.iter().map(Line::record).collect();
-        print!("{text}");
-        write(&directory.join("table.txt"), text)?;
+        record["code"] = code::line(&self.hairpin).into();
         write(&directory.join(format!("{name}.json")), &format!("{record}\n"))?;
-        eprintln!("record: {}", directory.display());
-        Ok(())
+        Ok(record::table(directory, text.to_owned(), &self.hairpin)?)
     }
 
     pub(crate) fn missed(&self) -> bool {

@@ -11,6 +11,8 @@ use clap::Args;
 use hairpin_record::run::Hosts;
 use hairpin_session::time::rfc3339;
 
+use super::code;
+
 /// Flags of every benchmark.
 #[derive(Args)]
 pub(crate) struct Flags {
@@ -66,23 +68,46 @@ pub(crate) fn end(measured: Result<bool, Stop>) -> ExitCode {
     }
 }
 
+/// The folder of the records of this day and host.
+pub(crate) fn today() -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let now = rfc3339(SystemTime::now());
+    let date = now.split('T').next().unwrap_or(&now);
+    code::root().join("runs").join(format!("{date}-{}", host.trim()))
+}
+
 impl Flags {
+    /// The directory that --out names.
+    pub(crate) fn out(&self) -> Option<PathBuf> {
+        self.out.as_deref().map(from_caller)
+    }
+
     /// The directory of the record, made if need be: --out, else `runs/DATE-HOST/NAME` in the repository; the
     /// build's scratch directory if the record is not `whole`.
     pub(crate) fn directory(&self, name: &str, whole: bool) -> Result<PathBuf, String> {
-        let directory = match &self.out {
-            Some(out) => from_caller(out),
-            None if whole => {
-                let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-                let now = rfc3339(SystemTime::now());
-                let date = now.split('T').next().unwrap_or(&now);
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join(name)
-            }
+        let directory = match self.out() {
+            Some(out) => out,
+            None if whole => today().join(name),
             None => Path::new(env!("CARGO_TARGET_TMPDIR")).join(name),
         };
         fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         Ok(directory)
     }
+
+    /// See [`table`].
+    pub(crate) fn table(&self, directory: &Path, text: String) -> Result<(), String> {
+        table(directory, text, &self.hairpin)
+    }
+}
+
+/// Prints the table, and writes it to `table.txt`, with the line that says which measured code it is of.
+pub(crate) fn table(directory: &Path, mut text: String, hairpin: &Path) -> Result<(), String> {
+    text.push_str(&code::line(hairpin));
+    text.push('\n');
+    print!("{text}");
+    write(&directory.join("table.txt"), &text)?;
+    eprintln!("record: {}", directory.display());
+    Ok(())
 }
 
 /// Cargo runs a benchmark in the directory of its package; whoever gives a relative path means the one that cargo was called in, which the shell leaves in

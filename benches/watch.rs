@@ -29,7 +29,7 @@ use serde_json::json;
 mod line;
 
 use super::children;
-use super::record::{Flags, Stop, write};
+use super::record::{Flags, Stop};
 use line::Line;
 
 /// The paths that are run.
@@ -135,9 +135,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             }
         }
     }
-    write(&directory.join("table.txt"), &text)?;
-    print!("{text}");
-    eprintln!("record: {}", directory.display());
+    options.flags.table(&directory, text)?;
     Ok(missed)
 }
 

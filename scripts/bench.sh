@@ -3,8 +3,8 @@
 #
 #     scripts/bench.sh NAME [OPTIONS of the benchmark, such as --seconds 1 --out DIRECTORY; --help shows them]
 #
-# It measures the command that is shipped, which packaging/command makes; where zig cannot be had, cargo's release build of the host. The record goes to
-# runs/DATE-HOST/NAME. Ends with 3 if a bound is missed, with 1 if a part failed, with 4 if something that it needs is not here.
+# It measures the command that is shipped, which packaging/command makes; where zig cannot be had, cargo's release build of the host; HAIRPIN_COMMAND names
+# another. The record goes to runs/DATE-HOST/NAME, with HAIRPIN_RECORD=FOLDER to FOLDER/NAME. NAME `figures` runs all of them. Ends with 3 if a bound is missed, with 1 if a part failed, with 4 if something that it needs is not here.
 cd "$(dirname "$0")/.." || exit 1
 name=${1:-}
 shift
@@ -18,7 +18,11 @@ esac
 # A view needs a terminal to draw on.
 [ "$name" != watch ] || setup_has tmux || setup_apt tmux || setup_fail "please install tmux (as root: apt-get install tmux), then run make again"
 
-record="$PWD/runs/$(date -u +%Y-%m-%d)-$(cat /proc/sys/kernel/hostname)/$name"
+# The profile of the tests is compiled sooner, and takes the place of that of benchmarks where nothing is measured, or to try a benchmark.
+profile=${HAIRPIN_BENCH_PROFILE:-bench}
+[ "$name" != figures ] || profile=dev
+record="${HAIRPIN_RECORD:-$PWD/runs/$(date -u +%Y-%m-%d)-$(cat /proc/sys/kernel/hostname)}/$name"
+[ -z "${HAIRPIN_RECORD:-}" ] || set -- --out "$record" "$@"
 worst=0
 
 # note STATUS: remembers how a part ended.
@@ -39,25 +43,34 @@ part() {
     { "$@"; echo "ended with status $?"; } >"$record/$file"
     status=$(sed -n 's/^ended with status //p' "$record/$file" | tail -1)
     sed -i '/^ended with status [0-9]*$/d' "$record/$file"
+    case $file in *.txt) echo "Code $(scripts/measured-code.sh), commit $(git describe --always --dirty --exclude='*' --abbrev=8), $(date -u +%FT%TZ)" >>"$record/$file" ;; esac
     cat "$record/$file"
     note "$status"
 }
 rings() {
     file=$1
     shift
-    part "$file" cargo bench --quiet --package hairpin-packet --bench rings -- "$@"
+    part "$file" cargo bench --quiet --profile "$profile" --package hairpin-packet --bench rings -- "$@"
 }
 
-# `builds` is told which two.
-if [ "$name" != builds ]; then
+# `builds` is told which two; filling and checking docs measures nothing.
+case "$name $*" in
+builds* | 'figures '*--fill* | 'figures '*--check*) ;;
+*)
+    if [ -n "${HAIRPIN_COMMAND:-}" ]; then
+        hairpin=$HAIRPIN_COMMAND
     # A shell of its own, as it ends where the tools cannot be had.
-    if hairpin=$(packaging/command "$(uname -m)"); then
-        set -- --hairpin "$hairpin" "$@"
-    else
+    elif ! hairpin=$(packaging/command "$(uname -m)"); then
         echo "bench: the command that is shipped cannot be made here (see above): cargo's release build takes its place" >&2
-        hairpin="${CARGO_TARGET_DIR:-target}/release/hairpin"
+        HAIRPIN_CODE=$(scripts/measured-code.sh) || exit 1
+        export HAIRPIN_CODE
+        # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
+        cargo build $setup_quiet --release --package hairpin-cli --bin hairpin || exit 1
+        hairpin="${CARGO_TARGET_DIR:-$PWD/target}/release/hairpin"
     fi
-fi
+    set -- --hairpin "$hairpin" "$@"
+    ;;
+esac
 
 case $name in
 niq) rings device.txt niq ;;
@@ -69,7 +82,7 @@ packet)
     ;;
 esac
 # This one keeps its own record.
-cargo bench --quiet --package hairpin-cli --bench bench -- "$name" "$@"
+cargo bench --quiet --profile "$profile" --package hairpin-cli --bench bench -- "$name" "$@"
 note $?
 if [ "$name" = niq ]; then
     part check.json "$hairpin" check --json

@@ -7,6 +7,7 @@
 mod circles;
 mod cluster;
 mod demos;
+mod figures;
 mod instances;
 mod path_names;
 mod records;

@@ -172,7 +172,7 @@ fn the_version_in_a_word_and_in_full() {
         let names: Vec<&str> = full.out.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(
             (full.code, names),
-            (Some(0), vec!["hairpin", "commit", "build", "libraries", "features", "BPF"]),
+            (Some(0), vec!["hairpin", "commit", "code", "build", "libraries", "features", "BPF"]),
             "{line}: {full:?}"
         );
         assert!(full.out.starts_with(&short.out), "{full:?}");

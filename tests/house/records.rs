@@ -1,4 +1,4 @@
-//! Tests read fixtures of their own, and no record of `runs/`, which may be moved.
+//! Tests read fixtures of their own, and no record of `runs/`, which may be moved. `figures.rs` alone holds the blocks of the docs against those that they name.
 
 use std::fs;
 use std::path::Path;

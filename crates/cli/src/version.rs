@@ -33,6 +33,7 @@ pub fn verbose() -> String {
     };
     let lines = [
         ("commit", option_env!("HAIRPIN_COMMIT").unwrap_or("not told to the compiler").to_owned()),
+        ("code", option_env!("HAIRPIN_CODE").unwrap_or("not told to the compiler").to_owned()),
         ("build", format!("profile {} for {}, {}", env!("HAIRPIN_PROFILE"), env!("HAIRPIN_TARGET"), env!("HAIRPIN_RUSTC"))),
         (
             "libraries",

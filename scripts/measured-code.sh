@@ -1,0 +1,20 @@
+#!/bin/sh
+# Prints a hash of the measured code, by which a record says what it is of: the sources of the crates in the measuring loop, without their tests, the versions
+# of the crates that they call there, and the profile. Cargo.toml lists both kinds, at opt-level 3. The compiler is not in it.
+cd "$(dirname "$0")/.." || exit 1
+LC_ALL=C
+export LC_ALL
+crates=$(awk '/^\[/ { on = ($0 == "[profile.release.package]") } on && /\.opt-level = 3$/ { sub(/\..*/, ""); print }' Cargo.toml)
+[ -n "$crates" ] || {
+    echo "measured-code: Cargo.toml lists no crate at opt-level 3 in [profile.release.package]" >&2
+    exit 1
+}
+{
+    awk '/^\[/ { on = /^\[profile\.release/ } on && !/^ *(#|$)/' Cargo.toml
+    for crate in $crates; do
+        case $crate in
+        hairpin-*) find "crates/${crate#hairpin-}" -type f \( -path '*/src/*' -o -path '*/bpf/*' \) ! -name tests.rs ! -path '*/tests/*' | sort | xargs sha256sum ;;
+        *) awk -v name="name = \"$crate\"" '$0 == name { print; getline; print }' Cargo.lock ;;
+        esac
+    done
+} | sha256sum | cut -c 1-16
