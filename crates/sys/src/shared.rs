@@ -70,6 +70,7 @@ impl Shared {
         Mapped::open(fd).map(Shared)
     }
 
+    #[inline]
     fn area(&self) -> &Area {
         self.0.get()
     }

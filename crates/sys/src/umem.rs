@@ -115,11 +115,13 @@ impl Frame {
     }
 
     /// Number of its chunk in the area.
+    #[inline]
     pub(crate) fn chunk(&self) -> usize {
         self.chunk as usize
     }
 
     /// Moves the frame's start past its bytes, so that those lie in front of it.
+    #[inline]
     pub(crate) fn skip(&mut self) {
         (self.start, self.len) = (self.start + self.len, 0);
     }
@@ -175,6 +177,7 @@ impl Umem {
     }
 
     /// The same for writing.
+    #[inline]
     pub(crate) fn in_front_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
         let at = self.offset(frame) - frame.start as usize;
         // SAFETY: as in in_front(); the one Frame of this chunk is borrowed mutably, so nobody else reaches these bytes.
@@ -182,6 +185,7 @@ impl Umem {
     }
 
     /// Moves the frame back in its chunk where fewer than `bytes` lie in front of it; false if the chunk has no room for that.
+    #[inline]
     pub(crate) fn make_room(&self, frame: &mut Frame, bytes: usize) -> bool {
         let (start, len) = (frame.start as usize, frame.len as usize);
         let missing = bytes.saturating_sub(start);
@@ -454,6 +458,7 @@ impl Pool {
     }
 
     /// Bit of the page at `at`.
+    #[inline]
     fn page_of(&self, at: usize) -> u16 {
         1 << ((at & (self.umem.chunk - 1)) / PAGE)
     }

@@ -548,6 +548,7 @@ impl Socket {
 }
 
 /// Zeroes the bytes in front of the frame that the kernel will put into this chunk.
+#[inline]
 fn clear(umem: &Umem, frame: &mut Frame, bytes: usize) {
     frame.clear();
     frame.set_len(HEADROOM);

@@ -86,6 +86,7 @@ impl Area {
         Area { begin: NonNull::new(begin.cast()).unwrap(), bytes }
     }
 
+    #[inline]
     fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.bytes);
         // SAFETY: the range lies in the mapping by the line above, and no reference into it is alive.
@@ -213,6 +214,7 @@ impl Ring {
         step
     }
 
+    #[inline]
     fn step_block(&mut self, pool: &mut Pool) -> Step {
         let begin = self.next * self.unit;
         if self.left == 0 {
@@ -248,6 +250,7 @@ impl Ring {
         step
     }
 
+    #[inline]
     fn give_block_back(&mut self) {
         self.left = 0;
         self.area.word(self.next * self.unit + 8).store(libc::TP_STATUS_KERNEL, Ordering::Release);

@@ -69,6 +69,7 @@ impl<T: Atomics> Mapped<T> {
         Ok(Mapped { value, fd })
     }
 
+    #[inline]
     pub(super) fn get(&self) -> &T {
         // SAFETY: the mapping is page-aligned, as large as `T`, lives as long as `self`, and the file behind it is sealed, so it stays readable. `T` is
         // atomics alone: every content is valid, and writes by others are allowed.
