@@ -55,7 +55,7 @@ pub(crate) const PARTS: &[Part] = &[
     bench("equal", 4, "udp against a C program with connected sockets", &["--seconds", "2"]),
     bench("packet", 20, "packet rings against sockperf and testpmd", &["--pairs", "1", "--cells", "rtt-packet"]),
     at_once("niq", 6, "the emulated NIC: cost and timing", &["--seconds", "0.3"]),
-    at_once("explain", 3, "what the hooks of explain take", &["--seconds", "1", "--runs", "1"]),
+    at_once("explain", 3, "what the hooks of explain take", &["--seconds", "1", "--rounds", "1"]),
     bench(
         "caught",
         30,
