@@ -110,7 +110,7 @@ impl Part {
         }
     }
 
-    /// What the verdicts say that count, and the bound on their share.
+    /// The verdicts that count, in words, and the bound on their share.
     fn bound(self) -> (&'static str, Limit) {
         match self {
             Part::Null => ("faster or slower", Limit::None),
@@ -333,7 +333,7 @@ fn comparison(options: &Options, cell: &Cell, round: usize) -> (Command, f64) {
     (command, seconds)
 }
 
-/// The two ports of an echo server that waits at the second. What it waited longer is measured by itself, with a clock that hairpin has no part in.
+/// Compares the two ports of an echo server that waits at the second. The server measures its wait itself, by a clock that hairpin has no part in.
 fn power(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> {
     let without = Delayed::start(cell, 0)?;
     let run =

@@ -46,7 +46,7 @@ pub(crate) struct Flags {
 /// One comparison of a cell.
 pub(crate) struct Line {
     pub(crate) cell: String,
-    /// What is compared with what; empty where a cell has one comparison.
+    /// The names of both sides; empty where a cell has one comparison.
     pub(crate) compared: &'static str,
     arms: Arms,
     pub(crate) limit: Limit,
@@ -58,7 +58,7 @@ pub(crate) struct Line {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What a comparison found in one state of the cores.
+/// The ratio in one state of the cores.
 pub(crate) struct Row {
     /// The distance of the cores in ns; `None` where it plays no part, or was never told.
     pub(crate) cores: Option<u64>,

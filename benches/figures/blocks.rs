@@ -153,7 +153,7 @@ fn pointed(line: &str, folder: &str, is_new: &dyn Fn(&str) -> bool) -> String {
     }
 }
 
-/// What is wrong with the blocks and with the sentences of README that cite a record, a line each. A block of older code is wrong if it says that it is of
+/// The faults of the blocks and of the sentences of README that cite a record, a line each. A block of older code is wrong if it says that it is of
 /// the present one, and with `strict` in any case.
 pub(crate) fn wrong(root: &Path, here: &str, strict: bool) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();

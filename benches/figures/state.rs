@@ -1,4 +1,4 @@
-//! What is measured so far: `figures.txt` in the folder of the records, a line a part, all of one build.
+//! The parts measured so far: `figures.txt` in the folder of the records, a line a part, all of one build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ pub(crate) fn folder(runs: &Path, build: &str, today: &Path) -> PathBuf {
 }
 
 impl State {
-    /// What is measured in this folder of this build; `code` is the line that tells its code.
+    /// Reads the parts of this build that the folder has; `code` is the line that tells its code.
     pub(crate) fn open(folder: &Path, build: &str, code: &str) -> Result<State, String> {
         let file = folder.join(FILE);
         let old = if file.exists() {

@@ -97,7 +97,7 @@ impl Other {
         }
     }
 
-    /// What it prints of the round trips.
+    /// The figure of the round trips that it prints.
     fn figure(&self) -> &'static str {
         match self {
             Other::Qperf | Other::Iperf | Other::Netperf(_) => "mean",

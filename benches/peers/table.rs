@@ -65,7 +65,7 @@ const COMPARED: [Compared; 4] = [
     },
 ];
 
-/// What is compared in a cell, with the bound of each.
+/// The comparisons of a cell, each with its bound.
 pub(crate) fn comparisons(cell: Cell) -> Vec<(&'static str, Arms, Limit)> {
     let limit = |most: Option<f64>| most.filter(|_| cell.wait == Wait::Spin).map_or(Limit::None, Limit::AtMost);
     let taken = COMPARED.iter().filter(|of| cell.transport == Transport::Udp || of.arms.iter().all(|arm| *arm <= HAIRPIN));

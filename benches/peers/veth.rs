@@ -27,7 +27,7 @@ impl Veth {
         Veth::with_queues(None)
     }
 
-    /// The same, with so many queues to send and to receive on at either end.
+    /// The same, with `queues` to send and to receive on at either end.
     pub(crate) fn with_queues(queues: Option<[u32; 2]>) -> Result<Veth, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         sweep()?;

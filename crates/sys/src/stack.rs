@@ -240,8 +240,7 @@ pub fn in_place() -> Option<&'static InPlace> {
     FOUND
         .get_or_init(|| {
             let (recv, found_as) = provider(c"recv")?;
-            // Calls that no stack replaces tell the C library, and its libpthread, which has socket calls too before glibc 2.34.
-            if [c"getauxval", c"pthread_kill"].iter().any(|call| provider(call).is_some_and(|(own, _)| own == recv)) {
+            if is_of_the_c_library(recv) {
                 return None;
             }
             let file = fs::canonicalize(&found_as).unwrap_or_else(|_| found_as.clone());
@@ -252,11 +251,16 @@ pub fn in_place() -> Option<&'static InPlace> {
         .as_ref()
 }
 
-/// True if the C library's send(2) and recv(2) are its own, so that a call straight to the kernel does the same. False where that cannot be told, as in a static
-/// program.
+/// Calls that no stack replaces tell the C library, and its libpthread, which has socket calls too before glibc 2.34.
+fn is_of_the_c_library(base: usize) -> bool {
+    [c"getauxval", c"pthread_kill"].iter().any(|call| provider(call).is_some_and(|(own, _)| own == base))
+}
+
+/// True if the C library provides the calls that send and receive, so that one straight to the kernel does the same. False where that cannot be told, as in a
+/// static program.
 pub(crate) fn sockets_are_the_kernels() -> bool {
-    let own = provider(c"getauxval");
-    own.is_some_and(|(own, _)| [c"send", c"recv"].iter().all(|call| provider(call).is_some_and(|(base, _)| base == own)))
+    let calls = [c"send", c"recv", c"sendto", c"recvfrom"];
+    calls.iter().all(|call| provider(call).is_some_and(|(base, _)| is_of_the_c_library(base)))
 }
 
 /// True if the loader heeds no variables in this process: secure mode, as for a program with file capabilities or a set-user-id bit.

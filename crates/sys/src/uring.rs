@@ -175,7 +175,7 @@ pub struct Uring {
     /// Receive buffers come first.
     receives: u32,
     /// IORING_RECVSEND_POLL_FIRST where the kernel has it: a message is asked for before it is there, so the first look would find nothing.
-    receives_how: u16,
+    receive_flags: u16,
     /// True where sends that lend their pages can name registered memory.
     fixed: bool,
     /// Sends of datagrams since the last submission: over once it returns.
@@ -237,7 +237,7 @@ impl Uring {
             provided: None,
             sockets: count,
             receives,
-            receives_how: 0,
+            receive_flags: 0,
             fixed: false,
             unseen: Vec::with_capacity(config.send_buffers as usize),
             visible: 0,
@@ -254,7 +254,7 @@ impl Uring {
             return Err(step("send=zero-copy takes Linux 6.7")(io::ErrorKind::Unsupported));
         }
         if has(POLLS_FIRST) {
-            this.receives_how = POLL_FIRST;
+            this.receive_flags = POLL_FIRST;
         }
         if this.config.multishot.is_some() {
             let provided = Provided::new(receives).map_err(step("cannot map the ring of provided buffers"))?;
@@ -363,7 +363,7 @@ impl Uring {
             return unsafe { self.push(&entry) };
         }
         let (at, len) = self.memory.lend(socket, from, to);
-        let entry = opcode::Recv::new(Fixed(socket), at, len).ioprio(self.receives_how).build();
+        let entry = opcode::Recv::new(Fixed(socket), at, len).ioprio(self.receive_flags).build();
         // SAFETY: the range is lent to this request, and its memory outlives it.
         unsafe { self.push(&entry.user_data(Tag::Receive.of(socket, socket))) }
     }

@@ -8,12 +8,12 @@ use hairpin_plan::option::CONNECTED;
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::Side;
-use hairpin_sys::message::{Peer, recv, recv_from, send, send_to};
+use hairpin_sys::message::{recv, recv_from, send, send_to};
 use hairpin_sys::socket;
 use hairpin_sys::timestamping::{self, Control};
 use hairpin_sys::wait::or_nothing;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
 use crate::error::{PathError, needs_inet};
 use crate::flows::Carrier;
@@ -66,7 +66,7 @@ impl Runner for Udp {
 fn datagrams<'fd>(fds: &'fd [OwnedFd], spec: &SideSpec) -> Result<Vec<Datagram<'fd>>, PathError> {
     let off = spec.options.get(&CONNECTED).is_some();
     let one = |fd: &'fd OwnedFd| {
-        let peer = off.then(|| inet::without_peer(fd)).transpose()?.map(|peer| Box::new(Peer::new(peer)));
+        let peer = off.then(|| inet::without_peer(fd)).transpose()?.map(|peer| Box::new(peer.into()));
         Ok(Datagram { fd: fd.as_fd(), peer, too_long: 0 })
     };
     fds.iter().map(one).collect()
@@ -76,7 +76,7 @@ fn datagrams<'fd>(fds: &'fd [OwnedFd], spec: &SideSpec) -> Result<Vec<Datagram<'
 struct Datagram<'fd> {
     fd: BorrowedFd<'fd>,
     /// The address at the other end; `None` of a connected socket.
-    peer: Option<Box<Peer>>,
+    peer: Option<Box<SocketAddrAny>>,
     /// Number of errors from the kernel that a datagram was too long for the path.
     too_long: u32,
 }
