@@ -39,12 +39,12 @@ const fn cell(name: &'static str, flags: &'static [&'static str], bound: u64, co
 }
 
 const CELLS: [Cell; 8] = [
-    cell("loopback, all hooks", &["--link", "loopback"], 1_500, 3),
+    cell("loopback, all hooks", &["--link", "loopback"], 1_200, 3),
     cell("loopback, without the receive hook", &["--link", "loopback", "--without", "sock_recv_length"], 1_000, 4),
-    cell("loopback, --light", &["--link", "loopback", "--light"], 600, 5),
-    cell("veth, all hooks", &["--link", "veth"], 1_500, 0),
+    cell("loopback, --light", &["--link", "loopback", "--light"], 500, 5),
+    cell("veth, all hooks", &["--link", "veth"], 1_200, 0),
     cell("veth, without the receive hook", &["--link", "veth", "--without", "sock_recv_length"], 1_000, 1),
-    cell("veth, --light", &["--link", "veth", "--light"], 600, 2),
+    cell("veth, --light", &["--link", "veth", "--light"], 500, 2),
     Cell { name: "loopback, udp:block, all hooks", path: "udp:block", flags: &["--link", "loopback"], bound: None, cost: 3 },
     Cell { name: "veth, udp:block, all hooks", path: "udp:block", flags: &["--link", "veth"], bound: None, cost: 0 },
 ];

@@ -106,7 +106,7 @@ fn cells() -> Vec<Cell> {
         Cell { name: "rtt-xdp", kind: Kind::Rtt(APART, "xdp:spin"), most: 0.38 },
         Cell { name: "rtt-xdp-one-queue", kind: Kind::Rtt("veth", "xdp:spin"), most: 0.38 },
         Cell { name: "rtt-xdp-native", kind: Kind::Rtt(BOTH, NATIVE), most: 0.46 },
-        Cell { name: "rtt-packet", kind: Kind::Rtt("veth", "packet:spin"), most: 0.56 },
+        Cell { name: "rtt-packet", kind: Kind::Rtt("veth", "packet:spin"), most: 0.50 },
         Cell { name: "size-1500-over-64", kind: Kind::Size, most: 1.25 },
         Cell { name: "bounce-testpmd", kind: Kind::Flood(bouncing("adaptive"), Bouncer::Testpmd), most: 1.0 },
     ]

@@ -117,13 +117,13 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                 found.map_or_else(|why| eprintln!("{cell}: {why}"), |found| information.push(found));
             }
         }
-        bounds.push(at_most("own cost over a null endpoint", &tool.own_costs(), 50.0, "ns"));
+        bounds.push(at_most("own cost over a null endpoint", &tool.own_costs(), 45.0, "ns"));
         let scratch = tempfile::tempdir().map_err(|e| format!("no scratch directory: {e}"))?;
         bounds.push(at_most("wall time of a 1.1 s run", &tool.wall_times(scratch.path()), 1.6, "s"));
         if options.long || std::env::var_os("HAIRPIN_BENCH_LONG").is_some_and(|value| value == "1") {
             pairs.check()?;
             eprintln!("10^9 transactions over memory: some minutes");
-            bounds.push(peak("RSS after 10^9 transactions", &tool.memory_of_a_billion(), 64.0, "MiB"));
+            bounds.push(peak("RSS after 10^9 transactions", &tool.memory_of_a_billion(), 16.0, "MiB"));
         }
     }
 

@@ -14,9 +14,10 @@ use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with, sockopt};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socket_with, sockopt};
 use rustix::param::page_size;
 
+use crate::message;
 use crate::umem::{Frame, Pool};
 
 mod ring;
@@ -263,6 +264,12 @@ impl PacketSocket {
         Ok(answer as u16)
     }
 
+    /// True if the ring holds no frame. Never enters the kernel.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
     /// Looks at the next frame in the ring. Never enters the kernel.
     #[inline(always)]
     pub fn step(&mut self, pool: &mut Pool) -> Step {
@@ -276,7 +283,7 @@ impl PacketSocket {
     /// without an Ethernet header, ENETDOWN if the interface is down, ENXIO if it is gone.
     #[inline(always)]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
+        Ok(message::send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
     }
 
     /// Sends the first frames, at most [`MOST_AT_ONCE`], with one system call and returns the number sent. For several frames

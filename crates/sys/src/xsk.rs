@@ -20,13 +20,15 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
     XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions, XdpOptionsFlags, XdpUmemReg,
     XdpUmemRegFlags,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, socket_with, sockopt};
 
+use crate::message;
 use crate::ring::{Consumer, Producer};
 use crate::socket;
 use crate::umem::{Frame, PAGE, Pool, Umem, UmemError};
@@ -474,18 +476,13 @@ impl Socket {
         }
         let mut waiting = self.sending.filled(self.tx.consumer());
         while waiting > 0 {
-            // SAFETY: no memory is passed.
-            let done =
-                unsafe { libc::sendto(self.tx_fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+            let done = message::send(&self.tx_fd, &[], SendFlags::DONTWAIT);
             let left = self.sending.filled(self.tx.consumer());
-            if done < 0 {
-                let error = io::Error::last_os_error();
-                match error.raw_os_error() {
-                    // EAGAIN: its batch is full, or the device's queue is; EBUSY: a frame was refused and is lost (`__xsk_generic_xmit`).
-                    Some(libc::EBUSY) if left < waiting => kicked.dropped += 1,
-                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => {}
-                    _ => return Err(error),
-                }
+            match done {
+                Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {}
+                // EAGAIN: its batch is full, or the device's queue is; EBUSY: a frame was refused and is lost (`__xsk_generic_xmit`).
+                Err(Errno::BUSY) => kicked.dropped += u32::from(left < waiting),
+                Err(error) => return Err(error.into()),
             }
             if self.zero_copy {
                 return Ok(kicked);

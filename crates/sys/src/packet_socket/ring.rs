@@ -189,6 +189,16 @@ impl Ring {
         Ring { area, layout, unit, units, next: 0, left: 0, at: 0 }
     }
 
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        // A block's status lies behind its version and the offset of its private area.
+        let status = match self.layout {
+            Layout::Slots => self.next * self.unit,
+            Layout::Blocks => self.next * self.unit + 8,
+        };
+        self.left == 0 && self.area.word(status).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
+    }
+
     /// Looks at the next frame and moves it into a chunk of the pool. Without a free chunk the frame stays in the ring.
     #[inline(always)]
     pub(super) fn step(&mut self, pool: &mut Pool) -> Step {

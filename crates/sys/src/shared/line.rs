@@ -46,8 +46,13 @@ impl Line {
     pub fn send(&self, direction: Direction, sequence: u64, payload: &[u8]) -> usize {
         let payload = &payload[..payload.len().min(Line::CAPACITY)];
         let (words, tail) = payload.as_chunks::<WORD>();
-        for (to, from) in self.payload.iter().zip(words) {
-            to.store(u64::from_le_bytes(*from), Ordering::Relaxed);
+        // By fours: one word a turn made the RTT of 64 bytes between near cores a tenth longer.
+        let (fours, rest) = words.as_chunks::<4>();
+        for (to, from) in self.payload.as_chunks::<4>().0.iter().zip(fours) {
+            to.iter().zip(from).for_each(|(to, from)| put(to, from));
+        }
+        for (to, from) in self.payload[fours.len() * 4..].iter().zip(rest) {
+            put(to, from);
         }
         if !tail.is_empty() {
             // Shifts, not copies: a memcpy of unknown length here and below costs 90 ns per round trip.
@@ -74,11 +79,15 @@ impl Line {
         let length = ((word & LENGTH_MASK) as usize).min(Line::CAPACITY);
         let copied = length.min(into.len());
         let (words, tail) = into[..copied].as_chunks_mut::<WORD>();
-        for (from, to) in self.payload.iter().zip(words.iter_mut()) {
-            *to = from.load(Ordering::Relaxed).to_le_bytes();
+        let (fours, rest) = words.as_chunks_mut::<4>();
+        for (from, to) in self.payload.as_chunks::<4>().0.iter().zip(fours.iter_mut()) {
+            from.iter().zip(to).for_each(|(from, to)| get(from, to));
+        }
+        for (from, to) in self.payload[fours.len() * 4..].iter().zip(rest) {
+            get(from, to);
         }
         if !tail.is_empty() {
-            let mut last = self.payload[words.len()].load(Ordering::Relaxed);
+            let mut last = self.payload[copied / WORD].load(Ordering::Relaxed);
             for byte in tail {
                 *byte = last as u8;
                 last >>= 8;
@@ -86,6 +95,16 @@ impl Line {
         }
         Some((sequence, length))
     }
+}
+
+#[inline(always)]
+fn put(to: &AtomicU64, from: &[u8; WORD]) {
+    to.store(u64::from_le_bytes(*from), Ordering::Relaxed);
+}
+
+#[inline(always)]
+fn get(from: &AtomicU64, to: &mut [u8; WORD]) {
+    *to = from.load(Ordering::Relaxed).to_le_bytes();
 }
 
 #[cfg(test)]
