@@ -1,7 +1,7 @@
 //! `make bench-packet`: round trips and bounced frames over the packet rings, compared with sockperf and testpmd.
 //!
 //! ```text
-//!   rtt       hairpin against sockperf              64-byte frames over veth, spinning: xdp, xdp native, packet
+//!   rtt       hairpin against sockperf              64-byte frames over veth, spinning: xdp, xdp native, packet; beside some the shortest C program over the same ring
 //!   size      xdp at 1,500 bytes against 64         cost of a larger frame
 //!   bounce    hairpin against testpmd               frames/s sent back, in ns per frame; xdp-bench in the kernel for information
 //!   curve     hairpin with batches of 1 to 64       for information
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use hairpin_lab::experiment::outside::{Block, Until};
+use hairpin_lab::experiment::outside::{Arms, Block, Until};
 use hairpin_record::run::Run;
 use hairpin_session::time::rfc3339;
 use hairpin_units::Nanos;
@@ -21,8 +21,9 @@ use serde_json::json;
 
 use super::bound::Limit;
 use super::children::{self, words};
+use super::control::{compiled, control};
 use super::hairpin::{self, Tool, measure};
-use super::pairs::{self, Flags, Pairs};
+use super::pairs::{Flags, Pairs};
 use super::peers::cells::{Cell as SockperfCell, Link, Transport, Wait};
 use super::peers::sockperf::{Ahead, Place};
 use super::peers::veth::Veth;
@@ -70,12 +71,19 @@ pub(crate) struct Options {
     flags: Flags,
 }
 
+/// The arm of the C program, in cells that have it; 0 is sockperf, 1 is hairpin.
+const SHORTEST: usize = 2;
+/// What its rounds are compared with, for information.
+const FLOORS: [(&str, Arms); 2] = [(table::FLOOR, [1, SHORTEST]), (table::GAP, [SHORTEST, 0])];
+
 /// One comparison: the figure of the first over that of the second.
 struct Cell {
     name: &'static str,
     kind: Kind,
     /// The ratio's bound.
     most: f64,
+    /// The ring of the shortest C program (`frames.c`) over the same link, where there is one.
+    shortest: Option<&'static str>,
 }
 
 enum Kind {
@@ -102,13 +110,14 @@ fn queues(link: &str) -> Option<[u32; 2]> {
 
 /// Every cell with its bound, in the order measured.
 fn cells() -> Vec<Cell> {
+    let cell = |name, kind, most| Cell { name, kind, most, shortest: None };
     vec![
-        Cell { name: "rtt-xdp", kind: Kind::Rtt(APART, "xdp:spin"), most: 0.38 },
-        Cell { name: "rtt-xdp-one-queue", kind: Kind::Rtt("veth", "xdp:spin"), most: 0.38 },
-        Cell { name: "rtt-xdp-native", kind: Kind::Rtt(BOTH, NATIVE), most: 0.46 },
-        Cell { name: "rtt-packet", kind: Kind::Rtt("veth", "packet:spin"), most: 0.50 },
-        Cell { name: "size-1500-over-64", kind: Kind::Size, most: 1.25 },
-        Cell { name: "bounce-testpmd", kind: Kind::Flood(bouncing("adaptive"), Bouncer::Testpmd), most: 1.0 },
+        cell("rtt-xdp", Kind::Rtt(APART, "xdp:spin"), 0.38),
+        Cell { shortest: Some("xdp"), ..cell("rtt-xdp-one-queue", Kind::Rtt("veth", "xdp:spin"), 0.38) },
+        cell("rtt-xdp-native", Kind::Rtt(BOTH, NATIVE), 0.46),
+        Cell { shortest: Some("packet"), ..cell("rtt-packet", Kind::Rtt("veth", "packet:spin"), 0.50) },
+        cell("size-1500-over-64", Kind::Size, 1.25),
+        cell("bounce-testpmd", Kind::Flood(bouncing("adaptive"), Bouncer::Testpmd), 1.0),
     ]
 }
 
@@ -145,6 +154,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let mut pairs = Pairs::open(&options.flags, &directory, &build, Until::Pairs(options.pairs))?;
     let versions = versions()?;
     let veth = Veth::new().map_err(|why| Stop::Missing(format!("two network namespaces need root: {why}")))?;
+    let shortest = compiled("frames", &[])?;
     let yard = Yard::new(&tool.program, cpus, &veth)?;
     let mut sample: Option<Run> = None;
 
@@ -162,7 +172,15 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             sample.get_or_insert(run);
             block
         };
-        pairs.measure(cell.name, Limit::AtMost(cell.most), &mut |arm, length, warmup| match (&cell.kind, arm) {
+        let mut compared = vec![("", [1, 0], Limit::AtMost(cell.most))];
+        if cell.shortest.is_some() {
+            compared.extend(FLOORS.map(|(name, arms)| (name, arms, Limit::None)));
+        }
+        pairs.measure_all(cell.name, &compared, &mut |arm, length, warmup| match (&cell.kind, arm) {
+            (Kind::Rtt(..), SHORTEST) => {
+                let (Some(ring), Some(veth)) = (cell.shortest, place.veth) else { return Err("no such program".to_owned()) };
+                control(&shortest, &[ring], cpus, length, SMALL, &[&veth.client, &veth.server])
+            }
             (Kind::Rtt(link, spec), _) => {
                 ahead.fill(&mut place)?;
                 if arm == 0 { ahead.measure(cpus) } else { ping(link, spec, SMALL, length, warmup) }
@@ -185,7 +203,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     if let Some(run) = &mut sample {
         publish(&mut run.body.place.hosts, &mut run.head.command);
     }
-    let text = pairs::table(&pairs.lines, ["first", "second"]) + &table::text(&curve, ceiling.as_ref());
+    let text = table::cells(&pairs.lines) + &table::text(&curve, ceiling.as_ref());
     let record = json!({
         "schema": "hairpin.packet-bench/2",
         "started": started,

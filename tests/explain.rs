@@ -29,7 +29,7 @@ const TESTS: &[Listed] = &[
     ("slow_ones_are_written_for_perfetto", slow_ones_are_written_for_perfetto),
 ];
 
-const SHORT: &str = "--duration 1200ms --warmup 20ms";
+const SHORT: &str = "--duration 800ms --warmup 20ms";
 
 fn hooks(name: &str) -> bool {
     can(name, namespaces(), "BPF programs and namespaces need root")

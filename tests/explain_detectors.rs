@@ -241,7 +241,7 @@ fn clean_queue() {
 fn deep_idle() {
     // Cores kept busy by other processes never go idle, so there is no finding.
     // In half a second a slow host may not come to a block that looks at idle states.
-    let said = found_where_idle("deep-idle-wake-up", "--link veth --duration 1500ms --warmup 20ms --path udp:block");
+    let said = found_where_idle("deep-idle-wake-up", "--link veth --duration 1s --warmup 20ms --path udp:block");
     assert!(said.is_none_or(|said| said.contains("server's core out of") || said.contains("client's core out of")));
 }
 
@@ -284,7 +284,7 @@ fn nagle() {
 }
 
 fn low_rate() {
-    let said = found_where_idle("low-rate-penalty", "--link veth --duration 1500ms --warmup 20ms --path udp:spin --pace 100");
+    let said = found_where_idle("low-rate-penalty", "--link veth --duration 1s --warmup 20ms --path udp:spin --pace 100");
     assert!(said.as_ref().is_none_or(|said| said.starts_with("at 100/s a round trip takes")), "{said:?}");
 }
 
@@ -324,7 +324,7 @@ fn packets_on_one() -> u64 {
 fn deferred_softirq() {
     let noise = Noise::start("taskset", &["-c", "1", "unshare", "--net", "bash", "-c", TO_AND_FRO]);
     sleep(Duration::from_millis(500));
-    let said = found("deferred-softirq", "--link veth --duration 1500ms --warmup 20ms --path udp:block --cpu 0,1");
+    let said = found("deferred-softirq", "--link veth --duration 1s --warmup 20ms --path udp:block --cpu 0,1");
     drop(noise);
     assert!(said.starts_with("ksoftirqd/1 had CPU 1"), "{said}");
     // None is left; otherwise there would be some 10,000 in that time.
@@ -401,7 +401,7 @@ fn the_table_names_one_beside_it() {
 
 #[track_caller]
 fn the_table_names(noise: &Noise, args: &str, nobody_else: impl Fn() -> bool) {
-    let args = format!("--link veth --duration 1s --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
+    let args = format!("--link veth --duration 600ms --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
     // All slow round trips and all of their time: other names count like none.
     let names = |named: &Named| {
         let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;

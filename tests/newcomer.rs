@@ -11,7 +11,7 @@ pub const PART: Part =
 /// As many commands lead to it.
 const COMMANDS: usize = 5;
 /// Hosts have moods.
-const TRIES: u32 = 3;
+const TRIES: u32 = 4;
 
 /// A printed command without sudo, and with the flags that make it short and answer its question.
 fn run(home: &Home, command: &str, tries: u32) -> Done {
@@ -20,7 +20,7 @@ fn run(home: &Home, command: &str, tries: u32) -> Done {
     let more = match words.split(' ').next() {
         Some("ping") => "--duration 300ms".to_owned(),
         Some("explain") => "--duration 1s".to_owned(),
-        _ if words.starts_with("tune try") => format!("--duration {}s --yes", 8 << tries),
+        _ if words.starts_with("tune try") => format!("--duration {}s --yes", 4 << tries),
         _ => String::new(),
     };
     let words = words.replace("COMMAND", "true").replace("tune apply", "tune apply --yes");

@@ -96,8 +96,7 @@ const TRIES: usize = 3;
 /// `tune try` of the demand on idle states, also written to `tuned.toml`; checks the rules that hold on any host.
 fn demand_tried(host: &Host) -> Value {
     let _ = fs::remove_file(host.0.file("tuned.toml"));
-    let record =
-        host.json("tune try --link veth --path udp:block --knob cpu_dma_latency_us=0 --duration 10s --yes -o tuned.toml");
+    let record = host.json("tune try --link veth --path udp:block --knob cpu_dma_latency_us=0 --duration 6s --yes -o tuned.toml");
     assert_eq!(
         (&record["schema"], &record["error"], &record["kept"]),
         (&"hairpin.tune-try/1".into(), &Value::Null, &false.into())
@@ -153,7 +152,7 @@ fn idle_states_are_found_and_applied() -> Ended {
 
 fn all_that_is_safe_is_tried_and_put_back(_: &str) -> bool {
     let host = Host::new();
-    let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 12s --yes");
+    let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 8s --yes");
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("tcp_autocorking=0") && done.out.contains("as it is"), "{done:?}");
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);

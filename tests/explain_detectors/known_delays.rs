@@ -84,7 +84,7 @@ fn only(stage: &str, delay_ns: f64, grown: &Typical) {
 
 pub fn a_server_that_waits() {
     let run =
-        |path: &str| typical(&format!("--link veth --duration 700ms --warmup 20ms --cpu 0,1 --sched fifo:50 --path {path}"));
+        |path: &str| typical(&format!("--link veth --duration 520ms --warmup 20ms --cpu 0,1 --sched fifo:50 --path {path}"));
     let (_, more) = grown(|| run("udp:block"), || run("udp:block,delay=500000"));
     only("turn-around", 500_000.0, &more);
 }
@@ -94,7 +94,7 @@ const FRAME_BITS: f64 = 8.0 * (14.0 + 20.0 + 8.0 + 64.0);
 
 pub fn a_link_that_lets_a_packet_go_every_so_often() {
     let run = |link: &str| {
-        typical(&format!("--link {link} --duration 900ms --warmup 200ms --cpu 0,1 --sched fifo:50 --path udp:block"))
+        typical(&format!("--link {link} --duration 700ms --warmup 200ms --cpu 0,1 --sched fifo:50 --path udp:block"))
     };
     let (bare, more) = grown(|| run("veth"), || run("veth:rate=1M"));
     // A round trip takes as long as the bucket takes to fill; its own time lies within that.
@@ -108,7 +108,7 @@ const DIVISIONS: usize = 1_900;
 pub fn filters_in_the_soft_interrupt() {
     let run = |net: &Net| {
         net.enter();
-        typical("--link loopback --duration 700ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block")
+        typical("--link loopback --duration 520ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block")
     };
     let [bare, filtered] = [(); 2].map(|()| Net::new());
     for net in [&bare, &filtered] {
@@ -144,7 +144,7 @@ pub fn somebody_who_goes_before_the_server() {
             &["-f", "60", "taskset", "-c", "1", &program(), "play", FIRST, &BYTES.to_string(), &us.to_string()],
         );
         std::thread::sleep(Duration::from_millis(200));
-        let args = "--link loopback --duration 700ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block --reply 64";
+        let args = "--link loopback --duration 520ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block --reply 64";
         let run = typical(&format!("{args} --request {BYTES}"));
         drop(first);
         run

@@ -7,7 +7,7 @@
 //!   emulated    the ping-pong, with a declared latency
 //! ```
 //! Blocks take turns, and each ratio is of two neighbouring blocks, because the two CPUs change their distance. Missed if the typical
-//! ratio of 60 bytes may be above 1.5 (p50) or 2 (p99), that of 1,024 bytes above 2.5 (p50), or fewer than 60 million 60-byte frames/s go one way.
+//! ratio of 60 bytes may be above 1.3 (p50) or 2 (p99), that of 1,024 bytes above 2.5 (p50), or fewer than 60 million 60-byte frames/s go one way.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -24,7 +24,7 @@ use super::{Outcome, Typical, ratio};
 
 /// Sizes of the ping-pong, and the bounds of their ratios to the control: p50, p99.
 const BOUNDS: [(usize, f64, f64); 7] = [
-    (60, 1.5, 2.0),
+    (60, 1.3, 2.0),
     (61, f64::INFINITY, f64::INFINITY),
     (128, f64::INFINITY, f64::INFINITY),
     (256, f64::INFINITY, f64::INFINITY),
