@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/filter.h>
@@ -153,7 +154,11 @@ static void open_xdp(struct side *s) {
     for (uint32_t i = 0; i < RING; i++) ((uint64_t *)s->fill.entries)[i] = (uint64_t)i * CHUNK;
     __atomic_store_n(s->fill.producer, RING, __ATOMIC_RELEASE);
     struct sockaddr_xdp to = {.sxdp_family = AF_XDP, .sxdp_flags = XDP_COPY, .sxdp_ifindex = s->interface};
-    if (bind(s->fd, (struct sockaddr *)&to, sizeof to)) die("bind to queue 0");
+    /* The kernel releases the queue of a program that has ended a while later. */
+    for (int i = 0; bind(s->fd, (struct sockaddr *)&to, sizeof to); i++) {
+        if (errno != EBUSY || i == 1000) die("bind to queue 0");
+        usleep(5000);
+    }
 
     union bpf_attr a = {.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4, .max_entries = 1};
     int sockets = (int)bpf(BPF_MAP_CREATE, &a), queue = 0;
