@@ -90,6 +90,17 @@ impl Incoming {
         Ok(len)
     }
 
+    /// Receives towards a message on flow `at`: the flow, and its length.
+    #[inline(always)]
+    fn attempt<'fd, F: Carrier<'fd>>(
+        &mut self,
+        flows: &mut [F],
+        at: usize,
+        expected: usize,
+    ) -> io::Result<Option<(usize, usize)>> {
+        Ok(self.recv(&mut flows[at], at, expected)?.map(|len| (at, len)))
+    }
+
     #[cold]
     fn put_away(&mut self, flow: usize, len: usize) {
         if !self.begun.is_empty() {
@@ -131,10 +142,11 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
-        let received = self.wait.wait(until, |at| {
-            let len = incoming.recv(&mut flows[at], at, expected)?;
-            Ok(len.map(|len| (at, len)))
-        })?;
+        // Twice, so that the one that spins is part of its loop.
+        let received = match self.wait.spinning() {
+            Some(spin) => spin.wait(until, &mut |at| incoming.attempt(flows, at, expected)),
+            None => self.wait.wait(until, |at| incoming.attempt(flows, at, expected)),
+        }?;
         Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming.of(at)[..len] }))
     }
 

@@ -56,9 +56,14 @@ pub(crate) struct Message {
 
 /// The flows of one ring as an [`Endpoint`]; `LOSSY`: the link below may drop frames.
 pub(crate) struct Frames<'fd, I, F, const LOSSY: bool = true> {
+    wait: Waiting<'fd>,
+    ring: Ring<I, F>,
+}
+
+/// All of it but the wait.
+struct Ring<I, F> {
     io: I,
     umem: Arc<Umem>,
-    wait: Waiting<'fd>,
     framing: F,
     /// The ring needs a kick whenever nothing has arrived: the kernel polls for it, or must be woken.
     attended: bool,
@@ -89,18 +94,21 @@ impl<'fd, I: PacketIo, F: Framing, const LOSSY: bool> Frames<'fd, I, F, LOSSY> {
     fn over(io: I, wait: Waiting<'fd>, framing: F, attended: bool) -> Frames<'fd, I, F, LOSSY> {
         let umem = io.umem().clone();
         let (arrived, outgoing) = (Vec::with_capacity(1), Vec::with_capacity(1));
-        Frames { io, umem, wait, framing, attended, busy: false, held: None, arrived, outgoing, strays: 0 }
+        let ring = Ring { io, umem, framing, attended, busy: false, held: None, arrived, outgoing, strays: 0 };
+        Frames { wait, ring }
     }
 
     pub(crate) fn io(&self) -> &I {
-        &self.io
+        &self.ring.io
     }
 
     /// Number of frames of other sessions, and the ring's own counters.
     pub(crate) fn counts(&mut self) -> (u64, Counters) {
-        (self.strays, self.io.counters())
+        (self.ring.strays, self.ring.io.counters())
     }
+}
 
+impl<I: PacketIo, F: Framing> Ring<I, F> {
     /// Prepares a frame for `len` bytes of payload: long enough, and with zero padding.
     #[inline(always)]
     fn lay_out<'f>(umem: &'f Umem, frame: &'f mut Frame, len: usize) -> io::Result<&'f mut [u8]> {
@@ -131,10 +139,6 @@ impl<'fd, I: PacketIo, F: Framing, const LOSSY: bool> Frames<'fd, I, F, LOSSY> {
             self.io.pool().give(frame);
         }
     }
-}
-
-impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, LOSSY> {
-    const LOSSY: bool = LOSSY;
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
@@ -153,42 +157,30 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
         Ok(taken)
     }
 
+    /// Takes the next frame out of the ring, and holds it if it is a message.
     #[inline(always)]
-    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        self.give_back();
-        let Frames { io, umem, wait, framing, attended, busy, held, arrived, strays, .. } = self;
-        let umem = &**umem;
-        let came = wait.wait(until, |_| {
-            if io.rx_batch(arrived, 1) == 0 {
-                if *attended {
-                    io.kick(Kick::Receive)?;
-                }
-                if *busy {
-                    *busy = io.kick(Kick::Send)? == Kicked::Busy;
-                }
-                return Ok(None);
+    fn look(&mut self) -> io::Result<Option<()>> {
+        if self.io.rx_batch(&mut self.arrived, 1) == 0 {
+            if self.attended {
+                self.io.kick(Kick::Receive)?;
             }
-            let Some(Arrival { frame, .. }) = arrived.pop() else { return Ok(None) };
-            match framing.read(umem.bytes(&frame)) {
-                Some(message) => {
-                    *held = Some((frame, message));
-                    Ok(Some(()))
-                }
-                None => {
-                    *strays += u64::from(!framing.is_own(umem.bytes(&frame)));
-                    io.pool().give(frame);
-                    Ok(None)
-                }
+            if self.busy {
+                self.busy = self.io.kick(Kick::Send)? == Kicked::Busy;
             }
-        })?;
-        if LOSSY && came.is_none() && !*attended && wait.sleeps() {
-            // poll(2) says only that there is an error: the interface may be gone. A ring that loses nothing has none, and its peer may just have ended.
-            io.kick(Kick::Receive)?;
+            return Ok(None);
         }
-        Ok(held.as_ref().map(|(frame, message)| {
-            // read() has checked that the payload lies inside the frame.
-            Reply { flow: message.flow, bytes: &umem.bytes(frame)[F::HEADERS..F::HEADERS + message.len] }
-        }))
+        let Some(Arrival { frame, .. }) = self.arrived.pop() else { return Ok(None) };
+        match self.framing.read(self.umem.bytes(&frame)) {
+            Some(message) => {
+                self.held = Some((frame, message));
+                Ok(Some(()))
+            }
+            None => {
+                self.strays += u64::from(!self.framing.is_own(self.umem.bytes(&frame)));
+                self.io.pool().give(frame);
+                Ok(None)
+            }
+        }
     }
 
     #[inline(always)]
@@ -199,5 +191,39 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
             self.outgoing.push(frame);
         }
         self.transmit()
+    }
+}
+
+impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, LOSSY> {
+    const LOSSY: bool = LOSSY;
+
+    #[inline(always)]
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+        self.ring.send(flow, len, fill)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        let Frames { wait, ring } = self;
+        ring.give_back();
+        // Twice, so that the one that spins is part of its loop.
+        let came = match wait.spinning() {
+            Some(spin) => spin.wait(until, &mut |_| ring.look()),
+            None => wait.wait(until, |_| ring.look()),
+        }?;
+        if LOSSY && came.is_none() && !ring.attended && wait.sleeps() {
+            // poll(2) says only that there is an error: the interface may be gone. A ring that loses nothing has none, and its peer may just have ended.
+            ring.io.kick(Kick::Receive)?;
+        }
+        let Ring { umem, held, .. } = ring;
+        Ok(held.as_ref().map(|(frame, message)| {
+            // read() has checked that the payload lies inside the frame.
+            Reply { flow: message.flow, bytes: &umem.bytes(frame)[F::HEADERS..F::HEADERS + message.len] }
+        }))
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
+        self.ring.reply(flow, len)
     }
 }

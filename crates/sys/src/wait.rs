@@ -256,6 +256,16 @@ impl<'fd> Waiting<'fd> {
             How::Apart(apart) => apart.wait(until, &mut attempt),
         }
     }
+
+    /// The spinning wait; `None` for every other policy. [`wait`](Waiting::wait) spins as well, but through a call of its attempt, as several policies share that:
+    /// a loop whose attempt is written here alone is one with it.
+    #[inline(always)]
+    pub fn spinning(&mut self) -> Option<&mut Spin> {
+        match &mut self.0 {
+            How::Spin(spin) => Some(spin),
+            How::Block | How::Apart(_) => None,
+        }
+    }
 }
 
 impl<'fd> How<'fd> {
@@ -291,15 +301,20 @@ impl Apart<'_> {
     }
 }
 
-struct Spin {
+/// Attempts without a pause, of one descriptor after the other.
+pub struct Spin {
     clock: AnyClock,
     count: usize,
     next: usize,
 }
 
 impl Spin {
+    /// Returns what `attempt` finds; it takes the number of the descriptor. `None`: `until` has passed.
+    ///
+    /// # Errors
+    /// The errors of `attempt`.
     #[inline(always)]
-    fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    pub fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
             // Each turn begins after the last successful descriptor, so that none starves.
             let at = self.next;
