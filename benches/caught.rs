@@ -163,7 +163,7 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
         .spawn()
         .map_err(io)?;
     let mut rss_kib: Vec<i64> = Vec::new();
-    // A tenth of the run is for what is made once.
+    // Two tenths of the run are for what is made once: the lists of blocks and of the series are full by then.
     let every = Duration::from_secs_f64(options.seconds as f64 / 10.0);
     let ended = loop {
         sleep(every);
@@ -180,7 +180,7 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     let read = |path: &Path| fs::read_to_string(path).map_err(io);
     let judged = judge(&read(&file)?, &read(&told)?, pid, Duration::from_micros(options.busy_us));
     write(&directory.join(format!("memory-{side}.json")), &format!("{}\n", json!(rss_kib)))?;
-    let grown_kib = rss_kib.first().zip(rss_kib.last()).map_or(0, |(first, last)| last - first);
+    let grown_kib = rss_kib.get(1).zip(rss_kib.last()).map_or(0, |(first, last)| last - first);
     Ok(Beside { judged, grown_kib, rss_kib })
 }
 

@@ -5,17 +5,18 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hairpin_session::time::parsed;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-/// After `first` wakes every `every` for `busy` of work, for ever, and prints each begin and end in ns since 1970.
+/// After `first` wakes every `every` for `busy` of work, for ever, and prints each begin and end in ns since 1970, and how long it had the CPU between them.
 pub(crate) fn wakes(first: Duration, every: Duration, busy: Duration) -> io::Result<()> {
     sleep(first);
     loop {
         sleep(every);
-        let (from, began) = (now_ns(), Instant::now());
+        let (from, began, used) = (now_ns(), Instant::now(), cpu_ns());
         while began.elapsed() < busy {}
         let mut out = io::stdout().lock();
-        writeln!(out, "{from} {}", now_ns())?;
+        writeln!(out, "{from} {} {}", now_ns(), cpu_ns() - used)?;
         out.flush()?;
     }
 }
@@ -24,12 +25,18 @@ fn now_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
+/// CPU time of this thread.
+fn cpu_ns() -> u128 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u128 * 1_000_000_000 + time.tv_nsec as u128
+}
+
 /// The incidents that the competitor caused, and those that name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judged {
     /// Wake-ups, as it printed them.
     pub(crate) wakes: usize,
-    /// Incidents that it overlaps by at least half of its work, without those of the first block.
+    /// Incidents that it overlaps by at least half of its work, without those of the first block, and where it shared its core with others meanwhile.
     pub(crate) caused: usize,
     /// Those with it among their causes.
     pub(crate) named: usize,
@@ -44,10 +51,13 @@ pub(crate) fn judge(incidents: &str, printed: &str, pid: u32, busy: Duration) ->
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u128>().ok());
     let interval = |line: &str| {
         let mut words = line.split(' ');
-        number(words.next()).zip(number(words.next()))
+        Some((number(words.next())?, number(words.next())?, number(words.next())?))
     };
-    let spans: Vec<(u128, u128)> = printed.lines().filter_map(interval).collect();
-    let mut judged = Judged { wakes: spans.len(), ..Judged::default() };
+    let wakes: Vec<(u128, u128, u128)> = printed.lines().filter_map(interval).collect();
+    // One that had to share the core with others is not the cause alone.
+    let whole = wakes.iter().filter(|(since, until, had)| had * 10 >= (until - since) * 9);
+    let spans: Vec<(u128, u128)> = whole.map(|(since, until, _)| (*since, *until)).collect();
+    let mut judged = Judged { wakes: wakes.len(), ..Judged::default() };
     let name = format!("(pid {pid})");
     for line in incidents.lines() {
         let Ok(incident) = serde_json::from_str::<Value>(line) else { continue };

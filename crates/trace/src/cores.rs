@@ -255,6 +255,12 @@ impl During {
         shares
     }
 
+    /// The latest moment until `to` at which a thread had that CPU.
+    pub fn last_of(&self, cpu: u32, thread: u32, to: i64) -> i64 {
+        let stretches = self.stretches(cpu, i64::MIN, to);
+        stretches.iter().filter(|(.., busy)| *busy == Busy::Thread(thread)).map(|(_, until, _)| *until).max().unwrap_or(to)
+    }
+
     /// The intervals of a span of time, by rank: from, to, holder.
     fn stretches(&self, cpu: u32, from: i64, to: i64) -> Vec<(i64, i64, Busy)> {
         let mut found = Vec::new();

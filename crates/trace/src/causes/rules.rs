@@ -235,10 +235,8 @@ impl Rule<'_> {
         let others = shares.iter().filter(|(busy, _)| *busy != Busy::Thread(own) && !idles(*busy));
         let mut others: Vec<(Busy, u64)> = others.copied().collect();
         let deferred = |busy: Busy| matches!(busy, Busy::Thread(thread) if self.names.bare(thread).starts_with("ksoftirqd/"));
-        if let (true, Some((busy, _))) = (interval.is_packet(), others.iter().find(|(busy, _)| deferred(*busy))) {
-            // All of it: the packet had to wait until that thread had its turn.
-            return found.take(Kind::Deferred, self.who(cpu, *busy), *left, left);
-        }
+        let left_to = others.iter().find(|(busy, _)| interval.is_packet() && deferred(*busy)).map(|(busy, _)| *busy);
+        others.retain(|(busy, _)| left_to != Some(*busy));
         others.arrange_by_key(|(busy, ns)| (std::cmp::Reverse(*ns), *busy));
         for (busy, ns) in others {
             let kind = match busy {
@@ -252,6 +250,15 @@ impl Rule<'_> {
                 Busy::Idle(_) => Kind::Idle,
             };
             found.take(kind, self.who(cpu, busy), ns as f64, left);
+        }
+        if let Some(Busy::Thread(thread)) = left_to {
+            // The packet had to wait until that thread had had its turn: all of the time until then that no other holder had.
+            let end = self.during.last_of(cpu, thread, interval.to.1);
+            let shares = self.during.shares(cpu, interval.from.1, end);
+            let held =
+                shares.iter().filter(|(busy, _)| ![Busy::Thread(own), Busy::Thread(thread)].contains(busy) && !idles(*busy));
+            let waited = (end - interval.from.1) as u64 - held.map(|(_, ns)| ns).sum::<u64>();
+            found.take(Kind::Deferred, self.who(cpu, Busy::Thread(thread)), waited as f64, left);
         }
         // The state that it was in, and the way out of it in the kernel's own thread.
         let idle: u64 = shares.iter().filter(|(busy, _)| idles(*busy)).map(|(_, ns)| ns).sum();

@@ -171,6 +171,27 @@ fn a_soft_interrupt_that_carries_the_packet_itself_is_its_way() {
 fn a_packet_that_was_left_to_ksoftirqd_waited_for_its_turn() {
     let events = stay(0, 3_000_000, 3_000_150, 20, CLIENT);
     assert_eq!(spinning(&[(Received, 3_000_000)], &events), [part(Kind::Deferred, "ksoftirqd/0 (pid 20)", 3_000_000)]);
+    // Whoever keeps the core from ksoftirqd meanwhile has its own time.
+    let switched = |at, from, to| event(0, at, 0, What::Switched { from, to, runnable: true });
+    let events = [switched(50, CLIENT, 99), switched(2_000_050, 99, 20), switched(2_100_050, 20, CLIENT)];
+    let found = spinning(&[(Received, 2_100_000)], &events);
+    let expected = [
+        part(Kind::Preempted, "stress (pid 99)", 1_999_950),
+        part(Kind::Deferred, "ksoftirqd/0 (pid 20)", 100_000),
+        part(Kind::Small, "", 50),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_holds_the_receiver_up_after_ksoftirqds_turn_is_another_cause() {
+    // The request's way from its sender's core to its receiver's: ksoftirqd has its turn on the one early, and a process has the other for long.
+    let [first, second] = stay(0, 1_000, 20_000, 20, CLIENT);
+    let [third, fourth] = stay(1, 500, 2_000_150, 99, SERVER);
+    const LIGHT: [Moment; 3] = [Send, Queued, Returned];
+    let found = Case::new(&LIGHT).parts(slower(&LIGHT, &[(Returned, 2_000_000)]), &[first, second, third, fourth]);
+    assert_eq!(found[0], part(Kind::Preempted, "stress (pid 99)", 1_980_100));
+    assert_eq!(found[1], part(Kind::Deferred, "ksoftirqd/0 (pid 20)", 19_900));
 }
 
 #[test]
