@@ -4,7 +4,7 @@
 //!   cost     p50 with --explain-above (a limit that nothing is above) over p50 without, and over that of round trips under `explain --light`:
 //!            pairs of runs by turns, by the method of `hairpin compare`
 //!   naming   a competitor wakes every 7 s for 2 ms on the client's core, then on the server's: named in at least 95 % of the incidents that it causes
-//!   memory   of the verb's process and its workers after a tenth of that run, and at its end
+//!   memory   of the verb's process and its workers after two tenths of that run, and at its end
 //! ```
 //! Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
 
@@ -20,11 +20,11 @@ use hairpin_lab::experiment::outside::{Block, Until};
 use hairpin_record::explain::Explain;
 use hairpin_record::run::Quantiles;
 use hairpin_units::Nanos;
-use serde_json::json;
+use serde_json::{Value, json};
 
 mod competitor;
 
-use self::competitor::{Judged, judge, wakes};
+use self::competitor::{Judged, caused, judge, wakes};
 use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
 use super::hairpin::{Tool, measure};
@@ -149,7 +149,7 @@ struct Beside {
 /// A run beside a competitor on the core of that side.
 fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path) -> Result<Beside, Stop> {
     let file = directory.join(format!("incidents-{side}.jsonl"));
-    let told = directory.join(format!("wakes-{side}.txt"));
+    let (told, result) = (directory.join(format!("wakes-{side}.txt")), directory.join(format!("run-{side}.json")));
     let io = |error: std::io::Error| error.to_string();
     let this = std::env::current_exe().map_err(io)?;
     let mut command = pinned(None, side, &this.to_string_lossy());
@@ -157,11 +157,7 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     let mut competitor = command.stdin(Stdio::null()).stdout(File::create(&told).map_err(io)?).spawn().map_err(io)?;
     let mut command = tool.ping("loopback", &options.path, 64, Nanos::from_secs(options.seconds), Nanos::from_millis(500));
     command.args(["--explain-above", "500us", "--incidents-rate", "1000", "--incidents"]).arg(&file);
-    let mut run = command
-        .stdin(Stdio::null())
-        .stdout(File::create(directory.join(format!("run-{side}.json"))).map_err(io)?)
-        .spawn()
-        .map_err(io)?;
+    let mut run = command.stdin(Stdio::null()).stdout(File::create(&result).map_err(io)?).spawn().map_err(io)?;
     let mut rss_kib: Vec<i64> = Vec::new();
     // Two tenths of the run are for what is made once: the lists of blocks and of the series are full by then.
     let every = Duration::from_secs_f64(options.seconds as f64 / 10.0);
@@ -178,7 +174,16 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
         return Err(format!("hairpin ended with {ended}").into());
     }
     let read = |path: &Path| fs::read_to_string(path).map_err(io);
-    let judged = judge(&read(&file)?, &read(&told)?, pid, Duration::from_micros(options.busy_us));
+    let (incidents, printed, busy) = (read(&file)?, read(&told)?, Duration::from_micros(options.busy_us));
+    let judged = judge(&incidents, &printed, pid, busy);
+    // The record keeps those that are judged, and of the run all but its lists.
+    let kept: String = caused(&incidents, &printed, busy).iter().flat_map(|(line, _)| [line, "\n"]).collect();
+    write(&file, &kept)?;
+    let mut run: Value = serde_json::from_str(&read(&result)?).map_err(|e| format!("{}: {e}", result.display()))?;
+    if let Some(row) = run["results"][0].as_object_mut() {
+        ["blocks", "series", "slowest"].map(|list| row.remove(list));
+    }
+    write(&result, &format!("{run}\n"))?;
     write(&directory.join(format!("memory-{side}.json")), &format!("{}\n", json!(rss_kib)))?;
     let grown_kib = rss_kib.get(1).zip(rss_kib.last()).map_or(0, |(first, last)| last - first);
     Ok(Beside { judged, grown_kib, rss_kib })

@@ -46,38 +46,41 @@ pub(crate) struct Judged {
     pub(crate) all: usize,
 }
 
-/// Judges the lines of a file of incidents, by what a competitor of this number printed.
-pub(crate) fn judge(incidents: &str, printed: &str, pid: u32, busy: Duration) -> Judged {
+/// The incidents that a competitor caused which printed this, each with its line.
+pub(crate) fn caused<'a>(incidents: &'a str, printed: &str, busy: Duration) -> Vec<(&'a str, Value)> {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u128>().ok());
     let interval = |line: &str| {
         let mut words = line.split(' ');
         Some((number(words.next())?, number(words.next())?, number(words.next())?))
     };
-    let wakes: Vec<(u128, u128, u128)> = printed.lines().filter_map(interval).collect();
     // One that had to share the core with others is not the cause alone.
-    let whole = wakes.iter().filter(|(since, until, had)| had * 10 >= (until - since) * 9);
-    let spans: Vec<(u128, u128)> = whole.map(|(since, until, _)| (*since, *until)).collect();
-    let mut judged = Judged { wakes: wakes.len(), ..Judged::default() };
-    let name = format!("(pid {pid})");
-    for line in incidents.lines() {
-        let Ok(incident) = serde_json::from_str::<Value>(line) else { continue };
-        judged.all += 1;
-        // Of the first block, which has no hooks.
+    let whole = printed.lines().filter_map(interval).filter(|(since, until, had)| had * 10 >= (until - since) * 9);
+    let spans: Vec<(u128, u128)> = whole.map(|(since, until, _)| (since, until)).collect();
+    let is_caused = |incident: &Value| {
+        // Those of the first block have no hooks.
         if incident["typical_rtt_ns"].is_null() {
-            continue;
+            return false;
         }
         let began = incident["at"].as_str().and_then(parsed).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let (Some(began), Some(rtt_ns)) = (began, incident["rtt_ns"].as_u64()) else { continue };
+        let (Some(began), Some(rtt_ns)) = (began, incident["rtt_ns"].as_u64()) else { return false };
         let (from, to) = (began.as_nanos(), began.as_nanos() + u128::from(rtt_ns));
         let common = |(since, until): &(u128, u128)| to.min(*until).saturating_sub(from.max(*since));
-        if spans.iter().map(common).max().unwrap_or(0) * 2 < busy.as_nanos() {
-            continue;
-        }
+        spans.iter().map(common).max().unwrap_or(0) * 2 >= busy.as_nanos()
+    };
+    let read = |line| serde_json::from_str::<Value>(line).ok().map(|incident| (line, incident));
+    incidents.lines().filter_map(read).filter(|(_, incident)| is_caused(incident)).collect()
+}
+
+/// Judges the lines of a file of incidents, by what a competitor of this number printed.
+pub(crate) fn judge(incidents: &str, printed: &str, pid: u32, busy: Duration) -> Judged {
+    let name = format!("(pid {pid})");
+    let mut judged = Judged { wakes: printed.lines().count(), all: incidents.lines().count(), ..Judged::default() };
+    for (_, incident) in caused(incidents, printed, busy) {
         let causes = incident["causes"].as_array().map_or(&[][..], Vec::as_slice);
-        let names = |cause: &&Value| cause["who"].as_str().is_some_and(|who| who.ends_with(&name));
+        let names = |cause: &Value| cause["who"].as_str().is_some_and(|who| who.ends_with(&name));
         judged.caused += 1;
-        judged.named += usize::from(causes.iter().any(|cause| names(&cause)));
-        judged.first += usize::from(causes.first().is_some_and(|cause| names(&cause)));
+        judged.named += usize::from(causes.iter().any(names));
+        judged.first += usize::from(causes.first().is_some_and(names));
     }
     judged
 }
