@@ -216,7 +216,7 @@ fn answer<F: Framing>(server: F, frame: &[u8], reply: usize) -> Option<Vec<u8>> 
     let flow = frames.recv(AT_ONCE).unwrap().map(|request| request.flow);
     match flow {
         Some(flow) => assert!(frames.reply(flow, reply).unwrap()),
-        None => assert_eq!(frames.counts().0, u64::from(!frames.framing.is_own(frame)), "counted, but for our own"),
+        None => assert_eq!(frames.counts().0, u64::from(!frames.ring.framing.is_own(frame)), "counted, but for our own"),
     }
     get(&mut far)
 }
@@ -347,8 +347,8 @@ fn a_full_ring_sends_nothing_and_keeps_every_chunk() {
         assert!(frames.recv(AT_ONCE).unwrap().is_none(), "a look at what has come pushes the rest out");
     }
     assert_eq!(seen, taken);
-    frames.transmit().unwrap();
-    assert_eq!(frames.io.pool().available(), 8);
+    frames.ring.transmit().unwrap();
+    assert_eq!(frames.ring.io.pool().available(), 8);
 }
 
 #[test]
