@@ -181,7 +181,7 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     write(&file, &kept)?;
     let mut run: Value = serde_json::from_str(&read(&result)?).map_err(|e| format!("{}: {e}", result.display()))?;
     if let Some(row) = run["results"][0].as_object_mut() {
-        ["blocks", "series", "slowest"].map(|list| row.remove(list));
+        row.retain(|name, _| !["blocks", "series", "slowest"].contains(&name.as_str()));
     }
     write(&result, &format!("{run}\n"))?;
     write(&directory.join(format!("memory-{side}.json")), &format!("{}\n", json!(rss_kib)))?;
