@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 mod competitor;
 
-use self::competitor::{Judged, caused, judge, wakes};
+use self::competitor::{Judged, judge, wakes};
 use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
 use super::hairpin::{Tool, measure};
@@ -159,7 +159,7 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     command.args(["--explain-above", "500us", "--incidents-rate", "1000", "--incidents"]).arg(&file);
     let mut run = command.stdin(Stdio::null()).stdout(File::create(&result).map_err(io)?).spawn().map_err(io)?;
     let mut rss_kib: Vec<i64> = Vec::new();
-    // Two tenths of the run are for what is made once: the lists of blocks and of the series are full by then.
+    // Two tenths of ten minutes are for what is made once: the lists of blocks and of the series are full by then.
     let every = Duration::from_secs_f64(options.seconds as f64 / 10.0);
     let ended = loop {
         sleep(every);
@@ -174,11 +174,10 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
         return Err(format!("hairpin ended with {ended}").into());
     }
     let read = |path: &Path| fs::read_to_string(path).map_err(io);
-    let (incidents, printed, busy) = (read(&file)?, read(&told)?, Duration::from_micros(options.busy_us));
-    let judged = judge(&incidents, &printed, pid, busy);
+    let incidents = read(&file)?;
+    let (judged, caused) = judge(&incidents, &read(&told)?, pid, Duration::from_micros(options.busy_us));
     // The record keeps those that are judged, and of the run all but its lists.
-    let kept: String = caused(&incidents, &printed, busy).iter().flat_map(|(line, _)| [line, "\n"]).collect();
-    write(&file, &kept)?;
+    write(&file, &caused.into_iter().flat_map(|line| [line, "\n"]).collect::<String>())?;
     let mut run: Value = serde_json::from_str(&read(&result)?).map_err(|e| format!("{}: {e}", result.display()))?;
     if let Some(row) = run["results"][0].as_object_mut() {
         row.retain(|name, _| !["blocks", "series", "slowest"].contains(&name.as_str()));

@@ -5,7 +5,7 @@
  * Over loopback, or between two named network namespaces, at 198.18.0.1 and 198.18.0.2 (benches/peers/veth.rs).
  * Prints the median RTT in ns, send call entered to receive call returned, and the number of round trips. The first tenth warms up.
  */
-#define _GNU_SOURCE
+#include "plain.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -25,39 +25,10 @@ enum { LONGEST = 65507, MOST = 4000000 };
 
 static char bytes[LONGEST];
 
-static void die(const char *what) { perror(what); exit(1); }
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void pin(int cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set)) die("sched_setaffinity");
-}
-
-/* A socket stays in the namespace that it was made in. */
-static void enter(const char *namespace) {
-    char path[128];
-    snprintf(path, sizeof path, "/run/netns/%s", namespace);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || setns(fd, CLONE_NEWNET)) die(path);
-    close(fd);
-}
-
 static ssize_t receive(int fd, int flags) {
     ssize_t n;
     do n = recv(fd, bytes, sizeof bytes, flags); while (n < 0 && flags);
     return n;
-}
-
-static int ascending(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv) {

@@ -6,7 +6,7 @@
  * those of benches/peers/veth.rs: peer0 at 198.18.0.1, peer1 at 198.18.0.2. No checksum is made or read, and a frame is told by its length and ports.
  * Prints the median RTT in ns, before the copy of the payload to the look that sees the reply, and the number of round trips. The first tenth warms up.
  */
-#define _GNU_SOURCE
+#include "plain.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,35 +36,11 @@
 
 enum { HEADERS = 14 + 20 + 8, LONGEST = 1472, MOST = 4000000, PORT = 9000, CHUNK = 2048, RING = 64, SLOTS = 64 };
 
-static void die(const char *what) { perror(what); exit(1); }
-
 /* Each look takes the line from the core that writes to the ring. */
 static void pause_once(void) {
 #ifdef __x86_64__
     __builtin_ia32_pause();
 #endif
-}
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void pin(int cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set)) die("sched_setaffinity");
-}
-
-/* A socket stays in the namespace that it was made in. */
-static void enter(const char *namespace) {
-    char path[128];
-    snprintf(path, sizeof path, "/run/netns/%s", namespace);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || setns(fd, CLONE_NEWNET)) die(path);
-    close(fd);
 }
 
 struct ring { /* of AF_XDP */
@@ -241,11 +217,6 @@ static void send_xdp(struct side *s, size_t size) {
     ((struct xdp_desc *)s->tx.entries)[s->sent % RING] = (struct xdp_desc){.addr = chunk, .len = (uint32_t)(HEADERS + size)};
     __atomic_store_n(s->tx.producer, ++s->sent, __ATOMIC_RELEASE);
     if (sendto(s->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) die("sendto");
-}
-
-static int ascending(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv) {

@@ -73,7 +73,7 @@ pub(crate) struct Options {
 
 /// The arm of the C program, in cells that have it; 0 is sockperf, 1 is hairpin.
 const SHORTEST: usize = 2;
-/// What its rounds are compared with, for information.
+/// The comparisons with the C program, which have no bound.
 const FLOORS: [(&str, Arms); 2] = [(table::FLOOR, [1, SHORTEST]), (table::GAP, [SHORTEST, 0])];
 
 /// One comparison: the figure of the first over that of the second.

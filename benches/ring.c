@@ -6,7 +6,7 @@
  * Prints the median RTT in ns, send request queued to reply seen in the completion queue, and the number of round trips. The first tenth warms up.
  * The socket is a registered file, and the request for the next message goes along behind the send, in one call. Linux 6.1, liburing 2.3.
  */
-#define _GNU_SOURCE
+#include "plain.h"
 #include <arpa/inet.h>
 #include <liburing.h>
 #include <netinet/in.h>
@@ -25,23 +25,9 @@
 
 enum { LONGEST = 65536, MOST = 4000000, ENTRIES = 64, BUFFERS = 8, GROUP = 0, RECEIVED = 1, SENT = 2 };
 
-static void die(const char *what) { perror(what); exit(1); }
 /* liburing returns errors as negative numbers. */
 static void check(const char *what, int result) {
     if (result < 0) fprintf(stderr, "%s: %s\n", what, strerror(-result)), exit(1);
-}
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void pin(int cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set)) die("sched_setaffinity");
 }
 
 struct side {
@@ -116,11 +102,6 @@ static int receive(struct side *s, unsigned *buffer) {
 static void used(struct side *s, unsigned buffer, int over) {
     if (s->provided) provide(s, buffer);
     if (over) ask(s);
-}
-
-static int ascending(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv) {

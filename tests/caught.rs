@@ -59,7 +59,7 @@ fn beside(cpu: u32, path: &str) -> Judged {
     let row = rows(&home.json(&args))[0].clone();
     competitor.kill().and_then(|()| competitor.wait()).expect("it ends");
     let read = |file| fs::read_to_string(file).expect("a file");
-    let found = judge(&read(home.file(FILE)), &read(told), competitor.id(), BUSY);
+    let (found, _) = judge(&read(home.file(FILE)), &read(told), competitor.id(), BUSY);
     let incidents = &row["incidents"];
     assert_eq!(incidents["written"], found.all, "{incidents}");
     assert_eq!(incidents["count"], incidents["written"], "{incidents}");
