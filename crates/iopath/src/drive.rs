@@ -161,7 +161,8 @@ pub fn drive<E: Endpoint, C: Clock>(
     work: Work,
     between: &mut dyn BetweenBlocks,
 ) -> LoopResult {
-    Loop::new(clock, pace, work, between, E::LOSSY).run(endpoint)
+    let lossy = endpoint.is_lossy();
+    Loop::new(clock, pace, work, between, lossy).run(endpoint)
 }
 
 impl<'a, C: Clock> Loop<'a, C> {
@@ -282,7 +283,7 @@ impl<C: Clock> Loop<'_, C> {
 
     /// Sends one request of `len` bytes; `false` if the path is full.
     #[inline(always)]
-    fn send<E: Endpoint>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
+    fn send<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
         let place = self.flight.next(flow);
         let sequence = place.sequence;
         let (cookie, verify) = (self.work.cookie, self.work.verify);
@@ -305,7 +306,7 @@ impl<C: Clock> Loop<'_, C> {
     /// Receives one message and classifies it. Returns the flow on which a request was answered; `None` if no message arrived, or
     /// if it answered no request.
     #[inline(always)]
-    fn receive<E: Endpoint>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
+    fn receive<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
         let Some(reply) = endpoint.recv(until)? else { return Ok(None) };
         let now = self.clock.stop();
         let flow = reply.flow;

@@ -8,7 +8,7 @@ use hairpin_sys::clock::Ticks;
 /// server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`.
 pub trait Endpoint {
     /// True if the path may drop a message: an unanswered request then means a loss, not a dead peer.
-    const LOSSY: bool;
+    fn is_lossy(&self) -> bool;
 
     /// A transaction begins; `sent` is its send stamp. Does nothing by default.
     #[inline(always)]

@@ -29,7 +29,9 @@ impl Default for Null {
 }
 
 impl Endpoint for Null {
-    const LOSSY: bool = false;
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
@@ -94,7 +96,9 @@ impl<'a, D: Device> Delayed<'a, D> {
 }
 
 impl<D: Device> Endpoint for Delayed<'_, D> {
-    const LOSSY: bool = false;
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {

@@ -130,7 +130,9 @@ impl<'a, 'fd, F: Carrier<'fd>> Flows<'a, 'fd, F> {
 }
 
 impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
-    const LOSSY: bool = F::LOSSY;
+    fn is_lossy(&self) -> bool {
+        F::LOSSY
+    }
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
@@ -142,11 +144,16 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
-        // Twice, so that the one that spins is part of its loop.
         let received = match self.wait.spinning() {
-            Some(spin) => spin.wait(until, &mut |at| incoming.attempt(flows, at, expected)),
-            None => self.wait.wait(until, |at| incoming.attempt(flows, at, expected)),
-        }?;
+            // The attempt is part of this loop; the others call it.
+            Some(spin) => loop {
+                let found = incoming.attempt(flows, spin.turn(), expected)?;
+                if found.is_some() || spin.is_over(until) {
+                    break found;
+                }
+            },
+            None => self.wait.wait(until, |at| incoming.attempt(flows, at, expected))?,
+        };
         Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming.of(at)[..len] }))
     }
 

@@ -116,6 +116,8 @@ impl<I: PacketIo, F: Framing> Ring<I, F> {
         frame.set_len(whole.max(MIN_FRAME_WITHOUT_FCS as usize));
         let bytes = umem.bytes_mut(frame);
         match bytes.get_mut(whole..) {
+            // Most frames have none, and then this would be a call.
+            Some([]) => {}
             Some(padding) => padding.fill(0),
             // The path has already checked the sizes against the ring's chunks.
             None => {
@@ -195,7 +197,9 @@ impl<I: PacketIo, F: Framing> Ring<I, F> {
 }
 
 impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, LOSSY> {
-    const LOSSY: bool = LOSSY;
+    fn is_lossy(&self) -> bool {
+        LOSSY
+    }
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
@@ -206,11 +210,16 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let Frames { wait, ring } = self;
         ring.give_back();
-        // Twice, so that the one that spins is part of its loop.
         let came = match wait.spinning() {
-            Some(spin) => spin.wait(until, &mut |_| ring.look()),
-            None => wait.wait(until, |_| ring.look()),
-        }?;
+            // The look is part of this loop; the others call it.
+            Some(spin) => loop {
+                let came = ring.look()?;
+                if came.is_some() || spin.is_over(until) {
+                    break came;
+                }
+            },
+            None => wait.wait(until, |_| ring.look())?,
+        };
         if LOSSY && came.is_none() && !ring.attended && wait.sleeps() {
             // poll(2) says only that there is an error: the interface may be gone. A ring that loses nothing has none, and its peer may just have ended.
             ring.io.kick(Kick::Receive)?;

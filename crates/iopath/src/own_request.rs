@@ -152,7 +152,9 @@ pub(crate) fn closed(replies: &Replies, tally: &Tally) -> io::Error {
 }
 
 impl Endpoint for Asking<'_, '_> {
-    const LOSSY: bool = false;
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn send(&mut self, flow: u32, _len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {

@@ -468,7 +468,9 @@ fn is_too_long<const STREAM: bool>(error: i32) -> bool {
 }
 
 impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
-    const LOSSY: bool = !STREAM;
+    fn is_lossy(&self) -> bool {
+        !STREAM
+    }
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {

@@ -184,7 +184,10 @@ impl PacketIo for Io {
         }
         self.counters.tx_frames += count as u64;
         self.counters.tx_bytes += frames[..count].iter().map(|frame| frame.len() as u64).sum::<u64>();
-        self.queue.extend(frames.drain(..count));
+        match (count, frames.len()) {
+            (1, 1) => self.queue.extend(frames.pop()),
+            _ => self.queue.extend(frames.drain(..count)),
+        }
         count
     }
 
@@ -242,7 +245,8 @@ impl Io {
                     if received.checksum_missing {
                         checksum::finish(self.umem.bytes_mut(&mut received.frame));
                     }
-                    let time = received.time_ns.map(if received.by_device { Arrived::Hardware } else { Arrived::Software });
+                    let time =
+                        received.time_ns.map(|ns| if received.by_device { Arrived::Hardware(ns) } else { Arrived::Software(ns) });
                     into.push(Arrival { frame: received.frame, time, hash: received.hash, vlan: None });
                 }
                 Step::Fault(Fault::TooLong) => self.counters.rx_too_long += 1,

@@ -73,6 +73,8 @@ pub fn send(fd: impl AsFd, message: &[u8], flags: SendFlags) -> Result<usize, Er
 ///
 /// # Errors
 /// Those of sendto(2), such as [`Errno::AGAIN`] where the socket's buffer is full.
+// Cold, so that loops over connected sockets run straight past it.
+#[cold]
 pub fn send_to(fd: impl AsFd, message: &[u8], flags: SendFlags, peer: &SocketAddrAny) -> Result<usize, Errno> {
     if !straight() {
         return rustix::net::sendto(fd, message, flags, peer);
@@ -86,6 +88,8 @@ pub fn send_to(fd: impl AsFd, message: &[u8], flags: SendFlags, peer: &SocketAdd
 ///
 /// # Errors
 /// Those of recvfrom(2), such as [`Errno::AGAIN`] where nothing has come.
+// Cold, as `send_to` is.
+#[cold]
 pub fn recv_from(fd: impl AsFd, buffer: &mut [u8], flags: RecvFlags, peer: &SocketAddrAny) -> Result<Option<usize>, Errno> {
     if !straight() {
         let (len, _, from) = rustix::net::recvfrom(fd, buffer, flags)?;

@@ -257,8 +257,7 @@ impl<'fd> Waiting<'fd> {
         }
     }
 
-    /// The spinning wait; `None` for every other policy. [`wait`](Waiting::wait) spins as well, but through a call of its attempt, as several policies share that:
-    /// a loop whose attempt is written here alone is one with it.
+    /// The spinning policy, for a loop that makes its attempts itself and so is one with them; `None` of every other policy.
     #[inline(always)]
     pub fn spinning(&mut self) -> Option<&mut Spin> {
         match &mut self.0 {
@@ -309,20 +308,28 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// Returns what `attempt` finds; it takes the number of the descriptor. `None`: `until` has passed.
-    ///
-    /// # Errors
-    /// The errors of `attempt`.
+    /// The descriptor to try now. Each turn begins after the last successful one, so that none starves.
     #[inline(always)]
-    pub fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    pub fn turn(&mut self) -> usize {
+        let at = self.next;
+        self.next = if at + 1 >= self.count { 0 } else { at + 1 };
+        at
+    }
+
+    /// True once `until` has passed.
+    #[inline(always)]
+    pub fn is_over(&self, until: Ticks) -> bool {
+        self.clock.now() >= until
+    }
+
+    #[inline(always)]
+    fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
-            // Each turn begins after the last successful descriptor, so that none starves.
-            let at = self.next;
-            self.next = if at + 1 >= self.count { 0 } else { at + 1 };
+            let at = self.turn();
             if let Some(found) = attempt(at)? {
                 return Ok(Some(found));
             }
-            if self.clock.now() >= until {
+            if self.is_over(until) {
                 return Ok(None);
             }
         }

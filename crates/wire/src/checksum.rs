@@ -1,14 +1,15 @@
 //! The internet checksum (RFC 1071): the one's complement of the one's complement sum of 16-bit words.
 //!
-//! The sum does not depend on byte order, so bytes are read in the machine's order, eight at a time: nothing overflows
-//! within 16 GiB, and the compiler vectorizes it. Folding comes last.
+//! The sum does not depend on byte order, so bytes are read in the machine's order, eight at a time. Folding comes last.
 
 use std::ops::Add;
 
-/// Words of eight bytes per iteration of the loop.
+/// Words of eight bytes per iteration of the loop over long bytes.
 const LANES: usize = 4;
 /// Bytes per iteration.
 const BLOCK: usize = 8 * LANES;
+/// Bytes from which on several words are added side by side.
+const LONG: usize = 256;
 
 /// An unfolded sum. Sums of parts that begin at even offsets add up to the sum of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,22 @@ impl Sum {
     /// The sum of these bytes; an odd last byte is padded with zero.
     #[inline]
     pub fn of(bytes: &[u8]) -> Sum {
+        if bytes.len() >= LONG {
+            return Sum::of_long(bytes);
+        }
+        let (words, rest) = bytes.as_chunks::<8>();
+        // The carry is added at the low end (RFC 1071, section 2).
+        let sum = words.iter().fold(0, |sum: u64, word| {
+            let (sum, carry) = sum.overflowing_add(u64::from_ne_bytes(*word));
+            sum + u64::from(carry)
+        });
+        let sum = Sum((sum & 0xffff_ffff) + (sum >> 32));
+        if rest.is_empty() { sum } else { sum + Sum::of_rest(rest) }
+    }
+
+    /// The same where the compiler vectorizes it: nothing overflows within 16 GiB.
+    #[inline(never)]
+    fn of_long(bytes: &[u8]) -> Sum {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         // Sums of eight-byte words, modulo 2^64, and of their upper halves: the difference is the sum of the lower
         // halves.
@@ -32,18 +49,21 @@ impl Sum {
         }
         let upper: u64 = uppers.iter().sum();
         let whole = wholes.iter().fold(0u64, |sum, whole| sum.wrapping_add(*whole));
-        let mut sum = whole.wrapping_sub(upper << 32) + upper;
+        Sum(whole.wrapping_sub(upper << 32) + upper) + Sum::of(rest)
+    }
+
+    /// The sum of fewer than eight bytes.
+    #[inline(always)]
+    fn of_rest(rest: &[u8]) -> Sum {
         let (words, rest) = rest.as_chunks::<4>();
-        for word in words {
-            sum += u64::from(u32::from_ne_bytes(*word));
-        }
         let last = match *rest {
             [a, b, c] => [a, b, c, 0],
             [a, b] => [a, b, 0, 0],
             [a] => [a, 0, 0, 0],
             _ => [0; 4],
         };
-        Sum(sum + u64::from(u32::from_ne_bytes(last)))
+        let word = |bytes: &[u8; 4]| u64::from(u32::from_ne_bytes(*bytes));
+        Sum(words.iter().map(word).sum::<u64>() + word(&last))
     }
 
     /// The sum of one 16-bit field of this value.

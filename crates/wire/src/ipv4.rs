@@ -65,7 +65,8 @@ impl<'a> Ipv4<'a> {
     /// True if the header's checksum is correct.
     #[inline]
     pub fn is_sound(&self) -> bool {
-        (Sum::of(self.header) + Sum::of(self.options)).is_right()
+        let options = if self.options.is_empty() { Sum::default() } else { Sum::of(self.options) };
+        (Sum::of(self.header) + options).is_right()
     }
 
     /// The sum of both addresses, for the pseudo-header of the layer above.

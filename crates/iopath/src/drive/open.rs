@@ -84,7 +84,7 @@ impl<C: Clock> Loop<'_, C> {
                     flow = self.flight.with_room(flow);
                     self.begin_silence(now);
                 }
-                if room && over.send_request(self, flow, Some(due.at), due.size as usize)? {
+                if room && self.send(over, flow, Some(due.at), due.size as usize)? {
                     self.pace.timetable_mut().into_iter().for_each(Timetable::advance);
                     left -= 1;
                     waits = false;
@@ -107,7 +107,7 @@ impl<C: Clock> Loop<'_, C> {
                 (true, 0) => until,
                 (true, _) => until.min(self.look_at),
             };
-            if over.receive_reply(self, until)?.is_some() {
+            if self.receive(over, until)?.is_some() {
                 idle = false;
             } else if sleeps {
                 // Slept until then without a stop.

@@ -252,9 +252,11 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
         looks: u32,
     }
     impl Endpoint for Losing {
-        const LOSSY: bool = false;
+        fn is_lossy(&self) -> bool {
+            false
+        }
         fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-            self.null.send(flow, len, fill)
+            Endpoint::send(&mut self.null, flow, len, fill)
         }
         fn recv(&mut self, _until: Ticks) -> io::Result<Option<Reply<'_>>> {
             self.looks += 1;
@@ -265,7 +267,7 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
                 }
                 return Ok(None);
             }
-            self.null.recv(Ticks(0))
+            Endpoint::recv(&mut self.null, Ticks(0))
         }
         fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
             unreachable!("this is a client's path")

@@ -89,7 +89,7 @@ impl<C: Clock> Loop<'_, C> {
             let now = self.clock.now();
             // Once the peer answers, the other replies follow.
             let until = if self.answered { self.last_reply.plus(self.patience).min(most) } else { most };
-            if now >= until || over.receive_reply(self, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
+            if now >= until || self.receive(over, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
                 break;
             }
             self.looked(self.clock.now());

@@ -22,12 +22,12 @@ impl<C: Clock> Loop<'_, C> {
                 self.called = self.between.call_neighbour();
             }
             self.look_after(self.last_stamp);
-            while !over.send_request(self, flow, Some(due), self.work.request)? {
+            while !self.send(over, flow, Some(due), self.work.request)? {
                 self.turn()?;
             }
             self.pace.timetable_mut().into_iter().for_each(|table| table.advance());
             while self.flight.live() > 0 {
-                if over.receive_reply(self, self.look_at)?.is_none() {
+                if self.receive(over, self.look_at)?.is_none() {
                     self.turn()?;
                 }
             }

@@ -114,7 +114,9 @@ impl<const L: bool> Script<L> {
 }
 
 impl<const L: bool> Endpoint for Script<L> {
-    const LOSSY: bool = L;
+    fn is_lossy(&self) -> bool {
+        L
+    }
 
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         let mut fate = self.fates.pop_front().unwrap_or(self.then);

@@ -47,7 +47,9 @@ impl<const L: bool> Served<L> {
 }
 
 impl<const L: bool> Endpoint for Served<L> {
-    const LOSSY: bool = L;
+    fn is_lossy(&self) -> bool {
+        L
+    }
 
     fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         if self.replies.len() >= self.room {

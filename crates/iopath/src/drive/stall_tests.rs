@@ -257,15 +257,17 @@ fn a_stop_of_this_process_is_not_the_servers() {
     /// The clock jumps while the loop waits, without a look at it.
     struct Stopped(Served<false>, u64);
     impl Endpoint for Stopped {
-        const LOSSY: bool = false;
+        fn is_lossy(&self) -> bool {
+            false
+        }
         fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-            self.0.send(flow, len, fill)
+            Endpoint::send(&mut self.0, flow, len, fill)
         }
         fn recv(&mut self, until: Ticks) -> io::Result<Option<crate::endpoint::Reply<'_>>> {
             if self.1 > 0 && self.0.clock.now().0 > 2 * S {
                 self.0.clock.advance(std::mem::take(&mut self.1));
             }
-            self.0.recv(until)
+            Endpoint::recv(&mut self.0, until)
         }
         fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
             unreachable!("this is a client's path")

@@ -83,7 +83,9 @@ impl<C: Clock> MemoryEnd<C> {
 }
 
 impl<C: Clock> Endpoint for MemoryEnd<C> {
-    const LOSSY: bool = false;
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {

@@ -129,7 +129,9 @@ impl<'a, I> StallCounter<'a, I> {
 }
 
 impl<I: PacketIo> Endpoint for StallCounter<'_, I> {
-    const LOSSY: bool = false;
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn begins(&mut self, sent: Ticks) {

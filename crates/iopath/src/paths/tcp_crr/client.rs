@@ -232,7 +232,9 @@ impl<'a> Client<'a> {
 }
 
 impl Endpoint for Client<'_> {
-    const LOSSY: bool = false;
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn begins(&mut self, sent: Ticks) {

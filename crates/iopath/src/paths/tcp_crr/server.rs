@@ -117,7 +117,9 @@ impl Server {
 }
 
 impl Endpoint for Server {
-    const LOSSY: bool = false;
+    fn is_lossy(&self) -> bool {
+        false
+    }
 
     /// A server sends no requests.
     fn send(&mut self, _flow: u32, _len: usize, _fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
