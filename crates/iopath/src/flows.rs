@@ -74,8 +74,8 @@ impl Incoming {
     }
 
     #[inline(always)]
-    fn of(&mut self, flow: usize) -> &mut [u8] {
-        &mut self.bytes[flow * self.apart..]
+    fn of<'fd, F: Carrier<'fd>>(&mut self, flow: usize) -> &mut [u8] {
+        if F::WHOLE { &mut self.bytes } else { &mut self.bytes[flow * self.apart..] }
     }
 
     #[inline(always)]
@@ -83,7 +83,7 @@ impl Incoming {
         if flow.begun() > 0 {
             self.bring_back(at, flow.begun());
         }
-        let len = flow.recv(&mut self.of(at)[..expected + 1], expected)?;
+        let len = flow.recv(&mut self.of::<F>(at)[..expected + 1], expected)?;
         if len.is_none() && flow.begun() > 0 {
             self.put_away(at, flow.begun());
         }
@@ -146,15 +146,20 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
         let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
         let received = match self.wait.spinning() {
             // The attempt is part of this loop; the others call it.
-            Some(spin) => loop {
-                let found = incoming.attempt(flows, spin.turn(), expected)?;
-                if found.is_some() || spin.is_over(until) {
-                    break found;
-                }
-            },
+            Some(spin) => {
+                let mut turns = *spin;
+                let found = loop {
+                    let found = incoming.attempt(flows, turns.turn(), expected)?;
+                    if found.is_some() || turns.is_over(until) {
+                        break found;
+                    }
+                };
+                spin.go_on(turns);
+                found
+            }
             None => self.wait.wait(until, |at| incoming.attempt(flows, at, expected))?,
         };
-        Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming.of(at)[..len] }))
+        Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming.of::<F>(at)[..len] }))
     }
 
     #[inline(always)]
@@ -172,7 +177,7 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
 
     #[inline(always)]
     fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
-        self.flows[flow as usize].send(&self.incoming.of(flow as usize)[..len])
+        self.flows[flow as usize].send(&self.incoming.of::<F>(flow as usize)[..len])
     }
 }
 

@@ -301,6 +301,7 @@ impl Apart<'_> {
 }
 
 /// Attempts without a pause, of one descriptor after the other.
+#[derive(Clone, Copy)]
 pub struct Spin {
     clock: AnyClock,
     count: usize,
@@ -320,6 +321,12 @@ impl Spin {
     #[inline(always)]
     pub fn is_over(&self, until: Ticks) -> bool {
         self.clock.now() >= until
+    }
+
+    /// Goes on where this copy has come to: a loop over a copy keeps it in registers.
+    #[inline(always)]
+    pub fn go_on(&mut self, copy: Spin) {
+        self.next = copy.next;
     }
 
     #[inline(always)]
