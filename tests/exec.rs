@@ -18,7 +18,7 @@ use hairpin_sys::fdpass;
 use hairpin_sys::socket::{self, SO_BUSY_POLL, TCP_NODELAY, TCP_QUICKACK};
 use hairpin_sys::thread::allowed_cpus;
 
-pub const PART: Part = Part::new("exec", tests).playing(play);
+pub const PART: Part = Part::new("exec", tests).playing(play).side_by_side();
 
 const TESTS: &[(&str, fn())] = &[
     ("sockets_of_the_c_library_have_the_requested_options", sockets_of_the_c_library_have_the_requested_options),

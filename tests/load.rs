@@ -1,7 +1,6 @@
 //! `hairpin load` for real: curves over every path, a server that stops, and all kinds of failure.
 //!
-//! It has no test harness, because a harness runs tests side by side, and here each wants both cores. A test
-//! that cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
+//! A test that cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
 
 mod stalls;
 
@@ -14,17 +13,21 @@ use crate::support::alone::{self, Part, Plain};
 use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root, rows, workers_of};
 use serde_json::Value;
 
-pub const PART: Part = Part::new("load", || alone::plain(TESTS));
+pub const PART: Part = Part::new("load", || alone::plain(TESTS)).side_by_side();
+/// Each wants both cores.
+pub const OF_TIMES: Part = Part::new("load_times", || alone::plain(TESTS_OF_TIMES));
 
-const TESTS: &[Plain] = &[
-    ("every path has a curve", every_path),
+const TESTS_OF_TIMES: &[Plain] = &[
     ("rates are found from what a closed loop does", found_rates),
-    ("forms of output", forms),
     ("a rate that fails is measured again, up to the first that fails each time", measured_again),
     ("a stall of the server shows in the RTT from due and not in the RTT from sent", stalled_server),
     ("stalls of the server are as long and as many as another client sees them", stalls::as_seen_by_another_client),
     ("stalls of redis are as long and as many as another client sees them", stalls::of_redis_as_seen_by_another_client),
     ("a server that stands still is said to", stands_still),
+];
+const TESTS: &[Plain] = &[
+    ("every path has a curve", every_path),
+    ("forms of output", forms),
     ("a sleeping client is told from a spinning one", sleeping),
     ("streams fill the link meanwhile and end with it", bulk),
     ("a recording is replayed", recording),
