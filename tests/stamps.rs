@@ -30,6 +30,7 @@ const TESTS_OF_TIMES: &[Listed] = &[
     ("parts_add_up_to_another_host", parts_add_up_to_another_host),
     ("so_many_in_a_second_are_stamped", so_many_in_a_second_are_stamped),
     ("a_peer_that_lies_makes_impossible_ones", a_peer_that_lies_makes_impossible_ones),
+    ("a_server_that_tells_nothing_leaves_the_clients_half", a_server_that_tells_nothing_leaves_the_clients_half),
     ("stamps_lie_where_the_hooks_of_explain_are", beside_hooks::stamps_lie_where_the_hooks_of_explain_are),
     ("a_delay_in_the_server_is_its_turn_around", a_delay_in_the_server_is_its_turn_around),
     ("a_delay_on_the_way_is_the_wires", a_delay_on_the_way_is_the_wires),
@@ -38,7 +39,6 @@ const TESTS_OF_TIMES: &[Listed] = &[
 const TESTS: &[Listed] = &[
     ("a_ring_whose_driver_stamps_nothing_says_why", a_ring_whose_driver_stamps_nothing_says_why),
     ("a_peer_without_hairpin_leaves_the_clients_half", a_peer_without_hairpin_leaves_the_clients_half),
-    ("a_server_that_tells_nothing_leaves_the_clients_half", a_server_that_tells_nothing_leaves_the_clients_half),
     ("without_privilege_it_is_the_same", without_privilege_it_is_the_same),
     ("ctrl_c_keeps_the_split", ctrl_c_keeps_the_split),
     ("every_form_has_the_split", every_form_has_the_split),
