@@ -101,8 +101,8 @@ behind=$!
 idle='explain_detectors:: newcomer:: idle_states::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
-# They wait most of their time, so three times as many as there are cores run at once.
-RUST_TEST_THREADS=$((3 * $(nproc)))
+# They wait most of their time, so twice as many as there are cores run at once.
+RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 unset RUST_TEST_THREADS

@@ -44,7 +44,7 @@ const PARTS: &[Part] = &[
     newcomer::PART,
     niq::PART,
     noise::PART,
-    stamps::OF_TIMES,
+    stamps::PART,
     sun_fire::PART,
     tune::PART,
     tune_try::PART,
@@ -52,7 +52,6 @@ const PARTS: &[Part] = &[
     // Side by side, the longest first.
     old_lines::PART,
     howto::PART,
-    stamps::PART,
     calls::PART,
     compare::PART,
     live::PART,

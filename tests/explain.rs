@@ -12,17 +12,18 @@ use hairpin_sys::bpf::tracing_links;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("explain", || alone::listed(TESTS)).side_by_side();
-/// They judge times, or how much is lost beside a flood, so nothing runs beside them.
+/// They judge times, or count round trips that are followed whole, so nothing runs beside them.
 pub const OF_TIMES: Part = Part::new("explain_times", || alone::listed(TESTS_OF_TIMES));
 
 const TESTS_OF_TIMES: &[Listed] = &[
+    ("slow_ones_are_written_for_perfetto", slow_ones_are_written_for_perfetto),
+    ("io_uring_adds_submission_task_work_and_completion", io_uring_adds_submission_task_work_and_completion),
     ("kernel_sockets_pass_seven_stages_each_way", kernel_sockets_pass_seven_stages_each_way),
     ("emulated_way_takes_the_declared_time", emulated_way_takes_the_declared_time),
     ("a_killed_run_leaves_no_program_behind", a_killed_run_leaves_no_program_behind),
     ("a_flood_of_other_traffic_spoils_nothing", a_flood_of_other_traffic_spoils_nothing),
 ];
 const TESTS: &[Listed] = &[
-    ("io_uring_adds_submission_task_work_and_completion", io_uring_adds_submission_task_work_and_completion),
     ("a_receiver_that_sleeps_is_woken_in_stages", a_receiver_that_sleeps_is_woken_in_stages),
     ("rings_have_the_stages_that_they_pass", rings_have_the_stages_that_they_pass),
     ("a_hook_that_is_left_out_makes_one_stage_of_two", a_hook_that_is_left_out_makes_one_stage_of_two),
@@ -30,7 +31,6 @@ const TESTS: &[Listed] = &[
     ("without_privilege_the_programs_stamps_are_left", without_privilege_the_programs_stamps_are_left),
     ("ctrl_c_keeps_the_results", ctrl_c_keeps_the_results),
     ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
-    ("slow_ones_are_written_for_perfetto", slow_ones_are_written_for_perfetto),
 ];
 
 const SHORT: &str = "--duration 800ms --warmup 20ms";

@@ -24,8 +24,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 const SKIPPED: u8 = 77;
 /// The exit code of a test that ran on a host that cannot show the effect.
 const UNSHOWN: u8 = 78;
-/// Tests that run side by side: each waits most of its time, so three times as many as the cores that a host has at least.
-const AT_ONCE: usize = 6;
+/// Tests that run side by side: each waits most of its time, so twice as many as the cores that a host has at least.
+const AT_ONCE: usize = 4;
 /// Longer than any test takes, on a busy machine too.
 const LIMIT: Timespec = Timespec { tv_sec: 600, tv_nsec: 0 };
 
