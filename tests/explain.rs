@@ -12,16 +12,16 @@ use hairpin_sys::bpf::tracing_links;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("explain", || alone::listed(TESTS)).side_by_side();
-/// They judge times, or count round trips that are followed whole, so nothing runs beside them.
+/// They judge times, or want round trips that nothing disturbs: beside other tests some have none.
 pub const OF_TIMES: Part = Part::new("explain_times", || alone::listed(TESTS_OF_TIMES));
 
 const TESTS_OF_TIMES: &[Listed] = &[
-    ("slow_ones_are_written_for_perfetto", slow_ones_are_written_for_perfetto),
-    ("io_uring_adds_submission_task_work_and_completion", io_uring_adds_submission_task_work_and_completion),
     ("kernel_sockets_pass_seven_stages_each_way", kernel_sockets_pass_seven_stages_each_way),
+    ("io_uring_adds_submission_task_work_and_completion", io_uring_adds_submission_task_work_and_completion),
     ("emulated_way_takes_the_declared_time", emulated_way_takes_the_declared_time),
     ("a_killed_run_leaves_no_program_behind", a_killed_run_leaves_no_program_behind),
     ("a_flood_of_other_traffic_spoils_nothing", a_flood_of_other_traffic_spoils_nothing),
+    ("slow_ones_are_written_for_perfetto", slow_ones_are_written_for_perfetto),
 ];
 const TESTS: &[Listed] = &[
     ("a_receiver_that_sleeps_is_woken_in_stages", a_receiver_that_sleeps_is_woken_in_stages),
