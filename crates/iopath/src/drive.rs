@@ -11,7 +11,6 @@
 //! table, so they are compiled once. The pace is a value matched once per block; wait
 //! policy and clock are values whose branches are predicted.
 
-pub(crate) mod content;
 mod flight;
 mod given_up;
 mod open;
@@ -39,13 +38,13 @@ use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_units::{Nanos, Quantile};
 use hairpin_wire::probe;
 
-use self::content::{fill_pattern, is_sound};
 use self::flight::{Flight, Stray};
 use self::overdue::Overdue;
 pub(crate) use self::run::CLOCK_BASELINE_NS;
 use self::run::Over;
 use self::silence::Silences;
 pub use self::work::{BetweenBlocks, Counts, LoopEnd, LoopResult, Work};
+use crate::content::Content;
 use crate::endpoint::Endpoint;
 pub use crate::pace::BLOCK_TRANSACTIONS;
 use crate::pace::{Pace, Timetable};
@@ -285,17 +284,10 @@ impl<C: Clock> Loop<'_, C> {
     #[inline(always)]
     fn send<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
         let place = self.flight.next(flow);
-        let sequence = place.sequence;
-        let (cookie, verify) = (self.work.cookie, self.work.verify);
-        let fill = |payload: &mut [u8]| {
-            probe::write(payload, sequence, cookie);
-            if verify {
-                fill_pattern(payload, sequence);
-            }
-        };
+        let content = Content { sequence: place.sequence, cookie: self.work.cookie, verify: self.work.verify };
         let sent = self.clock.start();
         endpoint.begins(sent);
-        if !endpoint.send(flow, len, fill)? {
+        if !endpoint.send(flow, len, content)? {
             return Ok(false);
         }
         self.flight.launch(flow, place, sent, due.unwrap_or(sent));
@@ -311,7 +303,7 @@ impl<C: Clock> Loop<'_, C> {
         let now = self.clock.stop();
         let flow = reply.flow;
         let carried = probe::sequence(reply.bytes) & self.mask;
-        let sound = is_sound(&reply, &self.work, self.proven);
+        let sound = self.work.accepts(reply.bytes, self.proven);
         let Some((place, slot)) = self.flight.waiting(flow, carried).filter(|_| sound) else {
             let opening = probe::is_opening(reply.bytes, self.work.cookie);
             if !opening {

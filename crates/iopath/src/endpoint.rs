@@ -4,6 +4,8 @@ use std::io;
 
 use hairpin_sys::clock::Ticks;
 
+use crate::content::Content;
+
 /// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `recv` and `received`; on the
 /// server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`.
 pub trait Endpoint {
@@ -14,9 +16,8 @@ pub trait Endpoint {
     #[inline(always)]
     fn begins(&mut self, _sent: Ticks) {}
 
-    /// Sends a request of `len` bytes on `flow`; `fill` writes it in place. `false`: the path is full for now and nothing was
-    /// sent.
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool>;
+    /// Sends a request of `len` bytes on `flow`, written in place. `false`: the path is full for now and nothing was sent.
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool>;
 
     /// Receives the next whole message of any flow, in place. `None`: `until` has passed, or a signal or the kernel's own time
     /// limit ended the wait.
@@ -37,8 +38,11 @@ pub trait Endpoint {
         Ok(())
     }
 
-    /// Answers the request last returned by `recv` on `flow` with `len` bytes, beginning with the request's own.
-    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool>;
+    /// Answers the request last returned by `recv` on `flow` with `len` bytes, beginning with the request's own. An error by default, as of a path's client.
+    #[inline(always)]
+    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Sends what still waits for the next receive call. Does nothing by default.
     fn flush(&mut self) -> io::Result<()> {

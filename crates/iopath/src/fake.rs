@@ -10,6 +10,7 @@ use std::io;
 use hairpin_sys::clock::Ticks;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
 
 /// Length of the buffer, and so of the longest message.
@@ -34,8 +35,8 @@ impl Endpoint for Null {
     }
 
     #[inline(always)]
-    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-        fill(&mut self.buffer[..len]);
+    fn send(&mut self, _flow: u32, len: usize, content: Content) -> io::Result<bool> {
+        content.write(&mut self.buffer[..len]);
         (self.len, self.full) = (len, true);
         Ok(true)
     }
@@ -101,8 +102,8 @@ impl<D: Device> Endpoint for Delayed<'_, D> {
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-        self.near.send(flow, len, fill)
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+        self.near.send(flow, len, content)
     }
 
     #[inline(always)]
@@ -127,6 +128,8 @@ impl<D: Device> Endpoint for Delayed<'_, D> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_wire::probe;
+
     use super::*;
 
     #[test]
@@ -141,8 +144,8 @@ mod tests {
         let mut took = Vec::new();
         let mut device = BusyWait;
         let mut pair = Delayed::new(&mut device, 0, &mut took);
-        assert!(pair.send(0, 4, |payload| payload.copy_from_slice(b"ping")).unwrap());
-        assert_eq!(pair.recv(Ticks::NEVER).unwrap().unwrap().bytes, b"ping");
+        assert!(pair.send(0, 16, Content { sequence: 7, cookie: 9, verify: false }).unwrap());
+        assert_eq!(probe::sequence(pair.recv(Ticks::NEVER).unwrap().unwrap().bytes), 7);
         pair.received(0, Ticks::NEVER).unwrap();
         assert!(pair.recv(Ticks::NEVER).unwrap().is_none());
         assert_eq!(took.len(), 1);

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use hairpin_sys::clock::Ticks;
 use hairpin_sys::wait::Waiting;
 
+use crate::content::Content;
 use crate::delay::Delay;
 use crate::endpoint::{Endpoint, Reply};
 
@@ -135,9 +136,9 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
         let message = &mut self.outgoing[..len];
-        fill(message);
+        content.write(message);
         self.flows[flow as usize].send(message)
     }
 

@@ -24,6 +24,7 @@ use hairpin_sys::umem::{Frame, Umem};
 use hairpin_sys::wait::Waiting;
 use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 
+use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
 
 /// Framing of a session's messages on this side, which sends payloads of one length.
@@ -202,8 +203,8 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-        self.ring.send(flow, len, fill)
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+        self.ring.send(flow, len, |payload| content.write(payload))
     }
 
     #[inline(always)]

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod content;
 mod delay;
 pub mod drive;
 pub mod echo;

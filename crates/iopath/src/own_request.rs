@@ -21,6 +21,7 @@ use hairpin_sys::wait::Waiting;
 use rustix::net::RecvFlags;
 
 pub(crate) use self::replies::{Header, Replies, Tally, strange};
+use crate::content::Content;
 use crate::drive::{LoopEnd, LoopResult};
 use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
@@ -157,9 +158,9 @@ impl Endpoint for Asking<'_, '_> {
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, _len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, _len: usize, content: Content) -> io::Result<bool> {
         let mut header = Header::default();
-        fill(&mut header);
+        content.write(&mut header);
         let asked = &mut self.asked;
         let sent = asked.flows[flow as usize].ask(&asked.request.bytes)?;
         if sent {
@@ -192,11 +193,6 @@ impl Endpoint for Asking<'_, '_> {
 
     fn fold(&mut self, _keep: bool) {
         self.look_for_unasked();
-    }
-
-    /// A client answers no requests.
-    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -25,6 +25,7 @@ use hairpin_sys::wait::{PATIENCE, Policy};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
+use crate::content::Content;
 use crate::delay::Delay;
 use crate::echo::echo;
 use crate::endpoint::{Endpoint, Reply};
@@ -473,9 +474,9 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
         let Some(buffer) = self.room(flow)? else { return Ok(false) };
-        fill(&mut self.uring.bytes_mut(buffer)[..len]);
+        content.write(&mut self.uring.bytes_mut(buffer)[..len]);
         self.launch(flow, buffer, len).map(|()| true)
     }
 

@@ -9,6 +9,7 @@ use hairpin_units::Quantile;
 
 use super::served::{SATURATION, SERVICE, Served};
 use super::*;
+use crate::content::Content;
 use crate::endpoint::Reply;
 use crate::fake::Null;
 
@@ -255,8 +256,8 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
         fn is_lossy(&self) -> bool {
             false
         }
-        fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-            Endpoint::send(&mut self.null, flow, len, fill)
+        fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+            Endpoint::send(&mut self.null, flow, len, content)
         }
         fn recv(&mut self, _until: Ticks) -> io::Result<Option<Reply<'_>>> {
             self.looks += 1;

@@ -9,7 +9,7 @@ use hairpin_units::Nanos;
 
 use super::silence::Silences;
 use super::{CATCH_UP_NS, Counts, Cut, Limits, Loop, LoopEnd, LoopResult, Stamp, TURN_NS, samples};
-use crate::endpoint::{Endpoint, Reply};
+use crate::endpoint::Endpoint;
 use crate::pace::{Pace, Timetable};
 
 /// The rate must have been watched for this long before a disagreement counts, in ns.
@@ -19,83 +19,15 @@ const SETTLE: u32 = 4;
 /// An untimed transaction that takes longer than this, in ns, met a stall and is measured after all.
 const STALLED_NS: u64 = 1_000_000;
 
-/// An endpoint as the run sees it: what is compiled for each path. A closed loop makes a call through it once a block, loops with due times four for each
-/// transaction, some ns.
-pub(super) trait Over<C> {
-    /// [`Loop::closed_block`].
+/// An endpoint as the run sees it, behind a table: a closed loop makes a call through it once a block, loops with due times four for each transaction.
+pub(super) trait Over<C>: Endpoint {
+    /// [`Loop::closed_block`], compiled for each path.
     fn closed_block(&mut self, run: &mut Loop<'_, C>, limits: Limits) -> Result<(), Cut>;
-    /// [`Endpoint::is_lossy`].
-    fn is_lossy(&self) -> bool;
-    /// [`Endpoint::begins`].
-    fn begins(&mut self, sent: Ticks);
-    /// [`Endpoint::send`].
-    fn send(&mut self, flow: u32, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<bool>;
-    /// [`Endpoint::recv`].
-    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>>;
-    /// [`Endpoint::received`].
-    fn received(&mut self, flow: u32, at: Ticks) -> io::Result<()>;
-    /// [`Endpoint::fold`].
-    fn fold(&mut self, keep: bool);
 }
 
 impl<E: Endpoint, C: Clock> Over<C> for E {
     fn closed_block(&mut self, run: &mut Loop<'_, C>, limits: Limits) -> Result<(), Cut> {
         run.closed_block(self, limits)
-    }
-
-    fn is_lossy(&self) -> bool {
-        Endpoint::is_lossy(self)
-    }
-
-    fn begins(&mut self, sent: Ticks) {
-        Endpoint::begins(self, sent);
-    }
-
-    fn send(&mut self, flow: u32, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> io::Result<bool> {
-        Endpoint::send(self, flow, len, fill)
-    }
-
-    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        Endpoint::recv(self, until)
-    }
-
-    fn received(&mut self, flow: u32, at: Ticks) -> io::Result<()> {
-        Endpoint::received(self, flow, at)
-    }
-
-    fn fold(&mut self, keep: bool) {
-        Endpoint::fold(self, keep);
-    }
-}
-
-impl<C: Clock> Endpoint for dyn Over<C> + '_ {
-    fn is_lossy(&self) -> bool {
-        Over::is_lossy(self)
-    }
-
-    fn begins(&mut self, sent: Ticks) {
-        Over::begins(self, sent);
-    }
-
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-        let mut fill = Some(fill);
-        Over::send(self, flow, len, &mut |payload| fill.take().into_iter().for_each(|fill| fill(payload)))
-    }
-
-    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        Over::recv(self, until)
-    }
-
-    fn received(&mut self, flow: u32, at: Ticks) -> io::Result<()> {
-        Over::received(self, flow, at)
-    }
-
-    fn fold(&mut self, keep: bool) {
-        Over::fold(self, keep);
-    }
-
-    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
-        unreachable!("this is a client's")
     }
 }
 

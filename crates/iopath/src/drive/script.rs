@@ -6,6 +6,7 @@ use std::io;
 use hairpin_sys::clock::{Clock, FakeClock, Ticks};
 use hairpin_wire::probe;
 
+use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
 
 /// Fate of one request.
@@ -118,7 +119,7 @@ impl<const L: bool> Endpoint for Script<L> {
         L
     }
 
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
         let mut fate = self.fates.pop_front().unwrap_or(self.then);
         if fate == Fate::Full {
             // A failed call takes time as well.
@@ -130,7 +131,7 @@ impl<const L: bool> Endpoint for Script<L> {
             fate = self.fates.pop_front().unwrap_or(self.then);
         }
         let mut bytes = vec![0; len];
-        fill(&mut bytes);
+        content.write(&mut bytes);
         let sequence = self.whole(flow, &bytes);
         assert!(self.log.sent.insert((flow, sequence), self.now()).is_none(), "sequence {sequence} was sent twice");
         match fate {
@@ -187,9 +188,5 @@ impl<const L: bool> Endpoint for Script<L> {
         }
         self.buffer = message.bytes;
         Ok(Some(Reply { flow: message.flow, bytes: &self.buffer }))
-    }
-
-    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
-        unreachable!("the script is a client's path")
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 
 use hairpin_sys::clock::{Clock, FakeClock, Ticks};
 
+use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
 
 /// Service time of a request in ns.
@@ -51,13 +52,13 @@ impl<const L: bool> Endpoint for Served<L> {
         L
     }
 
-    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, len: usize, content: Content) -> io::Result<bool> {
         if self.replies.len() >= self.room {
             return Ok(false);
         }
         let now = self.clock.now().0;
         let mut bytes = vec![0; len];
-        fill(&mut bytes);
+        content.write(&mut bytes);
         bytes.resize(self.reply, 0);
         self.sent.push((now, len));
         if now >= self.dies_at {
@@ -85,9 +86,5 @@ impl<const L: bool> Endpoint for Served<L> {
         self.clock.advance(arrival.saturating_sub(now));
         (_, self.buffer) = self.replies.pop_front().expect("there is an arrival");
         Ok(Some(Reply { flow: 0, bytes: &self.buffer }))
-    }
-
-    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
-        unreachable!("this is a client's path")
     }
 }

@@ -260,8 +260,8 @@ fn a_stop_of_this_process_is_not_the_servers() {
         fn is_lossy(&self) -> bool {
             false
         }
-        fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-            Endpoint::send(&mut self.0, flow, len, fill)
+        fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+            Endpoint::send(&mut self.0, flow, len, content)
         }
         fn recv(&mut self, until: Ticks) -> io::Result<Option<crate::endpoint::Reply<'_>>> {
             if self.1 > 0 && self.0.clock.now().0 > 2 * S {

@@ -5,6 +5,9 @@ use std::io;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::Silence;
 use hairpin_sys::clock::Ticks;
+use hairpin_wire::probe;
+
+use crate::content::has_pattern;
 
 /// Work of one thread.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,14 @@ pub struct Work {
 }
 
 impl Work {
+    /// True if a message can be an answer at all: checks its length, its cookie if both ways carry one (`proven`), and its content if `verify` is set.
+    #[inline(always)]
+    pub(crate) fn accepts(&self, reply: &[u8], proven: bool) -> bool {
+        reply.len() == self.reply
+            && (!proven || probe::cookie(reply) == Some(self.cookie))
+            && (!self.verify || has_pattern(reply, self.request))
+    }
+
     /// `count` transactions on one flow, one at a time: no warm-up, no verification, no timeout.
     pub fn short(request: usize, reply: usize, count: u64) -> Work {
         Work {

@@ -170,7 +170,7 @@ fn get(io: &mut MemoryIo) -> Option<Vec<u8>> {
 /// Request frame of a flow.
 fn request<F: Framing>(client: F, flow: u32, payload: &[u8]) -> Vec<u8> {
     let (mut frames, mut far) = by_hand(client);
-    assert!(frames.send(flow, payload.len(), |bytes| bytes.copy_from_slice(payload)).unwrap());
+    assert!(frames.ring.send(flow, payload.len(), |bytes| bytes.copy_from_slice(payload)).unwrap());
     get(&mut far).unwrap()
 }
 
@@ -201,7 +201,7 @@ fn short_frames_are_padded_with_zeroes() {
     for (len, padding) in [(1, 31..56), (3, 33..56), (4, 34..60)] {
         let (mut frames, mut far) = by_hand(raw(1, len).0);
         for byte in [0xff, 7] {
-            assert!(frames.send(0, len, |bytes| bytes.fill(byte)).unwrap());
+            assert!(frames.ring.send(0, len, |bytes| bytes.fill(byte)).unwrap());
             let frame = get(&mut far).unwrap();
             assert_eq!((frame.len(), frame[30]), (60, byte));
             assert!(frame[padding.clone()].iter().all(|byte| *byte == 0), "{frame:?}");
@@ -338,7 +338,7 @@ fn no_two_frames_are_the_same_however_short_the_payload() {
 fn a_full_ring_sends_nothing_and_keeps_every_chunk() {
     let (near, mut far) = pair(&Config { ring_entries: 2, chunks: 8, ..Config::default() }).unwrap();
     let mut frames = Frames::new(near, Waiting::spin(CLOCK), raw(1, 20).0, false);
-    let mut send = || frames.send(0, 20, |bytes| bytes.fill(1)).unwrap();
+    let mut send = || frames.ring.send(0, 20, |bytes| bytes.fill(1)).unwrap();
     let taken = (0..20).take_while(|_| send()).count();
     assert!((2..8).contains(&taken), "{taken} frames in a ring of 2");
     let mut seen = 0;

@@ -23,13 +23,12 @@ use hairpin_wire::probe;
 use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
 
 use super::roll::{Heard, MOST, Member, Roll};
-use crate::drive::content::{fill_pattern, is_sound};
+use crate::content::Content;
 use crate::drive::silence::{Silence, Silences};
 use crate::drive::{
     BLOCK_NS, BetweenBlocks, CLOCK_BASELINE_NS, Counts, FIRST_PATIENCE_NS, IDLE_TURN_NS, LEAST_PATIENCE_NS, LoopEnd, LoopResult,
     TURN_NS, Work,
 };
-use crate::endpoint::Reply;
 use crate::found::OfReply;
 use crate::pace::Timetable;
 
@@ -67,10 +66,7 @@ impl<'fd> Asking<'fd> {
     pub(super) fn send(&mut self) -> io::Result<(u32, Ticks)> {
         let sequence = self.sequence;
         let sent = self.clock.start();
-        probe::write(&mut self.outgoing, sequence, self.work.cookie);
-        if self.work.verify {
-            fill_pattern(&mut self.outgoing, sequence);
-        }
+        Content { sequence, cookie: self.work.cookie, verify: self.work.verify }.write(&mut self.outgoing);
         while or_nothing(sendto(self.socket, &self.outgoing, SendFlags::empty(), &self.to))?.is_none() {
             if self.clock.now().since(sent) > self.clock.to_ticks(FIRST_PATIENCE_NS) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the link takes no datagrams"));
@@ -89,7 +85,7 @@ impl<'fd> Asking<'fd> {
         let at = self.clock.stop();
         let bytes = &self.incoming[..len];
         let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-        match from.filter(|_| is_sound(&Reply { flow: 0, bytes }, &self.work, true)) {
+        match from.filter(|_| self.work.accepts(bytes, true)) {
             Some(from) => Ok(Some(Came { from, sequence: probe::sequence(bytes), at })),
             None => {
                 self.corrupt += 1;

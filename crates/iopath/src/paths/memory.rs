@@ -7,6 +7,7 @@ use hairpin_plan::path::LinkKind;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Direction, Line, Shared};
 
+use crate::content::Content;
 use crate::echo::echo;
 use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
@@ -88,13 +89,13 @@ impl<C: Clock> Endpoint for MemoryEnd<C> {
     }
 
     #[inline(always)]
-    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, len: usize, content: Content) -> io::Result<bool> {
         // A request that was given up still occupies the line until its reply comes.
         if self.sent != self.last {
             return Ok(false);
         }
         let message = &mut self.outgoing[..len];
-        fill(message);
+        content.write(message);
         self.sent = (self.sent + 1) % Line::SEQUENCES;
         self.shared.line().send(Direction::Request, self.sent, message);
         Ok(true)

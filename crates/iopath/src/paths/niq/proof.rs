@@ -23,6 +23,7 @@ use hairpin_sys::wait::Waiting;
 use hairpin_units::{Nanos, Picos};
 
 use super::{frame_of, framing, refused};
+use crate::content::Content;
 use crate::drive::Work;
 use crate::echo::{ServerCallbacks, echo};
 use crate::endpoint::{Endpoint, Reply};
@@ -216,9 +217,9 @@ impl Endpoint for Both<'_> {
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
         self.device.ticks.store(0, Relaxed);
-        self.client.send(flow, len, fill)
+        self.client.send(flow, len, content)
     }
 
     #[inline(always)]
@@ -234,11 +235,6 @@ impl Endpoint for Both<'_> {
             self.others.push(sent.since(received) + self.device.ticks.load(Relaxed));
         }
         Ok(reply)
-    }
-
-    #[inline(always)]
-    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -20,6 +20,7 @@ use hairpin_sys::shared::Shared;
 use hairpin_sys::umem::{Frame, Pool, Umem};
 
 use super::Device;
+use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
 use crate::frames::Frames;
 use crate::frames::inet::Unsummed;
@@ -140,9 +141,9 @@ impl<I: PacketIo> Endpoint for StallCounter<'_, I> {
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
         self.seen = self.frames.io().shared.stalls();
-        self.frames.send(flow, len, fill)
+        self.frames.send(flow, len, content)
     }
 
     #[inline(always)]

@@ -20,6 +20,7 @@ use socket2::{Protocol, SockAddr, Type};
 
 use super::tuples::Tuples;
 use super::{Turn, server_closes};
+use crate::content::Content;
 use crate::drive::BLOCK_TRANSACTIONS;
 use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
@@ -242,7 +243,7 @@ impl Endpoint for Client<'_> {
     }
 
     #[inline(always)]
-    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, len: usize, content: Content) -> io::Result<bool> {
         let Some(fd) = self.prepared.take() else {
             self.prepare().map_err(io::Error::other)?;
             if self.prepared.is_none() {
@@ -256,10 +257,10 @@ impl Endpoint for Client<'_> {
         self.current = None;
         self.have = 0;
         match &mut self.own {
-            None => fill(&mut self.outgoing[..len]),
+            None => content.write(&mut self.outgoing[..len]),
             Some(own) => {
                 let mut header = Header::default();
-                fill(&mut header);
+                content.write(&mut header);
                 own.replies.clear();
                 own.replies.asked(header);
             }
@@ -335,11 +336,6 @@ impl Endpoint for Client<'_> {
 
     fn fold(&mut self, keep: bool) {
         self.parts.fold(keep);
-    }
-
-    /// A client answers no requests.
-    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

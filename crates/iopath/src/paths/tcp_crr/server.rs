@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
 
 use super::{Turn, server_closes};
+use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
 use crate::stream::push_rest;
 
@@ -122,7 +123,7 @@ impl Endpoint for Server {
     }
 
     /// A server sends no requests.
-    fn send(&mut self, _flow: u32, _len: usize, _fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, _len: usize, _content: Content) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
