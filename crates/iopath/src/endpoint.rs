@@ -7,7 +7,8 @@ use hairpin_sys::clock::Ticks;
 use crate::content::Content;
 
 /// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `recv` and `received`; on the
-/// server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`.
+/// server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`. `Self: Sized` keeps what only a
+/// server calls out of the table of a client's loops.
 pub trait Endpoint {
     /// True if the path may drop a message: an unanswered request then means a loss, not a dead peer.
     fn is_lossy(&self) -> bool;
@@ -34,18 +35,27 @@ pub trait Endpoint {
 
     /// Work before the server's send, inside the RTT. Does nothing by default.
     #[inline(always)]
-    fn replying(&mut self, _flow: u32) -> io::Result<()> {
+    fn replying(&mut self, _flow: u32) -> io::Result<()>
+    where
+        Self: Sized,
+    {
         Ok(())
     }
 
     /// Answers the request last returned by `recv` on `flow` with `len` bytes, beginning with the request's own. An error by default, as of a path's client.
     #[inline(always)]
-    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
+    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool>
+    where
+        Self: Sized,
+    {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Sends what still waits for the next receive call. Does nothing by default.
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<()>
+    where
+        Self: Sized,
+    {
         Ok(())
     }
 }
