@@ -11,10 +11,12 @@ PATH="$PATH:/usr/sbin:/sbin"
 tests=
 [ "${1:-}" != --tests ] || tests=1
 passed=0 failed=0 skipped=0
+began=$(date +%s)
 
 # check COMMAND…
 check() {
-    printf '\n== %s\n' "$*"
+    seconds=$(($(date +%s) - began))
+    printf '\n== %d:%02d %s\n' $((seconds / 60)) $((seconds % 60)) "$*"
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
 # skip NAME REASON

@@ -40,7 +40,7 @@ const TESTS: &[Listed] = &[
 /// work on the machine takes pairs away, and moves the cores.
 fn compared(home: &Home, args: &str) -> Value {
     let mut record = Value::Null;
-    for seconds in [4, 8, 16, 24] {
+    for seconds in [2, 4, 8, 16, 24] {
         let (flags, sides) = args.split_once(" -- ").expect("sides");
         let done = home.hairpin(&format!("compare {flags} --duration {seconds}s --json -- {sides}"));
         assert_eq!(done.code, Some(0), "{done:?}");
@@ -116,7 +116,7 @@ fn two_placements_are_compared(name: &str) -> bool {
     // Both sides wait in the kernel; on one core no wake-up crosses cores. Measured for longer while there is
     // no verdict.
     let mut record = Value::Null;
-    for seconds in [4, 8, 16, 24] {
+    for seconds in [2, 4, 8, 16, 24] {
         record = compared(seconds, &format!("udp:block --cpu {two} -- udp:block --cpu {one}"));
         if record["comparisons"][0]["verdict"] != "unclear" {
             break;
@@ -192,7 +192,7 @@ fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
         command.args(["--", "--size", "64", "--", "--size", "16384"]);
         home.spawn(command).done()
     };
-    let mut seconds = 2;
+    let mut seconds = 1;
     let mut crossed = gate("p50 > +20%", seconds);
     while crossed.code == Some(1) && seconds < 20 {
         seconds *= 2;
@@ -208,7 +208,7 @@ fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
 fn stored_runs_are_compared_with_a_warning(_: &str) -> bool {
     let home = Home::new();
     for size in [64, 16_384] {
-        let done = home.hairpin(&format!("ping --path memory --size {size} --duration 1500ms --warmup 50ms"));
+        let done = home.hairpin(&format!("ping --path memory --size {size} --duration 700ms --warmup 50ms"));
         assert_eq!(done.code, Some(0), "{done:?}");
     }
     let listed = fs::read_dir(home.runs()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -271,7 +271,7 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
 const PLAN: &str = r#"
 name = "test"
 title = "what a copy costs"
-duration = "6s"
+duration = "4s"
 path = "{path}"
 size = "{payload}"
 [[factor]]
@@ -319,7 +319,7 @@ fn sweep_finds_each_factors_effect(_: &str) -> bool {
     let p50 =
         |effect: &Value| effect["figures"].as_array().and_then(|all| all.iter().find(|found| found["figure"] == "p50").cloned());
     let mut record = Value::Null;
-    for seconds in [6, 12, 24, 40] {
+    for seconds in [4, 8, 16, 32] {
         record = home.json(&format!("sweep --path memory --path pipe:spin --sizes 64,16384 --duration {seconds}s"));
         let all = ["main_effects", "interactions"].map(|list| record[list].as_array().expect("a list").clone()).concat();
         if all.iter().all(|effect| p50(effect).is_some()) {

@@ -152,7 +152,7 @@ fn idle_states_are_found_and_applied() -> Ended {
 
 fn all_that_is_safe_is_tried_and_put_back(_: &str) -> bool {
     let host = Host::new();
-    let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 8s --yes");
+    let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 6s --yes");
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("tcp_autocorking=0") && done.out.contains("as it is"), "{done:?}");
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
@@ -193,12 +193,12 @@ fn compare_and_sweep_switch_settings(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let done =
-        host.hairpin("compare --json --link loopback --duration 3s --yes -- tcp:spin -- tcp:spin --knob tcp_autocorking=0");
+        host.hairpin("compare --json --link loopback --duration 2s --yes -- tcp:spin -- tcp:spin --knob tcp_autocorking=0");
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     assert_eq!(record["comparisons"].as_array().map(Vec::len), Some(1));
     assert_eq!((autocorking(), host.entries()), (before.clone(), 0));
-    let record = host.json("sweep --link loopback --path tcp:spin --knob tcp_autocorking=as-is,0 --duration 3s --yes");
+    let record = host.json("sweep --link loopback --path tcp:spin --knob tcp_autocorking=as-is,0 --duration 2s --yes");
     assert_eq!(record["cells"].as_array().map(Vec::len), Some(2), "{record}");
     assert_eq!((autocorking(), host.entries()), (before, 0));
     true
