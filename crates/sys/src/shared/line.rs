@@ -5,8 +5,8 @@
 //!   sequence (46) direction (1) length (17)   56 bytes        the rest of a payload of up to 64 KiB
 //! ```
 //! The sender writes the payload (relaxed), then word 0 (release); a receiver that sees a new word 0 (acquire) sees its payload.
-//! One message is in flight at a time: a request, then its reply, in the same line, because the core that reads the request gets
-//! the right to write the line with it (see core ping). A peer that breaks this order garbles payload bytes, nothing else.
+//! One message is in flight at a time: a request, then its reply, in the same line, which crosses once each way (see core ping).
+//! A peer that breaks this order garbles payload bytes, nothing else.
 
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,8 +84,8 @@ impl Line {
         }
         // Do not trust the peer's length beyond the capacity.
         let length = ((word & LENGTH_MASK) as usize).min(Line::CAPACITY);
-        // What this side writes next, requested before the copy: a read alone fetches a line without the right to write it. A client, which answers nothing,
-        // would take the first line from a server that still reads it.
+        // Both lines are written next, so they are requested for writing before the copy, and not once more after it. A client does not write the first one at
+        // once, and would take it from a server that polls it.
         if direction == Direction::Request {
             own(slice::from_ref(&self.word));
         }
