@@ -48,6 +48,12 @@ if scripts/web.sh --ready; then
 else
     skip "the report's page" "there is no node here, or not its packages (see above); install nodejs and npm to build and compare it"
 fi
+# What `cargo install` and the registry would get, without its compilation, which the packages' tests have.
+if [ "$(cargo --version | awk '{ split($2, v, "."); print (v[2] + 0 >= 90) }')" = 1 ]; then
+    check cargo package --workspace --locked --no-verify --allow-dirty --quiet
+else
+    skip "cargo package" "crates that depend on each other take cargo 1.90, and this is $(cargo --version | cut -d' ' -f2)"
+fi
 # By now the tests beside it have cargo's lock on the build behind them. What does not compile fails again where the tests are run, and is counted there.
 [ -z "$tests" ] || cargo test --workspace --no-run --quiet
 # The rows of the Python reader are those of the command's CSV.
@@ -63,12 +69,6 @@ if cargo clippy --version >/dev/null 2>&1; then
     check cargo clippy --workspace --all-targets --quiet -- -D warnings
 else
     skip "cargo clippy" "this toolchain has none; install it to run this check"
-fi
-# What `cargo install` and the registry would get, without its compilation, which the packages' tests have.
-if [ "$(cargo --version | awk '{ split($2, v, "."); print (v[2] + 0 >= 90) }')" = 1 ]; then
-    check cargo package --workspace --locked --no-verify --allow-dirty --quiet
-else
-    skip "cargo package" "crates that depend on each other take cargo 1.90, and this is $(cargo --version | cut -d' ' -f2)"
 fi
 check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # Undefined behaviour in what an interpreter can run.

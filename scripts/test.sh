@@ -101,6 +101,8 @@ behind=$!
 idle='explain_detectors:: newcomer:: idle_states::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
+# First, as the lint beside it soon has cargo's lock for long.
+tests cargo test --workspace --no-fail-fast --doc
 # A case of two emulated machines, which stand still where others take all of the cores; make test-rig runs the other cases.
 RIG_PATIENCE=6 setsid scripts/behind.sh rig/run short >"$scratch/rig" 2>&1 &
 rig=$!
@@ -109,7 +111,6 @@ RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 unset RUST_TEST_THREADS
-tests cargo test --workspace --no-fail-fast --doc
 ended "$behind" "$scratch/behind" scripts/lint.sh
 behind=
 ended "$rig" "$scratch/rig" "rig/run short"

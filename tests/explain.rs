@@ -271,7 +271,7 @@ fn ctrl_c_keeps_the_results(name: &str) -> bool {
         return false;
     }
     let home = Home::new();
-    let run = home.start("explain --link veth --path udp:spin --duration 30s --json");
+    let run = home.start("explain --link veth --path udp:block --duration 30s --json");
     thread::sleep(Duration::from_secs(3));
     run.signal("INT");
     let done = run.done();

@@ -411,7 +411,7 @@ fn without_privilege_it_is_the_same(name: &str) -> bool {
 
 fn ctrl_c_keeps_the_split(_: &str) -> bool {
     let home = Home::new();
-    let run = home.start("ping loopback --hw-stamps --duration 30s --path udp:spin --json");
+    let run = home.start("ping loopback --hw-stamps --duration 30s --path udp:block --json");
     std::thread::sleep(Duration::from_secs(3));
     run.signal("INT");
     let done = run.done();

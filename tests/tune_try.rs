@@ -180,8 +180,8 @@ fn killed_it_is_put_back_by_revert(_: &str) -> bool {
 fn interrupted_it_puts_everything_back(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
-    let running = host.start("tune try --link loopback --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes --json");
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    let running = host.start("tune try --link loopback --path tcp:block --knob tcp_autocorking=0 --duration 30s --yes --json");
+    std::thread::sleep(std::time::Duration::from_secs(3));
     running.signal("INT");
     let done = running.done();
     assert_eq!((done.code, autocorking(), host.entries()), (Some(0), before, 0), "{done:?}");
@@ -193,12 +193,12 @@ fn compare_and_sweep_switch_settings(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let done =
-        host.hairpin("compare --json --link loopback --duration 2s --yes -- tcp:spin -- tcp:spin --knob tcp_autocorking=0");
+        host.hairpin("compare --json --link loopback --duration 2s --yes -- tcp:block -- tcp:block --knob tcp_autocorking=0");
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     assert_eq!(record["comparisons"].as_array().map(Vec::len), Some(1));
     assert_eq!((autocorking(), host.entries()), (before.clone(), 0));
-    let record = host.json("sweep --link loopback --path tcp:spin --knob tcp_autocorking=as-is,0 --duration 2s --yes");
+    let record = host.json("sweep --link loopback --path tcp:block --knob tcp_autocorking=as-is,0 --duration 2s --yes");
     assert_eq!(record["cells"].as_array().map(Vec::len), Some(2), "{record}");
     assert_eq!((autocorking(), host.entries()), (before, 0));
     true
