@@ -238,7 +238,7 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     let home = Home::new();
     // A better past: every block was ten times as fast, in a record of a version that had no quantiles between steps.
     let better = || {
-        let mut past = home.json("ping --path unix:block --duration 500ms --warmup 50ms --no-store");
+        let mut past = home.json("ping --path memory --duration 500ms --warmup 50ms --no-store");
         blocks(&mut past, |block| {
             // A block in which the host did something else has too few transactions for one.
             if let Some(p50) = block["p50"].as_u64() {
