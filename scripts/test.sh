@@ -7,7 +7,7 @@
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
 #     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests ──────────────┬─▶ tests that want idle cores ─▶ sum
-#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, and beside all other tests two emulated machines, at the lowest priority ─┘
+#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -35,10 +35,9 @@ scratch=$(mktemp -d) || exit 1
 log=$scratch/tests
 page=
 behind=
-rig=
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$behind"; end "$rig"; rm -rf "$scratch"' EXIT
+trap 'end "$page"; end "$behind"; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -93,28 +92,23 @@ behind=
 HAIRPIN_FOR=test
 . scripts/setup.sh
 
-# The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others and its checks.
-setsid scripts/behind.sh scripts/lint.sh --tests >"$scratch/behind" 2>&1 &
+# The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others and its checks, and then for a case
+# of two emulated machines; make test-rig runs the other cases.
+setsid scripts/behind.sh sh -c 'scripts/lint.sh --tests; status=$?; RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
 behind=$!
 
 # Tests of settings and causes that show only on cores which rest.
 idle='explain_detectors:: newcomer:: idle_states::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
-# First, as the lint beside it soon has cargo's lock for long.
-tests cargo test --workspace --no-fail-fast --doc
-# A case of two emulated machines, which stand still where others take all of the cores; make test-rig runs the other cases.
-RIG_PATIENCE=6 setsid scripts/behind.sh rig/run short >"$scratch/rig" 2>&1 &
-rig=$!
 # They wait most of their time, so twice as many as there are cores run at once.
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 unset RUST_TEST_THREADS
-ended "$behind" "$scratch/behind" scripts/lint.sh
+tests cargo test --workspace --no-fail-fast --doc
+ended "$behind" "$scratch/behind" "scripts/lint.sh, rig/run short"
 behind=
-ended "$rig" "$scratch/rig" "rig/run short"
-rig=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
 
