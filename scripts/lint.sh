@@ -5,7 +5,7 @@
 #     lint: N passed, N failed, N skipped
 #
 #     scripts/lint.sh
-#     scripts/lint.sh --tests    compiles the tests too, before the checks that take longest
+#     scripts/lint.sh --tests    compiles the tests too, after the checks that compile
 cd "$(dirname "$0")/.." || exit 1
 PATH="$PATH:/usr/sbin:/sbin"
 tests=
@@ -54,8 +54,6 @@ if [ "$(cargo --version | awk '{ split($2, v, "."); print (v[2] + 0 >= 90) }')" 
 else
     skip "cargo package" "crates that depend on each other take cargo 1.90, and this is $(cargo --version | cut -d' ' -f2)"
 fi
-# By now the tests beside it have cargo's lock on the build behind them. What does not compile fails again where the tests are run, and is counted there.
-[ -z "$tests" ] || cargo test --workspace --no-run --quiet
 # The rows of the Python reader are those of the command's CSV.
 command=$(realpath -m "${CARGO_TARGET_DIR:-target}/debug/hairpin")
 if ! [ -x "$command" ]; then
@@ -71,6 +69,9 @@ else
     skip "cargo clippy" "this toolchain has none; install it to run this check"
 fi
 check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+# Last of what takes cargo's lock: when the tests beside it want the lock, it is free, or held for what they need. What does not compile fails again where the
+# tests are run, and is counted there.
+[ -z "$tests" ] || cargo test --workspace --no-run --quiet
 # Undefined behaviour in what an interpreter can run.
 if scripts/miri.sh --ready; then
     check scripts/miri.sh
