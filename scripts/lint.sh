@@ -5,7 +5,7 @@
 #     lint: N passed, N failed, N skipped
 #
 #     scripts/lint.sh
-#     scripts/lint.sh --tests    compiles the tests too, after the checks that compile
+#     scripts/lint.sh --tests    compiles the tests too, after its own checks
 cd "$(dirname "$0")/.." || exit 1
 PATH="$PATH:/usr/sbin:/sbin"
 tests=
