@@ -115,11 +115,9 @@ fn stop(server: u32, began: Instant, stops: &Stops) {
 }
 
 const KINDS: [&str; 4] = ["udp", "tcp", "unix", "pipe"];
-const SLEEPS: [&str; 3] = ["load block", "load epoll", "ping block"];
-const SPINS: [&str; 2] = ["load spin", "ping spin"];
+const HOWS: [&str; 5] = ["load block", "load epoll", "load spin", "ping block", "ping spin"];
 
-/// Every kind of connection, waiting and loop. All that sleep run side by side, with the clients in C; each that spins has the cores to itself, so of the two loops
-/// that spin each has every other kind, in an order that is drawn.
+/// Every kind of connection, waiting and loop. All that sleep run side by side, with the clients in C; each that spins has the cores to itself.
 pub(crate) fn as_seen_by_another_client() {
     if !can("load: stalls as seen by another client", super::two_cpus(), "it takes CPUs 0 and 1") {
         return;
@@ -127,9 +125,7 @@ pub(crate) fn as_seen_by_another_client() {
     let home = Home::new();
     let program = compiled(&home);
     let mut random = random();
-    let first = random(2) as usize;
-    let spins = KINDS.iter().enumerate().map(|(at, kind)| (*kind, SPINS[(first + at) % 2]));
-    let mut left: Vec<(&str, &str)> = KINDS.iter().flat_map(|kind| SLEEPS.map(|how| (*kind, how))).chain(spins).collect();
+    let mut left: Vec<(&str, &str)> = KINDS.iter().flat_map(|kind| HOWS.map(|how| (*kind, how))).collect();
     let mut said = Vec::new();
     for _ in 0..TRIES {
         // A socket's buffer holds the datagrams of a second at this rate.
