@@ -28,6 +28,7 @@ use hairpin_session::plan::{Plan, Target};
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
 use hairpin_session::time::rfc3339;
 use hairpin_session::watch::{Told, Turn, Wants, Watcher};
+use hairpin_sys::allocator;
 use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
 use hairpin_sys::host::RealHost;
 use hairpin_sys::shared::{Stamp, Stamps};
@@ -384,6 +385,8 @@ impl Watcher for Caught<'_> {
             self.pass();
         } else {
             self.look(&block, &slow, above_ns, told);
+            // A block has as many events as the host's other work makes.
+            allocator::return_freed();
         }
         let turn = (!std::mem::replace(&mut self.on, true)).then(|| self.attach()).transpose()?;
         self.before = Some(self.clock.relation());

@@ -12,6 +12,7 @@
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
 //!               armed                   a receiver that falls asleep is woken
 //!               niq                     the memory shared by the two ports of an emulated NIC
+//!               allocator               freed memory goes back to the kernel
 //!   devices     bar, pci                a device's lines: write, flush, read anew; PCI devices and their BARs
 //!               phc                     the clock of a NIC
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
@@ -21,6 +22,7 @@
 //!               libraries               versions of the C libraries in this process
 //! ```
 
+pub mod allocator;
 pub mod armed;
 pub mod bar;
 pub mod bpf;

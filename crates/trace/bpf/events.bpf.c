@@ -183,7 +183,11 @@ int sched_switch(u64 *ctx)
 	event->at = bpf_ktime_get_ns();
 	event->first = prev->pid;
 	event->second = next->pid;
-	bpf_probe_read_kernel(event->name, sizeof(event->name), prev->comm);
+	/* The reader knows those. */
+	if (asked.alone && (!event->first || event->first == (u32)asked.threads[0] || event->first == (u32)asked.threads[1]))
+		event->name[0] = 0;
+	else
+		bpf_probe_read_kernel(event->name, sizeof(event->name), prev->comm);
 	event->name[15] = SWITCHED | (ctx[0] || !(u32)ctx[3] ? RUNNABLE : 0);
 	return 0;
 }

@@ -242,13 +242,16 @@ impl Events {
     pub fn take(&mut self) -> Taken {
         let (mut taken, mut names) = (Taken::default(), std::mem::take(&mut self.names));
         for (slot, cpu) in self.cpus.iter().enumerate() {
-            let mut words = [0; EVENT];
-            let count = self.read_all(slot, |place| {
-                self.variables.read(place, &mut words);
-                taken.events.extend(event(*cpu, &words));
-                if let Some((thread, name)) = name(&words) {
-                    names.entry(thread).or_insert(name);
+            let (mut read, mut words) = (0, [0; EVENT]);
+            let count = self.until_still(slot, |kept| {
+                for at in read..kept {
+                    self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
+                    taken.events.extend(event(*cpu, &words));
+                    if let Some((thread, name)) = name(&words) {
+                        names.entry(thread).or_insert(name);
+                    }
                 }
+                read = kept;
             });
             taken.lost += count - count.min(EVENTS as u64);
             self.variables.set(slot * CPU, 0);
@@ -258,36 +261,30 @@ impl Events {
         taken
     }
 
-    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it.
+    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it. Only the newest events
+    /// are looked at, so the cores that write keep their cache lines of the others.
     pub fn clear(&mut self, mut came: impl FnMut(u32, u32)) {
         for (slot, cpu) in self.cpus.iter().enumerate() {
-            let (mut words, mut last) = ([0; EVENT], None);
-            self.read_all(slot, |place| {
-                // The kind alone, of thousands of events.
-                self.variables.read(place + EVENT - 1, &mut words[..1]);
-                if (words[0] >> 56) as u8 & !RUNNABLE == 1 {
-                    last = Some(place);
-                }
+            let (mut last, mut words) = (None, [0; EVENT]);
+            self.until_still(slot, |kept| {
+                last = (0..kept).rev().find_map(|at| {
+                    self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
+                    event(*cpu, &words).filter(|event| matches!(event.what, What::Switched { .. }))
+                });
             });
-            if let Some(place) = last {
-                self.variables.read(place, &mut words);
-            }
-            if let Some(Event { what: What::Switched { to, .. }, .. }) = last.and_then(|_| event(*cpu, &words)) {
+            if let Some(Event { what: What::Switched { to, .. }, .. }) = last {
                 came(*cpu, to);
             }
             self.variables.set(slot * CPU, 0);
         }
     }
 
-    /// Calls `each` with the place of each event of a CPU, also of those that come meanwhile: a switch that nobody saw would leave the wrong thread on the CPU.
+    /// Calls `read` with the number of events that a CPU has, again if one came meanwhile: a switch that nobody saw would leave the wrong thread on the CPU.
     /// Returns how many there were, without room among them.
-    fn read_all(&self, slot: usize, mut each: impl FnMut(usize)) -> u64 {
-        let mut read = 0;
+    fn until_still(&self, slot: usize, mut read: impl FnMut(usize)) -> u64 {
         loop {
             let count = self.variables.get(slot * CPU);
-            let kept = (count as usize).min(EVENTS);
-            (read..kept).for_each(|at| each(slot * CPU + FIRST + at * EVENT));
-            read = kept;
+            read((count as usize).min(EVENTS));
             if self.variables.get(slot * CPU) == count {
                 return count;
             }
@@ -329,14 +326,13 @@ fn event(cpu: u32, words: &[u64; EVENT]) -> Option<Event> {
     Some(Event { cpu, at, took: if has_length { first.into() } else { 0 }, what })
 }
 
-/// The thread that left, and its name.
+/// The thread that left, and its name; the light set leaves out those of the measuring threads and of the idle one.
 fn name(words: &[u64; EVENT]) -> Option<(u32, String)> {
     let [_, pair, one, other] = *words;
-    ((other >> 56) as u8 & !RUNNABLE == 1).then(|| {
-        let bytes: Vec<u8> =
-            one.to_ne_bytes().into_iter().chain(other.to_ne_bytes()).take(15).take_while(|byte| *byte != 0).collect();
-        (pair as u32, String::from_utf8_lossy(&bytes).into_owned())
-    })
+    let bytes: Vec<u8> =
+        one.to_ne_bytes().into_iter().chain(other.to_ne_bytes()).take(15).take_while(|byte| *byte != 0).collect();
+    let switched = (other >> 56) as u8 & !RUNNABLE == 1;
+    (switched && !bytes.is_empty()).then(|| (pair as u32, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// `.rodata` of events.bpf.c.
@@ -373,6 +369,7 @@ mod tests {
         assert_eq!(name(&left), Some((4_711, "fifteen-letters".into())));
         assert_eq!(name(&words(77, 0, 4_711, "swapper/1", 1)), Some((0, "swapper/1".into())));
         assert_eq!((event(3, &words(1, 2, 3, "", 0)), name(&words(1, 2, 3, "", 6))), (None, None));
+        assert_eq!((name(&words(1, 2, 3, "", 1)), name(&words(1, 2, 3, "stress", 6))), (None, None));
     }
 
     #[test]
