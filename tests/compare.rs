@@ -45,16 +45,19 @@ fn compared(home: &Home, args: &str) -> Value {
         let done = home.hairpin(&format!("compare {flags} --duration {seconds}s --json -- {sides}"));
         assert_eq!(done.code, Some(0), "{done:?}");
         record = done.json();
-        if figure(&record, "p50")["pairs"].as_u64().expect("pairs") >= 12 {
+        if found(&record, "p50").is_some_and(|p50| p50["pairs"].as_u64().expect("pairs") >= 12) {
             break;
         }
     }
     record
 }
 
+fn found<'a>(record: &'a Value, name: &str) -> Option<&'a Value> {
+    record["comparisons"][0]["figures"].as_array().expect("figures").iter().find(|figure| figure["figure"] == name)
+}
+
 fn figure<'a>(record: &'a Value, name: &str) -> &'a Value {
-    let figures = record["comparisons"][0]["figures"].as_array().expect("figures");
-    figures.iter().find(|figure| figure["figure"] == name).unwrap_or_else(|| panic!("no {name} in {figures:?}"))
+    found(record, name).unwrap_or_else(|| panic!("no {name} in {:#}", record["comparisons"]))
 }
 
 fn a_large_difference_is_found_and_the_record_keeps_the_contract(_: &str) -> bool {
@@ -129,10 +132,10 @@ fn two_placements_are_compared(name: &str) -> bool {
     assert_eq!((&comparison["matched"], &comparison["states_used"]), (&"all".into(), &serde_json::json!([])));
     assert_eq!(record["arms"][1]["cpus"], serde_json::json!({"client": [cpus[0]], "server": [cpus[0]]}));
     // Of one placement the distance between its cores still decides which blocks make a pair.
-    let same = compared(2, &format!("udp:block --cpu {two} -- udp:block --cpu {two}"));
+    let same = compared(1, &format!("udp:block --cpu {two} -- udp:block --cpu {two}"));
     assert!(same["comparisons"][0]["matched"].is_null(), "{}", same["comparisons"]);
     let shown =
-        home.hairpin(&format!("compare -v --link loopback --duration 1s -- udp:block --cpu {two} -- udp:block --cpu {one}"));
+        home.hairpin(&format!("compare -v --link loopback --duration 500ms -- udp:block --cpu {two} -- udp:block --cpu {one}"));
     let labels = [format!("A  udp:block --cpu {two}"), format!("B  udp:block --cpu {one}")];
     assert!(labels.iter().all(|label| shown.out.contains(label)) && shown.out.contains("run on different CPUs"), "{}", shown.out);
     true
@@ -141,7 +144,7 @@ fn two_placements_are_compared(name: &str) -> bool {
 fn the_placements_of_this_host_are_compared(name: &str) -> bool {
     let home = Home::new();
     let cpus = allowed_cpus().expect("CPUs");
-    let done = home.hairpin("compare placements --duration 4s --json");
+    let done = home.hairpin("compare placements --duration 2s --json");
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     let placements = record["placements"].as_array().expect("placements");
@@ -174,7 +177,7 @@ fn sides_may_go_over_links_of_their_own(name: &str) -> bool {
     }
     let home = Home::new();
     let done =
-        home.hairpin("compare --path udp:spin --duration 2s --json -- --link loopback -- --link veth -- --link veth:mtu=3000");
+        home.hairpin("compare --path udp:spin --duration 1s --json -- --link loopback -- --link veth -- --link veth:mtu=3000");
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     let links: Vec<&str> = record["arms"].as_array().unwrap().iter().map(|arm| arm["link"]["kind"].as_str().unwrap()).collect();
@@ -199,7 +202,8 @@ fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
         crossed = gate("p50 > +20%", seconds);
     }
     crossed.fails(3, &["crossed, and again when measured once more: p50 > +20% by B"]);
-    let open = (0..4).map(|_| gate("p50 > +100000%", 2 * seconds)).find(|done| done.code != Some(1)).expect("enough pairs");
+    let open =
+        (0..4).map(|more| gate("p50 > +100000%", seconds << more)).find(|done| done.code != Some(1)).expect("enough pairs");
     assert_eq!(open.code, Some(0), "{open:?}");
     assert!(open.out.contains("not crossed"), "{}", open.out);
     true
@@ -208,7 +212,7 @@ fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
 fn stored_runs_are_compared_with_a_warning(_: &str) -> bool {
     let home = Home::new();
     for size in [64, 16_384] {
-        let done = home.hairpin(&format!("ping --path memory --size {size} --duration 700ms --warmup 50ms"));
+        let done = home.hairpin(&format!("ping --path memory --size {size} --duration 300ms --warmup 50ms"));
         assert_eq!(done.code, Some(0), "{done:?}");
     }
     let listed = fs::read_dir(home.runs()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -319,7 +323,7 @@ fn sweep_finds_each_factors_effect(_: &str) -> bool {
     let p50 =
         |effect: &Value| effect["figures"].as_array().and_then(|all| all.iter().find(|found| found["figure"] == "p50").cloned());
     let mut record = Value::Null;
-    for seconds in [4, 8, 16, 32] {
+    for seconds in [2, 4, 8, 16, 32] {
         record = home.json(&format!("sweep --path memory --path pipe:spin --sizes 64,16384 --duration {seconds}s"));
         let all = ["main_effects", "interactions"].map(|list| record[list].as_array().expect("a list").clone()).concat();
         if all.iter().all(|effect| p50(effect).is_some()) {
@@ -348,7 +352,7 @@ fn a_sweep_fills_the_link_and_counts_frames(name: &str) -> bool {
     let plan = r#"
 name = "beside"
 link = "veth"
-duration = "3s"
+duration = "2s"
 path = "{path}"
 bulk = "{bulk}"
 knobs = ["rx_usecs={rx-usecs}"]

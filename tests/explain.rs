@@ -272,7 +272,7 @@ fn ctrl_c_keeps_the_results(name: &str) -> bool {
     }
     let home = Home::new();
     let run = home.start("explain --link veth --path udp:block --duration 30s --json");
-    thread::sleep(Duration::from_secs(3));
+    thread::sleep(Duration::from_millis(1500));
     run.signal("INT");
     let done = run.done();
     assert_eq!(done.code, Some(0), "{done:?}");

@@ -284,7 +284,7 @@ fn nagle() {
 }
 
 fn low_rate() {
-    let said = found_where_idle("low-rate-penalty", "--link veth --duration 1s --warmup 20ms --path udp:spin --pace 100");
+    let said = found_where_idle("low-rate-penalty", "--link veth --duration 600ms --warmup 20ms --path udp:spin --pace 100");
     assert!(said.as_ref().is_none_or(|said| said.starts_with("at 100/s a round trip takes")), "{said:?}");
 }
 

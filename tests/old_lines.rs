@@ -76,7 +76,7 @@ fn wrong_of(lines: Vec<Line>) -> Vec<String> {
     fs::set_permissions(home.file("hairpin.key"), fs::Permissions::from_mode(0o600)).expect("chmod");
     let (_serve, host) = home.serve("");
     let (_keyed, keyed) = home.serve("--key-file hairpin.key");
-    home.hairpin("ping --link loopback --path udp:spin --duration 500ms --warmup 0s -q").fails(0, &[]);
+    home.hairpin("ping --link loopback --path udp:spin --duration 200ms --warmup 0s -q").fails(0, &[]);
     let run = home.json("runs list")["runs"][0]["id"].as_str().expect("an id").to_owned();
     let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap_or_default());
     let mut wrong: Vec<String> = Vec::new();

@@ -4,9 +4,11 @@
 //! Each test runs in a network namespace of its own; the demand on idle states is the host's, and ends with its process.
 
 use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::support::alone::{Ended, Part, Test};
-use crate::support::{Done, Home, can, home_of_nobody, namespaces};
+use crate::support::{Done, Home, LIMIT, can, home_of_nobody, namespaces};
 use hairpin_sys::netns;
 use serde_json::Value;
 
@@ -82,6 +84,14 @@ fn autocorking() -> String {
     fs::read_to_string(AUTOCORKING).expect("the sysctl").trim().to_owned()
 }
 
+fn until_switched(before: &str) {
+    let begun = Instant::now();
+    while autocorking() == before {
+        assert!(begun.elapsed() < LIMIT, "it is never on");
+        sleep(Duration::from_millis(1));
+    }
+}
+
 /// The ratio of p50 of a comparison; `None` where too few pairs of blocks were alike enough to tell.
 fn ratio_of_p50(comparison: &Value) -> Option<f64> {
     let figures = comparison["figures"].as_array()?;
@@ -152,7 +162,7 @@ fn idle_states_are_found_and_applied() -> Ended {
 
 fn all_that_is_safe_is_tried_and_put_back(_: &str) -> bool {
     let host = Host::new();
-    let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 6s --yes");
+    let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 3s --yes");
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("tcp_autocorking=0") && done.out.contains("as it is"), "{done:?}");
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
@@ -164,10 +174,7 @@ fn killed_it_is_put_back_by_revert(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let mut running = host.start("tune try --link loopback --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes");
-    let begun = std::time::Instant::now();
-    while autocorking() == before {
-        assert!(begun.elapsed() < crate::support::LIMIT, "it is never on");
-    }
+    until_switched(&before);
     running.kill();
     assert_eq!(host.entries(), 1);
     let told = host.hairpin("paths");
@@ -181,7 +188,8 @@ fn interrupted_it_puts_everything_back(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let running = host.start("tune try --link loopback --path tcp:block --knob tcp_autocorking=0 --duration 30s --yes --json");
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    until_switched(&before);
+    sleep(Duration::from_secs(1));
     running.signal("INT");
     let done = running.done();
     assert_eq!((done.code, autocorking(), host.entries()), (Some(0), before, 0), "{done:?}");
@@ -193,12 +201,12 @@ fn compare_and_sweep_switch_settings(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let done =
-        host.hairpin("compare --json --link loopback --duration 2s --yes -- tcp:block -- tcp:block --knob tcp_autocorking=0");
+        host.hairpin("compare --json --link loopback --duration 500ms --yes -- tcp:block -- tcp:block --knob tcp_autocorking=0");
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     assert_eq!(record["comparisons"].as_array().map(Vec::len), Some(1));
     assert_eq!((autocorking(), host.entries()), (before.clone(), 0));
-    let record = host.json("sweep --link loopback --path tcp:block --knob tcp_autocorking=as-is,0 --duration 2s --yes");
+    let record = host.json("sweep --link loopback --path tcp:block --knob tcp_autocorking=as-is,0 --duration 500ms --yes");
     assert_eq!(record["cells"].as_array().map(Vec::len), Some(2), "{record}");
     assert_eq!((autocorking(), host.entries()), (before, 0));
     true

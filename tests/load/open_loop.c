@@ -1,6 +1,6 @@
 /* An open-loop client that shares no code with Hairpin, beside which Hairpin's figures are held.
  *
- *     open_loop udp|tcp|unix|pipe RATE SECONDS [AT_MS:FOR_MS ...]
+ *     open_loop udp|tcp|unix|pipe RATE MS [AT_MS:FOR_MS ...]
  *
  * Due times are fixed in advance; one thread sends, another receives; the server is a child process that echoes, and is stopped (SIGSTOP) FOR_MS at each AT_MS.
  * Prints: requests due, requests answered, those that took more than 10 ms from due, the longest in us.
@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
     if (server == 0) serve(to_server[0], from_server[1]);
 
     interval = 1000000000 / atol(argv[2]);
-    due_count = atol(argv[2]) * atol(argv[3]) - 1;
+    due_count = atol(argv[2]) * atol(argv[3]) / 1000 - 1;
     if (due_count > MOST) return 2;
     for (long i = 0; i < due_count; i++) took[i] = -1;
     start = now() + 20000000;

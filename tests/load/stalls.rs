@@ -17,7 +17,8 @@ use crate::support::{Home, Running, can, free_port, rows};
 
 /// The share of requests that took more than this from due is compared, in ns.
 const SLOW_NS: u64 = 10_000_000;
-const SECONDS: u64 = 3;
+/// The three stops, and some time after the last.
+const DURATION_MS: u64 = 2_300;
 /// A busy host stalls either side by itself; one quiet round of a kind is enough.
 const TRIES: usize = 4;
 
@@ -67,7 +68,7 @@ impl Seen {
 
 fn start_c(program: &Path, kind: &str, rate: u64, stops: &Stops) -> Child {
     let mut command = Command::new(program);
-    command.args([kind, &rate.to_string(), &SECONDS.to_string()]);
+    command.args([kind, &rate.to_string(), &DURATION_MS.to_string()]);
     command.args(stops.iter().map(|(at, long)| format!("{at}:{long}")));
     command.stdout(Stdio::piped()).spawn().expect("the client in C")
 }
@@ -96,7 +97,7 @@ fn seen(record: &Value) -> Seen {
 fn stops(random: &mut impl FnMut(u64) -> u64) -> Stops {
     let mut at = 200;
     [50, 300, 1_000].map(|long| {
-        at += 100 + random(150);
+        at += 50 + random(100);
         let stop = (at, long);
         at += long;
         stop
@@ -138,7 +139,7 @@ pub(crate) fn as_seen_by_another_client() {
             let (verb, policy) = how.split_once(' ').expect("two words");
             let flag = if verb == "load" { "--rate" } else { "--no-store --pace" };
             home.start(&format!(
-                "{verb} --link loopback --path {kind}:{policy} --cpu 0,1 --duration {SECONDS}s --warmup 100ms {flag} {} --json",
+                "{verb} --link loopback --path {kind}:{policy} --cpu 0,1 --duration {DURATION_MS}ms --warmup 100ms {flag} {} --json",
                 rates[kind]
             ))
         };
@@ -183,7 +184,7 @@ pub(crate) fn of_redis_as_seen_by_another_client() {
         let (rate, stops) = (200 + random(800), stops(&mut random));
         let other = start_c(&program, "tcp", rate, &stops);
         let load = home.start(&format!(
-            "load echo:127.0.0.1:{port} --request redis-ping --rate {rate} --duration {SECONDS}s --warmup 100ms --cpu 0,1 --json"
+            "load echo:127.0.0.1:{port} --request redis-ping --rate {rate} --duration {DURATION_MS}ms --warmup 100ms --cpu 0,1 --json"
         ));
         stop(redis.pid(), Instant::now(), &stops);
         let (seen, other) = (seen(&load.done().json()), seen_by_c(other));
