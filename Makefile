@@ -19,7 +19,7 @@ help:
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'
 	@echo 'make bench-niq    the emulated NIC: its own cost, a published table in real time, polling against interrupts; the record goes to runs/'
 	@echo 'make bench-explain  what the hooks of hairpin explain take, and whether the stages add up; the record goes to runs/'
-	@echo 'make bench-caught  what ping --explain-above takes, and whether it names a competitor; half an hour; the record goes to runs/'
+	@echo 'make bench-caught  what ping --explain-above takes, and whether it names a competitor; three quarters of an hour; the record goes to runs/'
 	@echo 'make bench-check  how often hairpin check keeps each of its bounds, of forty runs; the record goes to runs/'
 	@echo 'make bench-compare  hairpin compare: false alarms, and small differences that it must find; two hours; the record goes to runs/'
 	@echo 'make bench-load   how late the open loop of hairpin load sends, and a stall seen from due and from sent; the record goes to runs/'

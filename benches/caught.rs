@@ -36,6 +36,8 @@ const PATHS: [&str; 3] = ["udp:spin", "udp:block", "tcp:block"];
 const NEVER: &str = "1h";
 /// `explain` takes at least this long, a quarter of it with the hooks of `--light`.
 const LIGHT: Nanos = Nanos(600_000_000);
+/// As many times more pairs of a cell with a bound: a hook is a fraction of a per cent.
+const MORE: usize = 3;
 /// Share of the incidents that must name the competitor.
 const NAMED: Limit = Limit::AtLeast(0.95);
 /// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
@@ -44,7 +46,7 @@ const GROWTH_KIB: i64 = 256;
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- caught`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Pairs of each cell; 0 leaves the cost out
+    /// Pairs of each cell, three times as many beside --light; 0 leaves the cost out
     #[arg(long, default_value_t = 32)]
     pairs: usize,
     /// Paths whose cost is measured, separated by commas
@@ -81,7 +83,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
         for path in &options.paths {
-            for (beside, limit) in [("plain", Limit::None), ("--light", Limit::AtMost(1.0))] {
+            for (beside, limit, more) in [("plain", Limit::None, 1), ("--light", Limit::AtMost(1.0), MORE)] {
+                pairs.until = Until::Pairs(more * options.pairs);
                 pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| match (arm, beside) {
                     (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file),
                     (_, "plain") => {

@@ -189,7 +189,8 @@ pub(crate) fn table_of(figure: &str, lines: &[&Line], heads: [&str; 2]) -> Strin
 pub(crate) struct Pairs {
     signals: Signals,
     journal: Journal,
-    until: Until,
+    /// When a cell ends.
+    pub(crate) until: Until,
     /// The command that is measured.
     pub(crate) hairpin: PathBuf,
     /// The cells so far.

@@ -58,7 +58,7 @@ pub(crate) const PARTS: &[Part] = &[
     at_once("explain", 3, "what the hooks of explain take", &["--seconds", "1", "--rounds", "1"]),
     bench(
         "caught",
-        30,
+        45,
         "what --explain-above takes, and what it names",
         &["--pairs", "1", "--paths", "udp:spin", "--seconds", "5", "--every-ms", "200"],
     ),
