@@ -275,7 +275,7 @@ impl During {
         let mut since = self.from;
         for event in self.events.iter().filter(|event| event.cpu == cpu) {
             if let What::Switched { from: left, to: came, .. } = event.what {
-                let thread = holder.unwrap_or(left);
+                let thread = holder.filter(|holder| *holder == left || !self.is_stranger(left)).unwrap_or(left);
                 add(since, self.left_by(cpu, since, event.at, thread == left), Busy::Thread(thread));
                 (holder, since) = (Some(came), event.at);
             }
@@ -288,6 +288,11 @@ impl During {
             add(since, self.left_by(cpu, since, self.to, seen), Busy::Thread(thread));
         }
         found
+    }
+
+    /// True of a thread that is none of the flow's. Where one leaves that was not seen coming, the thread before it had left, at an unknown time.
+    fn is_stranger(&self, thread: u32) -> bool {
+        !self.own.is_empty() && self.own.iter().all(|(.., own)| *own != thread)
     }
 
     /// The latest moment until which a thread had the CPU: until it was seen leaving, otherwise until a thread of the
@@ -373,6 +378,13 @@ mod tests {
         let mut totals = HashMap::new();
         cores.totals(0, 2_000, &mut totals);
         assert_eq!(totals.get(&(0, Busy::Thread(75))), None);
+    }
+
+    #[test]
+    fn a_stranger_that_leaves_had_the_cpu_though_nobody_saw_it_come() {
+        let cores = cores(&[switch(0, 1_100, 7, 75), switch(0, 1_900, 9, 7)], &mut HashMap::new());
+        let during = cores.during(0, 950, &[0]).with_own(vec![(0, 50, 7)]);
+        assert_eq!(during.shares(0, 0, 950), [(Busy::Thread(7), 100 + 50), (Busy::Thread(9), 800)]);
     }
 
     #[test]

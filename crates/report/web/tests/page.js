@@ -59,9 +59,11 @@ const idle = new Map();
 
 /** Opens a report from disk. All charts are drawn when this returns, unless `drawn` is false.
  * @param {View | null} view @param {{ fragment?: string, drawn?: boolean } & BrowserContextOptions} options @returns {Promise<Opened>} */
-export async function open(view, { fragment = "", drawn = true, ...options } = {}) {
+export async function open(view, { fragment = "", drawn = true, viewport = { width: 1280, height: 900 }, colorScheme = "light", ...options } = {}) {
   const key = JSON.stringify(options);
   const page = idle.get(key)?.pop() ?? (await fresh(options));
+  if (viewport) await page.setViewportSize(viewport);
+  await page.emulateMedia({ media: null, colorScheme });
   /** @type {string[]} */
   const complaints = [];
   /** @type {string[]} */
@@ -78,7 +80,6 @@ export async function open(view, { fragment = "", drawn = true, ...options } = {
   if (drawn) await drawAll(page);
   const close = async () => {
     for (const event of ["console", "pageerror", "request"]) page.removeAllListeners(event);
-    await page.emulateMedia({ media: null });
     await page.mouse.move(0, 0);
     idle.set(key, [...(idle.get(key) ?? []), page]);
   };
@@ -87,7 +88,7 @@ export async function open(view, { fragment = "", drawn = true, ...options } = {
 
 /** @param {BrowserContextOptions} options */
 async function fresh(options) {
-  const context = await (await start()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const context = await (await start()).newContext(options);
   context.setDefaultTimeout(PATIENCE_MS);
   return context.newPage();
 }

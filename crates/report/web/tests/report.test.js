@@ -705,7 +705,7 @@ browser("texts of another host stay texts", async () => {
 });
 
 browser("hostile fragments leave the default", async () => {
-  const view = fixtures.full();
+  const view = fixtures.bare({ rows: fixtures.full().rows.slice(0, 3) });
   for (const fragment of [
     "#rows=<script>window.broken=1</script>",
     "#rows=%00&at=<img>",
