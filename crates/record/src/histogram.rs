@@ -78,10 +78,9 @@ pub enum DecodeError {
 pub const MAX_ENCODED: usize = 1 << 20;
 
 impl Times {
-    /// An empty histogram; allocates all the memory it will ever need, and touches it, so that a process does not grow with each time that is rare.
+    /// An empty histogram; allocates all the memory it will ever need.
     pub fn new() -> Times {
-        let mut hdr = Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("bounds are constants");
-        hdr.reset();
+        let hdr = Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("bounds are constants");
         Times { hdr, min: u64::MAX, max: 0, sum: 0, squares: 0.0 }
     }
 
