@@ -36,8 +36,8 @@ const PATHS: [&str; 3] = ["udp:spin", "udp:block", "tcp:block"];
 const NEVER: &str = "1h";
 /// `explain` takes at least this long, a quarter of it with the hooks of `--light`.
 const LIGHT: Nanos = Nanos(600_000_000);
-/// As many times more pairs of a cell with a bound: a hook is a fraction of a per cent.
-const MORE: usize = 3;
+/// A cell with a bound has this many times the pairs: a hook is a fraction of a per cent.
+const TIMES: usize = 3;
 /// Share of the incidents that must name the competitor.
 const NAMED: Limit = Limit::AtLeast(0.95);
 /// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
@@ -83,8 +83,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
         for path in &options.paths {
-            for (beside, limit, more) in [("plain", Limit::None, 1), ("--light", Limit::AtMost(1.0), MORE)] {
-                pairs.until = Until::Pairs(more * options.pairs);
+            for (beside, limit, times) in [("plain", Limit::None, 1), ("--light", Limit::AtMost(1.0), TIMES)] {
+                pairs.until = Until::Pairs(times * options.pairs);
                 pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| match (arm, beside) {
                     (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file),
                     (_, "plain") => {

@@ -66,7 +66,8 @@ fi
 checked_by=
 if cargo clippy --version >/dev/null 2>&1; then
     check cargo clippy --workspace --all-targets --quiet -- -D warnings
-    # Called as clippy calls cargo, so that the docs take the crates as clippy has checked them instead of checking them again.
+    # Called as clippy calls cargo, so that the docs take the crates as clippy has checked them; if a clippy calls it otherwise, they are
+    # checked again.
     driver=$(rustc --print sysroot)/bin/clippy-driver
     [ ! -x "$driver" ] || checked_by="RUSTC_WORKSPACE_WRAPPER=$driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"
 else

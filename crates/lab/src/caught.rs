@@ -385,7 +385,7 @@ impl Watcher for Caught<'_> {
             self.pass();
         } else {
             self.look(&block, &slow, above_ns, told);
-            // A block has as many events as the host's other work makes.
+            // The more other work the host has, the more events a block has, and the allocator keeps what the largest one took.
             allocator::return_freed();
         }
         let turn = (!std::mem::replace(&mut self.on, true)).then(|| self.attach()).transpose()?;

@@ -183,7 +183,7 @@ int sched_switch(u64 *ctx)
 	event->at = bpf_ktime_get_ns();
 	event->first = prev->pid;
 	event->second = next->pid;
-	/* The reader knows those. */
+	/* The reader knows their names. */
 	if (asked.alone && (!event->first || event->first == (u32)asked.threads[0] || event->first == (u32)asked.threads[1]))
 		event->name[0] = 0;
 	else

@@ -275,6 +275,8 @@ impl During {
         let mut since = self.from;
         for event in self.events.iter().filter(|event| event.cpu == cpu) {
             if let What::Switched { from: left, to: came, .. } = event.what {
+                // If nobody saw `left` come, the holder left at an unknown time: the whole stretch is that of the one known to have had the CPU at its end. Of a
+                // thread of the flow `left_by` knows more.
                 let thread = holder.filter(|holder| *holder == left || !self.is_stranger(left)).unwrap_or(left);
                 add(since, self.left_by(cpu, since, event.at, thread == left), Busy::Thread(thread));
                 (holder, since) = (Some(came), event.at);
@@ -290,7 +292,7 @@ impl During {
         found
     }
 
-    /// True of a thread that is none of the flow's. Where one leaves that was not seen coming, the thread before it had left, at an unknown time.
+    /// True of a thread that is none of the flow's, where those are known.
     fn is_stranger(&self, thread: u32) -> bool {
         !self.own.is_empty() && self.own.iter().all(|(.., own)| *own != thread)
     }
