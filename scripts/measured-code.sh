@@ -1,6 +1,7 @@
 #!/bin/sh
-# Prints a hash of the measured code, by which a record says what it is of: the sources of the crates in the measuring loop, without their tests, the versions
-# of the crates that they call there, and the profile. Cargo.toml lists both kinds. The compiler is not in it.
+# Prints a hash of the measured code, by which a record says what it is of: the sources of the crates in the measuring loop, without their tests, the hooks
+# that a round trip passes in the kernel, the versions of the crates that are called there, and the profile. Cargo.toml lists the crates. The compiler is not
+# in it.
 cd "$(dirname "$0")/.." || exit 1
 LC_ALL=C
 export LC_ALL
@@ -17,4 +18,5 @@ crates=$(awk '/^\[/ { on = ($0 == "[profile.release.package]") } on && /\.opt-le
         *) awk -v name="name = \"$crate\"" '$0 == name { print; getline; print }' Cargo.lock ;;
         esac
     done
+    find crates/trace/bpf -type f | sort | xargs sha256sum
 } | sha256sum | cut -c 1-16

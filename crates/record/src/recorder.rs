@@ -129,8 +129,8 @@ impl Recorder {
             point: Times::new(),
             point_at: 0,
             block: Times::new(),
-            blocks: VecDeque::with_capacity(KEPT),
-            series: VecDeque::with_capacity(KEPT),
+            blocks: resident(KEPT),
+            series: resident(KEPT),
             slowest: BinaryHeap::with_capacity(SLOWEST + 1),
             measured_ns: 0,
             suspects: 0,
@@ -345,6 +345,13 @@ fn thinned<T>(items: VecDeque<T>, most: usize) -> Vec<T> {
     items.into_iter().enumerate().filter(|(at, _)| is_kept(*at)).map(|(_, item)| item).collect()
 }
 
+/// An empty list with room for `places`, whose pages are in memory from the start: a long run would take them one by one.
+fn resident<T: Clone + Default>(places: usize) -> VecDeque<T> {
+    let mut list = VecDeque::from(vec![T::default(); places]);
+    list.clear();
+    list
+}
+
 fn push_bounded<T>(kept: &mut VecDeque<T>, item: T) {
     if kept.len() == KEPT {
         kept.pop_front();
@@ -354,10 +361,37 @@ fn push_bounded<T>(kept: &mut VecDeque<T>, item: T) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::{Read, Seek, SeekFrom};
+
     use super::*;
+
+    /// At most the size of a page.
+    const PAGE: usize = 4096;
 
     fn sample(sequence: u32, sent_ns: u64, rtt_ns: u64) -> Sample {
         Sample { due_ns: sent_ns, sent_ns, rtt_ns, sequence, ..Sample::default() }
+    }
+
+    /// Present pages of so many bytes from an address on (the top bit of an entry of /proc/self/pagemap; Documentation/admin-guide/mm/pagemap.rst).
+    fn present(address: usize, bytes: usize) -> usize {
+        let (mut pagemap, mut entry) = (File::open("/proc/self/pagemap").unwrap(), [0; 8]);
+        let pages = address / PAGE..(address + bytes) / PAGE;
+        let is_there = |page: &usize| {
+            pagemap.seek(SeekFrom::Start(8 * *page as u64)).unwrap();
+            pagemap.read_exact(&mut entry).unwrap();
+            u64::from_ne_bytes(entry) >> 63 == 1
+        };
+        pages.filter(is_there).count()
+    }
+
+    #[test]
+    fn its_lists_take_no_memory_later() {
+        let mut recorder = Recorder::new(None, false, 0, 1);
+        let bytes = KEPT * size_of::<Block>();
+        recorder.fold(block(0), std::iter::empty());
+        let first = std::ptr::from_ref(recorder.blocks.front().unwrap()).addr();
+        assert_eq!(present(first, bytes), (first + bytes) / PAGE - first / PAGE);
     }
 
     fn block(at_ms: u64) -> BlockFacts {

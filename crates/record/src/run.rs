@@ -252,7 +252,7 @@ pub struct Block {
 }
 
 /// A point of the series over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Start of the interval, since the start of measuring.
     pub at_ns: u64,

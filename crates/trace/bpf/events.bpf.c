@@ -376,25 +376,35 @@ int tcp_retransmit_skb(u64 *ctx)
 }
 
 /* An acknowledgement of TCP without data; from a timer if it was delayed until that ran out. */
-SEC("tp_btf/net_dev_queue")
-int net_dev_queue(u64 *ctx)
+INLINE int acknowledged(const struct sock *sk)
 {
-	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
-	struct cpu *cpu;
+	int side = side_by(asked.senders, sk);
+	struct cpu *cpu = side < 0 ? 0 : here();
 	u64 now;
-	int side, late;
+	int late;
 
-	/* skb_is_tcp_pure_ack of the kernel */
-	if (LIKELY(skb->truesize != 2))
-		return 0;
-	side = side_by(asked.senders, skb->sk);
-	cpu = side < 0 ? 0 : here();
 	if (!cpu)
 		return 0;
 	now = bpf_ktime_get_ns();
 	late = asked.alone ? cpu->hard_ended && now - cpu->hard_ended < SOON_NS : cpu->softirq_since && cpu->softirq == SOFTIRQ_TIMER;
 	note(cpu, ACKNOWLEDGED, now, late, side);
 	return 0;
+}
+
+SEC("tp_btf/net_dev_queue")
+int net_dev_queue(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+
+	/* skb_is_tcp_pure_ack of the kernel */
+	return LIKELY(skb->truesize != 2) ? 0 : acknowledged(skb->sk);
+}
+
+/* The function that builds one, where it can be hooked: packets with data do not pass it. */
+SEC("fentry/tcp_send_ack")
+int tcp_send_ack(u64 *ctx)
+{
+	return acknowledged((const struct sock *)ctx[0]);
 }
 
 SEC("tp_btf/udp_fail_queue_rcv_skb")

@@ -9,12 +9,12 @@
 
 use std::collections::HashMap;
 
-use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_tracepoints};
+use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_functions, missing_tracepoints};
 use hairpin_sys::shared::Announced;
 use hairpin_units::Arrange;
 
 use crate::packed;
-use crate::tracer::TracerError;
+use crate::tracer::{TracerError, try_function};
 
 /// `CPUS` of events.bpf.c.
 pub const CPUS: usize = 8;
@@ -31,7 +31,7 @@ const RUNNABLE: u8 = 0x80;
 pub struct EventHook {
     /// The tracepoint's name.
     pub name: &'static str,
-    /// The program's, which is the same but for one that takes the place of two.
+    /// The program's, which is the same but for two of the light set: one takes the place of two, one is on a function ([`ACKS`]).
     pub program: &'static str,
     /// The sets that have it.
     sets: Sets,
@@ -77,6 +77,10 @@ const TIMER: &str = "names the CPU's own timer among the causes";
 const CALLS: &str = "names calls from other CPUs among the causes";
 const INTERRUPTS: &str = "names hard interrupts among the causes";
 const SOFTIRQS: &str = "names soft interrupts among the causes";
+const ACKNOWLEDGEMENTS: &str = "names acknowledgements that were waited for among the causes";
+
+/// The function that sends a TCP's acknowledgement without data: no packet with data passes it, as each passes the tracepoint.
+const ACKS: &str = "tcp_send_ack";
 
 /// The tracepoints recorded as events.
 pub const EVENT_HOOKS: &[EventHook] = &[
@@ -97,7 +101,8 @@ pub const EVENT_HOOKS: &[EventHook] = &[
     EventHook { program: "softirq_exit_alone", sets: Sets::Light, ..hook("softirq_exit", SOFTIRQS) },
     whole("cpu_idle", "says which idle state a thread was woken from"),
     only(Protocol::Tcp, "tcp_retransmit_skb", "names retransmissions among the causes"),
-    only(Protocol::Tcp, "net_dev_queue", "names acknowledgements that were waited for among the causes"),
+    only(Protocol::Tcp, "net_dev_queue", ACKNOWLEDGEMENTS),
+    EventHook { program: ACKS, sets: Sets::Light, ..only(Protocol::Tcp, "net_dev_queue", ACKNOWLEDGEMENTS) },
     only(Protocol::Udp, "udp_fail_queue_rcv_skb", "counts datagrams that found no room in their receiver's queue"),
     only(Protocol::Udp, "sock_rcvqueue_full", "counts datagrams that found no room in their receiver's queue"),
 ];
@@ -204,15 +209,25 @@ impl Events {
     /// # Errors
     /// The kernel accepts none: a missing capability, lockdown, no BTF.
     pub fn load(watched: &WatchedFlow) -> Result<Events, TracerError> {
+        let on_function = watched.light && missing_functions(&[ACKS]).is_empty();
+        // A kernel may refuse a program on a function, and take the one on the tracepoint.
+        match Events::open(watched, on_function) {
+            Err(_) if on_function => Events::open(watched, false),
+            opened => opened,
+        }
+    }
+
+    fn open(watched: &WatchedFlow, on_function: bool) -> Result<Events, TracerError> {
         let names: Vec<&str> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
-        let other = if watched.light { Sets::Whole } else { Sets::Light };
-        let wanted = |hook: &&EventHook| hook.sets != other && (hook.only.is_none() || hook.only == watched.protocol);
         let (missing, hooks): (Vec<&EventHook>, Vec<&EventHook>) =
-            EVENT_HOOKS.iter().filter(wanted).partition(|hook| absent.contains(&hook.name));
+            wanted(watched, on_function).partition(|hook| absent.contains(&hook.name));
         let programs = EVENT_HOOKS.iter().map(|hook| hook.program);
         let without: Vec<&str> = programs.filter(|name| hooks.iter().all(|hook| hook.program != *name)).collect();
         let object = Object::load_tracing(&packed::unpack(packed::EVENTS), &constants(watched), &without)?;
+        if on_function && hooks.iter().any(|hook| hook.program == ACKS) {
+            try_function(&object, ACKS)?;
+        }
         let variables = object.variables()?;
         let cpus = watched.cpus.iter().copied().take(CPUS).collect();
         Ok(Events { object, variables, links: Vec::new(), cpus, hooks, missing, names: HashMap::new() })
@@ -300,6 +315,16 @@ impl Events {
     pub fn names(&self) -> &HashMap<u32, String> {
         &self.names
     }
+}
+
+/// The hooks of a flow. With `on_function` the function [`ACKS`] takes the place of the tracepoint that all packets pass.
+fn wanted(watched: &WatchedFlow, on_function: bool) -> impl Iterator<Item = &'static EventHook> {
+    let other = if watched.light { Sets::Whole } else { Sets::Light };
+    let spared = if on_function { "net_dev_queue" } else { ACKS };
+    let protocol = watched.protocol;
+    EVENT_HOOKS
+        .iter()
+        .filter(move |hook| hook.sets != other && hook.program != spared && (hook.only.is_none() || hook.only == protocol))
 }
 
 /// Numbers of `enum kind` of events.bpf.c.

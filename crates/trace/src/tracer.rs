@@ -139,10 +139,7 @@ impl Tracer {
         let without: Vec<&str> = names.filter(|name| programs.iter().all(|(_, program)| program != name)).collect();
         let object = Object::load_tracing(&packed::unpack(packed::STAGES), &constants(flow), &without)?;
         for (_, program) in programs.iter().filter(|(hook, program)| hook.name != *program) {
-            // Kernels refuse a function at the attaching too, and before 5.13 each time but the first; blocks with hooks and without alternate.
-            for _ in 0..2 {
-                object.attach_tracing(program)?;
-            }
+            try_function(&object, program)?;
         }
         Ok(object)
     }
@@ -205,6 +202,12 @@ impl Tracer {
             self.variables.set(at, 0);
         }
     }
+}
+
+/// Attaches a program on a function and detaches it, so that a kernel which refuses it does so while there is a choice.
+pub(crate) fn try_function(object: &Object, program: &str) -> Result<(), BpfError> {
+    // Kernels refuse one at the attaching too, and before 5.13 each time but the first; blocks with hooks and without alternate.
+    (0..2).try_for_each(|_| object.attach_tracing(program).map(drop))
 }
 
 /// The functions that stand in for tracepoints.
