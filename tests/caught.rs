@@ -18,6 +18,7 @@ pub const PART: Part = Part::new("caught", || alone::listed(TESTS)).playing(play
 
 const TESTS: &[Listed] = &[
     ("a_competitor_is_named_on_either_core", a_competitor_is_named_on_either_core),
+    ("a_delayed_acknowledgement_is_named", a_delayed_acknowledgement_is_named),
     ("limits_and_a_full_disk_are_said_and_counted", limits_and_a_full_disk_are_said_and_counted),
     ("ctrl_c_leaves_whole_lines_and_the_table", ctrl_c_leaves_whole_lines_and_the_table),
     ("metrics_count_incidents_by_cause", metrics_count_incidents_by_cause),
@@ -79,6 +80,18 @@ fn a_competitor_is_named_on_either_core(name: &str) -> bool {
             println!("caught: {path}, CPU {cpu}: {found:?}");
             assert!(found.named as f64 >= 0.95 * found.caused as f64, "{path}, CPU {cpu}: {found:?}");
         }
+        true
+    }
+}
+
+/// Nagle's algorithm holds the second write of each message back until the first is acknowledged, and the other side waits with that for some 40 ms.
+fn a_delayed_acknowledgement_is_named(name: &str) -> bool {
+    can(name, namespaces(), "BPF programs need root") && {
+        let home = Home::new();
+        let path = "tcp:block,writes=2,nodelay=off";
+        home.json(&format!("ping --link loopback --path {path} --duration 1s --warmup 20ms --explain-above 20ms"));
+        let causes: Vec<Value> = lines(&home, FILE).iter().map(|line| line["causes"][0]["cause"].clone()).collect();
+        assert!(causes.iter().any(|cause| cause == "delayed ACK"), "{causes:?}");
         true
     }
 }
