@@ -36,8 +36,10 @@ const PATHS: [&str; 3] = ["udp:spin", "udp:block", "tcp:block"];
 const NEVER: &str = "1h";
 /// `explain` takes at least this long, a quarter of it with the hooks of `--light`.
 const LIGHT: Nanos = Nanos(600_000_000);
-/// A cell with a bound has this many times the pairs: a hook is a fraction of a per cent.
-const TIMES: usize = 3;
+/// The width of the interval of a cell with a bound: a hook is a fraction of a per cent.
+const WIDEST: f64 = 0.006;
+/// It ends after this time for each pair of the others, narrow or not.
+const FOR_EACH: Duration = Duration::from_secs(30);
 /// Share of the incidents that must name the competitor.
 const NAMED: Limit = Limit::AtLeast(0.95);
 /// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
@@ -46,7 +48,7 @@ const GROWTH_KIB: i64 = 256;
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- caught`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Pairs of each cell, three times as many beside --light; 0 leaves the cost out
+    /// Pairs of each cell without a bound; one with a bound takes as many as make its interval narrow, for at most 30 s times this; 0 leaves the cost out
     #[arg(long, default_value_t = 32)]
     pairs: usize,
     /// Paths whose cost is measured, separated by commas
@@ -83,8 +85,10 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
         for path in &options.paths {
-            for (beside, limit, times) in [("plain", Limit::None, 1), ("--light", Limit::AtMost(1.0), TIMES)] {
-                pairs.until = Until::Pairs(times * options.pairs);
+            let narrow = Until::Width(WIDEST, FOR_EACH * options.pairs as u32);
+            let cells = [("plain", Limit::None, Until::Pairs(options.pairs)), ("--light", Limit::AtMost(1.0), narrow)];
+            for (beside, limit, until) in cells {
+                pairs.until = until;
                 pairs.measure(&format!("{path} / {beside}"), limit, &mut |arm, length, warmup| match (arm, beside) {
                     (1, _) => caught(&tool, path, length.max(LIGHT), warmup, &file),
                     (_, "plain") => {
