@@ -54,6 +54,8 @@ fn stored(home: &Home) -> Value {
 }
 
 const PING: &str = "ping --watch --link loopback --path udp:spin --duration 60s --warmup 100ms";
+/// One that leaves the cores to others, where the picture plays no part.
+const CALM: &str = "ping --watch --link loopback --path udp:block --pace 2000 --duration 60s --warmup 100ms";
 
 /// A new run, and its picture once that shows two points in time, each of enough round trips for a median.
 fn two_points(home: &Home) -> (Terminal<'_>, String) {
@@ -117,7 +119,7 @@ fn quitting_keeps_the_run_and_the_terminal(name: &str) -> bool {
     for key in ["q", "C-c"] {
         let quit = || {
             let home = Home::new();
-            let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+            let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM}"));
             let text = terminal.measured();
             terminal.press(&[key]);
             let all = terminal.ended();
@@ -153,7 +155,7 @@ fn signals_end_it_like_quitting(name: &str) -> bool {
     }
     for signal in ["TERM", "INT", "HUP"] {
         let home = Home::new();
-        let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+        let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM}"));
         terminal.measured();
         let done = Command::new("kill").args([format!("-{signal}"), terminal.pid().to_string()]).status().expect("kill");
         assert!(done.success());
@@ -162,7 +164,7 @@ fn signals_end_it_like_quitting(name: &str) -> bool {
     }
     // A terminal that is gone.
     let home = Home::new();
-    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM}"));
     terminal.measured();
     let pid = terminal.pid();
     drop(terminal);
@@ -180,7 +182,7 @@ fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
         return false;
     }
     let home = Home::new();
-    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM}"));
     let text = terminal.measured();
     let pid = terminal.pid();
     let list = |task: &str| {
@@ -210,7 +212,7 @@ fn every_size_of_terminal_is_drawn(name: &str) -> bool {
     let port = free_port();
     let asked = Asked::start(port);
     let explain = root().then(|| (format!("explain --live :{port}"), "application"));
-    for (verb, part) in [(PING.to_owned(), "Distribution since")].into_iter().chain(explain) {
+    for (verb, part) in [(CALM.to_owned(), "Distribution since")].into_iter().chain(explain) {
         for key in ["q", "C-c"] {
             let terminal = Terminal::start(&home, &format!("{HAIRPIN} {verb}"));
             terminal.shows(part);
