@@ -119,7 +119,7 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
         let shown = (0..3).any(|_| {
             let terminal = Terminal::start(&home, &format!("{HAIRPIN} {verb} --no-store"));
             let text = terminal.until(&format!("line of {verb}"), |text| has(text) || text.contains("modes: "));
-            // It takes as long as it takes.
+            // None of its tests can be shorter.
             if verb.starts_with("check") && has(&text) {
                 interrupt(&terminal);
             }

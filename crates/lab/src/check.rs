@@ -78,10 +78,13 @@ pub enum CheckError {
     /// The emulated NIC failed.
     #[error("the emulated NIC cannot be measured: {0}")]
     Niq(#[from] PathError),
+    /// The watcher ended it.
+    #[error("ended early by the user: there is no verdict")]
+    Ended,
 }
 
-/// A test that goes on, and the part of it that is over; called between blocks.
-pub type Watcher<'a> = dyn FnMut(&str, f64) + 'a;
+/// A test that goes on, and the part of it that is over; called between blocks. `false` ends the check.
+pub type Watcher<'a> = dyn FnMut(&str, f64) -> bool + 'a;
 
 /// Measures the instrument as a worker would use it on this host, against a busy wait on another clock.
 pub fn instrument(command: &[String], watcher: &mut Watcher<'_>) -> Result<Check, CheckError> {
@@ -158,7 +161,10 @@ fn latencies(
     let began = Instant::now();
     for round in (0..LATENCY_ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
         for (at, (declared_ns, into)) in LATENCIES_NS.into_iter().zip(&mut rounds).enumerate() {
-            watcher("known latencies", over(round * LATENCIES_NS.len() + at, LATENCY_ROUNDS * LATENCIES_NS.len(), began));
+            let done = round * LATENCIES_NS.len() + at;
+            if !watcher("known latencies", over(done, LATENCY_ROUNDS * LATENCIES_NS.len(), began)) {
+                return Err(CheckError::Ended);
+            }
             let count = (LATENCY_BLOCK_NS / (2 * declared_ns)).min(LATENCY_BLOCK);
             let own_ns = niq::own_ns(clock.into(), SHORTEST, SHORTEST, Nanos(declared_ns), count)?;
             let found = niq::proof(clock, device, cpus, Picos::from_ns(declared_ns as i64), SHORTEST, count)?;
@@ -247,7 +253,9 @@ fn delays<C: Clock, D: Device>(
     let mut differences = [const { Vec::<(f64, f64)>::new() }; DELAYS_NS.len()];
     let began = Instant::now();
     for round in (0..ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
-        watcher("known delays", over(round, ROUNDS, began));
+        if !watcher("known delays", over(round, ROUNDS, began)) {
+            return Err(CheckError::Ended);
+        }
         let (none_took, none_rtt) = medians(0)?;
         for (delay_ns, into) in DELAYS_NS.into_iter().zip(&mut differences) {
             let (took, rtt) = medians(delay_ns)?;
@@ -307,7 +315,7 @@ mod tests {
 
     fn with(factor: f64, plus_ns: u64) -> CheckBody {
         let clock = FakeClock::stepping(1);
-        check(&clock, &mut Wrong { clock: clock.clone(), factor, plus_ns }, &mut |_, _| {}).unwrap()
+        check(&clock, &mut Wrong { clock: clock.clone(), factor, plus_ns }, &mut |_, _| true).unwrap()
     }
 
     fn failed(check: &CheckBody) -> Vec<u64> {
@@ -395,7 +403,7 @@ mod tests {
     fn no_bound_is_below_a_step_of_the_clock_and_a_clock_that_tells_nothing_fails() {
         let of = |step| {
             let clock = FakeClock::stepping(step);
-            check(&clock, &mut Wrong { clock: clock.clone(), factor: 1.0, plus_ns: 0 }, &mut |_, _| {}).unwrap()
+            check(&clock, &mut Wrong { clock: clock.clone(), factor: 1.0, plus_ns: 0 }, &mut |_, _| true).unwrap()
         };
         assert_eq!((of(1).bound_ns, of(40).bound_ns), (BOUND_NS, 40));
         assert_eq!(of(251).verdict, Verdict::Failed);

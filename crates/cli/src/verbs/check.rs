@@ -77,7 +77,14 @@ impl Check {
         if self.of_host {
             return self.look_at_host();
         }
-        let check = watched(|watcher| instrument(&line::typed(), watcher)).map_err(Failure::failed)?;
+        let signals = signals()?;
+        let check = watched(|watcher| {
+            instrument(&line::typed(), &mut |test, share| {
+                watcher(test, share);
+                !matches!(signals.next(), Ok(Some(_)))
+            })
+        })
+        .map_err(Failure::failed)?;
         self.keep.after(self.output.print(&check), &check)?;
         Ok(match check.verdict {
             Verdict::Passed => ExitCode::SUCCESS,
