@@ -505,7 +505,7 @@ fn run_with_a_killed_server_keeps_its_results() {
         let (mut serve, address) = home.serve("");
         let ping = home.start(&format!("ping {address} --path {spec} --size {size} --forever --warmup 1ms --timeout 2s --json"));
         serve.until("session begins");
-        sleep(Duration::from_millis(1000));
+        sleep(Duration::from_millis(400));
         let killed = Instant::now();
         serve.kill();
         let done = ping.done();
