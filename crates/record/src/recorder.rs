@@ -361,37 +361,38 @@ fn push_bounded<T>(kept: &mut VecDeque<T>, item: T) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{self, File};
     use std::io::{Read, Seek, SeekFrom};
 
     use super::*;
-
-    /// At most the size of a page.
-    const PAGE: usize = 4096;
 
     fn sample(sequence: u32, sent_ns: u64, rtt_ns: u64) -> Sample {
         Sample { due_ns: sent_ns, sent_ns, rtt_ns, sequence, ..Sample::default() }
     }
 
-    /// Present pages of so many bytes from an address on (the top bit of an entry of /proc/self/pagemap; Documentation/admin-guide/mm/pagemap.rst).
-    fn present(address: usize, bytes: usize) -> usize {
+    /// Pages of this memory, and those that are present (the top bit of an entry of /proc/self/pagemap; Documentation/admin-guide/mm/pagemap.rst).
+    fn pages(address: usize, bytes: usize) -> (usize, usize) {
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let kib =
+            maps.lines().find_map(|line| line.strip_prefix("KernelPageSize:")?.trim().strip_suffix(" kB")?.parse::<usize>().ok());
+        let page = 1024 * kib.expect("the size of a page");
         let (mut pagemap, mut entry) = (File::open("/proc/self/pagemap").unwrap(), [0; 8]);
-        let pages = address / PAGE..(address + bytes) / PAGE;
-        let is_there = |page: &usize| {
-            pagemap.seek(SeekFrom::Start(8 * *page as u64)).unwrap();
+        let mut is_present = |at: usize| {
+            pagemap.seek(SeekFrom::Start(8 * at as u64)).unwrap();
             pagemap.read_exact(&mut entry).unwrap();
             u64::from_ne_bytes(entry) >> 63 == 1
         };
-        pages.filter(is_there).count()
+        let all = address / page..(address + bytes) / page;
+        (all.len(), all.filter(|at| is_present(*at)).count())
     }
 
     #[test]
     fn its_lists_take_no_memory_later() {
         let mut recorder = Recorder::new(None, false, 0, 1);
-        let bytes = KEPT * size_of::<Block>();
         recorder.fold(block(0), std::iter::empty());
         let first = std::ptr::from_ref(recorder.blocks.front().unwrap()).addr();
-        assert_eq!(present(first, bytes), (first + bytes) / PAGE - first / PAGE);
+        let (all, present) = pages(first, KEPT * size_of::<Block>());
+        assert_eq!(present, all);
     }
 
     fn block(at_ms: u64) -> BlockFacts {
