@@ -7,7 +7,7 @@
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
 #     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests ──────────────┬─▶ tests that want idle cores ─▶ sum
-#     set-up ─▶ page in a browser ─┴─▶ two emulated machines, scripts/lint.sh, at the lowest priority ─┘
+#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -92,9 +92,9 @@ behind=
 HAIRPIN_FOR=test
 . scripts/setup.sh
 
-# The tests that run by themselves wait for most of their time, and what they leave is enough for a case of two emulated machines, which would stand still
-# beside those that fill the cores, and then for the build of the others and its checks; make test-rig runs the other cases.
-setsid scripts/behind.sh sh -c 'RIG_PATIENCE=4 rig/run short; status=$?; scripts/lint.sh --tests && exit $status' >"$scratch/behind" 2>&1 &
+# The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others and its checks, and then for a case
+# of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases.
+setsid scripts/behind.sh sh -c 'scripts/lint.sh --tests; status=$?; RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
 behind=$!
 
 # Tests of settings and causes that show only on cores which rest.
@@ -107,7 +107,7 @@ export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --lib --bins --test main
 unset RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --doc
-ended "$behind" "$scratch/behind" "rig/run short, scripts/lint.sh"
+ended "$behind" "$scratch/behind" "scripts/lint.sh, rig/run short"
 behind=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle

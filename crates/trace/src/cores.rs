@@ -157,7 +157,9 @@ impl Cores {
             late.filter(|event| event.at <= to || (event.what == What::Stolen && event.since < to)).copied().collect();
         let left_out = events.len().saturating_sub(MOST);
         if left_out > 0 {
-            events.arrange_by_key(|event| std::cmp::Reverse((matches!(event.what, What::Switched { .. }), event.took)));
+            events.arrange_by_key(|event| {
+                std::cmp::Reverse((event.what.is_of_flow(), matches!(event.what, What::Switched { .. }), event.took))
+            });
             events.truncate(MOST);
             events.arrange_by_key(|event| event.at);
         }
@@ -307,6 +309,8 @@ impl During {
 
 #[cfg(test)]
 mod tests {
+    use crate::events::Origin;
+
     use super::*;
 
     fn event(cpu: u32, at: u64, took: u64, what: What) -> Event {
@@ -399,13 +403,16 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_longest_events_of_a_flood() {
+    fn keeps_the_longest_events_of_a_flood_and_those_of_the_flow() {
         let mut events: Vec<Event> = (0..1_000).map(|n| event(0, 1_000 + 10 * n, n % 7, What::Softirq(3))).collect();
         events[500] = switch(0, 6_000, 1, 2);
+        let late = What::Acknowledged { by: Origin::Server, late: true };
+        events[700] = event(0, 8_000, 0, late);
         let during = cores(&events, &mut HashMap::new()).during(0, 10_000, &[0]);
         assert_eq!((during.events().len(), during.left_out), (MOST, 1_000 - MOST));
         assert!(during.events().is_sorted_by_key(|seen| seen.at));
         assert!(during.events().iter().any(|seen| matches!(seen.what, What::Switched { .. })));
+        assert!(during.events().iter().any(|seen| seen.what == late), "why TCP waited");
         assert!(during.events().iter().filter(|seen| seen.took > 0).all(|seen| seen.took >= 5));
     }
 }

@@ -31,7 +31,7 @@ const RUNNABLE: u8 = 0x80;
 pub struct EventHook {
     /// The tracepoint's name.
     pub name: &'static str,
-    /// The program's, which is the same but for two of the light set: one takes the place of two, one is on a function ([`ACKS`]).
+    /// The program's, which is the same but for two of the light set: one takes the place of two, one is on a function.
     pub program: &'static str,
     /// The sets that have it.
     sets: Sets,
@@ -156,6 +156,13 @@ pub enum What {
     },
     /// A datagram of the flow was dropped by its receiver's full queue.
     Overflowed(Origin),
+}
+
+impl What {
+    /// True of what happened to the flow itself, and not to a CPU.
+    pub fn is_of_flow(self) -> bool {
+        matches!(self, What::Migrated(_) | What::Retransmitted(_) | What::Acknowledged { .. } | What::Overflowed(_))
+    }
 }
 
 /// The side of a socket.
