@@ -39,7 +39,7 @@ const LIGHT: Nanos = Nanos(600_000_000);
 /// The width of the interval of a cell with a bound: a hook is a fraction of a per cent.
 const WIDEST: f64 = 0.006;
 /// It ends after this time for each pair of the others, narrow or not.
-const FOR_EACH: Duration = Duration::from_secs(30);
+const FOR_EACH: Duration = Duration::from_secs(15);
 /// Share of the incidents that must name the competitor.
 const NAMED: Limit = Limit::AtLeast(0.95);
 /// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
@@ -48,7 +48,7 @@ const GROWTH_KIB: i64 = 256;
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- caught`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Pairs of each cell without a bound; one with a bound takes as many as make its interval narrow, for at most 30 s times this; 0 leaves the cost out
+    /// Pairs of each cell without a bound; one with a bound takes as many as make its interval narrow, for at most 15 s times this; 0 leaves the cost out
     #[arg(long, default_value_t = 32)]
     pairs: usize,
     /// Paths whose cost is measured, separated by commas

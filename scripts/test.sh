@@ -81,7 +81,7 @@ step cargo test --workspace --test alone --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
 cargo test --workspace --test alone --no-run $setup_quiet
 # Until the page has been tried, the build of the others has the cores. It ends before the next step, which would wait for cargo's lock, and goes on below.
-setsid scripts/behind.sh cargo test --workspace --no-run --quiet >/dev/null 2>&1 &
+setsid scripts/behind.sh cargo test --workspace --lib --bins --tests --no-run --quiet >/dev/null 2>&1 &
 behind=$!
 ended "$page" "$scratch/page" "set-up of the tests, scripts/web.sh --test"
 page=
