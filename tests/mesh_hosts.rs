@@ -40,7 +40,8 @@ fn four_hosts_on_a_bridge_are_six_pairs(name: &str) -> bool {
         let record = done[0].json();
         let pairs = record["pairs"].as_array().expect("pairs");
         let visits: Vec<&Value> = pairs.iter().flat_map(|pair| pair["visits"].as_array().expect("visits")).collect();
-        assert_eq!((pairs.len(), visits.len()), (6, 12));
+        // Two pairs are visited twice more if the host's other work made one look slow.
+        assert!(pairs.len() == 6 && [12, 16].contains(&visits.len()), "{} visits: {record}", visits.len());
         assert!(visits.iter().all(|visit| visit["missing"].is_null() && visit["transactions"].as_u64() > Some(0)), "{record}");
         // Found without --listen: the only address that is not loopback.
         for (rank, of) in record["ranks"].as_array().expect("ranks").iter().enumerate() {
