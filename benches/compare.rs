@@ -336,15 +336,14 @@ fn comparison(options: &Options, cell: &Cell, round: usize) -> (Command, f64) {
 /// Compares the two ports of an echo server that waits at the second. The server measures its wait itself, by a clock that hairpin has no part in.
 fn power(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> {
     let without = Delayed::start(cell, 0)?;
-    let run =
-        pinged(options, &[&format!("echo:{}", without.ports[0])], cell.path, 1.0, &["--cpu", &without.cpus[0].to_string()])?;
+    let run = pinged(options, &[&format!("echo:{}", without.ports[0])], cell.path, 1.0, &["--cpu", &without.cpus])?;
     let run: Run = serde_json::from_str(&run).map_err(|e| format!("hairpin's JSON: {e}"))?;
     let p50 = run.results.first().and_then(|row| row.rtt_ns.p50).ok_or("no p50")? as f64;
     drop(without);
     let server = Delayed::start(cell, (cell.slower * p50).round() as u64)?;
     let (mut command, seconds) = comparison(options, cell, round);
     let [first, second] = server.ports.each_ref().map(|port| format!("echo:{port}"));
-    command.args(["--path", cell.path, "--cpu", &server.cpus[0].to_string(), "--", &first, "--", &second]);
+    command.args(["--path", cell.path, "--cpu", &server.cpus, "--", &first, "--", &second]);
     let record = compared(&mut command, 60.0 + 2.0 * seconds)?;
     let verdict = record.comparisons.first().ok_or("no comparison")?.verdict;
     let ns = server.longer()?;
@@ -356,8 +355,8 @@ fn power(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> 
 struct Delayed {
     child: Guarded,
     ports: [SocketAddrV4; 2],
-    /// The client's CPU and its own.
-    cpus: [u32; 2],
+    /// The client's CPU and its own, as `--cpu` takes them.
+    cpus: String,
 }
 
 impl Delayed {
@@ -377,7 +376,8 @@ impl Delayed {
         command.args([wait, &server.to_string()]).args(ports.map(|port| port.to_string())).arg(ns.to_string());
         let child = children::start(&mut command)?;
         child.wait_until_it_catches(Signal::TERM, Duration::from_secs(5))?;
-        Ok(Delayed { child, ports: ports.map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)), cpus: [client, server] })
+        let ports = ports.map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
+        Ok(Delayed { child, ports, cpus: format!("{client},{server}") })
     }
 
     /// Ends it: by how much its median turn-around was longer at the second port, in ns.
