@@ -38,7 +38,7 @@ const NEVER: &str = "1h";
 const LIGHT: Nanos = Nanos(600_000_000);
 /// The width of the interval of a cell with a bound: a hook is a fraction of a per cent.
 const WIDEST: f64 = 0.006;
-/// It ends after this time for each pair of the others, narrow or not.
+/// Its longest time, for each pair of a cell without one.
 const FOR_EACH: Duration = Duration::from_secs(15);
 /// Share of the incidents that must name the competitor.
 const NAMED: Limit = Limit::AtLeast(0.95);

@@ -1,4 +1,4 @@
-//! The guides of docs/howto: the commands of each, run as they are written but for the time that a comparison takes, in a network namespace of the test's own.
+//! The guides of docs/howto: the commands of each, run as they are written but for the time that measuring takes, in a network namespace of the test's own.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -40,8 +40,10 @@ fn four_hosts_on_a_bridge_are_six_pairs(name: &str) -> bool {
         let record = done[0].json();
         let pairs = record["pairs"].as_array().expect("pairs");
         let visits: Vec<&Value> = pairs.iter().flat_map(|pair| pair["visits"].as_array().expect("visits")).collect();
-        // Two pairs are visited twice more if the host's other work made one look slow.
-        assert!(pairs.len() == 6 && [12, 16].contains(&visits.len()), "{} visits: {record}", visits.len());
+        let mut each: Vec<usize> = pairs.iter().map(|pair| pair["visits"].as_array().map_or(0, Vec::len)).collect();
+        each.sort_unstable();
+        // The host's other work can make a pair look slow: it is visited twice more, and an ordinary one beside it.
+        assert!([[2; 6], [2, 2, 2, 2, 4, 4]].iter().any(|visits| *each == *visits), "{each:?}: {record}");
         assert!(visits.iter().all(|visit| visit["missing"].is_null() && visit["transactions"].as_u64() > Some(0)), "{record}");
         // Found without --listen: the only address that is not loopback.
         for (rank, of) in record["ranks"].as_array().expect("ranks").iter().enumerate() {

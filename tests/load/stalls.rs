@@ -116,10 +116,9 @@ fn stop(server: u32, began: Instant, stops: &Stops) {
 }
 
 const KINDS: [&str; 4] = ["udp", "tcp", "unix", "pipe"];
-const HOWS: [&str; 3] = ["load block", "load epoll", "ping block"];
+const HOWS: [&str; 5] = ["load block", "load epoll", "load spin", "ping block", "ping spin"];
 
-/// Every kind of connection, waiting and loop. All that sleep run side by side, with the clients in C; each that spins has the cores to itself, so each kind does
-/// so by one of the two verbs, another from run to run.
+/// Every kind of connection, waiting and loop. All that sleep run side by side, with the clients in C; each that spins has the cores to itself.
 pub(crate) fn as_seen_by_another_client() {
     if !can("load: stalls as seen by another client", super::two_cpus(), "it takes CPUs 0 and 1") {
         return;
@@ -128,8 +127,6 @@ pub(crate) fn as_seen_by_another_client() {
     let program = compiled(&home);
     let mut random = random();
     let mut left: Vec<(&str, &str)> = KINDS.iter().flat_map(|kind| HOWS.map(|how| (*kind, how))).collect();
-    let first = random(2) as usize;
-    left.extend(KINDS.iter().enumerate().map(|(at, kind)| (*kind, ["load spin", "ping spin"][(first + at) % 2])));
     let mut said = Vec::new();
     for _ in 0..TRIES {
         // A socket's buffer holds the datagrams of a second at this rate.

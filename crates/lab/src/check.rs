@@ -78,7 +78,7 @@ pub enum CheckError {
     /// The emulated NIC failed.
     #[error("the emulated NIC cannot be measured: {0}")]
     Niq(#[from] PathError),
-    /// The watcher ended it.
+    /// Its watcher ended it, as after Ctrl-C.
     #[error("ended early by the user: there is no verdict")]
     Ended,
 }
