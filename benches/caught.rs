@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   cost     p50 with --explain-above (a limit that nothing is above) over p50 without, and over that of round trips under `explain --light`:
-//!            pairs of runs by turns, by the method of `hairpin compare`
+//!            pairs of runs by turns, by the method of `hairpin compare`, on cores that are held out of idle states
 //!   naming   a competitor wakes every 7 s for 2 ms on the client's core, then on the server's: named in at least 95 % of the incidents that it causes
 //!   memory   of the verb's process and its workers after two tenths of that run, and at its end
 //! ```
@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 mod competitor;
 
 use self::competitor::{Judged, judge, wakes};
+use super::awake::held_awake;
 use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
 use super::hairpin::{Tool, measure};
@@ -84,6 +85,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
+        // One way out of an idle state differs from the next by more than all hooks take.
+        let _awake = held_awake()?;
         for path in &options.paths {
             let narrow = Until::Width(WIDEST, FOR_EACH * options.pairs as u32);
             let cells = [("plain", Limit::None, Until::Pairs(options.pairs)), ("--light", Limit::AtMost(1.0), narrow)];

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod awake;
 mod bound;
 mod builds;
 mod caught;

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use clap::Args;
 use hairpin_record::run::Run;
-use hairpin_sys::host::{Held, Host, RealHost};
 
 mod table;
 
+use super::awake::held_awake;
 use super::children;
 use super::record::{Flags, Stop, publish, write};
 
@@ -23,8 +23,6 @@ use super::record::{Flags, Stop, publish, write};
 const NIC: &str = "sniffer10g";
 /// Paths of the comparison; with 18 bytes, the longest payload of a small frame.
 const TRADED: [&str; 4] = ["niq:spin", "niq:block", "udp:spin", "udp:block"];
-/// Held open with a 0 in it, it keeps cores out of idle states.
-const LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- niq`.
 #[derive(Args)]
@@ -84,10 +82,4 @@ fn measure(options: &Options, args: &[&str], rows: usize) -> Result<Run, String>
     }
     publish(&mut run.body.place.hosts, &mut run.head.command);
     Ok(run)
-}
-
-/// Keeps every core out of its idle states until the file is closed (Documentation/power/pm_qos_interface.rst).
-fn held_awake() -> Result<Held, Stop> {
-    let held = RealHost.hold(LATENCY, &0i32.to_ne_bytes());
-    held.map_err(|e| Stop::Missing(format!("cannot hold {LATENCY} at 0: {e}; run this as root")))
 }
