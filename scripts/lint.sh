@@ -3,8 +3,13 @@
 # `NAME: SKIPPED: REASON`; under CI=true it fails instead, but for Miri, which only nightly toolchains have. The last line is the sum:
 #
 #     lint: N passed, N failed, N skipped
+#
+#     scripts/lint.sh
+#     scripts/lint.sh --tests    compiles the tests too, after its own checks
 cd "$(dirname "$0")/.." || exit 1
 PATH="$PATH:/usr/sbin:/sbin"
+tests=
+[ "${1:-}" != --tests ] || tests=1
 passed=0 failed=0 skipped=0
 began=$(date +%s)
 
@@ -70,6 +75,9 @@ else
 fi
 # shellcheck disable=SC2086 # words
 check env $checked_by RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+# Last of what takes cargo's lock: when the tests beside it want the lock, it is free, or held for what they need. What does not compile fails again where the
+# tests are run, and is counted there.
+[ -z "$tests" ] || cargo test --workspace --lib --bins --tests --no-run --quiet
 # Undefined behaviour in what an interpreter can run.
 if scripts/miri.sh --ready; then
     check scripts/miri.sh

@@ -6,9 +6,8 @@
 # Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests ─▶ docs tests ─┬─▶ tests that want idle cores ─▶ sum
-#     set-up ─▶ page in a browser ─┴─▶ build of the others ─▶ scripts/lint.sh ─▶ two emulated machines ─┘
-#                                      at the lowest priority
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests ──────────────┬─▶ tests that want idle cores ─▶ sum
+#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -36,10 +35,9 @@ scratch=$(mktemp -d) || exit 1
 log=$scratch/tests
 page=
 behind=
-units=
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$behind"; [ -z "$units" ] || kill "$units" 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'end "$page"; end "$behind"; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -78,66 +76,41 @@ if scripts/web.sh --ready || [ "${CI:-}" = true ]; then exec scripts/web.sh --te
 echo "the page of a report in a browser: SKIPPED: it takes node, its packages and chromium"
 ' >"$scratch/page" 2>&1 &
 page=$!
-# Built first, where cargo can draw its progress.
+# Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
 step cargo test --workspace --test alone --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
-cargo test --workspace --test alone --no-run $setup_quiet --message-format json-render-diagnostics >"$scratch/alone.json"
-# The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others, for the checks of the sources, and
-# then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases.
-# shellcheck disable=SC2016 # for the shell that is started
-setsid scripts/behind.sh sh -c '
-cargo test --workspace --lib --bins --tests --no-run --quiet --message-format json-render-diagnostics >"$1/others" 2>"$1/errors"
-mv "$1/others" "$1/others.json"
-scripts/lint.sh
-status=$?
-RIG_PATIENCE=4 rig/run short && exit $status' sh "$scratch" >"$scratch/behind" 2>&1 &
+cargo test --workspace --test alone --no-run $setup_quiet
+# Until the page has been tried, the build of the others has the cores. It ends before the next step, which would wait for cargo's lock, and goes on below.
+setsid scripts/behind.sh cargo test --workspace --lib --bins --tests --no-run --quiet >/dev/null 2>&1 &
 behind=$!
 ended "$page" "$scratch/page" "set-up of the tests, scripts/web.sh --test"
 page=
+end "$behind"
+wait "$behind"
+behind=
 # Where those tools were unpacked is part of the PATH; if the set-up failed, it says so again and ends here.
 HAIRPIN_FOR=test
 . scripts/setup.sh
 
-tab=$(printf '\t')
-# programs NAME ARGUMENT…: runs the test programs whose names fit, of those that cargo has compiled; without cargo, whose lock the checks behind hold.
-programs() {
-    built=$(sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1'"$tab"'\2/p' "$scratch"/*.json | sort -u | grep "$tab.*/$1-[0-9a-f]*$") ||
-        { echo "error: test programs $1: not built"; return 1; }
-    shift
-    worst=0
-    while IFS=$tab read -r folder program; do
-        echo "     Running $program"
-        # A shell has what it starts beside itself ignore Ctrl-C.
-        env --default-signal=INT,QUIT -C "$folder" "$program" "$@" </dev/null
-        status=$?
-        [ "$status" = 0 ] || worst=1
-        case $status in 0 | 1 | 101) ;; *) echo "process didn't exit successfully: $program (exit status: $status)" ;; esac
-    done <<BUILT
-$built
-BUILT
-    return $worst
-}
+# The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others and its checks, and then for a case
+# of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases.
+setsid scripts/behind.sh sh -c 'scripts/lint.sh --tests; status=$?; RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
+behind=$!
 
 # Tests of settings and causes that show only on cores which rest.
 idle='explain_detectors:: newcomer:: idle_states::'
 # shellcheck disable=SC2046 # words
-tests programs alone $(printf -- '--skip %s ' $idle)
-until [ -e "$scratch/others.json" ] || ! kill -0 "$behind" 2>/dev/null; do sleep 0.2; done
-cat "$scratch/errors"
-# They wait most of their time, so twice as many as there are cores run at once, beside the unit tests.
+tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
+# They wait most of their time, so twice as many as there are cores run at once.
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
-programs 'hairpin[a-z_]*' >"$scratch/units" 2>&1 &
-units=$!
-tests programs main
-ended "$units" "$scratch/units" "unit tests"
-units=
+tests cargo test --workspace --no-fail-fast --lib --bins --test main
 unset RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --doc
 ended "$behind" "$scratch/behind" "scripts/lint.sh, rig/run short"
 behind=
 # shellcheck disable=SC2086 # words
-tests programs alone $idle
+tests cargo test --workspace --no-fail-fast --test alone -- $idle
 
 # sums FILE: how many passed, failed and were skipped. The harness prints `test result: ok. 5 passed; 0 failed; 1 ignored; …` per test program, a program
 # without it `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines.
