@@ -27,9 +27,6 @@ pub fn rows(job: &Job, mut last: Row, replies: Vec<Row>, responders: Vec<(Addres
                 if let Address::Inet(address) = address {
                     turnarounds.insert(address.to_string(), report.turnaround_ns);
                 }
-                if let Some(all) = last.cpu.server.as_mut().filter(|_| index > 0) {
-                    add(all, &report.cpu);
-                }
                 last.warnings.extend(report.warnings.into_iter().filter(|_| index > 0));
             }
             Err(why) => last.warnings.extend((index > 0).then(|| Warning::ServerUnknown { why }.note())),
@@ -52,8 +49,18 @@ pub fn rows(job: &Job, mut last: Row, replies: Vec<Row>, responders: Vec<(Addres
     rows
 }
 
-/// Adds the CPU time of another responder.
+/// Adds the CPU time of the others to that of the first, which is the server.
+pub fn add_up(server: &mut Option<Result<ServerReport, String>>, responders: &[(Address, Result<ServerReport, String>)]) {
+    let Some(Ok(server)) = server else { return };
+    responders.iter().skip(1).filter_map(|(_, report)| report.as_ref().ok()).for_each(|report| add(&mut server.cpu, &report.cpu));
+}
+
 fn add(all: &mut CpuSide, one: &CpuSide) {
+    // On a core that both have, each took the other's time for that of other processes.
+    let is_shared = one.cpus.iter().any(|cpu| all.cpus.contains(cpu));
+    let own = one.user_ns + one.system_ns;
+    let foreign = all.foreign_ns.zip(one.foreign_ns);
+    all.foreign_ns = foreign.map(|(all, one)| if is_shared { all.saturating_sub(own) } else { all + one });
     let more = one.cpus.iter().copied().filter(|cpu| !all.cpus.contains(cpu)).collect::<Vec<_>>();
     all.cpus.extend(more);
     all.user_ns += one.user_ns;
@@ -67,4 +74,21 @@ fn add(all: &mut CpuSide, one: &CpuSide) {
 fn placed(cpu: &Cpu) -> Cpu {
     let side = |side: &CpuSide| CpuSide { cpus: side.cpus.clone(), ..CpuSide::default() };
     Cpu { client: side(&cpu.client), server: cpu.server.as_ref().map(side) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responders_on_one_core_are_no_other_processes() {
+        let side =
+            |cpu, user_ns, foreign_ns| CpuSide { cpus: vec![cpu], user_ns, foreign_ns: Some(foreign_ns), ..CpuSide::default() };
+        // 10 of a core's 50 are others', 15 and 25 the responders'.
+        let mut all = side(1, 15, 35);
+        add(&mut all, &side(1, 25, 25));
+        assert_eq!((all.user_ns, all.foreign_ns), (40, Some(10)));
+        add(&mut all, &side(2, 5, 7));
+        assert_eq!((all.cpus, all.user_ns, all.foreign_ns), (vec![1, 2], 45, Some(17)));
+    }
 }

@@ -140,6 +140,7 @@ fn measured(
                 _ => (testbed.row(job, index, signals, &mut live)?, None, None),
             };
             let (replies, responders) = (std::mem::take(&mut measured.client.replies), std::mem::take(&mut measured.responders));
+            group::add_up(&mut measured.server, &responders);
             let row = Row { split, one_way, incidents, ..testbed.joined(plan, job, measured, head, &mut body.place) };
             let row = stamping::of_rings(row);
             watcher.ends(&row);
