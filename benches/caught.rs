@@ -85,7 +85,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
-        // One way out of an idle state differs from the next by more than all hooks take.
+        // The way out of an idle state is most of a blocking round trip, and would hide what the hooks take.
         let _awake = held_awake()?;
         for path in &options.paths {
             let narrow = Until::Width(WIDEST, FOR_EACH * options.pairs as u32);

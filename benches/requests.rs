@@ -116,7 +116,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     master.args(["-g", "master_process off;"]);
     let _nginx = serving(master, server, nginx)?;
     let program = compiled("asks", &[])?;
-    // A core that falls asleep comes out sooner while the other is still awake, so a client that does more before it waits would be answered sooner.
+    // A server's core seems to wake sooner while the client's is still awake, so a client that does more before it waits would be answered sooner.
     let _awake = held_awake()?;
     for cell in CELLS.iter().filter(|cell| options.cells.as_ref().is_none_or(|named| cell.name().starts_with(named))) {
         let port = if cell.is_redis() { redis } else { nginx };

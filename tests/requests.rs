@@ -86,11 +86,14 @@ fn redis_answers_as_often_as_is_counted_and_it_counts_the_same() {
         assert!(row["rtt_ns"]["p50"].as_u64() > Some(1000), "{line}: {}", row["rtt_ns"]);
     }
     // From due and from sent.
-    let record = home.json(&format!("load {at} --request redis-get --rate 1000 --duration 300ms --warmup 10ms --no-store"));
-    let curve = &rows(&record)[0];
-    assert_eq!((&curve["request_bytes"], &curve["reply_bytes"]), (&26.into(), &5.into()), "the key is not there");
-    // Of 300; a busy host sends some after the end.
-    assert!(curve["rates"][0]["rtt_from_due_ns"]["count"].as_u64() >= Some(200), "{curve}");
+    // A busy host sends some of the 300 after the end.
+    let are_all = (0..3).any(|_| {
+        let record = home.json(&format!("load {at} --request redis-get --rate 1000 --duration 300ms --warmup 10ms --no-store"));
+        let curve = &rows(&record)[0];
+        assert_eq!((&curve["request_bytes"], &curve["reply_bytes"]), (&26.into(), &5.into()), "the key is not there");
+        curve["rates"][0]["rtt_from_due_ns"]["count"].as_u64() >= Some(290)
+    });
+    assert!(are_all, "at most 289 of 300 requests, three times");
     // An error is an answer, and no success.
     let done = home.hairpin(&format!(r"ping {at} --request text:NOSUCH\r\n --until resp {QUICK} --json"));
     let record = done.json();
