@@ -39,7 +39,7 @@ const ARMS: [Arm; 3] = [Arm::Plain, Arm::Watch, Arm::Metrics];
 const P50_BOUND: f64 = 1.02;
 /// … and of p99, which the machine itself moves more.
 const P99_BOUND: f64 = 1.05;
-/// The fewest rounds of a state that are judged where the cores had several.
+/// The fewest pairs of a state that are judged, unless there are fewer rounds.
 const FEWEST: usize = 12;
 /// A state of the cores counts in a pair if both runs have at least this many blocks of it.
 const LEAST_BLOCKS: usize = 5;
@@ -122,15 +122,23 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                 ("p50", P50_BOUND, (|found: &Medians| Some(found.p50)) as fn(&Medians) -> Option<f64>),
                 ("p99", P99_BOUND, |found: &Medians| found.p99),
             ] {
-                // Each state by itself; without any there is a line that says so.
-                for state in 0..states.len().max(1) {
-                    let logs: Vec<f64> = rounds.iter().filter_map(|round| pair(&round[arm], &round[0], state, of)).collect();
-                    let cores = states.get(state).map(|state| state.median);
-                    let line = Line { path, arm: ARMS[arm].name(), name, bound, cores, logs };
-                    // A state that came up in few rounds is told and not judged, if another is.
-                    let rare = states.len() > 1 && line.logs.len() < FEWEST;
-                    missed |= !rare && line.word().missed();
-                    let _ = writeln!(text, "{line}{}", if rare { ", too few to judge" } else { "" });
+                let line = |state: usize| Line {
+                    path,
+                    arm: ARMS[arm].name(),
+                    name,
+                    bound,
+                    cores: states.get(state).map(|state| state.median),
+                    fewest: options.rounds.min(FEWEST),
+                    logs: rounds.iter().filter_map(|round| pair(&round[arm], &round[0], state, of)).collect(),
+                };
+                // Each state by itself; where none has a pair there is a line that says so.
+                let mut lines: Vec<Line> = (0..states.len()).map(line).filter(|line| !line.logs.is_empty()).collect();
+                missed |= line::missed(&lines);
+                if lines.is_empty() {
+                    lines.push(line(0));
+                }
+                for line in lines {
+                    let _ = writeln!(text, "{line}");
                 }
             }
         }

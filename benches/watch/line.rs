@@ -13,6 +13,8 @@ pub(crate) struct Line<'a> {
     pub(crate) bound: f64,
     /// The median distance of the cores in ns.
     pub(crate) cores: Option<u64>,
+    /// The fewest pairs that are judged.
+    pub(crate) fewest: usize,
     /// ln(looked on / plain) of each pair.
     pub(crate) logs: Vec<f64>,
 }
@@ -23,8 +25,18 @@ impl Line<'_> {
     }
 
     pub(crate) fn word(&self) -> Word {
-        self.ratio().map_or(Word::None, |found| Limit::AtMost(self.bound).judged(found.low, found.high))
+        match self.ratio() {
+            None => Word::None,
+            Some(_) if self.logs.len() < self.fewest => Word::Few,
+            Some(found) => Limit::AtMost(self.bound).judged(found.low, found.high),
+        }
     }
+}
+
+/// Of the lines of one figure, one for each state of the cores: true if a state that is judged misses the bound, or if none is judged.
+pub(crate) fn missed(states: &[Line]) -> bool {
+    let mut judged = states.iter().map(Line::word).filter(|word| !matches!(word, Word::Few | Word::None)).peekable();
+    judged.peek().is_none() || judged.any(Word::missed)
 }
 
 impl std::fmt::Display for Line<'_> {
@@ -33,7 +45,9 @@ impl std::fmt::Display for Line<'_> {
         let (word, cores) = (self.word(), distance_text(self.cores));
         match self.ratio() {
             Some(found) => {
-                write!(f, " {:7.3} {:7.3}-{:7.3} {:7.2} {word:7} {cores}", found.ratio, found.low, found.high, self.bound)
+                let interval =
+                    if found.high.is_finite() { format!("{:.3}-{:.3}", found.low, found.high) } else { "-".to_owned() };
+                write!(f, " {:7.3} {interval:>15} {:7.2} {word:7} {cores}", found.ratio, self.bound)
             }
             None => write!(f, " no pair of one state: {word}"),
         }
@@ -46,7 +60,7 @@ mod tests {
 
     fn line(middle: f64, noise: f64, pairs: usize) -> Line<'static> {
         let logs = (0..pairs).map(|at| middle.ln() + noise * [-1.0, 0.7, 0.3, -0.4, 0.4][at % 5]).collect();
-        Line { path: "udp:spin", arm: "--watch", name: "p50", bound: 1.02, cores: Some(120), logs }
+        Line { path: "udp:spin", arm: "--watch", name: "p50", bound: 1.02, cores: Some(120), fewest: 12, logs }
     }
 
     #[test]
@@ -54,7 +68,19 @@ mod tests {
         let word = |middle, noise, pairs| line(middle, noise, pairs).word();
         assert_eq!((word(1.0, 0.005, 20), word(1.05, 0.005, 20)), (Word::Ok, Word::Miss));
         // The noisier the host, the wider the interval: that proves nothing.
-        assert_eq!((word(1.0, 0.2, 20), word(1.0, 0.005, 3), word(1.0, 0.0, 0)), (Word::Unclear, Word::Unclear, Word::None));
+        assert_eq!((word(1.0, 0.2, 20), word(1.0, 0.005, 3), word(1.0, 0.0, 0)), (Word::Unclear, Word::Few, Word::None));
         assert!(line(1.0, 0.2, 20).to_string().ends_with("1.02 unclear cores at 120 ns"));
+        let few = line(0.9, 0.2, 2).to_string();
+        assert!(few.contains(" - ") && few.ends_with("few     cores at 120 ns"), "{few}");
+    }
+
+    #[test]
+    fn a_figure_passes_if_a_state_is_judged_and_none_misses() {
+        let of = |states: &[(f64, usize)]| {
+            missed(&states.iter().map(|&(middle, pairs)| line(middle, 0.005, pairs)).collect::<Vec<_>>())
+        };
+        assert!(!of(&[(1.0, 20), (1.5, 3)]), "a state that came up in few rounds is told and not judged");
+        assert!(of(&[(1.0, 20), (1.5, 20)]));
+        assert!(of(&[(0.9, 10), (0.9, 2)]) && of(&[(0.9, 0)]) && of(&[]), "no state was judged");
     }
 }
