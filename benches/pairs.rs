@@ -264,7 +264,8 @@ impl Pairs {
         }
         self.settle();
         for line in &self.lines[first..] {
-            let told = |row: &Row| eprintln!("{} {}, {}", line.text(row), line.compared, distance_text(row.cores));
+            let compared = if line.compared.is_empty() { String::new() } else { format!("{}, ", line.compared) };
+            let told = |row: &Row| eprintln!("{} {compared}{}", line.text(row), distance_text(row.cores));
             line.rows.iter().for_each(told);
             line.failed().iter().for_each(|failed| eprintln!("{failed}"));
         }
