@@ -132,12 +132,12 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                     logs: rounds.iter().filter_map(|round| pair(&round[arm], &round[0], state, of)).collect(),
                 };
                 // Each state by itself; where none has a pair there is a line that says so.
-                let mut lines: Vec<Line> = (0..states.len()).map(line).filter(|line| !line.logs.is_empty()).collect();
-                missed |= line::missed(&lines);
-                if lines.is_empty() {
-                    lines.push(line(0));
+                let mut of_states: Vec<Line> = (0..states.len()).map(line).filter(|line| !line.logs.is_empty()).collect();
+                missed |= line::missed(&of_states);
+                if of_states.is_empty() {
+                    of_states.push(line(0));
                 }
-                for line in lines {
+                for line in of_states {
                     let _ = writeln!(text, "{line}");
                 }
             }
