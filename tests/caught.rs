@@ -171,7 +171,8 @@ fn scraped(address: &str) -> io::Result<String> {
 fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
     can(name, namespaces_of_nobody(), "another user needs root") && {
         let home = home_of_nobody();
-        let done = home.as_nobody(&format!("{ALL} --json --incidents runs/{FILE}"));
+        // The first block has no stages, and with few lines of a second it may have them all.
+        let done = home.as_nobody(&format!("{ALL} --json --incidents runs/{FILE} --incidents-rate 10000"));
         assert_eq!(done.code, Some(0), "{done:?}");
         assert!(done.err.contains("no hooks in the kernel: ") && done.err.contains("CAP_BPF"), "{done:?}");
         let run = done.json();
@@ -181,12 +182,10 @@ fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
             (&"BPF".into(), &"not explained".into()),
             "{found}"
         );
-        let line = lines(&home, &format!("runs/{FILE}")).pop().expect("a line");
-        assert_eq!(
-            (line["causes"].as_array().map(Vec::len), line["stages"].as_array().map(Vec::len)),
-            (Some(0), Some(3)),
-            "{line}"
-        );
+        let lines = lines(&home, &format!("runs/{FILE}"));
+        let length = |line: &Value, field: &str| line[field].as_array().map_or(0, Vec::len);
+        assert!(lines.iter().all(|line| length(line, "causes") == 0), "{lines:?}");
+        assert!(lines.iter().any(|line| length(line, "stages") == 3), "{lines:?}");
         true
     }
 }

@@ -222,10 +222,13 @@ impl Fold {
                 name = joint.join(" + ");
             }
             let known = stages.iter().position(|sum| (sum.direction, &sum.name) == (direction, &name));
-            Part::Stage(known.unwrap_or_else(|| {
+            let at = known.unwrap_or_else(|| {
                 stages.push(Sum { name, direction, from, to, times: Times::new(), passed: false });
                 stages.len() - 1
-            }))
+            });
+            // A receiver that slept receives later on its way than one that did not: whichever came first, the stage stands there.
+            stages[at].from = stages[at].from.max(from);
+            Part::Stage(at)
         };
         shape.iter().map(part).collect()
     }
@@ -323,6 +326,35 @@ impl Mean {
             rtt_ns: self.mean(self.rtt),
             observer_ns: self.mean(self.observer),
             residual_ns: self.mean(self.residual),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transaction(request: &[Moment]) -> Transaction {
+        let way =
+            |began: i64, moments: &[Moment]| moments.iter().zip(0..).map(|(moment, at)| (*moment, began + 100 * at)).collect();
+        let reply = [Moment::Send, Moment::Queued, Moment::Ready, Moment::Copied, Moment::Returned];
+        Transaction { sequence: 0, packets: 1, ways: [way(0, request), way(10_000, &reply)], home: None }
+    }
+
+    #[test]
+    fn a_stage_stands_behind_a_sleep_that_the_first_receiver_did_without() {
+        use Moment::{Copied, Passed, Queued, Ready, Received, Returned, Send, Started, Switched, Waking, Woken};
+        let awake = transaction(&[Send, Queued, Started, Passed, Received, Ready, Copied, Returned]);
+        let slept = transaction(&[Send, Queued, Started, Passed, Received, Ready, Waking, Woken, Switched, Copied, Returned]);
+        for order in [[&awake, &slept], [&slept, &awake]] {
+            let mut fold = Fold::new(Route::Sockets, Vec::new());
+            order.into_iter().for_each(|one| fold.add(one));
+            let mut found = Explained::default();
+            fold.finish(0.0, &mut found);
+            let request = found.stages.iter().filter(|stage| stage.direction == Direction::Request);
+            let names: Vec<&str> = request.map(|stage| &*stage.name).collect();
+            let stack = ["send call", "qdisc", "driver", "softirq", "stack"];
+            assert_eq!(names, [&stack[..], &["notify", "wake-up", "run queue", "receive", "return"]].concat());
         }
     }
 }
