@@ -21,17 +21,21 @@ use crate::support::net::{MAC_B, Net, apart, ip, veth};
 use crate::support::{Home, Running, can, home_of_nobody, links, namespaces, root, rows};
 use between::{Between, Change};
 
-pub const PART: Part = Part::new("stamps", || alone::listed(TESTS));
+pub const PART: Part = Part::new("stamps", || alone::listed(TESTS)).side_by_side();
+/// They judge times.
+pub const OF_TIMES: Part = Part::new("stamps_times", || alone::listed(TESTS_OF_TIMES));
 
+const TESTS_OF_TIMES: &[Listed] = &[
+    ("stamps_lie_where_the_hooks_of_explain_are", beside_hooks::stamps_lie_where_the_hooks_of_explain_are),
+    ("a_delay_in_the_server_is_its_turn_around", a_delay_in_the_server_is_its_turn_around),
+    ("a_delay_on_the_way_is_the_wires", a_delay_on_the_way_is_the_wires),
+    ("a_queue_before_the_driver_is_the_hosts", a_queue_before_the_driver_is_the_hosts),
+];
 const TESTS: &[Listed] = &[
     ("parts_add_up_over_every_link", parts_add_up_over_every_link),
     ("a_ring_whose_driver_stamps_nothing_says_why", a_ring_whose_driver_stamps_nothing_says_why),
     ("a_peer_without_hairpin_leaves_the_clients_half", a_peer_without_hairpin_leaves_the_clients_half),
     ("parts_add_up_to_another_host", parts_add_up_to_another_host),
-    ("stamps_lie_where_the_hooks_of_explain_are", beside_hooks::stamps_lie_where_the_hooks_of_explain_are),
-    ("a_delay_in_the_server_is_its_turn_around", a_delay_in_the_server_is_its_turn_around),
-    ("a_delay_on_the_way_is_the_wires", a_delay_on_the_way_is_the_wires),
-    ("a_queue_before_the_driver_is_the_hosts", a_queue_before_the_driver_is_the_hosts),
     ("so_many_in_a_second_are_stamped", so_many_in_a_second_are_stamped),
     ("a_peer_that_lies_makes_impossible_ones", a_peer_that_lies_makes_impossible_ones),
     ("a_server_that_tells_nothing_leaves_the_clients_half", a_server_that_tells_nothing_leaves_the_clients_half),
