@@ -261,7 +261,7 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     let several = ["--baseline", "./past.json", "--anew", "3"];
     // If the distance between the cores is another than in the baseline, the gate cannot judge, and beside
     // other work runs differ by more than that; it passes.
-    let tried = (0..8).map(|_| better()).map(|past| (gate(&past, &several), past));
+    let tried = (0..16).map(|_| better()).map(|past| (gate(&past, &several), past));
     let (closed, mut past) = { tried }.find(|(done, _)| done.code == Some(3)).expect("a gate that closes");
     closed.fails(3, &["crossed, and again when measured once more: p50 > +5% by B"]);
     // One run on either side does not show how much runs differ, however far apart they lie.
