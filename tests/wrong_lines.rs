@@ -57,6 +57,7 @@ const LINES: &[&str] = &[
     "explain 1 -i lo",
     "compare",
     "compare udp:spin",
+    "compare --link veth --link bridge -p udp",
     "compare latest -2",
     "compare latest latest --link veth",
     "compare --baseline latest --until 5%",

@@ -79,6 +79,9 @@ pub fn line(verb: &Command, error: &clap::Error) -> Option<String> {
             value(verb, text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?)
         }
         ErrorKind::InvalidSubcommand => word(text(ContextKind::InvalidSubcommand)?),
+        ErrorKind::ArgumentConflict if verb.get_name() == "compare" && text(ContextKind::InvalidArg)?.starts_with("--link ") => {
+            Some("links are sides, and each is a word of its own: hairpin compare veth bridge".to_owned())
+        }
         _ => None,
     }
 }
