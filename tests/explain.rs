@@ -81,7 +81,7 @@ fn adds_up(result: &Value) {
     assert!(number(&result["untraced_rtt_ns"]["count"]) > 0.0, "{path}: nothing without hooks");
 }
 
-/// Hardly any was not.
+/// At most one in a hundred is unmatched.
 fn are_matched(result: &Value) -> bool {
     number(&result["unmatched"]) <= number(&result["rtt_ns"]["count"]) / 100.0
 }

@@ -71,7 +71,7 @@ fn splits(home: &Home, args: &str) -> Vec<Value> {
     all.iter().map(|row| row["split"].clone()).collect()
 }
 
-/// Hardly any transaction is not.
+/// At most one transaction in fifty lacks its stamps.
 fn are_stamped(row: &Value) -> bool {
     let counts = &row["split"]["counts"];
     number(&counts["complete"]) > 0.0 && number(&counts["missing"]) <= number(&counts["transactions"]) / 50.0
