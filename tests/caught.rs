@@ -11,7 +11,7 @@ use std::{env, io};
 
 use self::competitor::{Judged, judge, wakes};
 use crate::support::alone::{self, Listed, Part};
-use crate::support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, rows};
+use crate::support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, rows, unwrapped};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("caught", || alone::listed(TESTS)).playing(play);
@@ -96,11 +96,6 @@ fn a_delayed_acknowledgement_is_named(name: &str) -> bool {
     }
 }
 
-/// The table as one line: it breaks by the length of the file's path.
-fn unbroken(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// Every round trip is above it.
 const ALL: &str = "ping --link loopback --path udp:block --duration 1s --warmup 20ms --explain-above 1ns";
 
@@ -108,7 +103,8 @@ fn limits_and_a_full_disk_are_said_and_counted(_: &str) -> bool {
     let home = Home::new();
     let done = home.hairpin(&format!("{ALL} --incidents-rate 4 --incidents-size 20k -v"));
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(unbroken(&done.out).contains("left out by --incidents-rate"), "{done:?}");
+    // The table breaks by the length of the file's path.
+    assert!(unwrapped(&done.out).contains("left out by --incidents-rate"), "{done:?}");
     let file = fs::metadata(home.file(FILE)).expect("the file").len();
     assert!(file <= 20_000, "{file}");
     let kept = lines(&home, FILE);
@@ -121,7 +117,7 @@ fn limits_and_a_full_disk_are_said_and_counted(_: &str) -> bool {
     assert!(number("over_size") > 0 && number("count") == rows(&run)[0]["transactions"], "{found}");
     let done = home.hairpin(&format!("{ALL} --incidents /dev/full"));
     assert_eq!((done.code, done.err.matches("cannot write incidents to /dev/full").count()), (Some(0), 1), "{done:?}");
-    assert!(unbroken(&done.out).contains("that could not be written"), "{done:?}");
+    assert!(unwrapped(&done.out).contains("that could not be written"), "{done:?}");
     true
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::support::alone::{self, Listed, Part};
-use crate::support::{Done, HAIRPIN, Home, Running, can, home_of_nobody, links, root, rows, served, warnings};
+use crate::support::{Done, HAIRPIN, Home, Running, can, home_of_nobody, links, root, rows, served, unwrapped, warnings};
 
 pub const PART: Part = Part::new("stack", || alone::listed(TESTS)).side_by_side();
 
@@ -108,11 +108,6 @@ fn counts(row: &Value, side: &str) -> (u64, u64) {
     let stack = &row["stack"][side];
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{side}: {row}"));
     (number(&stack["received"]), number(&stack["kernel"]["count"]))
-}
-
-/// A text without its breaks between lines.
-fn unwrapped(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn can_link(name: &str) -> bool {

@@ -195,6 +195,11 @@ pub fn rows(run: &Value) -> &[Value] {
     run["results"].as_array().expect("results")
 }
 
+/// A text without its breaks between lines.
+pub fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The codes of a row's warnings.
 pub fn warnings(row: &Value) -> Vec<&str> {
     row["warnings"].as_array().expect("warnings").iter().filter_map(|note| note["code"].as_str()).collect()
