@@ -29,6 +29,7 @@ use crate::found::{SideFound, grant};
 pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Error) -> PathError {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, PermissionDenied, TimedOut};
     let cause = match (job.plain_peer, source.kind()) {
+        (true, ConnectionRefused) if job.own.is_some() => "nothing listens there: start the server, or give the port that it has",
         (true, ConnectionRefused) => "nothing listens there: start the echo service, or give the port that it has",
         (true, TimedOut) => "the host is down, or a firewall drops the port",
         (false, ConnectionRefused | ConnectionReset) => {

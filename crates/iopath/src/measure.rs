@@ -36,7 +36,7 @@ use self::threads::{Cores, each_chunk, settle_thread};
 pub(crate) use self::told::tell;
 use self::told::tell_if_untold;
 use crate::delay::Delay;
-use crate::drive::{BLOCK_TRANSACTIONS, BetweenBlocks, Counts, LoopEnd, LoopResult, Work, drive};
+use crate::drive::{BLOCK_TRANSACTIONS, BetweenBlocks, Counts, LoopEnd, LoopResult, TURN_NS, Work, drive};
 use crate::echo::{Echoed, echo};
 use crate::endpoint::Endpoint;
 use crate::error::PathError;
@@ -447,8 +447,10 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
         threads,
         // An open loop never waits in the receive call itself.
         overstays_ns: match job.spec.client.policy {
-            Policy::Block | Policy::BusyPoll if job.open.is_none() => PATIENCE.as_nanos() as u64,
-            _ => 0,
+            _ if job.open.is_some() => 0,
+            Policy::Block | Policy::BusyPoll => PATIENCE.as_nanos() as u64,
+            Policy::Poll | Policy::Epoll | Policy::Adaptive => TURN_NS,
+            Policy::Spin => 0,
         },
         block: match stamps {
             Some(_) => TRACED_BLOCK,

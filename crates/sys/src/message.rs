@@ -9,6 +9,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::slice;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::io::Errno;
@@ -95,7 +96,7 @@ pub fn recv_from(fd: impl AsFd, buffer: &mut [u8], flags: RecvFlags, peer: &Sock
         let (len, _, from) = rustix::net::recvfrom(fd, buffer, flags)?;
         return Ok((from.as_ref() == Some(peer)).then_some(len));
     }
-    let mut sender = MaybeUninit::<SocketAddrStorage>::zeroed();
+    let mut sender = MaybeUninit::<SocketAddrStorage>::uninit();
     let mut taken = size_of::<SocketAddrStorage>() as libc::socklen_t;
     let from = [sender.as_mut_ptr() as usize, (&raw mut taken) as usize];
     // SAFETY: the kernel writes at most `buffer.len()` bytes to `buffer`, at most `taken` bytes of the address to `sender`, and the address's length to
@@ -103,9 +104,17 @@ pub fn recv_from(fd: impl AsFd, buffer: &mut [u8], flags: RecvFlags, peer: &Sock
     let len = length(unsafe {
         call(libc::SYS_recvfrom, fd.as_fd().as_raw_fd(), buffer.as_mut_ptr() as usize, buffer.len(), flags.bits(), from)
     })?;
-    // SAFETY: `sender` is initialized, and the kernel wrote an address of `taken` bytes to it, as many as that of the peer has.
-    let is_peer = taken == peer.addr_len() && unsafe { SocketAddrAny::read(sender.as_ptr(), taken) } == *peer;
-    Ok(is_peer.then_some(len))
+    if taken != peer.addr_len() {
+        return Ok(None);
+    }
+    // SAFETY: the kernel wrote an address of `taken` bytes, which fits into `sender` as the peer's does; `peer` has as many.
+    let (sender, peer) = unsafe {
+        (
+            slice::from_raw_parts(sender.as_ptr().cast::<u8>(), taken as usize),
+            slice::from_raw_parts(peer.as_ptr().cast::<u8>(), taken as usize),
+        )
+    };
+    Ok((sender == peer).then_some(len))
 }
 
 /// The number of bytes, or the error below 0, that the kernel returned.

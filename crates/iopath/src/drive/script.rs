@@ -45,6 +45,8 @@ pub(super) struct Log {
     pub(super) corrupt: u32,
     /// Most requests on one flow that were unanswered and younger than any patience.
     pub(super) most_outstanding: usize,
+    /// Time limits of the waits, in ns.
+    pub(super) limits: Vec<u64>,
 }
 
 /// The path; its `LOSSY` is the parameter `L`.
@@ -168,6 +170,7 @@ impl<const L: bool> Endpoint for Script<L> {
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let arrival = self.under_way.first_key_value().map_or(u64::MAX, |(key, _)| key.0);
         let now = self.now();
+        self.log.limits.push(until.0.saturating_sub(now));
         let signal = self.signals.front().copied().unwrap_or(u64::MAX);
         assert!(arrival.min(signal).min(until.0) < u64::MAX, "the wait would never end");
         if signal.max(now) < arrival.min(until.0) {

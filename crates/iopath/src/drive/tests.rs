@@ -75,6 +75,20 @@ fn failure(found: &LoopResult) -> io::ErrorKind {
 }
 
 #[test]
+fn a_sleep_of_a_closed_loop_is_given_more_than_a_tick() {
+    fn shortest<const L: bool>(overstays_ns: u64) -> u64 {
+        let mut script = Script::<L>::new([], 1);
+        script.then = Fate::Answer(15_000);
+        over(&mut script, Work { overstays_ns, count: Some(10_000), ..work() });
+        script.log.limits.into_iter().min().unwrap()
+    }
+    for overstays in [TURN_NS, 10 * TURN_NS] {
+        assert!(shortest::<false>(overstays) >= TURN_NS && shortest::<true>(overstays) >= TURN_NS);
+    }
+    assert!(shortest::<false>(0) < MS, "a wait that does not sleep ends at the next look");
+}
+
+#[test]
 fn a_lost_request_is_no_rtt_and_no_stall() {
     let fates = [Fate::Answer(5_000), Fate::Answer(6_000), Fate::Lose, Fate::Answer(7_000)];
     let mut script = Script::<true>::new(fates, 1);

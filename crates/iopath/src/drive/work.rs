@@ -36,7 +36,8 @@ pub struct Work {
     pub thread: u32,
     /// Measuring threads of the run.
     pub threads: u32,
-    /// Largest overrun of a wait past its deadline, in ns: a blocking receive has a time limit of its own.
+    /// Largest overrun of a wait past the next look, in ns: a blocking receive has a time limit of its own, and other sleeps of a closed loop are made no shorter
+    /// than a tick.
     pub overstays_ns: u64,
     /// Most transactions in a block.
     pub block: usize,

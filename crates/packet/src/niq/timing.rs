@@ -18,11 +18,6 @@ use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 const FRACTION: u32 = 16;
 /// The longest time of a part: a second.
 const MOST: Picos = Picos(1_000_000_000_000);
-/// Trial waits, the shortest of them in ns, and the growth from one to the next; different lengths keep the
-/// CPU from predicting the end.
-const TRIALS: usize = 255;
-const TRIAL_NS: u64 = 600;
-const LONGER_NS: u64 = 7;
 /// Slack of a deadline, in ns: the processor may read the counter before the line that it then looks at has
 /// come from the other core, and the cores' counters may differ a little.
 const UNORDERED_NS: u64 = 10_000;
@@ -59,8 +54,6 @@ pub struct Timing {
     /// The longest that a frame can be on its way if `queued` others are before it: `alone + queued × link`, in ticks.
     alone: u64,
     link: u64,
-    /// Lateness at the end of a wait for a deadline, in ticks; waits are aimed earlier by this.
-    late: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +81,7 @@ impl Timing {
         let parts = parts.collect::<Result<Arc<[Parts]>, _>>()?;
         let most = |part: fn(&Parts) -> u64| parts.iter().map(part).max().unwrap_or(0).div_ceil(1 << FRACTION);
         let (alone, link) = (most(|parts| parts.out) + most(|parts| parts.rest), most(|parts| parts.link));
-        Ok(Timing { clock, parts, alone, link, late: lateness(clock) })
+        Ok(Timing { clock, parts, alone, link })
     }
 
     /// The longest frame in bytes that it knows times for.
@@ -102,11 +95,10 @@ impl Timing {
         self.clock.now().0
     }
 
-    /// Waits for a deadline; ends within a step or two of the clock of it, before or after.
+    /// Waits for a deadline; ends at the first reading of the clock that is not before it.
     #[inline(always)]
     pub(super) fn wait_for(&self, deadline: u64) {
-        let aim = deadline.saturating_sub(self.late);
-        while self.now() < aim {}
+        while self.now() < deadline {}
     }
 
     /// A deadline this close counts as near, in ticks.
@@ -127,24 +119,6 @@ impl Timing {
         let at = len.saturating_sub(MIN_FRAME_WITHOUT_FCS as usize).min(self.parts.len() - 1);
         self.parts[at]
     }
-}
-
-/// Typical lateness at the end of a wait for a deadline, in ticks: reading the counter takes time, it moves
-/// in steps, and the CPU mispredicts the end of the loop.
-fn lateness(clock: Tsc) -> u64 {
-    let now = || clock.now().0;
-    let mut late = [0; TRIALS];
-    let mut reading = [0; TRIALS];
-    for (number, (late, reading)) in late.iter_mut().zip(&mut reading).enumerate() {
-        let start = now();
-        *reading = now() - start;
-        let deadline = start + clock.to_ticks(TRIAL_NS + LONGER_NS * number as u64);
-        while now() < deadline {}
-        *late = now().saturating_sub(deadline);
-    }
-    let middle = |times: &mut [u64; TRIALS]| *times.select_nth_unstable(TRIALS / 2).1;
-    // The last reading came after the wait had ended.
-    middle(&mut late).saturating_sub(middle(&mut reading))
 }
 
 /// The link as its sender sees it.
