@@ -18,6 +18,10 @@ use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 const FRACTION: u32 = 16;
 /// The longest time of a part: a second.
 const MOST: Picos = Picos(1_000_000_000_000);
+/// Trial waits, the shortest of them in ns, and the growth from one to the next, so that they end at every phase of a clock that moves in steps.
+const TRIALS: usize = 255;
+const TRIAL_NS: u64 = 600;
+const LONGER_NS: u64 = 7;
 /// Slack of a deadline, in ns: the processor may read the counter before the line that it then looks at has
 /// come from the other core, and the cores' counters may differ a little.
 const UNORDERED_NS: u64 = 10_000;
@@ -54,6 +58,8 @@ pub struct Timing {
     /// The longest that a frame can be on its way if `queued` others are before it: `alone + queued × link`, in ticks.
     alone: u64,
     link: u64,
+    /// Lateness of the reading that ends a wait, in ticks; waits are aimed earlier by this.
+    late: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +87,7 @@ impl Timing {
         let parts = parts.collect::<Result<Arc<[Parts]>, _>>()?;
         let most = |part: fn(&Parts) -> u64| parts.iter().map(part).max().unwrap_or(0).div_ceil(1 << FRACTION);
         let (alone, link) = (most(|parts| parts.out) + most(|parts| parts.rest), most(|parts| parts.link));
-        Ok(Timing { clock, parts, alone, link })
+        Ok(Timing { clock, parts, alone, link, late: lateness(clock) })
     }
 
     /// The longest frame in bytes that it knows times for.
@@ -95,10 +101,11 @@ impl Timing {
         self.clock.now().0
     }
 
-    /// Waits for a deadline; ends at the first reading of the clock that is not before it.
+    /// Waits for a deadline; ends at the reading of the clock nearest to it.
     #[inline(always)]
     pub(super) fn wait_for(&self, deadline: u64) {
-        while self.now() < deadline {}
+        let aim = deadline.saturating_sub(self.late);
+        while self.now() < aim {}
     }
 
     /// A deadline this close counts as near, in ticks.
@@ -119,6 +126,22 @@ impl Timing {
         let at = len.saturating_sub(MIN_FRAME_WITHOUT_FCS as usize).min(self.parts.len() - 1);
         self.parts[at]
     }
+}
+
+/// Typical lateness of the reading that ends a wait, in ticks: half of the time from one reading to the next, or of the clock's step if that is longer. What
+/// the CPU takes to leave the loop is not part of it: the receiver takes that long to leave a loop of looks without a deadline too.
+fn lateness(clock: Tsc) -> u64 {
+    let now = || clock.now().0;
+    let mut late = [0; TRIALS];
+    for (number, late) in late.iter_mut().enumerate() {
+        let deadline = now() + clock.to_ticks(TRIAL_NS + LONGER_NS * number as u64);
+        *late = loop {
+            if let Some(late) = now().checked_sub(deadline) {
+                break late;
+            }
+        };
+    }
+    *late.select_nth_unstable(TRIALS / 2).1
 }
 
 /// The link as its sender sees it.
