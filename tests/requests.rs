@@ -216,7 +216,7 @@ fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
     command.args(["ping", &format!("echo:127.0.0.1:{port}"), "--request", "hex:0d0a", "--until", "http", "--no-store"]);
     fails(&home.spawn(command).done(), "it does not begin as HTTP does: SSH-2.0-x");
     // Nobody is there.
-    fails(&ask(free_port(), ""), "nothing listens there");
+    fails(&ask(free_port(), ""), "nothing listens there: start the server");
     home.hairpin("ping echo:/nowhere.sock --request redis-ping").fails(1, &["cannot connect to the UNIX socket /nowhere.sock"]);
 }
 
