@@ -19,27 +19,24 @@
 //! comparison; in `change` it is the difference of the turn-arounds by hairpin's own server. The trials of all cells are taken in turn. Exit codes: 0 the bounds are
 //! met, 1 failed, 3 one is missed or unclear.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
-use std::path::PathBuf;
-use std::process::Command;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use hairpin_record::compare::Compare;
-use hairpin_record::experiment::{Figure, Verdict};
-use hairpin_record::run::Run;
-use hairpin_sys::thread::allowed_cpus;
-use rustix::process::Signal;
-use serde_json::json;
+use hairpin_record::experiment::Verdict;
+use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 
 use super::bound::{Limit, Word, of_count, share_text};
-use super::children::{self, Guarded, pinned};
-use super::control::compiled;
+use super::hairpin::Tool;
+use super::journal::Journal;
+use super::pairs::interrupted;
 use super::record::{Flags, Stop};
+use gate::{BASELINE, Baseline};
+use trial::Trial;
+
+mod delayed;
+mod gate;
+mod trial;
 
 /// A cell: its part, path and link, and the share of p50 by which the second side is slower.
 struct Cell {
@@ -64,8 +61,6 @@ const CELLS: [Cell; 12] = [
     Cell { part: Part::Change, path: "tcp:spin", link: "veth", slower: 0.05 },
 ];
 
-/// Runs of a gate's baseline.
-const BASELINE: usize = 10;
 /// Pause between the runs of the first baseline.
 const APART: Duration = Duration::from_secs(15);
 /// Standard deviation between runs up to which a gate must find a change of 5 %.
@@ -145,29 +140,26 @@ pub(crate) struct Options {
     /// Length of each comparison in s instead of 6, 60 and 30, and of each run of a gate instead of 1
     #[arg(long)]
     seconds: Option<f64>,
+    /// Go on after the trials in the record, if they are of the same build
+    #[arg(long)]
+    resume: bool,
     #[command(flatten)]
     flags: Flags,
 }
 
-/// One comparison.
-struct Trial {
-    verdict: Verdict,
-    /// By how much the second side's server waited longer, as a share of p50; `None` where it did not.
-    injected: Option<f64>,
-    ratio: Option<f64>,
-    /// Half the interval's width as a share.
-    half: Option<f64>,
-    /// The standard deviation between runs, as a share; of a gate.
-    between_runs: Option<f64>,
-    pairs: u64,
-    dropped: u64,
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", name(self.part), self.path, self.link)
+    }
 }
 
 /// Measures; true if a bound is missed.
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let directory = options.flags.directory("compare", true)?;
-    let lines = directory.join("trials.jsonl");
-    let mut lines = fs::File::create(&lines).map_err(|e| format!("{}: {e}", lines.display()))?;
+    let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
+    let tool = Tool { program: options.flags.hairpin.clone(), cpus: None };
+    let programs = format!("{} {:?}", tool.build()?, options.seconds);
+    let mut journal = Journal::open(&directory.join("trials.jsonl"), &programs, options.resume)?;
     let mut text = format!(
         "{:6} {:10} {:9} {:>7} {:>8} {:>6} {:>6} {:>6} {:>6} {:>7} {:>8} {:>9} {:>7} {:>6} {:>8}\n",
         "part",
@@ -191,37 +183,10 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let (mut said, mut wrong) = (0, 0);
     for part in Part::ALL.into_iter().filter(|part| options.part.is_empty() || options.part.contains(part)) {
         let cells: Vec<&Cell> = CELLS.iter().filter(|cell| cell.part == part).collect();
-        let mut found: BTreeMap<usize, Vec<Trial>> = BTreeMap::new();
-        let mut baselines: Vec<Baseline> = Vec::new();
-        if matches!(part, Part::Gate | Part::Change) {
-            baselines = cells.iter().map(|cell| Baseline::begin(options, cell)).collect::<Result<_, String>>()?;
-            for _ in 1..BASELINE {
-                std::thread::sleep(APART);
-                baselines.iter_mut().zip(&cells).try_for_each(|(baseline, cell)| baseline.measure(options, cell))?;
-            }
-        }
-        for round in 0..options.trials.unwrap_or(part.trials()) {
-            for (at, cell) in cells.iter().enumerate() {
-                let trial = match part {
-                    Part::Gate | Part::Change => {
-                        baselines[at].measure(options, cell)?;
-                        baselines[at].gate(options, cell)?
-                    }
-                    Part::Power => power(options, cell, round)?,
-                    Part::Null | Part::Same => trial(options, cell, round)?,
-                };
-                eprintln!("{} {}/{}: {}", name(part), cell.path, round + 1, trial.verdict);
-                let line = json!({"part": name(part), "path": cell.path, "link": cell.link, "slower": cell.slower,
-                    "injected": trial.injected, "verdict": trial.verdict,
-                    "ratio": trial.ratio, "half_interval": trial.half, "between_runs": trial.between_runs, "pairs": trial.pairs, "dropped": trial.dropped});
-                writeln!(lines, "{line}").map_err(|e| e.to_string())?;
-                found.entry(at).or_default().push(trial);
-            }
-        }
+        let found = taken(options, part, &cells, &mut journal, &signals)?;
         let (says, limit) = part.bound();
         let (mut all, mut alarms) = (0, 0);
-        for (at, trials) in &found {
-            let cell = cells[*at];
+        for (cell, trials) in cells.iter().zip(&found) {
             let counted = trials.iter().filter(|trial| part.counts(trial.verdict)).count();
             let of_cell = trials.iter().filter(|trial| trial.verdict != Verdict::Unclear).count();
             let false_words = trials.iter().filter(|trial| matches!(trial.verdict, Verdict::Faster | Verdict::Slower)).count();
@@ -272,6 +237,52 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(missed)
 }
 
+/// The trials of each cell of a part: those of the journal, and then the rest.
+fn taken(
+    options: &Options,
+    part: Part,
+    cells: &[&Cell],
+    journal: &mut Journal<Trial>,
+    signals: &Signals,
+) -> Result<Vec<Vec<Trial>>, Stop> {
+    let wanted = options.trials.unwrap_or(part.trials());
+    let mut found: Vec<Vec<Trial>> = cells.iter().map(|cell| journal.of(&cell.to_string())).collect();
+    found.iter_mut().for_each(|trials| trials.truncate(wanted));
+    if found.iter().all(|trials| trials.len() == wanted) {
+        return Ok(found);
+    }
+    // Ctrl-C ends the measuring hairpin too.
+    let stopped = |why| if interrupted(signals) { Stop::Interrupted } else { Stop::Failed(why) };
+    let mut baselines: Vec<Baseline> = Vec::new();
+    if matches!(part, Part::Gate | Part::Change) {
+        baselines = cells.iter().map(|cell| Baseline::begin(options, cell)).collect::<Result<_, _>>().map_err(stopped)?;
+        for _ in 1..BASELINE {
+            std::thread::sleep(APART);
+            let mut both = baselines.iter_mut().zip(cells);
+            both.try_for_each(|(baseline, cell)| baseline.measure(options, cell)).map_err(stopped)?;
+        }
+    }
+    for round in 0..wanted {
+        for (at, cell) in cells.iter().enumerate().filter(|(at, _)| found[*at].len() <= round).collect::<Vec<_>>() {
+            if interrupted(signals) {
+                return Err(Stop::Interrupted);
+            }
+            let trial = match part {
+                Part::Gate | Part::Change => {
+                    baselines[at].measure(options, cell).and_then(|()| baselines[at].gate(options, cell))
+                }
+                Part::Power => delayed::power(options, cell, round),
+                Part::Null | Part::Same => trial::against_itself(options, cell, round),
+            };
+            let trial = trial.map_err(stopped)?;
+            eprintln!("{cell}, {} of {wanted}: {}", round + 1, trial.verdict);
+            journal.add(&cell.to_string(), &trial)?;
+            found[at].push(trial);
+        }
+    }
+    Ok(found)
+}
+
 fn name(part: Part) -> &'static str {
     match part {
         Part::Null => "null",
@@ -311,211 +322,9 @@ fn line(cell: &Cell, trials: &[Trial]) -> String {
     )
 }
 
-/// A delay in ns, and the share of p50 that it was measured to be.
-struct Delay {
-    ns: f64,
-    share: f64,
-}
-
-/// A path against itself.
-fn trial(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> {
-    let (mut command, seconds) = comparison(options, cell, round);
-    command.args(["--link", cell.link, "--", cell.path, "--", cell.path]);
-    let record = compared(&mut command, 60.0 + 2.0 * seconds)?;
-    let verdict = record.comparisons.first().ok_or("no comparison")?.verdict;
-    told(&record, verdict, None)
-}
-
-fn comparison(options: &Options, cell: &Cell, round: usize) -> (Command, f64) {
-    let seconds = options.seconds.unwrap_or(cell.part.seconds());
-    let mut command = Command::new(&options.flags.hairpin);
-    command.args(["compare", "--json", "--no-store", "--seed", &round.to_string(), "--duration", &format!("{seconds}s")]);
-    (command, seconds)
-}
-
-/// Compares the two ports of an echo server that waits at the second. The server measures its wait itself, by a clock that hairpin has no part in.
-fn power(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> {
-    let without = Delayed::start(cell, 0)?;
-    let run = pinged(options, &[&format!("echo:{}", without.ports[0])], cell.path, 1.0, &["--cpu", &without.cpus])?;
-    let run: Run = serde_json::from_str(&run).map_err(|e| format!("hairpin's JSON: {e}"))?;
-    let p50 = run.results.first().and_then(|row| row.rtt_ns.p50).ok_or("no p50")? as f64;
-    drop(without);
-    let server = Delayed::start(cell, (cell.slower * p50).round() as u64)?;
-    let (mut command, seconds) = comparison(options, cell, round);
-    let [first, second] = server.ports.each_ref().map(|port| format!("echo:{port}"));
-    command.args(["--path", cell.path, "--cpu", &server.cpus, "--", &first, "--", &second]);
-    let record = compared(&mut command, 60.0 + 2.0 * seconds)?;
-    let verdict = record.comparisons.first().ok_or("no comparison")?.verdict;
-    let ns = server.longer()?;
-    let p50 = record.comparisons[0].figures.iter().find(|of| of.figure == Figure::P50).and_then(|of| of.base).unwrap_or(p50);
-    told(&record, verdict, Some(Delay { ns, share: ns / p50 }))
-}
-
-/// `delayed.c` at work.
-struct Delayed {
-    child: Guarded,
-    ports: [SocketAddrV4; 2],
-    /// The client's CPU and its own, as `--cpu` takes them.
-    cpus: String,
-}
-
-impl Delayed {
-    fn start(cell: &Cell, ns: u64) -> Result<Delayed, String> {
-        let allowed = allowed_cpus().map_err(|e| e.to_string())?;
-        let [client, server, ..] = allowed[..] else { return Err("this takes two CPUs, and one is allowed".into()) };
-        let program = compiled("delayed", &[]).map_err(|stop| stop.to_string())?;
-        // Both are open at once, so that they differ.
-        let free = [(); 2]
-            .map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| Ok((socket.local_addr()?.port(), socket))));
-        let [first, second] = free;
-        let (first, second) = (first.map_err(|e| e.to_string())?, second.map_err(|e| e.to_string())?);
-        let ports = [first.0, second.0];
-        drop((first, second));
-        let wait = if cell.path.ends_with(":spin") { "spin" } else { "block" };
-        let mut command = pinned(None, server, &program.to_string_lossy());
-        command.args([wait, &server.to_string()]).args(ports.map(|port| port.to_string())).arg(ns.to_string());
-        let child = children::start(&mut command)?;
-        child.wait_until_it_catches(Signal::TERM, Duration::from_secs(5))?;
-        let ports = ports.map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
-        Ok(Delayed { child, ports, cpus: format!("{client},{server}") })
-    }
-
-    /// Ends it: by how much its median turn-around was longer at the second port, in ns.
-    fn longer(self) -> Result<f64, String> {
-        self.child.signal(Signal::TERM)?;
-        let said = self.child.finish(Duration::from_secs(5))?;
-        longer(&said)
-    }
-}
-
-/// Parses a line `MEDIAN COUNT` for each port.
-fn longer(said: &str) -> Result<f64, String> {
-    let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    match numbers[..] {
-        [first, of_first, second, of_second] if of_first >= 100.0 && of_second >= 100.0 => Ok(second - first),
-        _ => Err(format!("the server with a delay said {said:?}")),
-    }
-}
-
-fn compared(command: &mut Command, limit_s: f64) -> Result<Compare, String> {
-    let text = children::run(command, Duration::from_secs_f64(limit_s))?;
-    // A gate that closes says so on stderr too.
-    let json = text.lines().rfind(|line| line.starts_with('{')).ok_or_else(|| format!("hairpin printed no JSON: {text}"))?;
-    let record: Compare = serde_json::from_str(json).map_err(|e| format!("hairpin's JSON: {e}"))?;
-    record.head.error.as_ref().map_or(Ok(()), |error| Err(format!("hairpin: {error}")))?;
-    Ok(record)
-}
-
-fn told(record: &Compare, verdict: Verdict, delay: Option<Delay>) -> Result<Trial, String> {
-    let comparison = record.comparisons.first().ok_or("no comparison")?;
-    let found = comparison.figures.iter().find(|found| found.figure == Figure::P50);
-    Ok(Trial {
-        verdict,
-        injected: delay.map(|delay| delay.share),
-        ratio: found.and_then(|found| found.ratio),
-        half: found.and_then(|found| Some((found.high? / found.low?).sqrt() - 1.0)),
-        between_runs: found.and_then(|found| found.between_runs),
-        pairs: comparison.pairs,
-        dropped: comparison.dropped,
-    })
-}
-
-/// The path with the delay.
-fn slower(cell: &Cell, delay: Option<&Delay>) -> String {
-    delay.map_or_else(|| cell.path.to_owned(), |delay| format!("{},delay={:.0}", cell.path, delay.ns))
-}
-
-/// The second side's added server wait, requested and real: the middle of five differences of the servers'
-/// mean turn-arounds, each of two runs of 0.3 s. That clock is the server's, and not part of the comparison.
-fn delay(options: &Options, cell: &Cell) -> Result<Option<Delay>, String> {
-    if cell.slower <= 0.0 {
-        return Ok(None);
-    }
-    let p50 = ping(options, cell.link, cell.path, 1.0)?.results.first().and_then(|row| row.rtt_ns.p50).ok_or("no p50")? as f64;
-    let mut delay = Delay { ns: (cell.slower * p50).round(), share: 0.0 };
-    let turnaround = |path: &str| {
-        let run = ping(options, cell.link, path, 0.3)?;
-        run.results.first().and_then(|row| row.turnaround_ns.as_ref()?.mean).ok_or_else(|| "no turn-around".to_owned())
-    };
-    let with = slower(cell, Some(&delay));
-    let mut longer = (0..5).map(|_| Ok(-turnaround(cell.path)? + turnaround(&with)?)).collect::<Result<Vec<f64>, String>>()?;
-    longer.sort_by(f64::total_cmp);
-    delay.share = longer[2] / p50;
-    Ok(Some(delay))
-}
-
-fn ping(options: &Options, link: &str, path: &str, seconds: f64) -> Result<Run, String> {
-    serde_json::from_str(&pinged(options, &["--link", link], path, seconds, &[])?).map_err(|e| format!("hairpin's JSON: {e}"))
-}
-
-fn pinged(options: &Options, target: &[&str], path: &str, seconds: f64, more: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(&options.flags.hairpin);
-    let duration = format!("{seconds}s");
-    command.arg("ping").args(target).args(["--path", path, "--duration", &duration, "--warmup", "0.1s", "--json", "--no-store"]);
-    command.args(more);
-    children::run(&mut command, Duration::from_secs_f64(60.0 + 2.0 * seconds))
-}
-
-/// The runs that gates compare with, as files: the last ten.
-struct Baseline {
-    home: tempfile::TempDir,
-    delay: Option<Delay>,
-    measured: usize,
-}
-
-impl Baseline {
-    fn begin(options: &Options, cell: &Cell) -> Result<Baseline, String> {
-        let home = tempfile::tempdir().map_err(|e| e.to_string())?;
-        let mut baseline = Baseline { home, delay: delay(options, cell)?, measured: 0 };
-        baseline.measure(options, cell)?;
-        Ok(baseline)
-    }
-
-    /// Measures one more run, which takes the place of the oldest. If the work is to become slower, the record names the slower path, so that
-    /// this is measured anew.
-    fn measure(&mut self, options: &Options, cell: &Cell) -> Result<(), String> {
-        let text = pinged(options, &["--link", cell.link], cell.path, options.seconds.unwrap_or(cell.part.seconds()), &[])?;
-        let mut run: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
-        run["results"][0]["path"] = slower(cell, self.delay.as_ref()).into();
-        let file = self.file(self.measured % BASELINE);
-        self.measured += 1;
-        fs::write(&file, run.to_string()).map_err(|e| format!("{}: {e}", file.display()))
-    }
-
-    fn file(&self, at: usize) -> PathBuf {
-        self.home.path().join(format!("{at}.json"))
-    }
-
-    /// One gate: `slower` if it closes, `unclear` if it cannot tell.
-    fn gate(&self, options: &Options, cell: &Cell) -> Result<Trial, String> {
-        // A closed gate ends with 3, which is not a failure here.
-        let mut command = Command::new("sh");
-        command.args(["-c", "\"$0\" \"$@\" || [ $? = 3 ]"]).arg(&options.flags.hairpin).args(["compare", "--json", "--no-store"]);
-        for at in 0..BASELINE {
-            command.arg("--baseline").arg(self.file(at));
-        }
-        command.args(["--fail-if", "p50 > +0%"]);
-        let seconds = options.seconds.unwrap_or(cell.part.seconds());
-        let record = compared(&mut command, 60.0 + 40.0 * seconds)?;
-        let threshold = record.thresholds.first().ok_or("no threshold")?;
-        let verdict = match (threshold.crossed, &threshold.unknown) {
-            (true, _) => Verdict::Slower,
-            (_, Some(_)) => Verdict::Unclear,
-            _ => Verdict::Same,
-        };
-        told(&record, verdict, self.delay.as_ref().map(|delay| Delay { ns: delay.ns, share: delay.share }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_server_with_a_delay_tells_how_much_longer_it_waited() {
-        assert_eq!(longer("41 20000\n101 20111\n"), Ok(60.0));
-        assert!(longer("41 20000\n101 7\n").is_err() && longer("bind: Address already in use\n").is_err());
-    }
 
     #[test]
     fn twenty_trials_that_all_find_it_hold_the_bound_and_nineteen_leave_it_unclear() {

@@ -25,6 +25,7 @@ mod explain;
 pub(crate) mod figures;
 mod flows;
 mod hairpin;
+mod journal;
 mod load;
 mod niq;
 mod packet;

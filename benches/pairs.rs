@@ -23,10 +23,8 @@ use serde_json::{Value, json};
 
 use super::bound::{Limit, Word};
 use super::code;
+use super::journal::Journal;
 use super::record::{self, Stop, write};
-use journal::Journal;
-
-mod journal;
 
 /// Tries of a block: other tools fail now and then.
 const TRIES: usize = 5;
@@ -188,7 +186,7 @@ pub(crate) fn table_of(figure: &str, lines: &[&Line], heads: [&str; 2]) -> Strin
 /// A benchmark of pairs while it measures.
 pub(crate) struct Pairs {
     signals: Signals,
-    journal: Journal,
+    journal: Journal<Pair>,
     /// When a cell ends.
     pub(crate) until: Until,
     /// The command that is measured.
@@ -301,7 +299,7 @@ impl Pairs {
 }
 
 /// True after Ctrl-C, or if the signals cannot be read.
-fn interrupted(signals: &Signals) -> bool {
+pub(crate) fn interrupted(signals: &Signals) -> bool {
     !matches!(signals.next(), Ok(None))
 }
 

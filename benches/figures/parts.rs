@@ -44,7 +44,7 @@ const fn said(file: &'static str, words: &'static str, is_short: bool) -> Said {
 pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "peers",
-        minutes: 40,
+        minutes: 55,
         what: "sockets against sockperf, own cost, 10^9 transactions",
         work: Work::Bench {
             whole: &["--long"],
@@ -54,28 +54,28 @@ pub(crate) const PARTS: &[Part] = &[
     },
     bench("equal", 4, "udp against a C program with connected sockets", &["--seconds", "2"]),
     bench("packet", 20, "packet rings against sockperf and testpmd", &["--pairs", "1", "--cells", "rtt-packet"]),
-    at_once("niq", 6, "the emulated NIC: cost and timing", &["--seconds", "0.3"]),
+    at_once("niq", 2, "the emulated NIC: cost and timing", &["--seconds", "0.3"]),
     at_once("explain", 3, "what the hooks of explain take", &["--seconds", "1", "--rounds", "1"]),
     bench(
         "caught",
-        45,
+        36,
         "what --explain-above takes, and what it names",
         &["--pairs", "1", "--paths", "udp:spin", "--seconds", "5", "--every-ms", "200"],
     ),
-    at_once(
+    bench(
         "compare",
-        90,
+        150,
         "false alarms, and small differences that are there",
         &["--part", "null", "--trials", "1", "--seconds", "1"],
     ),
     at_once("check", 4, "how often check keeps each of its bounds", &["--runs", "1"]),
     at_once("load", 2, "lateness of an open loop, a stall", &["--seconds", "0.5", "--rounds", "1"]),
-    bench("flows", 20, "many flows, io_uring", &["--pairs", "1", "--cells", "udp:epoll-256"]),
+    bench("flows", 28, "many flows, io_uring", &["--pairs", "1", "--cells", "udp:epoll-256"]),
     bench("requests", 16, "requests to redis and nginx", &["--seconds", "1"]),
     at_once("watch", 6, "what looking on takes", &["--seconds", "1", "--rounds", "1"]),
     Part {
         name: "commands",
-        minutes: 5,
+        minutes: 1,
         what: "what commands print that the docs quote",
         work: Work::Commands(&[
             said("ping/loopback.txt", "ping loopback --no-store", true),
