@@ -97,8 +97,8 @@ HAIRPIN_FOR=test
 setsid scripts/behind.sh sh -c 'scripts/lint.sh --tests; status=$?; RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
 behind=$!
 
-# Tests of settings and causes that show only on cores which rest.
-idle='explain_detectors:: newcomer:: idle_states::'
+# Tests of settings, causes and comparisons that show only on cores which rest.
+idle='explain_detectors:: newcomer:: idle_states:: gates::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
 # They wait most of their time, so twice as many as there are cores run at once.
