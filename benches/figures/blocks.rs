@@ -17,6 +17,8 @@ use super::super::record::write;
 
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end -->";
+/// How the line begins that tells the state of the cores of the lines below it.
+const STATE: &str = "cores at ";
 /// How the line begins that says that the host was busy.
 pub(crate) const BUSY: &str = "Busy: ";
 
@@ -42,9 +44,7 @@ impl<'a> Block<'a> {
         }
         let of = code::of(table);
         let tells = |line: &str| line.starts_with(BUSY) || of.is_some_and(|(of, _)| of == line);
-        let is_chosen =
-            |line: &&str| self.chosen.is_empty() || tells(line) || self.chosen.iter().any(|begin| line.starts_with(begin));
-        let lines: Vec<&str> = table.trim_end().lines().filter(is_chosen).collect();
+        let lines = if self.chosen.is_empty() { table.trim_end().lines().collect() } else { self.lines(table, &tells) };
         let up = "../".repeat(page.components().count() - 1);
         let claim = match (of, present) {
             (None, _) => "measured with older code, which it does not name",
@@ -52,6 +52,24 @@ impl<'a> Block<'a> {
             (Some(_), true) => "measured with the present code",
         };
         Ok(format!("```text\n{}\n```\n\n[Record]({up}{}), {claim}.\n", lines.join("\n"), self.record))
+    }
+
+    /// The lines that are chosen, below the state of the cores that they are of and with what is left of them in the next line; and those that tell of the record.
+    fn lines<'t>(&self, table: &'t str, tells: &dyn Fn(&str) -> bool) -> Vec<&'t str> {
+        let (mut lines, mut state, mut goes_on) = (Vec::new(), None, false);
+        for line in table.trim_end().lines() {
+            let is_chosen = self.chosen.iter().any(|begin| line.starts_with(begin));
+            if line.starts_with(STATE) {
+                state = Some(line);
+            } else if is_chosen {
+                lines.extend(state.take());
+            }
+            goes_on = is_chosen || goes_on && line.starts_with("  ");
+            if goes_on || tells(line) {
+                lines.push(line);
+            }
+        }
+        lines
     }
 }
 
@@ -249,6 +267,16 @@ mod tests {
     const HERE: &str = "0123456789abcdef";
     const TABLE: &str = "cell ratio\nudp 0.851 ok\ntcp 0.989 ok\nCode 0123456789abcdef, commit 1, hairpin 0.1.0\n";
     const PAGE: &str = "# A\n<!-- figures: runs/d/peers/table.txt: cell | udp -->\n<!-- end -->\nmore\n";
+
+    #[test]
+    fn lines_that_are_chosen_have_their_state_and_their_rest() {
+        let table = "cores at 67 ns\nudp 0.85 ok\ntcp 0.99 ok\ncores at 323 ns\nudp (5 of 6)\n     0.95 ok\ncores at 90 ns\ntcp 0.90 ok\nown 40 ns ok\n";
+        let lines = |begins: &[&'static str]| {
+            Block { record: "", chosen: begins.to_vec() }.lines(table, &|line| line == "own 40 ns ok").join("|")
+        };
+        assert_eq!(lines(&["udp"]), "cores at 67 ns|udp 0.85 ok|cores at 323 ns|udp (5 of 6)|     0.95 ok|own 40 ns ok");
+        assert_eq!(lines(&["tcp"]), "cores at 67 ns|tcp 0.99 ok|cores at 90 ns|tcp 0.90 ok|own 40 ns ok");
+    }
 
     /// A tree with this README and this record, filled.
     fn tree(page: &str, table: &str) -> tempfile::TempDir {
