@@ -258,6 +258,9 @@ fn taken(
         baselines = cells.iter().map(|cell| Baseline::begin(options, cell)).collect::<Result<_, _>>().map_err(stopped)?;
         for _ in 1..BASELINE {
             std::thread::sleep(APART);
+            if interrupted(signals) {
+                return Err(Stop::Interrupted);
+            }
             let mut both = baselines.iter_mut().zip(cells);
             both.try_for_each(|(baseline, cell)| baseline.measure(options, cell)).map_err(stopped)?;
         }
