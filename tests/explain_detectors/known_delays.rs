@@ -146,7 +146,7 @@ pub fn somebody_who_goes_before_the_server() {
         std::thread::sleep(Duration::from_millis(200));
         // With time between the requests, so that the server sleeps when one comes: otherwise the request waits in its queue, in `receive`.
         let args =
-            "--link loopback --rate 800 --duration 520ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block --reply 64";
+            "--link loopback --rate 400 --duration 800ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block --reply 64";
         let run = typical(&format!("{args} --request {BYTES}"));
         drop(first);
         run

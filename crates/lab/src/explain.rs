@@ -56,8 +56,8 @@ const MOST: usize = 1_000_000;
 /// The message for a run without a session.
 pub(crate) const NO_SESSION: &str =
     "it takes a HOST on which hairpin serve runs, loopback or veth: an echo service or a reflector leaves no stamps";
-/// Time for which a paced path is also run flat out.
-const CLOSED: Nanos = Nanos::from_millis(300);
+/// Time for which a paced path is also run flat out, before and after.
+const CLOSED: Nanos = Nanos::from_millis(150);
 
 /// Options of `explain` beyond those of a ping.
 #[derive(Clone, Debug, Default)]
@@ -139,9 +139,13 @@ fn explain(
             let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
             let job = &Job { traced: true, socket_stamps, ..hairpin_session::plan::emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
-            let paced = flat_out(&mut testbed, job, index, signals);
+            let before = flat_out(&mut testbed, job, index, signals);
             let mut tracing = Tracing::new(job, route, how, &stamps, clock, watcher);
             let measured = testbed.row(job, index, signals, &mut tracing)?;
+            tracing.unhook();
+            let after = before.filter(|_| !measured.interrupted).and_then(|_| flat_out(&mut testbed, job, index, signals));
+            let slower = |a: Paced, b: Paced| Paced { closed_p50_ns: a.closed_p50_ns.max(b.closed_p50_ns), ..a };
+            let paced = before.zip(after).map(|(before, after)| slower(before, after));
             let row = testbed.joined(plan, job, measured, head, &mut body.place);
             tracing.hooked.missing.retain(|missing| !body.missing.contains(missing));
             body.missing.append(&mut tracing.hooked.missing);
@@ -175,7 +179,8 @@ fn explain(
     Ok(found)
 }
 
-/// The pace of a path, and its p50 when run flat out. An error here comes again, and is reported, in the paced run.
+/// The pace of a path, and its p50 when run flat out: before the paced run, where an error comes again and is reported, and after it, so that a change of
+/// the host's state in between is not taken for the penalty of a low rate.
 fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -> Option<Paced> {
     let per_s = job.pace?;
     let warmup = Nanos::from_millis(50);
@@ -366,10 +371,14 @@ impl<'a> Tracing<'a> {
         (found.low.is_finite() && high.is_finite()).then_some([low.floor() as u64, high.ceil() as u64])
     }
 
-    fn finish(mut self, paced: Option<Paced>, into: &mut Explained) {
+    fn unhook(&mut self) {
         if let Some(tracer) = &mut self.hooked.tracer {
             tracer.detach();
         }
+        self.hooked.meanwhile.detach();
+    }
+
+    fn finish(self, paced: Option<Paced>, into: &mut Explained) {
         let hook_ns = self.hook_ns();
         self.fold.finish(hook_ns.unwrap_or(0.0), into);
         into.untraced_rtt_ns = self.untraced.quantiles();

@@ -115,7 +115,7 @@ fn measured(
         |Record { head, body }, index, job| {
             let job = &Job { traced: beside.one_way || caught, ..emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
-            let mut live = Live::new(watcher, job, &body.place.hosts, &testbed.server);
+            let mut live = Live::new(watcher, job, &body.place.hosts, &testbed);
             let mut incidents = None;
             let (mut measured, split, one_way) = match (job.nic_stamps, &stamps, clock, &mut clocks, catch.as_deref_mut()) {
                 (Some(asked), Some(stamps), Some(clock), ..) => {

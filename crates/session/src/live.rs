@@ -16,7 +16,7 @@ use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
 use crate::row::{RowContext, derive};
-use crate::server::Server;
+use crate::testbed::Testbed;
 use crate::watch::{Told, Turn, Wants, Watcher};
 
 /// A tick of /proc/PID/stat (USER_HZ, part of the ABI: proc(5)).
@@ -28,7 +28,7 @@ pub struct Live<'a> {
     job: &'a Job,
     hosts: &'a Hosts,
     client: Cores,
-    /// The server's worker, if it is on this host.
+    /// The server's workers, if they are on this host.
     server: Option<ServerHere>,
     /// The last progress message of each measuring thread.
     threads: Vec<Option<Progress>>,
@@ -43,9 +43,16 @@ struct Cores {
 }
 
 struct ServerHere {
-    pid: u32,
+    /// One, or all responders of a group.
+    pids: Vec<u32>,
     cores: Cores,
     before_ns: Option<u64>,
+}
+
+impl ServerHere {
+    fn cpu_ns(&self) -> Option<u64> {
+        self.pids.iter().map(|&pid| cpu_ns(&RealHost, pid)).sum()
+    }
 }
 
 impl Cores {
@@ -67,14 +74,15 @@ impl Cores {
 }
 
 impl<'a> Live<'a> {
-    pub fn new(watcher: &'a mut dyn Watcher, job: &'a Job, hosts: &'a Hosts, server: &Server) -> Live<'a> {
-        let here = |pid| ServerHere { pid, cores: Cores::of(job, Side::Server), before_ns: None };
+    pub fn new(watcher: &'a mut dyn Watcher, job: &'a Job, hosts: &'a Hosts, testbed: &Testbed) -> Live<'a> {
+        let pids = testbed.servers_here();
+        let here = || ServerHere { pids, cores: Cores::of(job, Side::Server), before_ns: None };
         Live {
             watcher,
             job,
             hosts,
             client: Cores::of(job, Side::Client),
-            server: server.pid().map(here),
+            server: testbed.server.is_here().then(here),
             threads: vec![None; job.threads as usize],
             cores: None,
         }
@@ -125,7 +133,7 @@ impl Watcher for Live<'_> {
             self.client.begin();
             if let Some(server) = &mut self.server {
                 server.cores.begin();
-                server.before_ns = cpu_ns(&RealHost, server.pid);
+                server.before_ns = server.cpu_ns();
             }
         }
         self.watcher.ready()
@@ -165,8 +173,7 @@ impl Watcher for Live<'_> {
         }
         let mut progress = progress.clone();
         if let (Some(cpu), Some(server)) = (&mut progress.cpu, &self.server) {
-            let now_ns = cpu_ns(&RealHost, server.pid);
-            cpu.server_ns = server.before_ns.zip(now_ns).map(|(before, now)| now.saturating_sub(before));
+            cpu.server_ns = server.before_ns.zip(server.cpu_ns()).map(|(before, now)| now.saturating_sub(before));
         }
         if let Some(interval) = &progress.interval {
             for core_ns in [interval.core_rtt_least_ns, interval.core_rtt_most_ns].into_iter().flatten() {

@@ -7,10 +7,10 @@
 //!                                                       └ Ctrl-C, a dead server or silence ends the row; the results are kept
 //! ```
 
-use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use std::{io, iter};
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::group::Group;
@@ -152,6 +152,11 @@ impl Testbed {
         let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
         let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
         Ok(Testbed { client, server, interface: interface_at(local.ip(), scope_of(local)), ends: None, responders: Vec::new() })
+    }
+
+    /// The processes of the server, or of all responders of a group, that run on this host.
+    pub fn servers_here(&self) -> Vec<u32> {
+        iter::once(&self.server).chain(&self.responders).filter_map(Server::pid).collect()
     }
 
     /// The server's address on a link of this host.

@@ -56,7 +56,7 @@ pub struct Observed<'a> {
 pub struct Paced {
     /// Requests per second.
     pub per_s: f64,
-    /// RTT p50 of a run at full rate.
+    /// RTT p50 at full rate: the longer one of a run before and one after.
     pub closed_p50_ns: u64,
 }
 

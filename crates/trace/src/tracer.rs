@@ -230,6 +230,9 @@ fn stamps(words: &[u64; RECORD], [sent, got]: [usize; 2]) -> Vec<(Moment, u64)> 
     sent.chain(got).filter(|(_, ns)| **ns != 0).map(|(moment, ns)| (*moment, *ns)).collect()
 }
 
+/// A way that no packet comes on.
+const NEITHER: u16 = 2;
+
 /// `.rodata` of stages.bpf.c: senders, receivers and threads of the request's way and of the reply's.
 fn constants(flow: &Flow) -> Vec<u8> {
     let (client, server) = (flow.client, flow.server);
@@ -239,6 +242,8 @@ fn constants(flow: &Flow) -> Vec<u8> {
     let (port, comes) = match flow.comes {
         Some(Direction::Request) => (server.port, 0_u16),
         Some(Direction::Reply) => (client.port, 1),
+        // No later hook looks for a packet: it is forgotten when the driver has it, as its memory may be the next packet's. Any port but 0 says so.
+        None if flow.hooks.iter().all(|hook| hook.moment <= Moment::Started) => (1, NEITHER),
         None => (0, 0),
     };
     let words = words.iter().flat_map(|word| word.to_ne_bytes());
@@ -259,6 +264,9 @@ mod tests {
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 4, 2]);
         assert_eq!((bytes.len(), bytes[32], bytes[36], bytes[40], &bytes[44..48]), (48, 8, 7, 0, &[0x12, 0x34, 1, 0][..]));
+        let ends = |hooks: Vec<&'static Hook>| constants(&Flow { comes: None, hooks, ..flow.clone() })[44..48].to_vec();
+        let started = HOOKS.iter().filter(|hook| hook.moment == Moment::Started).collect();
+        assert_eq!([ends(started), ends(HOOKS.iter().collect())], [vec![0, 1, 2, 0], vec![0; 4]]);
     }
 
     #[test]

@@ -74,15 +74,20 @@ impl Meanwhile {
 
     /// Switches the events on or off for the next phase.
     pub(crate) fn turn(&mut self, on: bool) -> Result<(), TracerError> {
-        if let Some(events) = &mut self.events {
-            if !on {
-                events.detach();
-            } else if !self.on {
-                events.attach()?;
-            }
+        if !on {
+            self.detach();
+        } else if let Some(events) = self.events.as_mut().filter(|_| !self.on) {
+            events.attach()?;
         }
         self.on = on;
         Ok(())
+    }
+
+    pub(crate) fn detach(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.detach();
+        }
+        self.on = false;
     }
 
     /// The events of the block that is over.
