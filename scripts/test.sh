@@ -6,7 +6,7 @@
 # Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ all other tests ──────────────┬─▶ tests that want idle cores ─▶ sum
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────┬─▶ tests that want idle cores ─▶ sum
 #     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
@@ -35,9 +35,10 @@ scratch=$(mktemp -d) || exit 1
 log=$scratch/tests
 page=
 behind=
+beside=
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$behind"; rm -rf "$scratch"' EXIT
+trap 'end "$page"; end "$behind"; end "$beside"; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -101,11 +102,15 @@ behind=$!
 idle='explain_detectors:: newcomer:: idle_states:: gates::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
-# They wait most of their time, so twice as many as there are cores run at once.
+# They wait most of their time, so twice as many as there are cores run at once, and the crates' own tests beside them.
+setsid cargo test --workspace --no-fail-fast --lib --bins >"$scratch/beside" 2>&1 &
+beside=$!
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
-tests cargo test --workspace --no-fail-fast --lib --bins --test main
+tests cargo test --workspace --no-fail-fast --test main
 unset RUST_TEST_THREADS
+ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins"
+beside=
 tests cargo test --workspace --no-fail-fast --doc
 ended "$behind" "$scratch/behind" "scripts/lint.sh, rig/run short"
 behind=

@@ -52,17 +52,18 @@ const PARTS: &[Part] = &[
     // Side by side, the longest first.
     old_lines::PART,
     howto::PART,
+    stamps::OF_SPLITS,
     calls::PART,
     compare::PART,
     live::PART,
     explain_detectors::OF_SETTINGS,
-    load::PART,
-    explain::PART,
-    exec::PART,
-    stack::PART,
-    metrics::PART,
-    shell::PART,
     watch::PART,
+    load::PART,
+    metrics::PART,
+    explain::PART,
+    stack::PART,
+    exec::PART,
+    shell::PART,
 ];
 
 fn main() -> ExitCode {

@@ -74,6 +74,23 @@ fn every_responder_of_a_link_has_its_rtt_and_so_have_the_first_and_the_last_repl
     assert_eq!(csv.lines().filter(|line| line.contains("127.0.0.1:")).count(), 3, "{csv}");
 }
 
+#[test]
+fn a_snapshot_has_the_cpu_time_of_all_responders() {
+    if !may("multicast::a_snapshot") {
+        return;
+    }
+    // Spinning on one core they share it.
+    let args = "ping loopback --group 239.255.7.1 --responders 3 -p udp:spin --cpu 0,1 --duration 2.5s --warmup 0s -o jsonl";
+    let done = Home::new().hairpin(args);
+    let all: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let cpu = &all.iter().rfind(|line| line["schema"] == "hairpin.progress/1").expect("a snapshot")["cpu"];
+    let so_far = count(cpu, "server_ns") as f64 / count(cpu, "elapsed_ns") as f64;
+    let last = of(all.last().expect("the run"), "last");
+    let whole = ["user_ns", "system_ns"].map(|part| count(&last["cpu"]["server"], part)).iter().sum::<u64>() as f64;
+    let whole = whole / count(last, "duration_ns") as f64;
+    assert!(so_far > 0.6 * whole, "{so_far} of a core so far, {whole} in the end: {done:?}");
+}
+
 /// Starts a responder, and waits until it has joined.
 fn responder(home: &Home, args: &str) -> Running {
     let mut running = home.start(&format!("bounce {args}"));
