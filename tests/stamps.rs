@@ -22,31 +22,31 @@ use crate::support::{Home, Running, can, home_of_nobody, links, namespaces, root
 use between::{Between, Change};
 
 pub const PART: Part = Part::new("stamps", || alone::listed(TESTS));
-/// What any other work of the cores leaves as it is.
+/// Those that measure again where the kernel began to stamp too late.
 pub const OF_SPLITS: Part = Part::new("splits", || alone::listed(TESTS_OF_SPLITS)).side_by_side();
 
 const TESTS: &[Listed] = &[
+    ("a_ring_whose_driver_stamps_nothing_says_why", a_ring_whose_driver_stamps_nothing_says_why),
+    ("a_peer_without_hairpin_leaves_the_clients_half", a_peer_without_hairpin_leaves_the_clients_half),
     ("stamps_lie_where_the_hooks_of_explain_are", beside_hooks::stamps_lie_where_the_hooks_of_explain_are),
     ("a_delay_in_the_server_is_its_turn_around", a_delay_in_the_server_is_its_turn_around),
     ("a_delay_on_the_way_is_the_wires", a_delay_on_the_way_is_the_wires),
     ("a_queue_before_the_driver_is_the_hosts", a_queue_before_the_driver_is_the_hosts),
     ("so_many_in_a_second_are_stamped", so_many_in_a_second_are_stamped),
     ("a_peer_that_lies_makes_impossible_ones", a_peer_that_lies_makes_impossible_ones),
-    ("each_rate_has_its_split", load::each_rate_has_its_split),
-];
-
-const TESTS_OF_SPLITS: &[Listed] = &[
-    ("parts_add_up_over_every_link", parts_add_up_over_every_link),
-    ("a_ring_whose_driver_stamps_nothing_says_why", a_ring_whose_driver_stamps_nothing_says_why),
-    ("a_peer_without_hairpin_leaves_the_clients_half", a_peer_without_hairpin_leaves_the_clients_half),
-    ("parts_add_up_to_another_host", parts_add_up_to_another_host),
     ("a_server_that_tells_nothing_leaves_the_clients_half", a_server_that_tells_nothing_leaves_the_clients_half),
     ("without_privilege_it_is_the_same", without_privilege_it_is_the_same),
     ("ctrl_c_keeps_the_split", ctrl_c_keeps_the_split),
     ("every_form_has_the_split", every_form_has_the_split),
     ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
+    ("each_rate_has_its_split", load::each_rate_has_its_split),
     ("every_form_of_a_load_has_the_split", load::every_form_of_a_load_has_the_split),
     ("a_load_that_cannot_be_stamped_is_refused", load::a_load_that_cannot_be_stamped_is_refused),
+];
+
+const TESTS_OF_SPLITS: &[Listed] = &[
+    ("parts_add_up_over_every_link", parts_add_up_over_every_link),
+    ("parts_add_up_to_another_host", parts_add_up_to_another_host),
 ];
 
 const SHORT: &str = "--hw-stamps --duration 500ms --warmup 20ms";
