@@ -101,8 +101,12 @@ fn a_run_is_drawn_and_keys_change_the_picture(name: &str) -> bool {
     terminal.press(&["?"]);
     terminal.shows("stored and printed");
     terminal.press(&["?"]);
+    terminal.until("picture without the help", |text| !text.contains("stored and printed"));
     terminal.press(&["p"]);
-    let still = terminal.shows("PAUSED");
+    terminal.shows("PAUSED");
+    // A screen may be looked at while it is drawn.
+    sleep(Duration::from_millis(500));
+    let still = terminal.text();
     sleep(Duration::from_millis(2500));
     assert_eq!(terminal.text(), still, "a paused picture stands still");
     terminal.press(&["p"]);
