@@ -3,7 +3,7 @@
 #
 #     N passed, N failed, N skipped
 #
-# Up to three tests that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
+# Up to three tests, or cases of emulated machines, that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
 #     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────┬─▶ tests that want idle cores ─▶ sum
@@ -140,6 +140,7 @@ again() {
     awk '
     /^test [^ ]+ \.\.\. FAILED$/ { print $2 }
     /: FAILED after [0-9.]+ s: / { sub(/: FAILED after .*/, ""); print }
+    /^[a-z0-9-]+@[^ ]+: FAILED: / { sub(/: FAILED: .*/, ""); print }
     /process didn.t exit successfully/ && !/\(exit status: 1\)/ { print "and a program that ended without its result" }' "$1"
 }
 
@@ -152,11 +153,16 @@ if [ -n "$names" ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "$fa
     first=$log
     log=$scratch/again
     set --
-    # A name may have spaces.
-    while read -r name; do set -- "$@" "$name"; done <<NAMES
+    machines=
+    # A name may have spaces, and that of a case of the emulated machines has an @.
+    while read -r name; do
+        case $name in *@*) machines="$machines $name" ;; *) set -- "$@" "$name" ;; esac
+    done <<NAMES
 $names
 NAMES
-    RUST_TEST_THREADS=1 tests cargo test --workspace --no-fail-fast --lib --bins --tests -- --exact "$@"
+    [ $# = 0 ] || RUST_TEST_THREADS=1 tests cargo test --workspace --no-fail-fast --lib --bins --tests -- --exact "$@"
+    # shellcheck disable=SC2086 # words
+    [ -z "$machines" ] || tests rig/run $machines
     # shellcheck disable=SC2046 # three numbers
     set -- $(sums "$log")
     if [ "$1" -ge "$failed" ] && [ "$2" = 0 ]; then

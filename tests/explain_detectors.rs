@@ -401,10 +401,10 @@ fn the_table_names_one_beside_it() {
 
 #[track_caller]
 fn the_table_names(noise: &Noise, args: &str, nobody_else: impl Fn() -> bool) {
-    let args = format!("--link veth --duration 600ms --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
+    let args = format!("--link veth --duration 900ms --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
     // All slow round trips and all of their time: other names count like none.
     let names = |named: &Named| {
-        let slow = named.slow.1 >= 3 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;
+        let slow = named.slow.1 >= 5 && named.slow.1 as f64 >= 0.8 * named.slow.0 as f64;
         slow && named.its >= 0.8 * named.all
     };
     let mut tried = Vec::new();

@@ -43,7 +43,7 @@ use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::rows;
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
-use hairpin_session::testbed::Testbed;
+use hairpin_session::testbed::{RowEnd, Testbed};
 use hairpin_session::watch::{NoWatcher, Told, Turn, Wants, Watcher};
 use hairpin_session::worker::choose_clock;
 
@@ -139,11 +139,17 @@ fn explain(
             let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
             let job = &Job { traced: true, socket_stamps, ..hairpin_session::plan::emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
-            let before = flat_out(&mut testbed, job, index, signals);
+            let before = flat_out(&mut testbed, job, index, signals)?;
             let mut tracing = Tracing::new(job, route, how, &stamps, clock, watcher);
             let measured = testbed.row(job, index, signals, &mut tracing)?;
             tracing.unhook();
-            let after = before.filter(|_| !measured.interrupted).and_then(|_| flat_out(&mut testbed, job, index, signals));
+            let after = match before {
+                Some(_) if !measured.interrupted => flat_out(&mut testbed, job, index, signals).unwrap_or_else(|_| {
+                    head.interrupted = true;
+                    None
+                }),
+                _ => None,
+            };
             let slower = |a: Paced, b: Paced| Paced { closed_p50_ns: a.closed_p50_ns.max(b.closed_p50_ns), ..a };
             let paced = before.zip(after).map(|(before, after)| slower(before, after));
             let row = testbed.joined(plan, job, measured, head, &mut body.place);
@@ -181,13 +187,20 @@ fn explain(
 
 /// The pace of a path, and its p50 when run flat out: before the paced run, where an error comes again and is reported, and after it, so that a change of
 /// the host's state in between is not taken for the penalty of a low rate.
-fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -> Option<Paced> {
-    let per_s = job.pace?;
+///
+/// # Errors
+/// [`RowEnd::Interrupted`] alone.
+fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -> Result<Option<Paced>, RowEnd> {
+    let Some(per_s) = job.pace else { return Ok(None) };
     let warmup = Nanos::from_millis(50);
     let closed =
         Job { pace: None, duration: Some(CLOSED), count: None, warmup, traced: false, socket_stamps: false, ..job.clone() };
-    let measured = testbed.row(&closed, index, signals, &mut NoWatcher).ok()?;
-    Some(Paced { per_s, closed_p50_ns: measured.client.row.rtt_ns.p50? })
+    match testbed.row(&closed, index, signals, &mut NoWatcher) {
+        Ok(measured) if measured.interrupted => Err(RowEnd::Interrupted),
+        Err(RowEnd::Interrupted) => Err(RowEnd::Interrupted),
+        Ok(measured) => Ok(measured.client.row.rtt_ns.p50.map(|closed_p50_ns| Paced { per_s, closed_p50_ns })),
+        Err(RowEnd::Failed(_)) => Ok(None),
+    }
 }
 
 /// The route of a job's messages, if the job lasts long enough for phases with and without hooks.
@@ -376,6 +389,7 @@ impl<'a> Tracing<'a> {
             tracer.detach();
         }
         self.hooked.meanwhile.detach();
+        self.hooked.want_packets(false);
     }
 
     fn finish(self, paced: Option<Paced>, into: &mut Explained) {
