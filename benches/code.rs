@@ -39,11 +39,9 @@ pub(crate) fn line(hairpin: &Path) -> String {
     )
 }
 
-/// The commit of this tree; with `-dirty` where a file of it was changed.
+/// The commit of this tree; with `-dirty` where a file was changed that is neither a record nor filled from one.
 fn commit() -> Option<String> {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(root()).args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=8"]);
-    run(&mut git, LIMIT).ok().map(|said| said.trim().to_owned())
+    run(&mut Command::new(root().join("scripts/commit.sh")), LIMIT).ok().map(|said| said.trim().to_owned())
 }
 
 /// The line and the hash in a table.

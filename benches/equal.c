@@ -1,8 +1,9 @@
 /* A round trip, as short as it can be written: two processes, a connected UDP socket each. Shares no code with hairpin.
  *
- *     equal spin|block CPU_OF_CLIENT CPU_OF_SERVER MILLISECONDS BYTES [NAMESPACE_OF_CLIENT NAMESPACE_OF_SERVER]
+ *     equal spin|block|block-100ms CPU_OF_CLIENT CPU_OF_SERVER MILLISECONDS BYTES [NAMESPACE_OF_CLIENT NAMESPACE_OF_SERVER]
  *
- * Over loopback, or between two named network namespaces, at 198.18.0.1 and 198.18.0.2 (benches/peers/veth.rs).
+ * Over loopback, or between two named network namespaces, at 198.18.0.1 and 198.18.0.2 (benches/peers/veth.rs). With `block-100ms` a receive call waits for
+ * at most 100 ms (SO_RCVTIMEO), as hairpin's does.
  * Prints the median RTT in ns, send call entered to receive call returned, and the number of round trips. The first tenth warms up.
  */
 #include "plain.h"
@@ -32,8 +33,9 @@ static ssize_t receive(int fd, int flags) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 6 && argc != 8) return fprintf(stderr, "equal spin|block CPU CPU MILLISECONDS BYTES [NAMESPACE NAMESPACE]\n"), 2;
+    if (argc != 6 && argc != 8) return fprintf(stderr, "equal spin|block|block-100ms CPU CPU MILLISECONDS BYTES [NAMESPACE NAMESPACE]\n"), 2;
     int flags = strcmp(argv[1], "spin") ? 0 : MSG_DONTWAIT;
+    struct timeval most = { .tv_usec = strcmp(argv[1], "block-100ms") ? 0 : 100000 };
     size_t size = (size_t)atol(argv[5]);
     int64_t length = atol(argv[4]) * 1000000;
     int fds[2];
@@ -46,6 +48,7 @@ int main(int argc, char **argv) {
         if (argc == 8) enter(argv[6 + i]);
         fds[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fds[i] < 0 || bind(fds[i], (struct sockaddr *)&at[i], sizeof at[i])) die("bind");
+        if (setsockopt(fds[i], SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most)) die("SO_RCVTIMEO");
         if (getsockname(fds[i], (struct sockaddr *)&at[i], &len)) die("getsockname");
     }
     for (int i = 0; i < 2; i++)

@@ -47,6 +47,13 @@ impl Tool {
         }
         command
     }
+
+    /// The distance of the cores in ns, which a bouncer and `explain` do not tell.
+    pub(crate) fn distance(&self) -> Result<Vec<u64>, String> {
+        let mut command = self.ping("loopback", "memory:spin", 8, Nanos::from_millis(250), Nanos::from_millis(25));
+        let run = measure(command.args(["--count", "20000"]))?;
+        Ok(cores(&run.results[0]))
+    }
 }
 
 /// The distance of the cores in each block of a row, in ns.

@@ -33,6 +33,7 @@ mod pairs;
 mod peers;
 mod record;
 mod requests;
+mod states;
 mod watch;
 
 /// The benchmarks of hairpin.

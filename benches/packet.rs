@@ -22,7 +22,7 @@ use serde_json::json;
 use super::bound::Limit;
 use super::children::{self, words};
 use super::control::{compiled, control};
-use super::hairpin::{self, Tool, measure};
+use super::hairpin::{Tool, measure};
 use super::pairs::{Flags, Pairs};
 use super::peers::cells::{Cell as SockperfCell, Link, Transport, Wait};
 use super::peers::sockperf::{Ahead, Place};
@@ -189,9 +189,9 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             (Kind::Size, _) => ping(APART, "xdp:spin", LARGE, length, warmup),
             (Kind::Flood(_, other), 0) => Ok(per_frame(&flood(&yard, other, length)?, cpus)),
             (Kind::Flood(one, _), _) => {
-                let mut distance = cores(&tool)?;
+                let mut distance = tool.distance()?;
                 let came = flood(&yard, one, length)?;
-                distance.extend(cores(&tool)?);
+                distance.extend(tool.distance()?);
                 Ok(per_frame(&came, cpus).with_cores(distance))
             }
         })?;
@@ -239,13 +239,6 @@ fn flood(yard: &Yard<'_>, bouncer: &Bouncer, length: Nanos) -> Result<Came, Stri
 /// A block of a flood: its time per frame stands where others have the median of their round trips.
 fn per_frame(came: &Came, cpus: [u32; 2]) -> Block {
     Block::of_median(came.ns_per_frame(), came.frames, cpus)
-}
-
-/// The distance of the cores in ns, which a bouncer cannot tell.
-fn cores(tool: &Tool) -> Result<Vec<u64>, String> {
-    let mut command = tool.ping("loopback", "memory:spin", 8, FLOOD, Nanos::from_millis(25));
-    let run = measure(command.args(["--count", "20000"]))?;
-    Ok(hairpin::cores(&run.results[0]))
 }
 
 /// Time per frame against batch size, the middle of three runs each.

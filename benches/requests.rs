@@ -3,8 +3,8 @@
 //!
 //! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in steps of 8 us, so it is held against by its rate alone. The
 //! bound: the interval of the ratio lies within 3 % of 1. The cell with 16 requests in flight has none: redis-benchmark sends 16 in one call and waits for all
-//! their replies, hairpin sends one for each reply. The C program that registers with epoll anew for each request, as redis-benchmark does, has none either: it
-//! shows what that does.
+//! their replies, hairpin sends one for each reply. The C program that calls epoll_ctl for each request, as redis-benchmark and wrk do, has none either: it shows
+//! what that does.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -46,8 +46,9 @@ pub(crate) struct Options {
     flags: Flags,
 }
 
-/// A cell: the other client, the connections, the requests in flight on each, and the figure.
+/// A cell: the server, the other client, the connections, the requests in flight on each, and the figure.
 struct Cell {
+    server: Server,
     other: Other,
     flows: u32,
     outstanding: u32,
@@ -55,42 +56,58 @@ struct Cell {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Other {
-    RedisBenchmark,
-    /// The connection stays registered with epoll …
-    Stays,
-    /// … or is registered anew around each request, as redis-benchmark does.
-    Again,
-    Wrk,
+enum Server {
+    Redis,
+    Nginx,
 }
 
-const CELLS: [Cell; 7] = [
-    Cell { other: Other::RedisBenchmark, flows: 1, outstanding: 1, is_rate: true },
-    Cell { other: Other::Stays, flows: 1, outstanding: 1, is_rate: true },
-    Cell { other: Other::Again, flows: 1, outstanding: 1, is_rate: true },
-    Cell { other: Other::RedisBenchmark, flows: 1, outstanding: 16, is_rate: true },
-    Cell { other: Other::RedisBenchmark, flows: 8, outstanding: 1, is_rate: true },
-    Cell { other: Other::Wrk, flows: 1, outstanding: 1, is_rate: true },
-    Cell { other: Other::Wrk, flows: 1, outstanding: 1, is_rate: false },
+impl Server {
+    fn name(self) -> &'static str {
+        match self {
+            Server::Redis => "redis",
+            Server::Nginx => "nginx",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    RedisBenchmark,
+    Wrk,
+    /// The C program, and what it does with epoll around each request.
+    C(&'static str),
+}
+
+const STAYS: Other = Other::C("stays");
+/// As redis-benchmark …
+const AGAIN: Other = Other::C("again");
+/// … and as wrk.
+const CHANGES: Other = Other::C("changes");
+
+const CELLS: [Cell; 9] = [
+    Cell { server: Server::Redis, other: Other::RedisBenchmark, flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: Server::Redis, other: STAYS, flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: Server::Redis, other: AGAIN, flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: Server::Redis, other: Other::RedisBenchmark, flows: 1, outstanding: 16, is_rate: true },
+    Cell { server: Server::Redis, other: Other::RedisBenchmark, flows: 8, outstanding: 1, is_rate: true },
+    Cell { server: Server::Nginx, other: Other::Wrk, flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: Server::Nginx, other: STAYS, flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: Server::Nginx, other: CHANGES, flows: 1, outstanding: 1, is_rate: true },
+    Cell { server: Server::Nginx, other: Other::Wrk, flows: 1, outstanding: 1, is_rate: false },
 ];
 
 impl Cell {
-    fn is_redis(&self) -> bool {
-        self.other != Other::Wrk
-    }
-
     fn name(&self) -> String {
-        let (server, figure) = (if self.is_redis() { "redis" } else { "nginx" }, if self.is_rate { "rate" } else { "p50" });
+        let figure = if self.is_rate { "rate" } else { "p50" };
         let program = match self.other {
-            Other::Stays => "-c-stays",
-            Other::Again => "-c-again",
-            Other::RedisBenchmark | Other::Wrk => "",
+            Other::C(how) => format!("-c-{how}"),
+            Other::RedisBenchmark | Other::Wrk => String::new(),
         };
-        format!("{server}-{}x{}-{figure}{program}", self.flows, self.outstanding)
+        format!("{}-{}x{}-{figure}{program}", self.server.name(), self.flows, self.outstanding)
     }
 
     fn limit(&self) -> Limit {
-        if self.outstanding > 1 || self.other == Other::Again { Limit::None } else { Limit::Within(WITHIN) }
+        if self.outstanding > 1 || [AGAIN, CHANGES].contains(&self.other) { Limit::None } else { Limit::Within(WITHIN) }
     }
 }
 
@@ -119,14 +136,16 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     // A server's core seems to wake sooner while the client's is still awake, so a client that does more before it waits would be answered sooner.
     let _awake = held_awake()?;
     for cell in CELLS.iter().filter(|cell| options.cells.as_ref().is_none_or(|named| cell.name().starts_with(named))) {
-        let port = if cell.is_redis() { redis } else { nginx };
+        let port = match cell.server {
+            Server::Redis => redis,
+            Server::Nginx => nginx,
+        };
         let mut per_s = 0.0;
         pairs.measure(&cell.name(), cell.limit(), &mut |arm, length, warmup| match arm {
             0 => {
                 let found = match cell.other {
                     Other::RedisBenchmark => redis_benchmark(cell, port, client, length, &mut per_s)?,
-                    Other::Stays => asks(&program, "stays", port, client, length)?,
-                    Other::Again => asks(&program, "again", port, client, length)?,
+                    Other::C(how) => asks(&program, [cell.server.name(), how], port, client, length)?,
                     Other::Wrk => wrk(cell, port, client, length)?,
                 };
                 Ok(Block::of_median(found.0, found.1, cpus))
@@ -165,7 +184,10 @@ fn serving(command: Command, cpu: u32, port: u16) -> Result<Guarded, String> {
 }
 
 fn hairpin(tool: &Tool, cell: &Cell, port: u16, length: Nanos, warmup: Nanos) -> Command {
-    let preset = if cell.is_redis() { "redis-ping" } else { "http-get" };
+    let preset = match cell.server {
+        Server::Redis => "redis-ping",
+        Server::Nginx => "http-get",
+    };
     let mut command = Command::new(&tool.program);
     // All others wait in epoll_wait(2).
     command.args(["ping", &format!("echo:127.0.0.1:{port}"), "--request", preset, "--path", "tcp:epoll", "--json", "--no-store"]);
@@ -191,9 +213,9 @@ fn redis_benchmark(cell: &Cell, port: u16, cpu: u32, length: Nanos, per_s: &mut 
 }
 
 /// Time for a transaction in ns, and the transactions, of the C program.
-fn asks(program: &Path, how: &str, port: u16, cpu: u32, length: Nanos) -> Result<(f64, u64), String> {
+fn asks(program: &Path, what: [&str; 2], port: u16, cpu: u32, length: Nanos) -> Result<(f64, u64), String> {
     let mut command = Command::new(program);
-    command.args([how, &port.to_string(), &cpu.to_string(), &(length.0 / 1_000_000).max(1).to_string()]);
+    command.args(what).args([&port.to_string(), &cpu.to_string(), &(length.0 / 1_000_000).max(1).to_string()]);
     let said = run(&mut command, Duration::from_secs(60))?;
     let mut words = said.split_whitespace();
     let each = words.next().and_then(|ns| ns.parse().ok()).zip(words.next().and_then(|count| count.parse().ok()));

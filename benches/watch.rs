@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
-use std::ops::{Range, RangeInclusive};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,7 +21,6 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_lab::records;
 use hairpin_lab::store::Store;
-use hairpin_record::core_states;
 use hairpin_record::run::{Block, Row};
 use serde_json::json;
 
@@ -30,6 +28,7 @@ mod line;
 
 use super::children;
 use super::record::{Flags, Stop};
+use super::states::{State, states};
 use line::Line;
 
 /// The paths that are run.
@@ -115,7 +114,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             rounds.push(found);
             eprintln!("{path}: round {} of {}", round + 1, options.rounds);
         }
-        let states = states(rounds.iter().flatten().flatten());
+        let states = states(rounds.iter().flatten().flatten().filter_map(|block| block.core_rtt_ns));
         let rounds: Vec<_> = rounds.iter().map(|round| round.each_ref().map(|blocks| medians(blocks, &states))).collect();
         for arm in 1..ARMS.len() {
             for (name, bound, of) in [
@@ -151,23 +150,6 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
 fn pair(one: &StateMedians, other: &StateMedians, state: usize, of: fn(&Medians) -> Option<f64>) -> Option<f64> {
     let medians = |side: &StateMedians| of(side.get(state)?.as_ref()?);
     Some((medians(one)? / medians(other)?).ln())
-}
-
-/// A state of the cores: its distances in ns.
-struct State {
-    range: RangeInclusive<u64>,
-    median: u64,
-}
-
-/// The distances of the cores of each state, in ns, as [`core_states`] tells them apart.
-fn states<'a>(blocks: impl Iterator<Item = &'a Block>) -> Vec<State> {
-    let mut distances: Vec<u64> = blocks.filter_map(|block| block.core_rtt_ns).collect();
-    distances.sort_unstable();
-    let state = |of: Range<usize>| State {
-        median: distances[usize::midpoint(of.start, of.end)],
-        range: distances[of.start]..=distances[of.end - 1],
-    };
-    core_states::split(&distances).into_iter().map(state).collect()
 }
 
 /// Of the blocks of each state.

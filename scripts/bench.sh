@@ -43,7 +43,7 @@ part() {
     { "$@"; echo "ended with status $?"; } >"$record/$file"
     status=$(sed -n 's/^ended with status //p' "$record/$file" | tail -1)
     sed -i '/^ended with status [0-9]*$/d' "$record/$file"
-    case $file in *.txt) echo "Code $(scripts/measured-code.sh), commit $(git describe --always --dirty --exclude='*' --abbrev=8), $(date -u +%FT%TZ)" >>"$record/$file" ;; esac
+    case $file in *.txt) echo "Code $(scripts/measured-code.sh), commit $(scripts/commit.sh), $(date -u +%FT%TZ)" >>"$record/$file" ;; esac
     cat "$record/$file"
     note "$status"
 }

@@ -52,10 +52,10 @@ pub(crate) const PARTS: &[Part] = &[
             resumes: true,
         },
     },
-    bench("equal", 4, "udp against a C program with connected sockets", &["--seconds", "2"]),
+    bench("equal", 6, "udp against a C program with connected sockets", &["--seconds", "2"]),
     bench("packet", 20, "packet rings against sockperf and testpmd", &["--pairs", "1", "--cells", "rtt-packet"]),
     at_once("niq", 2, "the emulated NIC: cost and timing", &["--seconds", "0.3"]),
-    at_once("explain", 3, "what the hooks of explain take", &["--seconds", "1", "--rounds", "1"]),
+    at_once("explain", 11, "what the hooks of explain take", &["--seconds", "1", "--rounds", "1"]),
     bench(
         "caught",
         36,
@@ -71,7 +71,7 @@ pub(crate) const PARTS: &[Part] = &[
     at_once("check", 4, "how often check keeps each of its bounds", &["--runs", "1"]),
     at_once("load", 2, "lateness of an open loop, a stall", &["--seconds", "0.5", "--rounds", "1"]),
     bench("flows", 28, "many flows, io_uring", &["--pairs", "1", "--cells", "udp:epoll-256"]),
-    bench("requests", 16, "requests to redis and nginx", &["--seconds", "1"]),
+    bench("requests", 20, "requests to redis and nginx", &["--seconds", "1"]),
     at_once("watch", 6, "what looking on takes", &["--seconds", "1", "--rounds", "1"]),
     Part {
         name: "commands",
