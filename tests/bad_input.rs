@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::thread;
 
 use crate::support::{HAIRPIN, Home, can, free_port};
@@ -91,13 +92,10 @@ fn rejects_jobs_beyond_a_path_and_names_its_limit() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_or_not_allowed() {
+fn a_cpu_that_is_not_there() {
     let home = Home::new();
     home.hairpin("ping --link loopback --cpu 0,4095")
         .fails(2, &["CPU 4095 does not exist or is not allowed", "--cpu CLIENT,SERVER"]);
-    let mut command = home.command("taskset");
-    command.args(["-c", "0", HAIRPIN, "ping", "--link", "loopback", "--cpu", "0,1"]);
-    home.spawn(command).done().fails(2, &["CPU 1 does not exist or is not allowed", "choose from 0 "]);
     home.hairpin("check --host --cpu 4095").fails(2, &["CPU 4095 does not exist", "choose from", "--cpu LIST"]);
     home.hairpin("check --host --cpu one").fails(2, &["not a list of CPUs"]);
     home.hairpin("check --host --duration 0").fails(2, &["too short to see stalls", "100.0 ms or more"]);
@@ -186,6 +184,69 @@ fn a_run_that_cannot_be_stored_is_still_printed() {
     done.fails(1, &["the run was not stored", "cannot store the run in", "$HAIRPIN_RUNS", "--no-store"]);
     assert_eq!(done.json()["results"][0]["transactions"], 20);
     home.hairpin(&format!("ping --link loopback --path udp --no-store {QUICK}")).fails(0, &[]);
+}
+
+#[test]
+fn a_closed_pipe_changes_neither_the_store_nor_the_exit_code() {
+    let unread = |home: &Home| {
+        let mut command = home.command(HAIRPIN);
+        command.args(["ping", "--link", "loopback", "--path", "udp"]).args(QUICK.split(' '));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        child.wait().unwrap().code()
+    };
+    let home = Home::new();
+    assert_eq!(unread(&home), Some(0));
+    assert_eq!(fs::read_dir(home.runs()).unwrap().count(), 1);
+    let full = Home::new();
+    fs::write(full.runs(), "in the way").unwrap();
+    assert_eq!(unread(&full), Some(1), "it was not stored");
+}
+
+#[test]
+fn runs_are_removed_by_the_names_that_they_had_before() {
+    let home = Home::new();
+    let ids = [10, 20, 30, 40, 50].map(|second| format!("20261120-1150{second}-0000"));
+    for id in &ids {
+        let dir = home.runs().join(id);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("run.json"), "{}").unwrap();
+    }
+    let left = || {
+        let mut left: Vec<_> =
+            fs::read_dir(home.runs()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        left
+    };
+    home.hairpin("runs rm latest nothing-like-it").fails(1, &["nothing-like-it"]);
+    assert_eq!(left(), ids);
+    home.hairpin("runs rm latest latest~1").fails(0, &["removed 20261120-115050-0000", "removed 20261120-115040-0000"]);
+    assert_eq!(left(), ids[..3]);
+    home.hairpin("runs rm -1 -2 latest").fails(0, &["removed"]);
+    assert_eq!(left(), ids[..1]);
+}
+
+#[test]
+fn files_are_read_without_a_place_for_runs() {
+    let home = Home::new();
+    fs::write(home.file("run.json"), include_str!("../crates/record/tests/data/run-1.json")).unwrap();
+    let homeless = |words: &str| {
+        let mut command = home.command(HAIRPIN);
+        command.env_remove("HAIRPIN_RUNS").env_remove("HOME").args(words.split(' '));
+        home.spawn(command).done()
+    };
+    for words in [
+        "runs show ./run.json",
+        "runs export run.json",
+        "report ./run.json --format csv",
+        "compare run.json ./run.json --no-store",
+        "compare ./run.json,run.json run.json --no-store",
+    ] {
+        homeless(words).fails(0, &[]);
+    }
+    homeless("runs show ./none.json").fails(1, &["neither a run's JSON file"]);
+    homeless("compare latest run.json").fails(1, &["there is no place for runs"]);
 }
 
 #[test]

@@ -30,6 +30,8 @@ const TESTS: &[Listed] = &[
     ("two_hosts_leave_the_time_outside_of_both", two_hosts_leave_the_time_outside_of_both),
     ("without_privilege_the_programs_stamps_are_left", without_privilege_the_programs_stamps_are_left),
     ("ctrl_c_keeps_the_results", ctrl_c_keeps_the_results),
+    ("no_row_of_stamps_follows_ctrl_c", no_row_of_stamps_follows_ctrl_c),
+    ("a_run_that_fails_flat_out_tells_the_reason", a_run_that_fails_flat_out_tells_the_reason),
     ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
 ];
 
@@ -289,6 +291,26 @@ fn ctrl_c_keeps_the_results(name: &str) -> bool {
     let record = done.json();
     assert_eq!(record["interrupted"], true);
     adds_up(first(&record));
+    true
+}
+
+fn no_row_of_stamps_follows_ctrl_c(_: &str) -> bool {
+    let home = Home::new();
+    let (_serve, address) = home.serve("");
+    let run = home.start(&format!("explain {address} --path udp:block --duration 30s --json"));
+    thread::sleep(Duration::from_millis(1500));
+    run.signal("INT");
+    let record = run.done().json();
+    assert_eq!((&record["interrupted"], &first(&record)["split"]), (&true.into(), &Value::Null));
+    true
+}
+
+fn a_run_that_fails_flat_out_tells_the_reason(_: &str) -> bool {
+    let home = Home::new();
+    let (_serve, address) = home.serve("");
+    let port = address.rsplit(':').next().expect("a port");
+    let paced = format!("explain {address} --path tcp --rate 100 --duration 500ms --local-port {port}");
+    home.hairpin(&paced).fails(1, &[&format!("cannot use local port {port}")]);
     true
 }
 

@@ -1,13 +1,14 @@
 //! `ping --group` and `bounce --group`: one request, a reply of each responder.
 
 use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::support::net::{Net, apart, ip};
-use crate::support::{Home, Running, can, namespaces, rows, warnings};
+use crate::support::{Home, Running, can, namespaces, rows, warnings, workers_of};
 
 const PORT: u16 = 24_446;
 
@@ -193,6 +194,27 @@ fn late_and_double_replies_count_for_their_request_and_responders_may_come_and_g
         assert!(others.clone().all(|row| (1..=650).contains(&count(row, "transactions"))), "{run}");
         assert!(others.clone().any(|row| count(row, "lost") > 0), "one has left: {run}");
     });
+}
+
+#[test]
+fn the_first_responder_may_go_like_any_other() {
+    if !may("multicast::the_first_responder") {
+        return;
+    }
+    let args = "ping bridge --group 239.255.7.6 --responders 3 -p udp:poll/block -t 2.5s --warmup 0s --timeout 500ms -o jsonl";
+    let home = Home::new();
+    let mut running = home.start(args);
+    running.until("hairpin.progress/1");
+    // The client's was started first.
+    let first = workers_of(running.pid())[1];
+    let killed = Command::new("kill").args(["-KILL", &first.to_string()]).status().expect("kill");
+    assert!(killed.success(), "{first}");
+    let done = running.done();
+    let run: Value = serde_json::from_str(done.out.lines().last().expect("the run")).expect("its JSON");
+    assert_eq!((done.code, &run["error"], rows(&run).len()), (Some(0), &Value::Null, 5), "{done:?}");
+    let last = of(&run, "last");
+    assert!(["responders", "server-unknown"].iter().all(|code| warnings(last).contains(code)), "{last}");
+    assert!(last["cpu"]["server"].is_null(), "it was another one: {last}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::thread;
 
 use crate::support::terminal::{on_terminal, scripts};
-use crate::support::{Home, can, links, root, rows, warnings};
+use crate::support::{HAIRPIN, Home, can, links, root, rows, warnings};
 use hairpin_record::histogram::Decoded;
 use hairpin_units::Quantile;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -384,6 +384,22 @@ fn every_sample_goes_to_the_raw_file() {
     assert_eq!(about.num_rows(), 1000);
     let columns: Vec<_> = about.schema_descr().columns().iter().map(|column| column.name().to_owned()).collect();
     assert!(columns.iter().any(|name| name == "rtt_ns"), "{columns:?}");
+}
+
+#[test]
+fn a_cpu_outside_the_own_set_is_taken_if_it_can_be_pinned_to() {
+    let cpus = hairpin_sys::thread::allowed_cpus().unwrap();
+    if !can("a_cpu_outside_the_own_set_is_taken_if_it_can_be_pinned_to", cpus.len() > 1, "it takes two CPUs") {
+        return;
+    }
+    let (home, first) = (Home::new(), cpus[0].to_string());
+    // As with isolcpus=, which leaves the isolated ones out of every process's set.
+    let mut command = home.command("taskset");
+    let args = format!("ping loopback --path udp {QUICK} --cpu {first},{} --json", cpus[1]);
+    command.args(["-c", &first, HAIRPIN]).args(args.split_whitespace());
+    let run = home.spawn(command).done().json();
+    let cpu = &rows(&run)[0]["cpu"];
+    assert_eq!([&cpu["client"]["cpus"][0], &cpu["server"]["cpus"][0]], [&Value::from(cpus[0]), &cpus[1].into()], "{cpu}");
 }
 
 #[test]

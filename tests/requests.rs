@@ -187,6 +187,16 @@ fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
     let done = ask(port, "--count 1000 --warmup 0s");
     fails(&done, "the server closed the connection (4 bytes into a reply, after 40 whole ones)");
     assert!(rows(&done.json())[0]["transactions"].as_u64() > Some(20), "{done:?}");
+    // As servers of HTTP do after so many requests.
+    let port = service(|mut stream| {
+        let mut request = [0; 2];
+        for _ in 0..40 {
+            let reply = b"HTTP/1.1 204 No Content\r\n\r\n";
+            stream.read_exact(&mut request).and_then(|()| stream.write_all(reply)).expect("a round trip");
+        }
+    });
+    let line = format!("ping echo:127.0.0.1:{port} --request hex:0d0a --until http --count 1000 --warmup 0s --no-store");
+    fails(&home.hairpin(&line), "Apache after MaxKeepAliveRequests: raise that");
     // It never ends its reply, by rule and by size.
     fails(
         &ask(answering(|stream| _ = stream.write_all(b"endless")), ""),
@@ -254,6 +264,8 @@ fn a_request_that_cannot_be_asked_is_refused_before_anything_is_sent() {
         ("ping echo:127.0.0.1:9 --request 64 --reply http", 2, "--request 64 takes --reply M in bytes, not http"),
         ("ping loopback --request redis-ping", 2, "asks a server that is there: write echo:HOST:PORT"),
         ("ping echo:127.0.0.1:9 -p udp --request redis-ping", 2, "--request takes --path tcp, tcp-crr, unix"),
+        ("ping echo:127.0.0.1:9 -p tcp-crr:closes=server --request redis-ping", 2, "leave out closes"),
+        ("ping echo:127.0.0.1:9 -p tcp:poll --flows 257 --request text:a --until 1Mi", 2, "at most 1044495 bytes"),
         ("ping echo:127.0.0.1:9 -p unix --request redis-ping", 2, "write the socket's own path"),
         ("ping echo:/a.sock -p tcp --request redis-ping", 2, "tcp does not lead to the UNIX socket /a.sock: use --path unix"),
         ("ping echo:/a.sock -p unix", 2, "takes a --request of its protocol"),
@@ -286,6 +298,10 @@ fn a_users_own_presets_join_those_that_come_with_it() {
     assert!(listed.contains("redis-ping") && listed.contains("the words of a test"), "{listed}");
     let done = with("[redis-ping]\nrequest = 7\n", &["ping", "echo:127.0.0.1", "--request", "redis-ping"]);
     done.fails(2, &["hairpin/requests.toml:1: redis-ping: request takes a text"]);
+    let mut nowhere = home.command(HAIRPIN);
+    nowhere.env("XDG_CONFIG_HOME", "/dev/null").args(["help", "requests"]);
+    let done = home.spawn(nowhere).done();
+    assert!(done.code == Some(0) && done.out.contains("redis-ping"), "{done:?}");
 }
 
 #[cfg(not(feature = "tls"))]

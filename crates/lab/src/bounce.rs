@@ -27,6 +27,7 @@ use hairpin_units::Nanos;
 use hairpin_session::error::Blame;
 use hairpin_session::io::IoSpec;
 use hairpin_session::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Flush, Order};
+use hairpin_session::pinnable::{choices, refused};
 use hairpin_session::row::busy_core;
 use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
@@ -217,8 +218,7 @@ fn unanswered() -> BounceError {
 /// The CPU of the worker, if there is a choice.
 fn cpus(asked: Option<u32>) -> Result<Vec<u32>, BounceError> {
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
-    if let Some(cpu) = asked.filter(|cpu| !allowed.contains(cpu)) {
-        let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    if let Some((cpu, allowed)) = refused(asked.as_slice(), &choices(asked.as_slice(), &allowed)) {
         return Err(BounceError::Cpu { cpu, allowed });
     }
     Ok(asked.or(default_cpu(&allowed)).into_iter().collect())

@@ -35,6 +35,7 @@ use rustix::process::{
 };
 
 use hairpin_session::error::Blame;
+use hairpin_session::pinnable::{choices, refused};
 
 pub use library::NoPlace;
 
@@ -96,6 +97,12 @@ struct Wanted {
     name: &'static str,
     option: IntOption,
     value: i32,
+}
+
+impl Wanted {
+    fn is_lacked_by(&self, socket: &OwnedFd) -> bool {
+        socket::get(socket, self.option).is_ok_and(|value| value != self.value)
+    }
 }
 
 /// Why the program was not started.
@@ -243,8 +250,8 @@ pub struct Ended {
 pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &mut dyn FnMut(&News)) -> Result<Ended, ExecError> {
     let (program, arguments) = command.split_first().ok_or(ExecError::NoCommand)?;
     let allowed = allowed_cpus().map_err(ExecError::Wait)?;
-    if let Some(cpu) = settings.cpu.filter(|cpu| !allowed.contains(cpu)) {
-        let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let asked = settings.cpu.as_slice();
+    if let Some((cpu, allowed)) = refused(asked, &choices(asked, &allowed)) {
         return Err(ExecError::Cpu { cpu, allowed });
     }
     if let Some(usecs) = settings.busy_poll {
@@ -278,7 +285,7 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
     let pid = Pid::from_child(&child);
     let ended = handle(pid)?;
     tell(&News::Started);
-    let mut survey = Survey { settings, known: BTreeSet::new(), seen: Seen::default(), have: BTreeMap::new(), told: false };
+    let mut survey = Survey { settings, ..Survey::default() };
     let mut pause = FIRST_LOOK;
     let mut next = Instant::now() + pause;
     loop {
@@ -325,6 +332,7 @@ fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<()> {
 }
 
 /// The known sockets, and the counts over them.
+#[derive(Default)]
 struct Survey {
     settings: Settings,
     /// Inodes: unique for sockets on the whole host.
@@ -339,15 +347,30 @@ struct Survey {
 impl Survey {
     /// Examines the sockets of the program and of all its descendants.
     fn look(&mut self, tell: &mut dyn FnMut(&News)) {
+        let lacking = self.ask_all(&BTreeSet::new(), tell);
+        if !lacking.is_empty() {
+            std::thread::sleep(DRESSED_WITHIN);
+            self.ask_all(&lacking, tell);
+        }
+        if !self.told && !self.have.is_empty() {
+            self.told = true;
+            tell(&News::InForce { sockets: self.seen.sockets, options: self.have.clone() });
+        }
+    }
+
+    /// Asks the sockets that are not known yet. Those that lack an option are returned, and told of when they are asked `again`.
+    fn ask_all(&mut self, again: &BTreeSet<u64>, tell: &mut dyn FnMut(&News)) -> BTreeSet<u64> {
+        let mut lacking = BTreeSet::new();
         self.seen.closed = 0;
         for pid in family(std::process::id()).into_iter().skip(1) {
             let pidfd = Pid::from_raw(pid as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
             let Some(Ok(pidfd)) = pidfd else { continue };
             for (fd, inode) in sockets(pid) {
-                if self.known.contains(&inode) {
+                if self.known.contains(&inode) || lacking.contains(&inode) {
                     continue;
                 }
                 match pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()) {
+                    Ok(socket) if !again.contains(&inode) && self.lacks(&socket) => drop(lacking.insert(inode)),
                     Ok(socket) => {
                         self.known.insert(inode);
                         if let Some(found) = self.ask(pid, fd, &socket) {
@@ -362,35 +385,34 @@ impl Survey {
                         if !std::mem::replace(&mut self.seen.unseen, true) {
                             tell(&News::Unseen);
                         }
-                        return;
+                        return lacking;
                     }
                     // The socket was closed in the meantime.
                     Err(_) => {}
                 }
             }
         }
-        if !self.told && !self.have.is_empty() {
-            self.told = true;
-            tell(&News::InForce { sockets: self.seen.sockets, options: self.have.clone() });
-        }
+        lacking
+    }
+
+    /// The protocol of an internet socket, and the options that it must have; `None` if it is not one.
+    fn wanted(&self, socket: &OwnedFd) -> Option<(i32, Vec<Wanted>)> {
+        let families = [AddressFamily::INET, AddressFamily::INET6].map(|family| i32::from(family.as_raw()));
+        let domain = socket::get(socket, socket::SO_DOMAIN).ok()?;
+        let protocol = socket::get(socket, socket::SO_PROTOCOL).ok()?;
+        families.contains(&domain).then(|| (protocol, self.settings.of(protocol)))
+    }
+
+    fn lacks(&self, socket: &OwnedFd) -> bool {
+        self.wanted(socket).is_some_and(|(_, wanted)| wanted.iter().any(|wanted| wanted.is_lacked_by(socket)))
     }
 
     /// The options that a socket lacks; `None` if there are none, or if it is not an internet socket.
     fn ask(&mut self, pid: u32, fd: RawFd, socket: &OwnedFd) -> Option<LackingSocket> {
-        let families = [AddressFamily::INET, AddressFamily::INET6].map(|family| i32::from(family.as_raw()));
-        let domain = socket::get(socket, socket::SO_DOMAIN).ok()?;
-        let protocol = socket::get(socket, socket::SO_PROTOCOL).ok()?;
-        if !families.contains(&domain) {
-            return None;
-        }
+        let (protocol, wanted) = self.wanted(socket)?;
         self.seen.sockets += 1;
-        let lacks = |wanted: &Wanted| socket::get(socket, wanted.option).is_ok_and(|value| value != wanted.value);
-        let wanted = self.settings.of(protocol);
-        if wanted.iter().any(lacks) {
-            std::thread::sleep(DRESSED_WITHIN);
-        }
-        let lacked: Vec<_> =
-            wanted.iter().filter(|wanted| lacks(wanted)).map(|wanted| (wanted.name, self.give(socket, wanted))).collect();
+        let lacked = wanted.iter().filter(|wanted| wanted.is_lacked_by(socket));
+        let lacked: Vec<_> = lacked.map(|wanted| (wanted.name, self.give(socket, wanted))).collect();
         for wanted in wanted.iter().filter(|wanted| lacked.iter().all(|(name, _)| *name != wanted.name)) {
             *self.have.entry(wanted.name).or_default() += 1;
         }
@@ -472,7 +494,28 @@ fn what(socket: &OwnedFd, protocol: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::process::Stdio;
+
     use super::*;
+
+    #[test]
+    fn sockets_that_lack_an_option_are_waited_for_together() {
+        let socket = || Stdio::from(OwnedFd::from(TcpListener::bind("127.0.0.1:0").unwrap()));
+        let mut program = Command::new("sleep").arg("100").stdin(socket()).stdout(socket()).stderr(socket()).spawn().unwrap();
+        let look = |_| {
+            let mut survey = Survey { settings: Settings { nodelay: true, ..Settings::default() }, ..Survey::default() };
+            let (begun, mut named) = (Instant::now(), 0);
+            survey.look(&mut |news: &News| named += u32::from(matches!(news, News::Lacks(_))));
+            (begun.elapsed(), named)
+        };
+        // Others may use the CPUs during one look, not during all.
+        let looks: Vec<(Duration, u32)> = (0..5).map(look).collect();
+        program.kill().unwrap();
+        program.wait().unwrap();
+        assert!(looks.iter().all(|(_, named)| *named >= 3), "{looks:?}");
+        assert!(looks.iter().any(|(took, _)| *took < 3 * DRESSED_WITHIN), "{looks:?}");
+    }
 
     #[test]
     fn library_receives_the_socket_options() {

@@ -143,16 +143,12 @@ fn explain(
             let mut tracing = Tracing::new(job, route, how, &stamps, clock, watcher);
             let measured = testbed.row(job, index, signals, &mut tracing)?;
             tracing.unhook();
-            let after = match before {
-                Some(_) if !measured.interrupted => flat_out(&mut testbed, job, index, signals).unwrap_or_else(|_| {
-                    head.interrupted = true;
-                    None
-                }),
-                _ => None,
-            };
+            let row = testbed.joined(plan, job, measured, head, &mut body.place);
+            let whole = !head.interrupted && head.error.is_none();
+            let after = if whole && before.is_some() { flat_out(&mut testbed, job, index, signals) } else { Ok(None) };
+            let (after, ended) = after.map_or_else(|end| (None, Err(end)), |after| (after, Ok(())));
             let slower = |a: Paced, b: Paced| Paced { closed_p50_ns: a.closed_p50_ns.max(b.closed_p50_ns), ..a };
             let paced = before.zip(after).map(|(before, after)| slower(before, after));
-            let row = testbed.joined(plan, job, measured, head, &mut body.place);
             tracing.hooked.missing.retain(|missing| !body.missing.contains(missing));
             body.missing.append(&mut tracing.hooked.missing);
             let mut explained = Explained {
@@ -168,8 +164,9 @@ fn explain(
             };
             tracing.finish(paced, &mut explained);
             body.results.push(explained);
-            if splits {
-                // An end of it leaves the stages.
+            // An end of that run, or of the split, leaves the stages.
+            ended?;
+            if splits && whole {
                 let job = stamping::alone(job, NicStamps::default());
                 if job.check(false).is_ok() {
                     let at = (&body.place, &plan.target);
@@ -185,22 +182,18 @@ fn explain(
     Ok(found)
 }
 
-/// The pace of a path, and its p50 when run flat out: before the paced run, where an error comes again and is reported, and after it, so that a change of
-/// the host's state in between is not taken for the penalty of a low rate.
+/// The pace of a path, and its p50 when run flat out: before the paced run and after it, so that a change of the host's state in between is not taken for
+/// the penalty of a low rate.
 ///
 /// # Errors
-/// [`RowEnd::Interrupted`] alone.
+/// It was interrupted, or failed.
 fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -> Result<Option<Paced>, RowEnd> {
     let Some(per_s) = job.pace else { return Ok(None) };
     let warmup = Nanos::from_millis(50);
     let closed =
         Job { pace: None, duration: Some(CLOSED), count: None, warmup, traced: false, socket_stamps: false, ..job.clone() };
-    match testbed.row(&closed, index, signals, &mut NoWatcher) {
-        Ok(measured) if measured.interrupted => Err(RowEnd::Interrupted),
-        Err(RowEnd::Interrupted) => Err(RowEnd::Interrupted),
-        Ok(measured) => Ok(measured.client.row.rtt_ns.p50.map(|closed_p50_ns| Paced { per_s, closed_p50_ns })),
-        Err(RowEnd::Failed(_)) => Ok(None),
-    }
+    let client = testbed.row(&closed, index, signals, &mut NoWatcher)?.whole()?;
+    Ok(client.row.rtt_ns.p50.map(|closed_p50_ns| Paced { per_s, closed_p50_ns }))
 }
 
 /// The route of a job's messages, if the job lasts long enough for phases with and without hooks.

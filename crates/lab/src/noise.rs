@@ -21,6 +21,7 @@ use hairpin_record::head::Record;
 use hairpin_record::noise::{CoreNoise, Noise, NoiseBody};
 use hairpin_record::warning::Note;
 use hairpin_session::error::Blame;
+use hairpin_session::pinnable::{choices, refused};
 use hairpin_session::rows;
 use hairpin_session::worker::{choose_clock, clock_facts};
 use hairpin_sys::clock::Clock;
@@ -29,7 +30,7 @@ use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_trace::events::CPUS;
 use hairpin_trace::tracer::TracerError;
-use hairpin_tune::{Place, facts};
+use hairpin_tune::{Place, facts, parse_cpus};
 use hairpin_units::{Arrange, Nanos};
 
 use self::choice::choose;
@@ -50,7 +51,7 @@ const STEPS: f64 = 4.0;
 /// What to look at.
 #[derive(Clone, Debug)]
 pub struct NoisePlan {
-    /// The cores; those allowed if not given.
+    /// The cores; the isolated ones and those allowed if not given.
     pub cpus: Option<Vec<u32>>,
     /// The time for which each core is looked at.
     pub duration: Nanos,
@@ -105,7 +106,10 @@ pub type Watcher<'a> = dyn FnMut(&str, f64) + 'a;
 /// Nothing was measured. A later failure is in the record.
 pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Result<Noise, NoiseError> {
     let allowed = thread::allowed_cpus().map_err(failed("tell the CPUs that are allowed"))?;
-    let cpus = cores_of(plan, &allowed)?;
+    let isolated = isolated(&RealHost);
+    let choices = choices(plan.cpus.as_deref().unwrap_or(&isolated), &allowed);
+    let unnamed = unnamed(&allowed, &isolated, &choices);
+    let cpus = cores_of(plan, &unnamed, &choices)?;
     let head = rows::begin::<NoiseBody>(&plan.command);
     let (clock, _) = choose_clock();
     let clock_facts = clock_facts(&clock);
@@ -118,7 +122,7 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
             host: facts(&RealHost, &Place { cpus: &cpus, interface: None }),
             clock: clock_facts,
             threshold_ns,
-            at_once: at_once.min(cpus.len()) as u32,
+            at_once: turns.iter().map(|turn| turn.cores.len()).max().unwrap_or(0) as u32,
             no_causes: turns.iter_mut().find_map(|turn| turn.load().err()).as_ref().map(without_hooks),
             cores: Vec::new(),
             pairs: Vec::new(),
@@ -138,8 +142,9 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
     let missing = turns.iter().filter_map(|turn| turn.events.as_ref()).flat_map(|events| events.missing()).map(|hook| hook.name);
     let mut missing: Vec<&str> = missing.collect();
     missing.dedup();
-    noise.warnings =
-        warnings(&RealHost, &noise, &allowed, plan.cpus.is_none(), &missing, turns.iter().map(|turn| turn.lost).sum());
+    let only = allowed.first().copied().filter(|cpu| allowed.len() == 1 && cpus.contains(cpu));
+    let left_out = if plan.cpus.is_none() { unnamed.len() - cpus.len() } else { 0 };
+    noise.warnings = warnings(&RealHost, &noise, only, left_out, &missing, turns.iter().map(|turn| turn.lost).sum());
     let no_causes = noise.no_causes.clone();
     noise.cores = turns.into_iter().flat_map(|turn| turn.cores).map(|core| core.finish(no_causes.as_deref())).collect();
     let (looked, held): (Vec<CoreNoise>, Vec<CoreNoise>) =
@@ -171,12 +176,22 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
     Ok(noise)
 }
 
-/// The cores that were asked for, or the first of those allowed.
-fn cores_of(plan: &NoisePlan, allowed: &[u32]) -> Result<Vec<u32>, NoiseError> {
-    let cpus = plan.cpus.clone().unwrap_or_else(|| allowed.iter().take(UNNAMED).copied().collect());
-    if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-        let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        return Err(NoiseError::Cpu { cpu: *cpu, allowed });
+/// The cores that the scheduler was told at boot to leave alone (`isolcpus=`).
+fn isolated(host: &dyn Host) -> Vec<u32> {
+    host.read("/sys/devices/system/cpu/isolated").ok().and_then(|list| parse_cpus(&list).ok()).unwrap_or_default()
+}
+
+/// The cores to look at if nobody names them: the isolated ones first, which are there to be pinned to.
+fn unnamed(allowed: &[u32], isolated: &[u32], choices: &[u32]) -> Vec<u32> {
+    let others = allowed.iter().filter(|cpu| !isolated.contains(cpu));
+    isolated.iter().filter(|cpu| choices.contains(cpu)).chain(others).copied().collect()
+}
+
+/// The cores that were asked for, or the first of the unnamed ones.
+fn cores_of(plan: &NoisePlan, unnamed: &[u32], choices: &[u32]) -> Result<Vec<u32>, NoiseError> {
+    let cpus = plan.cpus.clone().unwrap_or_else(|| unnamed.iter().take(UNNAMED).copied().collect());
+    if let Some((cpu, allowed)) = refused(&cpus, choices) {
+        return Err(NoiseError::Cpu { cpu, allowed });
     }
     if cpus.len() > MOST {
         return Err(NoiseError::TooMany(cpus.len()));
@@ -209,21 +224,20 @@ fn pairs(cpus: &[u32], interrupted: &mut bool, signals: &Signals, watcher: &mut 
     found
 }
 
-/// What may mislead.
-fn warnings(host: &dyn Host, noise: &NoiseBody, allowed: &[u32], unnamed: bool, missing: &[&str], lost: u64) -> Vec<Note> {
+/// What may mislead. `only`: the one core that this process is allowed, if it was looked at; `left_out`: cores that were not, as nobody named any.
+fn warnings(host: &dyn Host, noise: &NoiseBody, only: Option<u32>, left_out: usize, missing: &[&str], lost: u64) -> Vec<Note> {
     let note = |code: &str, message: String| Note { code: code.into(), message };
     let mut found = Vec::new();
-    if allowed.len() == 1 {
-        let cpu = allowed[0];
+    if let Some(cpu) = only {
         found.push(note(
             "one-core",
             format!("CPU {cpu} is the only one that this process may use, and this program ran on it too: the rest of the host's work is in its stalls"),
         ));
     }
-    if unnamed && allowed.len() > UNNAMED {
+    if left_out > 0 {
         let text = format!(
             "of {} CPUs that this process may use the first {UNNAMED} were looked at: --cpu LIST takes others",
-            allowed.len()
+            left_out + UNNAMED
         );
         found.push(note("not-all-cores", text));
     }

@@ -6,15 +6,15 @@
 //!   another one   hooks in place ─▶ │ stages of both sides │ ─▶ ends with the ping
 //! ```
 
-use std::net::ToSocketAddrs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use hairpin_plan::job::Job;
 use hairpin_record::attached::Attached;
 use hairpin_session::error::{Blame, RunError};
 use hairpin_session::plan::{self, Plan, Target as Peer};
-use hairpin_session::testbed::local_address_towards;
+use hairpin_session::testbed::{local_address_towards, server_at};
 use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::Signals;
 
@@ -59,7 +59,7 @@ impl ServedError {
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Attached, ServedError> {
     plan::check(plan)?;
     let Peer::Echo { host, port } = &plan.target else { return Err(ServedError::Elsewhere(plan.target.label(), 0)) };
-    if !is_here(host, *port) {
+    if !is_here(host, *port, &plan.rows) {
         return Err(ServedError::Elsewhere(plan.target.label(), *port));
     }
     let watch =
@@ -92,7 +92,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
 }
 
 /// True if the address belongs to this host, as far as it has one.
-fn is_here(host: &str, port: u16) -> bool {
-    let address = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
+fn is_here(host: &str, port: u16, rows: &[Job]) -> bool {
+    let address = server_at(host, port, rows).ok();
     address.is_none_or(|address| address.ip().is_loopback() || local_address_towards(address) == Some(address.ip()))
 }

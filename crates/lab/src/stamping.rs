@@ -256,7 +256,7 @@ pub(crate) fn split_of(
     let mut nobody = NoWatcher;
     let in_ip = in_ip(job, place);
     let mut stamping = Stamping::new(asked, stamps, clock, &testbed.server, interface_of(place, target), in_ip, &mut nobody);
-    testbed.row(job, index, signals, &mut stamping)?;
+    testbed.row(job, index, signals, &mut stamping)?.whole()?;
     Ok(Box::new(stamping.finish()))
 }
 

@@ -93,11 +93,16 @@ pub const PROBE_BYTES: u32 = 8_900;
 
 /// Time for a flow to open, in addition to the timeout: 20,000 flows over a way of 100 ms there and back take some 32 s.
 const OPENS_WITHIN: Duration = Duration::from_millis(5);
+/// Most time for the handshakes of TLS of all flows, one after the other: 20,000 over the same way take some 35 minutes.
+const HANDSHAKES_WITHIN: Duration = Duration::from_secs(3_600);
 
 impl Job {
-    /// All flows are open within this time, or the row fails. Each must open within `timeout` of the one before.
+    /// All flows are open within this time, or the row fails. Each must open, and then shake hands, within `timeout` of the one before.
     pub fn opens_within(&self) -> Duration {
-        Duration::from(self.timeout) + self.flows * OPENS_WITHIN
+        let timeout = Duration::from(self.timeout);
+        let tls = self.own.as_ref().and_then(|own| own.tls.as_ref());
+        let handshakes = tls.map_or(Duration::ZERO, |_| timeout.saturating_mul(self.flows).min(HANDSHAKES_WITHIN));
+        timeout + self.flows * OPENS_WITHIN + handshakes
     }
 
     /// True if a server can answer this job beside others of its kind: few requests on few flows, a server's side that sleeps between them and is an
@@ -322,6 +327,7 @@ pub const MOST_IN_FLIGHT: u64 = 65_536;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::{ReplyEnd, Tls};
 
     #[test]
     fn a_probe_is_slow_small_and_sleeps() {
@@ -361,6 +367,17 @@ mod tests {
         ] {
             assert!(!of(change));
         }
+    }
+
+    #[test]
+    fn a_slow_server_may_shake_hands_with_each_flow_in_turn() {
+        let within = |flows, tls| {
+            let own = Request { name: "x".into(), bytes: b"x".into(), end: ReplyEnd::Resp, tls };
+            Job { flows, own: Some(own), ..Job::new("tcp:poll".parse().unwrap()) }.opens_within()
+        };
+        let handshakes = |flows| within(flows, Some(Tls::default())) - within(flows, None);
+        assert_eq!(handshakes(5), Duration::from_secs(25));
+        assert_eq!(handshakes(20_000), Duration::from_secs(3_600));
     }
 
     #[test]

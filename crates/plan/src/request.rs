@@ -19,8 +19,11 @@ use serde::{Deserialize, Serialize};
 
 /// Most bytes of a request: as many as the payload of a stream.
 pub const MOST: usize = 65_536;
-/// Most bytes of a reply of fixed length.
+/// Most bytes of a reply …
 const MOST_REPLY: u64 = 1 << 20;
+/// … and of those of all flows together, as far as each has room for the least.
+const MOST_TOGETHER: u64 = 256 << 20;
+const LEAST_REPLY: u64 = 16 << 10;
 
 /// The same bytes for every transaction, and the end of what comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +69,12 @@ pub enum ReplyEnd {
     Http,
     /// As the protocol of Redis says, RESP.
     Resp,
+}
+
+/// Most bytes of a reply on each of so many flows.
+#[must_use]
+pub fn most_of_reply(flows: u32) -> u64 {
+    (MOST_TOGETHER / u64::from(flows.max(1))).clamp(LEAST_REPLY, MOST_REPLY)
 }
 
 impl ReplyEnd {

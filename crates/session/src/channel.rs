@@ -85,7 +85,7 @@ pub enum RecvError {
         /// The JSON parser's message, control characters escaped.
         reason: String,
     },
-    /// The bytes were not sealed with the session's key.
+    /// The bytes were not sealed with the session's key, or a record is empty.
     #[error("a message was altered on its way or was not made by this session's peer; the session is ended: run again")]
     Forged,
     /// The kernel refused.
@@ -257,6 +257,10 @@ fn open(noise: &mut TransportState, sealed: &mut Vec<u8>, plain: &mut Vec<u8>) -
         let len = usize::from(u16::from_le_bytes(*header));
         let Some(record) = sealed.get(at + 2..at + 2 + len) else { break };
         let opened = noise.read_message(record, &mut piece)?;
+        // No honest side sends an empty record, and a stream of them would keep a receive from returning.
+        if opened == 0 {
+            return Err(snow::Error::Input);
+        }
         plain.extend_from_slice(&piece[..opened]);
         at += 2 + len;
     }
@@ -411,6 +415,16 @@ mod tests {
         a.socket.write_all(&[20, 0], Instant::now() + LONG).unwrap();
         a.socket.write_all(&[7; 20], Instant::now() + LONG).unwrap();
         assert!(matches!(b.recv::<Message>(LONG), Err(RecvError::Forged)));
+        assert!(matches!(b.try_recv::<Message>(), Err(RecvError::Forged)));
+    }
+
+    #[test]
+    fn an_empty_record_ends_the_session() {
+        let (mut a, mut b) = keyed();
+        let mut record = [0; 2 + TAG];
+        let len = a.noise.as_mut().unwrap().write_message(&[], &mut record[2..]).unwrap();
+        record[..2].copy_from_slice(&(len as u16).to_le_bytes());
+        a.socket.write_all(&record, Instant::now() + LONG).unwrap();
         assert!(matches!(b.try_recv::<Message>(), Err(RecvError::Forged)));
     }
 

@@ -7,6 +7,7 @@
 //!             └ link    loopback, a veth pair
 //!
 //!   nics        the stamps of a side's packets, read on its host
+//!   pinnable    the CPUs to choose from for a side's threads
 //!   message     a serde type, as JSON
 //!   channel     frame: length u32 (little endian) | body, at most 4 MiB;  with a key in Noise records: length u16 | transport message
 //!   handshake   preamble ⇄ preamble, then the Noise handshake              only over TCP
@@ -26,6 +27,7 @@ pub mod link;
 pub mod live;
 pub mod message;
 pub mod nics;
+pub mod pinnable;
 pub mod plan;
 pub mod printable;
 pub mod raw;

@@ -30,6 +30,9 @@ pub const SERVER_END: &str = "hairpin1";
 /// Addresses of the pair below a VXLAN, client's and server's.
 const BELOW: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 19, 0, 1), Ipv4Addr::new(198, 19, 0, 2)];
 
+/// Bytes that a VXLAN adds to a frame over IPv4 (RFC 7348, section 5).
+pub const VXLAN_BYTES: u32 = 50;
+
 /// The host part of the server's address; the client's is 1.
 const FIRST_SERVER: u16 = 2;
 
@@ -170,6 +173,7 @@ fn between(medium: Medium, options: &str) -> Result<VethSpec, LinkError> {
             number.filter(|n| (least..=most).contains(n)).map(Some).ok_or_else(|| bad(takes))
         };
         match key {
+            "mtu" if medium == Medium::Vxlan => spec.mtu = number(68, 65_535 - VXLAN_BYTES, "68..65485")?,
             "mtu" => spec.mtu = number(68, 65_535, "68..65535")?,
             "queues" if has_queues(link) => spec.queues = number(1, 4096, "1..4096")?,
             "tx-queues" if has_queues(link) => spec.tx_queues = number(1, 4096, "1..4096")?,
@@ -404,7 +408,7 @@ mod tests {
         assert_eq!((veth.gro, veth.tso), (Some(true), Some(false)));
         assert_eq!(veth.rate, Some(BitRate(1_000_000_000)));
         assert_eq!(all.record(&veth.ends(false), None).options["timestamps"], "off");
-        let vxlan: LinkSpec = "vxlan:mtu=1400".parse().unwrap();
+        let vxlan: LinkSpec = "vxlan:mtu=65485".parse().unwrap();
         assert_eq!((vxlan.name(), vxlan.kind()), ("vxlan", LinkKind::Veth));
         let both = Namespaces { client: "blue".into(), server: "/proc/7/ns/net".into() };
         assert_eq!("netns:blue,/proc/7/ns/net".parse(), Ok(LinkSpec::Netns(both)));
@@ -422,6 +426,7 @@ mod tests {
             ("loopback:mtu=9000", "veth:mtu=9000"),
             ("veth:mut=1", "no option \"mut\""),
             ("veth:mtu=67", "mtu takes 68..65535"),
+            ("vxlan:mtu=65486", "mtu takes 68..65485"),
             ("veth:gro=yes", "gro takes on|off"),
             ("veth:rate=fast", "rate takes a bit rate"),
         ] {

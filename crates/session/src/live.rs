@@ -4,7 +4,6 @@
 //! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, computed from the data so
 //! far. All of it is read here, in the verb's process, and costs the workers nothing.
 
-use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::Job;
 use hairpin_plan::option::RCVBUF;
 use hairpin_record::progress::Progress;
@@ -15,6 +14,7 @@ use hairpin_sys::thread;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
+use crate::pinnable::of_threads;
 use crate::row::{RowContext, derive};
 use crate::testbed::Testbed;
 use crate::watch::{Told, Turn, Wants, Watcher};
@@ -58,7 +58,7 @@ impl ServerHere {
 impl Cores {
     fn of(job: &Job, side: Side) -> Cores {
         let allowed = thread::allowed_cpus().unwrap_or_default();
-        Cores { cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, &allowed)).collect(), before: None }
+        Cores { cpus: of_threads(job, side, &allowed), before: None }
     }
 
     fn begin(&mut self) {

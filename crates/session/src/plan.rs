@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use hairpin_iopath::measure::cpu_of;
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::room::check_room;
 use hairpin_iopath::runner::Support;
@@ -20,6 +19,7 @@ use crate::floor::Declared;
 use crate::key::Key;
 use crate::link::LinkSpec;
 use crate::message::Medium;
+use crate::pinnable::{choices, of_threads, refused};
 use crate::side::SideError;
 
 /// The rows to measure, and the link to measure over.
@@ -98,8 +98,7 @@ impl Target {
     pub fn cpus(&self, job: &Job) -> Vec<u32> {
         let allowed = thread::allowed_cpus().unwrap_or_default();
         let sides: &[Side] = if matches!(self, Target::Link(_)) { &[Side::Client, Side::Server] } else { &[Side::Client] };
-        let of = |side: &Side| (0..job.threads).map(|thread| cpu_of(job, *side, thread, &allowed)).collect::<Vec<u32>>();
-        sides.iter().flat_map(of).collect()
+        sides.iter().flat_map(|side| of_threads(job, *side, &allowed)).collect()
     }
 
     /// The MTU in bytes, if it is known before anything starts.
@@ -127,8 +126,8 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     for job in &plan.rows {
         // The server's CPU is checked here only if the server runs on this host.
         let server = job.cpus.server.filter(|_| matches!(plan.target, Target::Link(_)));
-        if let Some(cpu) = [job.cpus.client, server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
-            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let asked: Vec<u32> = [job.cpus.client, server].into_iter().flatten().collect();
+        if let Some((cpu, allowed)) = refused(&asked, &choices(&asked, &allowed)) {
             return Err(RunError::Cpu { cpu, allowed });
         }
         let path = || job.spec.to_string();

@@ -14,6 +14,7 @@ use hairpin_units::Nanos;
 use crate::channel::Channel;
 use crate::error::RunError;
 use crate::message::{Answer, Failure, Order, Request, ServerReport, Times};
+use crate::printable::printable;
 use crate::side::{SideError, WorkerSide};
 use crate::time_source;
 use crate::watch::{Told, Turn, Wants};
@@ -26,6 +27,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const FAILED_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which a stopped worker is nudged until it reports.
 pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
+/// Longest text that is taken from a remote server.
+const LONGEST: usize = 1_000;
 
 /// The server's side of a run.
 #[derive(Debug)]
@@ -74,7 +77,7 @@ impl Server {
             }
             Server::Remote { channel, .. } => {
                 channel.send(&Request::Facts { threads: job.threads }).map_err(SideError::ToServer)?;
-                channel.recv(ANSWER_WITHIN).map_err(SideError::Server)?
+                hear(channel, ANSWER_WITHIN)?
             }
         };
         match answer {
@@ -86,7 +89,7 @@ impl Server {
             }
             Answer::Pause(left) => Err(SideError::Later(left).into()),
             Answer::Failed(failure) => Err(SideError::Failed(failure).into()),
-            other => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+            other => Err(SideError::OutOfTurn(shown(&other)).into()),
         }
     }
 
@@ -101,7 +104,7 @@ impl Server {
             }
             Server::Remote { channel, .. } => {
                 channel.send(&Request::Plan(Box::new(job.clone()))).map_err(SideError::ToServer)?;
-                channel.recv(LISTENS_WITHIN).map_err(SideError::Server)?
+                hear(channel, LISTENS_WITHIN)?
             }
         };
         match (answer, self) {
@@ -112,10 +115,10 @@ impl Server {
                 at.set_port(announced.port());
                 Ok(Address::Inet(at))
             }
-            (Answer::Ready(Some(address)), _) => Ok(address),
+            (Answer::Ready(Some(address)), Server::Worker { .. }) => Ok(address),
             (Answer::Pause(left), _) => Err(SideError::Later(left).into()),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure).into()),
-            (other, _) => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+            (other, _) => Err(SideError::OutOfTurn(shown(&other)).into()),
         }
     }
 
@@ -144,9 +147,9 @@ impl Server {
         };
         channel.send(&request).map_err(SideError::ToServer)?;
         // It is done before the next request of the row is sent.
-        match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
+        match hear(channel, ANSWER_WITHIN)? {
             Answer::Done => Ok(()),
-            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+            other => Err(SideError::OutOfTurn(shown(&other))),
         }
     }
 
@@ -159,11 +162,11 @@ impl Server {
             Wants::Nics => Request::Nics,
         };
         channel.send(&request).map_err(SideError::ToServer)?;
-        match (channel.recv(ANSWER_WITHIN).map_err(SideError::Server)?, wants) {
+        match (hear(channel, ANSWER_WITHIN)?, wants) {
             (Answer::Halves(halves), Wants::Halves) => Ok(Told::Halves(halves.into_iter().map(halves::Half::from).collect())),
             (Answer::Nics(report), Wants::Nics) => Ok(Told::Nics(report)),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure)),
-            (other, _) => Err(SideError::OutOfTurn(format!("{other:?}"))),
+            (other, _) => Err(SideError::OutOfTurn(shown(&other))),
         }
     }
 
@@ -172,10 +175,10 @@ impl Server {
     pub fn times(&mut self) -> Result<Times, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Times::default()) };
         channel.send(&Request::Times).map_err(SideError::ToServer)?;
-        match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
+        match hear(channel, ANSWER_WITHIN)? {
             Answer::Times(times) => Ok(times.checked()),
             Answer::Failed(failure) => Err(SideError::Failed(failure)),
-            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+            other => Err(SideError::OutOfTurn(shown(&other))),
         }
     }
 
@@ -183,12 +186,12 @@ impl Server {
     pub fn clock(&mut self) -> Result<Option<time_source::Told>, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(None) };
         channel.send(&Request::Clock).map_err(SideError::ToServer)?;
-        match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
+        match hear(channel, ANSWER_WITHIN)? {
             Answer::Clock(told) => {
                 told.checked().map(Some).map_err(|message| SideError::Failed(Failure { message, missing: false }))
             }
             Answer::Failed(failure) => Err(SideError::Failed(failure)),
-            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+            other => Err(SideError::OutOfTurn(shown(&other))),
         }
     }
 
@@ -227,7 +230,7 @@ impl Server {
     pub fn look(&mut self) -> ServerEvent {
         let said = match self {
             Server::Worker { side, .. } => side.try_answer(),
-            Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::Server),
+            Server::Remote { channel, .. } => channel.try_recv().map(|said| said.map(harmless)).map_err(SideError::Server),
             Server::Silent(_) => Ok(None),
         };
         match said {
@@ -236,7 +239,7 @@ impl Server {
             Ok(Some(Answer::Pause(left))) => ServerEvent::Pause(left),
             Ok(Some(Answer::Resume)) => ServerEvent::Resume,
             Ok(Some(Answer::Failed(failure))) => ServerEvent::Gone(failure.message),
-            Ok(Some(other)) => ServerEvent::Gone(format!("it answered {other:?} out of turn")),
+            Ok(Some(other)) => ServerEvent::Gone(format!("it answered {} out of turn", shown(&other))),
             Err(error) => ServerEvent::Gone(error.to_string()),
         }
     }
@@ -299,6 +302,30 @@ impl Server {
     }
 }
 
+/// The next answer of a remote server.
+fn hear(channel: &mut Channel, within: Duration) -> Result<Answer, SideError> {
+    channel.recv(within).map(harmless).map_err(SideError::Server)
+}
+
+/// An answer of a remote server, which may be hostile: its texts go to terminals and into records.
+fn harmless(mut answer: Answer) -> Answer {
+    let clean = |text: &mut String| *text = printable(text, LONGEST);
+    match &mut answer {
+        Answer::Failed(failure) => clean(&mut failure.message),
+        Answer::Server(report) => {
+            report.error.iter_mut().for_each(clean);
+            report.warnings.iter_mut().for_each(|note| clean(&mut note.message));
+        }
+        _ => {}
+    }
+    answer
+}
+
+/// An answer out of turn.
+fn shown(answer: &Answer) -> String {
+    printable(&format!("{answer:?}"), LONGEST)
+}
+
 /// The report without its error, which becomes a warning if the client failed too.
 pub fn without_error(mut report: ServerReport, client_failed: bool) -> ServerReport {
     // The server of a stream sees the client close; every good run ends like that.
@@ -306,4 +333,47 @@ pub fn without_error(mut report: ServerReport, client_failed: bool) -> ServerRep
         report.warnings.push(Note { code: "server-ended".into(), message: format!("the server's side ended by itself: {why}") });
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn texts_of_a_hostile_server_are_printable_and_short() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut peer = Channel::plain(theirs);
+        let at = ([127, 0, 0, 1], 7).into();
+        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, stamps: false };
+        let job = Job::new("udp".parse().unwrap());
+        let hostile = || "\u{1b}]52;c;aGE=\u{7}\u{9b}2J".repeat(100);
+        let failed = || Answer::Failed(Failure { message: hostile(), missing: false });
+        let warnings = vec![Note { code: "x".into(), message: hostile() }];
+        let report = Answer::Server(Box::new(ServerReport { error: Some(hostile()), warnings, ..ServerReport::default() }));
+        let foreign = Answer::Ready(Some(Address::Socket(hostile().into())));
+        let early = Answer::Entered { sysfs: Some(hostile()) };
+        for answer in [failed(), failed(), foreign, failed(), failed(), failed(), early, failed(), report] {
+            peer.send(&answer).unwrap();
+        }
+        let mut said = vec![
+            server.facts("", &job).unwrap_err().to_string(),
+            server.plan(&job).unwrap_err().to_string(),
+            server.plan(&job).unwrap_err().to_string(),
+            server.told(Wants::Halves).unwrap_err().to_string(),
+            server.times().unwrap_err().to_string(),
+            server.clock().unwrap_err().to_string(),
+            server.turn(Turn::Hooks(true)).unwrap_err().to_string(),
+        ];
+        let ServerEvent::Gone(why) = server.look() else { panic!("it has failed") };
+        let ServerEvent::Ended(report) = server.look() else { panic!("it has reported") };
+        said.push(why);
+        said.extend(report.error);
+        said.extend(report.warnings.into_iter().map(|note| note.message));
+        assert_eq!(said.len(), 10);
+        for text in said {
+            assert!(text.contains('…') && !text.chars().any(char::is_control), "{text:?}");
+        }
+    }
 }

@@ -7,7 +7,8 @@
 //!                                                       └ Ctrl-C, a dead server or silence ends the row; the results are kept
 //! ```
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use std::{io, iter};
@@ -15,6 +16,7 @@ use std::{io, iter};
 use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::group::Group;
 use hairpin_plan::job::{Address, Job, Listen, Reflector, Rewrite, Sides, scope_of};
+use hairpin_plan::path::Speaks;
 use hairpin_plan::schedule::OpenLoop;
 use hairpin_record::head::Place;
 use hairpin_record::run::{Hosts, Link, Side};
@@ -28,8 +30,9 @@ use hairpin_units::Nanos;
 use crate::channel::Channel;
 use crate::error::RunError;
 use crate::handshake::{self, Kind};
-use crate::link::Ends;
-use crate::message::{Answer, At, ClientReport, Order, ServerReport};
+use crate::link::{Ends, namespace_file};
+use crate::message::{Answer, At, ClientReport, Failure, Order, ServerReport};
+use crate::pinnable::of_side;
 use crate::plan::{Plan, Target};
 use crate::server::{NUDGE_EVERY, Server, ServerEvent, without_error};
 use crate::side::{SideError, WorkerSide, wait};
@@ -44,6 +47,8 @@ pub struct Testbed {
     ends: Option<Ends>,
     /// The responders of a group on this host, but for the first, which is the server.
     responders: Vec<Server>,
+    /// The network namespace of a group's first responder, which holds the bridge to the others: it stays if that one ends.
+    _bridge: Option<File>,
 }
 
 pub struct Measured {
@@ -52,6 +57,20 @@ pub struct Measured {
     pub responders: Vec<(Address, Result<ServerReport, String>)>,
     pub server: Option<Result<ServerReport, String>>,
     pub interrupted: bool,
+}
+
+impl Measured {
+    /// The client's report of a row that came to its end.
+    ///
+    /// # Errors
+    /// The row was interrupted, or failed part way.
+    pub fn whole(self) -> Result<ClientReport, RowEnd> {
+        match self.client.error {
+            _ if self.interrupted => Err(RowEnd::Interrupted),
+            Some(message) => Err(SideError::Failed(Failure { message, missing: false }).into()),
+            None => Ok(self.client),
+        }
+    }
 }
 
 pub enum RowEnd {
@@ -81,6 +100,7 @@ impl Testbed {
                 let mut server = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.server), stack)?;
                 let ends = link.set_up(&mut client, &mut server, plan.ipv6)?;
                 let listen = Listen { address: ends.server.address, ports: None, client: ends.client.address, scope: 0 };
+                let bridge = asked_group(plan).and_then(|_| File::open(namespace_file(&server.pid().to_string())).ok());
                 let mut responders = Vec::new();
                 for index in 1..asked_group(plan).and_then(|group| group.responders).unwrap_or(1) {
                     let mut side = WorkerSide::start(None, None, stack)?;
@@ -94,6 +114,7 @@ impl Testbed {
                     interface: Some(ends.client.interface.clone()),
                     ends: Some(ends),
                     responders,
+                    _bridge: bridge,
                 }
             }
             Target::Host { host, port, key } => {
@@ -102,8 +123,7 @@ impl Testbed {
             }
             Target::Echo { host, port } => {
                 let resolve = |source| RunError::Resolve { host: host.clone(), port: *port, source };
-                let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
-                let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
+                let address = server_at(host, *port, &plan.rows).map_err(resolve)?;
                 let named = asked_group(plan).and_then(|group| group.interface.clone());
                 let interface =
                     named.or_else(|| local_address_towards(address).and_then(|local| interface_at(local, scope_of(address))));
@@ -113,6 +133,7 @@ impl Testbed {
                     interface,
                     ends: None,
                     responders: Vec::new(),
+                    _bridge: None,
                 }
             }
             Target::Socket(path) => {
@@ -124,6 +145,7 @@ impl Testbed {
                     interface: None,
                     ends: None,
                     responders: Vec::new(),
+                    _bridge: None,
                 }
             }
             Target::Reflector(reflector) => {
@@ -134,6 +156,7 @@ impl Testbed {
                     interface: Some(reflector.interface.clone()),
                     ends: None,
                     responders: Vec::new(),
+                    _bridge: None,
                 }
             }
         };
@@ -151,7 +174,8 @@ impl Testbed {
         let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
         let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
         let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
-        Ok(Testbed { client, server, interface: interface_at(local.ip(), scope_of(local)), ends: None, responders: Vec::new() })
+        let interface = interface_at(local.ip(), scope_of(local));
+        Ok(Testbed { client, server, interface, ends: None, responders: Vec::new(), _bridge: None })
     }
 
     /// The processes of the server, or of all responders of a group, that run on this host.
@@ -314,9 +338,7 @@ impl Testbed {
                 Answer::Failed(failure) => {
                     // The server may know better why the client could not begin.
                     let failure = match self.server.look() {
-                        ServerEvent::Gone(why) => {
-                            crate::message::Failure { message: format!("{}; server: {why}", failure.message), ..failure }
-                        }
+                        ServerEvent::Gone(why) => Failure { message: format!("{}; server: {why}", failure.message), ..failure },
                         _ => failure,
                     };
                     return Err(SideError::Failed(failure).into());
@@ -376,8 +398,10 @@ impl Testbed {
                 ServerEvent::Gone(why) => (why.clone(), Err(why)),
             };
             watch.server_said = Some(said.1);
-            // A client that has just finished reports at once; one that waits for a dead server has to be stopped.
-            watch.end_at = Some((now + Duration::from_secs(1), format!("the server's side ended in mid-run: {}", said.0)));
+            // A client that has just finished reports at once; one that waits for a dead server has to be stopped. The others of a group still answer.
+            if self.responders.is_empty() {
+                watch.end_at = Some((now + Duration::from_secs(1), format!("the server's side ended in mid-run: {}", said.0)));
+            }
         }
         if let Some((at, why)) = &watch.end_at
             && now >= *at
@@ -448,7 +472,7 @@ fn on(end: Option<&At>, job: &Job) -> Job {
 /// The job of responder `index`: on the next CPU that is not the client's, if there is one.
 fn beside(job: &Job, index: usize, allowed: &[u32]) -> Job {
     let client = cpu_of(job, Side::Client, 0, allowed);
-    let free: Vec<u32> = allowed.iter().copied().filter(|cpu| *cpu != client).collect();
+    let free: Vec<u32> = of_side(job, Side::Server, allowed).into_iter().filter(|cpu| *cpu != client).collect();
     let first = free.iter().position(|cpu| *cpu == cpu_of(job, Side::Server, 0, allowed));
     let mut job = job.clone();
     job.cpus.server = first.map(|first| free[(first + index) % free.len()]).or(job.cpus.server);
@@ -565,6 +589,23 @@ fn addresses(channel: &impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
     Ok((local, peer))
 }
 
+/// A SYN that is lost is sent again after a second.
+const TRIED_FOR: Duration = Duration::from_secs(2);
+
+/// The address of a server that is there: of several, over TCP, the first that takes a connection, else the first.
+pub fn server_at(host: &str, port: u16, rows: &[Job]) -> io::Result<SocketAddr> {
+    let found: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    let is_tcp = |job: &Job| matches!(job.spec.client.speaks(), Speaks::Tcp | Speaks::TcpPerTransaction);
+    let taking = if rows.iter().any(is_tcp) { taking_connections(&found) } else { None };
+    taking.or(found.first().copied()).ok_or_else(|| io::Error::other("it has no address"))
+}
+
+/// The first of several addresses that takes a connection.
+fn taking_connections(found: &[SocketAddr]) -> Option<SocketAddr> {
+    let mut tried = found.iter().filter(|_| found.len() > 1);
+    tried.find(|address| TcpStream::connect_timeout(address, TRIED_FOR).is_ok()).copied()
+}
+
 /// The address that this host would send from; connecting a datagram socket sends nothing.
 pub fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = if peer.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
@@ -591,10 +632,48 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hairpin_record::run::Row;
+
+    #[test]
+    fn a_row_that_was_cut_short_is_not_whole() {
+        let ended = |error: Option<&str>, interrupted| {
+            let client = ClientReport {
+                row: Row::default(),
+                exchanges: 0,
+                stopped: false,
+                error: error.map(Into::into),
+                drift_ppb: None,
+                open: None,
+                replies: Vec::new(),
+            };
+            Measured { client, responders: Vec::new(), server: None, interrupted }.whole()
+        };
+        assert!(ended(None, false).is_ok());
+        for error in [None, Some("the server is gone")] {
+            assert!(matches!(ended(error, true), Err(RowEnd::Interrupted)));
+        }
+        let Err(RowEnd::Failed(error)) = ended(Some("the server is gone"), false) else { panic!("it is whole") };
+        assert_eq!(error.to_string(), "the server is gone");
+    }
 
     #[test]
     fn a_loopback_address_belongs_to_lo() {
         assert_eq!(interface_of([127, 0, 0, 1].into()).as_deref(), Some("lo"));
         assert_eq!(local_address_towards(([127, 0, 0, 1], 9).into()), Some([127, 0, 0, 1].into()));
+    }
+
+    #[test]
+    fn of_several_addresses_the_first_that_takes_a_connection_is_chosen() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let there = listener.local_addr().unwrap();
+        let [nobody, nobody_else] = [2u8, 3].map(|last| SocketAddr::from(([127, 0, 0, last], there.port())));
+        assert_eq!((taking_connections(&[]), taking_connections(&[there])), (None, None));
+        assert!(listener.accept().is_err(), "the only address was tried");
+        assert_eq!(taking_connections(&[nobody, there]), Some(there));
+        assert_eq!(taking_connections(&[there, nobody]), Some(there));
+        assert_eq!(taking_connections(&[nobody, nobody_else]), None);
+        let rows = [Job::new("tcp".parse().unwrap())];
+        assert_eq!(server_at("127.0.0.1", 9, &rows).unwrap(), SocketAddr::from(([127, 0, 0, 1], 9)));
     }
 }

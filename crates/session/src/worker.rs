@@ -19,7 +19,9 @@ use hairpin_iopath::paths::runner;
 use hairpin_iopath::room::make_room;
 use hairpin_plan::job::{Address, FrameTimes, Job, Listen};
 use hairpin_plan::option::RCVBUF;
+use hairpin_plan::path::Speaks;
 use hairpin_plan::replay;
+use hairpin_plan::request::ReplyEnd;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
 use hairpin_record::run::{
@@ -43,6 +45,7 @@ use crate::message::{
     Answer, AskRings, BounceReport, BounceWork, BulkWork, ClientReport, Failure, InterfaceFacts, LinkEnd, Namespace, Order,
     ServerReport, StreamReport, StreamWork,
 };
+use crate::pinnable::{choices, counted_from, of_side};
 use crate::raw::{RawRow, RawWriter};
 
 use self::reporter::{Meter, Own, Reporter, Reports};
@@ -74,8 +77,8 @@ struct Worker {
     neighbour: Option<Shared>,
     stamps: Option<Stamps>,
     allowed: Vec<u32>,
-    /// CPUs that this process and its parent may use.
-    cores: usize,
+    /// The CPUs allowed to the parent.
+    parents: Vec<u32>,
     /// True in a network namespace of this process alone, whose interfaces end with it.
     own_link: bool,
     clock: AnyClock,
@@ -100,7 +103,7 @@ impl Worker {
             stop: Shared::open(inherited.take(STOP_FD)?)?,
             neighbour: if neighbour { Some(Shared::open(inherited.take(NEIGHBOUR_FD)?)?) } else { None },
             stamps: if stamps { Some(Stamps::open(inherited.take(STAMPS_FD)?)?) } else { None },
-            cores: allowed.len(),
+            parents: allowed.clone(),
             own_link: false,
             allowed,
             clock,
@@ -189,9 +192,9 @@ impl Worker {
     }
 
     fn facts(&self, interface: Option<&str>, cpu: Option<u32>, threads: u32, server: bool) -> Answer {
-        let first = cpu.or_else(|| self.allowed.get(usize::from(server && self.allowed.len() > 1)).copied()).unwrap_or(0);
-        let at = self.allowed.iter().position(|allowed| *allowed == first).unwrap_or(0);
-        let cpus: Vec<u32> = (0..threads as usize).map(|thread| self.allowed[(at + thread) % self.allowed.len()]).collect();
+        let choices = choices(cpu.as_slice(), &self.allowed);
+        let first = cpu.or_else(|| choices.get(usize::from(server && choices.len() > 1)).copied()).unwrap_or(0);
+        let cpus = counted_from(first, threads as usize, &choices);
         let mut facts: HostFacts = hairpin_tune::facts(&RealHost, &hairpin_tune::Place { cpus: &cpus, interface });
         if let Some(why) = &self.sysfs {
             facts.unread.insert("sysfs".into(), why.clone());
@@ -245,8 +248,10 @@ impl Worker {
     fn answer_requests(&mut self, job: &Job, listen: Listen, most_per_s: Option<f64>) -> Result<Answer, Failure> {
         self.untell();
         make_room(job, Side::Server).map_err(path_failure)?;
+        let allowed = of_side(job, Side::Server, &self.allowed);
+        let others = self.parents.iter().filter(|cpu| !allowed.contains(cpu)).count();
         let began = TimeOfDay::now();
-        let own = Own { allowed: &self.allowed, shares_network: !self.own_link };
+        let own = Own { allowed: &allowed, shares_network: !self.own_link };
         let reporter = Reporter::new(&mut self.channel, job, Side::Server, own, None, Reports::default());
         let mut run = ServerRun {
             job,
@@ -255,8 +260,8 @@ impl Worker {
             stop: &self.stop,
             neighbour: self.neighbour.as_ref(),
             stamps: self.stamps.as_ref().filter(|_| job.traced),
-            allowed: &self.allowed,
-            cores: self.cores,
+            allowed: &allowed,
+            cores: allowed.len() + others,
             own_link: self.own_link,
             most_per_s,
             heard_on: Vec::new(),
@@ -298,8 +303,9 @@ impl Worker {
         make_room(job, Side::Client).map_err(path_failure)?;
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
+        let allowed = of_side(job, Side::Client, &self.allowed);
         let began = TimeOfDay::now();
-        let own = Own { allowed: &self.allowed, shares_network: !self.own_link };
+        let own = Own { allowed: &allowed, shares_network: !self.own_link };
         let reporter = Reporter::new(&mut self.channel, job, Side::Client, own, raw, Reports { snapshots, drawn });
         let mut run = ClientRun {
             job,
@@ -308,7 +314,7 @@ impl Worker {
             stop: &self.stop,
             neighbour: self.neighbour.as_ref(),
             stamps: self.stamps.as_ref().filter(|_| job.traced),
-            allowed: &self.allowed,
+            allowed: &allowed,
             own_link: self.own_link,
             observer: &reporter,
             found: ClientFound::default(),
@@ -399,11 +405,13 @@ impl Worker {
             warnings.push(Warning::Stopped { gap: stop });
         }
         row.warnings = warnings.iter().map(Warning::note).collect();
+        let error = found.error.or(error.map(|error| error.to_string()));
+        let answered = row.own_request.is_some();
         ClientReport {
             row,
             exchanges: found.exchanges,
             stopped: found.stopped,
-            error: found.error.or(error.map(|error| error.to_string())),
+            error: error.map(|error| if answered { with_limits(job, error) } else { error }),
             drift_ppb: found.drift_ppb,
             open,
             replies: Vec::new(),
@@ -481,6 +489,17 @@ fn unlike(job: &Job, own: &OwnRequest) -> Option<Warning> {
         Some(first) => Some(Warning::ErrorReplies { first: first.clone(), count: own.errors, of }),
         None if told || own.differing == 0 => None,
         None => Some(Warning::RepliesDiffer { first: own.first_reply.clone(), count: own.differing, of }),
+    }
+}
+
+/// The error, with the settings of HTTP servers that close a connection which was to stay open.
+fn with_limits(job: &Job, error: String) -> String {
+    let is_http = job.own.as_ref().is_some_and(|own| own.end == ReplyEnd::Http);
+    let stays = job.spec.client.speaks() != Speaks::TcpPerTransaction;
+    if is_http && stays && error.starts_with("the server closed the connection") {
+        format!("{error}; nginx closes one after keepalive_requests requests, Apache after MaxKeepAliveRequests: raise that")
+    } else {
+        error
     }
 }
 

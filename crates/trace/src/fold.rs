@@ -55,13 +55,24 @@ pub struct Fold {
     shapes: Vec<Shape>,
     known: HashMap<Shape, u32>,
     folded: Vec<Folded>,
+    /// In ns; `u32::MAX` for one in `long`.
     intervals: Vec<u32>,
+    /// Intervals of 4.29 s and more, by their place.
+    long: HashMap<usize, u64>,
 }
 
 impl Fold {
     /// For a path of this route; `missing` moments are not stamped on this host.
     pub fn new(route: Route, missing: Vec<Moment>) -> Fold {
-        Fold { route, missing, shapes: Vec::new(), known: HashMap::new(), folded: Vec::new(), intervals: Vec::new() }
+        Fold {
+            route,
+            missing,
+            shapes: Vec::new(),
+            known: HashMap::new(),
+            folded: Vec::new(),
+            intervals: Vec::new(),
+            long: HashMap::new(),
+        }
     }
 
     /// The number of transactions.
@@ -91,7 +102,12 @@ impl Fold {
                         .filter(|_| crosses)
                         .map(|home| (transaction.ways[1][home - 1].0, transaction.ways[1][home].0));
                     shape.push(IntervalPlace { direction, from, to: *moment, slept, also });
-                    self.intervals.push(u32::try_from(ns - last).unwrap_or(u32::MAX));
+                    let took = u64::try_from(ns - last).unwrap_or(0);
+                    let short = u32::try_from(took).unwrap_or(u32::MAX);
+                    if short == u32::MAX {
+                        self.long.insert(self.intervals.len(), took);
+                    }
+                    self.intervals.push(short);
                 }
                 last = *ns;
             }
@@ -102,6 +118,14 @@ impl Fold {
             next
         });
         self.folded.push(Folded { shape, first, rtt_ns: transaction.rtt_ns() });
+    }
+
+    /// The interval at this place, in ns.
+    fn interval(&self, at: usize) -> u64 {
+        match self.intervals[at] {
+            u32::MAX => self.long[&at],
+            short => short.into(),
+        }
     }
 
     /// Average number of hook stamps per transaction, the divisor of the observer's cost.
@@ -127,7 +151,7 @@ impl Fold {
             own.fill(0);
             let (mut observer, mut residual, mut carried) = (0, 0, 0.0);
             for (at, (between, part)) in shape.iter().zip(parts).enumerate() {
-                let took = u64::from(self.intervals[folded.first + at]);
+                let took = self.interval(folded.first + at);
                 // Rounds to whole ns without loss: the remainder goes to the next interval.
                 let ends = f64::from(u8::from(between.from.is_hook()) + u8::from(between.to.is_hook()));
                 carried += hook_ns * ends / 2.0;
@@ -180,18 +204,18 @@ impl Fold {
     pub fn typical(&self) -> Typical {
         let rtts = self.sorted();
         let (from, to) = range(&rtts, 0.4, 0.6);
-        let mut intervals: HashMap<(Direction, Moment, Moment), Vec<u32>> = HashMap::new();
+        let mut intervals: HashMap<(Direction, Moment, Moment), Vec<u64>> = HashMap::new();
         for folded in self.folded.iter().filter(|folded| (from..=to).contains(&folded.rtt_ns)) {
             for (at, between) in self.shapes[folded.shape as usize].iter().enumerate() {
                 intervals
                     .entry((between.direction, between.from, between.to))
                     .or_default()
-                    .push(self.intervals[folded.first + at]);
+                    .push(self.interval(folded.first + at));
             }
         }
-        let median = |mut all: Vec<u32>| {
+        let median = |mut all: Vec<u64>| {
             let middle = all.len() / 2;
-            u64::from(*all.select_nth_unstable(middle).1)
+            *all.select_nth_unstable(middle).1
         };
         Typical {
             rtt_ns: range(&rtts, 0.5, 0.5).0,
@@ -356,5 +380,19 @@ mod tests {
             let stack = ["send call", "qdisc", "driver", "softirq", "stack"];
             assert_eq!(names, [&stack[..], &["notify", "wake-up", "run queue", "receive", "return"]].concat());
         }
+    }
+
+    #[test]
+    fn a_round_trip_of_seconds_adds_up() {
+        use Moment::{Returned, Send};
+        let ways = [vec![(Send, 0), (Returned, 5_000_000_000)], vec![(Send, 5_000_000_100), (Returned, 5_000_000_300)]];
+        let mut fold = Fold::new(Route::Sockets, Vec::new());
+        fold.add(&Transaction { sequence: 0, packets: 1, ways, home: None });
+        let mut found = Explained::default();
+        fold.finish(0.0, &mut found);
+        let stages: f64 = found.stages.iter().map(|stage| stage.typical_ns).sum();
+        let Group { rtt_ns, observer_ns, residual_ns, .. } = found.typical;
+        assert_eq!((rtt_ns, stages + observer_ns + residual_ns), (5_000_000_300.0, 5_000_000_300.0));
+        assert_eq!(fold.typical().intervals[&(Direction::Request, Send, Returned)], 5_000_000_000);
     }
 }

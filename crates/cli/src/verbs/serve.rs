@@ -13,6 +13,7 @@ use clap::Args;
 use hairpin_plan::job::{Schedule, scope_of};
 use hairpin_session::error::RunError;
 use hairpin_session::key::Key;
+use hairpin_session::pinnable::{choices, refused};
 use hairpin_session::serve::{Grants, Service, serve};
 use hairpin_session::side::WorkerSide;
 use hairpin_session::testbed::interface_at;
@@ -160,14 +161,11 @@ fn granted_cpus(asked: Option<Vec<u32>>) -> Result<Vec<u32>, Failure> {
     let allowed =
         allowed_cpus().map_err(|error| Failure::failed(format_args!("cannot read the CPUs of this process: {error}")))?;
     let Some(asked) = asked else { return Ok(allowed) };
-    match asked.iter().find(|cpu| !allowed.contains(cpu)) {
+    match refused(&asked, &choices(&asked, &allowed)) {
         None => Ok(asked),
-        Some(cpu) => {
-            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-            Err(Failure::usage(format_args!(
-                "--cpus: CPU {cpu} does not exist or is not allowed to this process: choose from {allowed}"
-            )))
-        }
+        Some((cpu, allowed)) => Err(Failure::usage(format_args!(
+            "--cpus: CPU {cpu} does not exist or is not allowed to this process: choose from {allowed}"
+        ))),
     }
 }
 

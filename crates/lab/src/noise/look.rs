@@ -37,16 +37,18 @@ const GRACE: Duration = Duration::from_millis(500);
 /// MSR_SMI_COUNT of Intel's CPUs.
 const SMI_COUNT: u64 = 0x34;
 
-/// Deals the cores into turns of at most `at_once`: the first threads of all cores before the second ones.
+/// Deals the cores into turns of at most `at_once`, SMT siblings into different ones.
 pub(super) fn in_turns(host: &dyn Host, cpus: &[u32], at_once: usize) -> Vec<Vec<u32>> {
-    let sibling = |cpu: &u32| {
+    let first_sibling = |cpu: u32| {
         let siblings = host.read(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
-        siblings.ok().and_then(|list| parse_cpus(&list).ok()).map_or(0, |all| all.iter().take_while(|other| *other < cpu).count())
+        siblings.ok().and_then(|list| parse_cpus(&list).ok()?.first().copied()).unwrap_or(cpu)
     };
-    let mut cpus = cpus.to_vec();
-    cpus.arrange_by_key(|cpu| (sibling(cpu), *cpu));
-    let turns = cpus.len().div_ceil(at_once.max(1)).max(1);
-    cpus.chunks(cpus.len().div_ceil(turns).max(1)).map(<[u32]>::to_vec).collect()
+    let mut cpus: Vec<(u32, u32)> = cpus.iter().map(|cpu| (first_sibling(*cpu), *cpu)).collect();
+    cpus.arrange_by(Ord::cmp);
+    let most_siblings = cpus.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(1);
+    let turns = cpus.len().div_ceil(at_once.max(1)).max(most_siblings);
+    // Siblings follow each other, and there are at least as many turns.
+    (0..turns).map(|turn| cpus.iter().skip(turn).step_by(turns).map(|(_, cpu)| *cpu).collect()).collect()
 }
 
 /// Cores that spin at once, and the hooks on them.

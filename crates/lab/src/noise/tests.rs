@@ -1,6 +1,7 @@
 //! Cores, turns, folds and warnings, without a spinning thread.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use hairpin_record::noise::Stall;
 use hairpin_sys::clock::{AnyClock, MonotonicRaw, Ticks};
@@ -20,32 +21,57 @@ fn plan(cpus: Option<&[u32]>, ms: u64) -> NoisePlan {
 #[test]
 fn the_cores_are_those_named_or_the_first_allowed_ones() {
     let allowed: Vec<u32> = (0..100).collect();
-    assert_eq!(cores_of(&plan(None, 1_000), &allowed).unwrap(), allowed[..UNNAMED]);
-    assert_eq!(cores_of(&plan(Some(&[3, 7]), 1_000), &allowed).unwrap(), [3, 7]);
-    let error = cores_of(&plan(Some(&[1, 9]), 1_000), &[0, 1, 3]).unwrap_err();
+    assert_eq!(cores_of(&plan(None, 1_000), &allowed, &allowed).unwrap(), allowed[..UNNAMED]);
+    assert_eq!(cores_of(&plan(Some(&[3, 7]), 1_000), &allowed, &allowed).unwrap(), [3, 7]);
+    let error = cores_of(&plan(Some(&[1, 9]), 1_000), &[0, 1, 3], &[0, 1, 3]).unwrap_err();
     assert_eq!(error.to_string(), "CPU 9 does not exist or is not allowed to this process: choose from 0,1,3 (--cpu LIST)");
     assert_eq!(error.blame(), Blame::Usage);
-    let error = cores_of(&plan(Some(&allowed), 1_000), &allowed).unwrap_err();
+    let error = cores_of(&plan(Some(&allowed), 1_000), &allowed, &allowed).unwrap_err();
     assert!(error.to_string().starts_with("--cpu names 100 CPUs") && error.blame() == Blame::Usage, "{error}");
-    let error = cores_of(&plan(None, 0), &allowed).unwrap_err();
+    let error = cores_of(&plan(None, 0), &allowed, &allowed).unwrap_err();
     assert!(error.to_string().contains("--duration 0") && error.blame() == Blame::Usage, "{error}");
+}
+
+#[test]
+fn isolated_cores_are_looked_at_too_if_they_can_be_pinned_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let host = FakeHost::at(directory.path()).with("/sys/devices/system/cpu/isolated", "2-3,7\n");
+    let isolated = isolated(&host);
+    // Another cpuset has CPU 7.
+    let choices = [0, 1, 2, 3, 4];
+    let cores = unnamed(&[0, 1], &isolated, &choices);
+    assert_eq!(cores, [2, 3, 0, 1]);
+    assert_eq!(cores_of(&plan(None, 1_000), &cores, &choices).unwrap(), cores);
+    assert_eq!(cores_of(&plan(Some(&[3]), 1_000), &cores, &choices).unwrap(), [3]);
+    assert!(cores_of(&plan(Some(&[7]), 1_000), &cores, &choices).is_err());
+}
+
+/// A host of `cpus` CPUs, of which every two that are `apart` are siblings.
+fn with_siblings(directory: &Path, cpus: u32, apart: u32) -> FakeHost {
+    let list = |cpu: u32| {
+        let first = cpu / (2 * apart) * (2 * apart) + cpu % apart;
+        (format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), format!("{first},{}\n", first + apart))
+    };
+    (0..cpus).map(list).fold(FakeHost::at(directory), |host, (file, list)| host.with(&file, list))
 }
 
 #[test]
 fn siblings_spin_in_different_turns() {
     let directory = tempfile::tempdir().unwrap();
-    let mut neighbours = FakeHost::at(directory.path());
-    for cpu in 0..8_u32 {
-        let first = cpu / 2 * 2;
-        let list = format!("{first}-{}\n", first + 1);
-        neighbours = neighbours.with(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), list);
-    }
+    let neighbours = with_siblings(directory.path(), 8, 1);
     assert_eq!(in_turns(&neighbours, &[0, 1, 2, 3, 4, 5, 6, 7], 4), [vec![0, 2, 4, 6], vec![1, 3, 5, 7]]);
     assert_eq!(in_turns(&neighbours, &[0, 1], 1), [[0], [1]]);
+    // However many could spin at once.
+    assert_eq!(in_turns(&neighbours, &[0, 2, 4, 5], 2), [[0, 4], [2, 5]]);
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(in_turns(&with_siblings(directory.path(), 8, 4), &[0, 4], 4), [[0], [4]]);
+    let directory = tempfile::tempdir().unwrap();
+    let of_sixteen = in_turns(&with_siblings(directory.path(), 16, 8), &[0, 1, 2, 3, 8, 9, 10, 11], 8);
+    assert_eq!(of_sixteen, [[0, 1, 2, 3], [8, 9, 10, 11]]);
     // Turns are alike in size, and a host that tells nothing is taken as it comes.
     let elsewhere = tempfile::tempdir().unwrap();
     let silent = FakeHost::at(elsewhere.path());
-    assert_eq!(in_turns(&silent, &[0, 1, 2, 3, 4, 5], 4), [[0, 1, 2], [3, 4, 5]]);
+    assert_eq!(in_turns(&silent, &[0, 1, 2, 3, 4, 5], 4), [[0, 2, 4], [1, 3, 5]]);
     assert_eq!(in_turns(&silent, &[5], 4), [[5]]);
 }
 
@@ -114,7 +140,7 @@ fn a_guest_whose_hypervisor_reports_no_steal_is_told_so() {
         let host = FakeHost::at(directory.path()).with("/proc/stat", stat);
         let mut noise = body();
         noise.host.facts.insert("hypervisor".into(), hypervisor.into());
-        warnings(&host, &noise, &[0, 1], true, &[], 0).into_iter().map(|note| note.code).collect::<Vec<_>>()
+        warnings(&host, &noise, None, 0, &[], 0).into_iter().map(|note| note.code).collect::<Vec<_>>()
     };
     let (none, some) = ("cpu  29 3 7 6 9 0 1 0 0 0\n", "cpu  29 3 7 6 9 0 1 44 0 0\n");
     assert_eq!(codes(none, "KVM"), ["steal-not-reported"]);
@@ -125,14 +151,13 @@ fn a_guest_whose_hypervisor_reports_no_steal_is_told_so() {
 fn other_warnings_name_what_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     let host = FakeHost::at(directory.path());
-    let allowed: Vec<u32> = (0..40).collect();
     let mut noise = body();
     noise.threshold_ns = 16_000_000;
-    let found = warnings(&host, &noise, &allowed, true, &["local_timer_entry"], 5);
+    let found = warnings(&host, &noise, None, 40 - UNNAMED, &["local_timer_entry"], 5);
     let codes: Vec<&str> = found.iter().map(|note| note.code.as_str()).collect();
     assert_eq!(codes, ["not-all-cores", "coarse-clock", "hooks-missing", "events-lost"]);
     assert!(found[0].message.contains("of 40 CPUs") && found[2].message.contains("local_timer_entry"), "{found:?}");
-    assert_eq!(warnings(&host, &body(), &[4], false, &[], 0)[0].code, "one-core");
+    assert_eq!(warnings(&host, &body(), Some(4), 0, &[], 0)[0].code, "one-core");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 
 use super::{StreamError, StreamPlan, Target};
+use hairpin_session::pinnable::{choices, counted_from, refused};
 use hairpin_session::side::SideError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +21,8 @@ impl Cpus {
     /// A CPU is not allowed, or a policy that sleeps has fewer CPUs than queues.
     pub(super) fn choose(plan: &StreamPlan) -> Result<Cpus, StreamError> {
         let allowed = thread::allowed_cpus().map_err(SideError::from)?;
-        if let Some(cpu) = [plan.cpus.client, plan.cpus.server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
-            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let asked: Vec<u32> = [plan.cpus.client, plan.cpus.server].into_iter().flatten().collect();
+        if let Some((cpu, allowed)) = refused(&asked, &choices(&asked, &allowed)) {
             return Err(StreamError::Cpu { cpu, allowed });
         }
         let two = matches!(plan.target, Target::Veth(_));
@@ -38,13 +39,14 @@ impl Cpus {
 
     /// One CPU per queue, as far as they suffice for both sides; the server's come after the client's.
     fn of(allowed: &[u32], queues: u32, asked: Sides<Option<u32>>, two: bool) -> Cpus {
-        let most = if two { (allowed.len() / 2).max(1) } else { allowed.len() };
-        let threads = most.min(queues as usize);
-        let from = |first: Option<u32>, otherwise: usize| {
-            let at = first.and_then(|first| allowed.iter().position(|cpu| *cpu == first)).unwrap_or(otherwise);
-            (at..at + threads).map(|at| allowed[at % allowed.len()]).collect()
+        let of = |first: Option<u32>, side: usize| {
+            let choices = choices(first.as_slice(), allowed);
+            let most = if two { (choices.len() / 2).max(1) } else { choices.len() };
+            let threads = most.min(queues as usize);
+            let first = first.unwrap_or(choices[side * threads % choices.len()]);
+            counted_from(first, threads, &choices)
         };
-        Cpus { client: from(asked.client, 0), server: from(asked.server, threads) }
+        Cpus { client: of(asked.client, 0), server: of(asked.server, 1) }
     }
 }
 

@@ -6,9 +6,10 @@ use hairpin_wire::probe;
 use hairpin_wire::raw::{PTP_PAYLOAD, Shape};
 
 use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
-use crate::option::{CONNECTED, WRITES};
+use crate::option::{CLOSES, CONNECTED, WRITES};
 use crate::path::{LinkKind, Path, Speaks};
 use crate::paths::{PATHS, taking_requests};
+use crate::request::{ReplyEnd, most_of_reply};
 use crate::schedule::Arrivals;
 
 /// The reason to refuse a job, and the alternative.
@@ -106,6 +107,17 @@ impl Job {
         refuse(own.tls.is_none() || self.spec.client.options.get(&WRITES).is_none(), || {
             "--tls cuts a request into records of its own: leave out writes=N".into()
         })?;
+        refuse(self.spec.client.options.get(&CLOSES) != Some("server"), || {
+            "closes=server is for a server of Hairpin's: with --request leave out closes, and the client closes".into()
+        })?;
+        if let ReplyEnd::Bytes(count) = own.end {
+            // Each thread sizes its buffers as if all threads had as many flows.
+            let (flows, threads) = (self.flows, self.threads);
+            let most = most_of_reply(flows.div_ceil(threads).saturating_mul(threads));
+            refuse(count as u64 <= most, || {
+                format!("with {flows} flows a reply has at most {most} bytes, not {count} (--until): use fewer --flows")
+            })?;
+        }
         let replays = self.open.as_ref().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay { .. }));
         refuse(!replays, || "a recording has requests of its own sizes: leave out --request or --replay".into())
     }
@@ -402,6 +414,30 @@ mod tests {
             text("udp:spin", |job| (job.flows, job.outstanding) = (1000, 1000)).contains("more than 65536 requests in flight")
         );
         assert_eq!(text("udp", |job| job.outstanding = 0), "--outstanding must be more than 0");
+    }
+
+    #[test]
+    fn a_request_of_ones_own_has_limits_of_its_own() {
+        use crate::request::Request;
+        let own = |spec: &str, flows: u32, end: &str| {
+            text(spec, |job| {
+                let (name, end) = ("x".into(), end.parse().unwrap());
+                job.own = Some(Request { name, bytes: b"x".into(), end, tls: None });
+                (job.plain_peer, job.flows) = (true, flows);
+            })
+        };
+        assert_eq!(
+            own("tcp-crr:closes=server", 1, "resp"),
+            "closes=server is for a server of Hairpin's: with --request leave out closes, and the client closes"
+        );
+        assert_eq!(own("tcp-crr:closes=client", 1, "resp"), "goes");
+        assert_eq!(
+            own("tcp:poll", 257, "1Mi"),
+            "with 257 flows a reply has at most 1044495 bytes, not 1048576 (--until): use fewer --flows"
+        );
+        for (flows, end) in [(256, "1Mi"), (257, "http"), (20_000, "16Ki")] {
+            assert_eq!(own("tcp:poll", flows, end), "goes", "{flows} flows, {end}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use hairpin_units::parse_number;
 use toml::{Table, Value};
 
 use super::{ReplyEnd, bytes_of};
@@ -42,7 +43,7 @@ pub fn all() -> Result<Vec<Preset>, String> {
                 presets.retain(|preset| own.iter().all(|own| own.name != preset.name));
                 presets.extend(own);
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
         }
     }
@@ -87,7 +88,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<Preset>, String> {
 
 fn preset(name: &str, value: Value) -> Result<Preset, String> {
     let Value::Table(mut fields) = value else { return Err("a preset is a table, [NAME]".into()) };
-    if name.parse::<u64>().is_ok() || name.contains([':', '@']) {
+    if parse_number(name).is_ok() || name.contains([':', '@']) {
         return Err("is no name, as it could be another word of --request".into());
     }
     let mut text = |field: &str| match fields.remove(field) {
@@ -157,6 +158,7 @@ mod tests {
             ("[a]\nrequest = 'text:x'\nuntil = '1'\nends = 1", "f:1: a: there is no field ends"),
             ("[a]\nrequest = 7", "f:1: a: request takes a text"),
             ("[7]\nrequest = 'text:x'", "f:1: 7: is no name"),
+            ("[4Ki]\nrequest = 'text:x'", "f:1: 4Ki: is no name"),
         ] {
             let found = parse("f", text).map(|_| ());
             assert!(found.as_ref().is_err_and(|found| found.starts_with(why)), "{text}: {found:?}");

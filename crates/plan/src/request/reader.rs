@@ -169,8 +169,7 @@ impl Reader {
 
     fn after_head(&self, head: &[u8]) -> Result<Option<(Part, Token)>, String> {
         let status = status(head).ok_or_else(|| format!("it does not begin as HTTP does: {}", start(head)))?;
-        // An interim reply comes before the one that was asked for.
-        if (100..200).contains(&status) && status != 101 {
+        if is_interim(status) {
             return Ok(Some((Part::Head, Token::Up(To::EmptyLine))));
         }
         if self.head_alone || matches!(status, 101 | 204 | 304) {
@@ -234,6 +233,24 @@ fn status(head: &[u8]) -> Option<usize> {
     number(head.strip_prefix(b"HTTP/1.")?.get(2..5)?)
 }
 
+/// True for a reply that comes before the one that was asked for (RFC 9110, section 15.2).
+fn is_interim(status: usize) -> bool {
+    (100..200).contains(&status) && status != 101
+}
+
+/// Bytes of the interim replies of HTTP with which these begin, as far as more follows.
+fn interim(bytes: &[u8]) -> usize {
+    const END: &[u8] = b"\r\n\r\n";
+    let mut at = 0;
+    while status(&bytes[at..]).is_some_and(is_interim)
+        && let Some(len) = bytes[at..].windows(END.len()).position(|end| end == END)
+        && at + len + END.len() < bytes.len()
+    {
+        at += len + END.len();
+    }
+    at
+}
+
 /// The value of a field in the head of a reply over HTTP/1.
 fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let line = |line: &'a [u8]| {
@@ -246,17 +263,19 @@ fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// Most characters of a reply's first line that are kept.
 pub const FIRST_LINE: usize = 60;
 
-/// The bytes of the first line of a reply, as far as they are kept.
+/// The bytes up to the end of the first line of a reply, as far as that is kept; interim replies of HTTP before it are among them.
 #[must_use]
 pub fn first_line(reply: &[u8]) -> &[u8] {
-    let end = reply.iter().take(FIRST_LINE).position(|byte| *byte == b'\n').map_or(FIRST_LINE, |at| at + 1);
-    &reply[..end.min(reply.len())]
+    let from = interim(reply);
+    let line = reply[from..].iter().take(FIRST_LINE);
+    let end = from + line.clone().position(|byte| *byte == b'\n').map_or(line.len(), |at| at + 1);
+    &reply[..end]
 }
 
-/// The start of some bytes, for a message.
+/// The start of some bytes, for a message: of a reply over HTTP that of the final one.
 #[must_use]
 pub fn start(bytes: &[u8]) -> String {
-    let line = first_line(bytes);
+    let line = &first_line(bytes)[interim(bytes)..];
     escaped(line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(line))
 }
 
@@ -266,7 +285,7 @@ pub fn start(bytes: &[u8]) -> String {
 pub fn is_error(end: &ReplyEnd, reply: &[u8]) -> bool {
     match end {
         ReplyEnd::Resp => matches!(reply.first(), Some(b'-' | b'!')),
-        ReplyEnd::Http => status(reply).is_some_and(|status| status >= 400),
+        ReplyEnd::Http => status(&reply[interim(reply)..]).is_some_and(|status| status >= 400),
         ReplyEnd::Delimiter { .. } => {
             ["ERROR", "CLIENT_ERROR", "SERVER_ERROR", "-ERR"].into_iter().any(|word| reply.starts_with(word.as_bytes()))
         }
@@ -383,6 +402,9 @@ mod tests {
             ("resp", b"+PONG\r\n", false),
             ("http", b"HTTP/1.1 404 Not Found\r\n\r\n", true),
             ("http", b"HTTP/1.1 301 Moved\r\n\r\n", false),
+            ("http", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 Forbidden\r\n\r\n", true),
+            ("http", b"HTTP/1.1 102 P\r\n\r\nHTTP/1.1 103 E\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", false),
+            ("http", b"HTTP/1.1 101 Switching Protocols\r\n\r\nHTTP/1.1 403 no reply\r\n\r\n", false),
             (r"\r\n", b"SERVER_ERROR out of memory\r\n", true),
             (r"\r\n", b"VERSION 1\r\n", false),
             ("1", b"E", false),
@@ -391,6 +413,16 @@ mod tests {
         }
         assert_eq!(start(b"-ERR \x1b[2J\r\nmore"), r"-ERR \x1b[2J");
         assert_eq!(start(&[b'x'; 99]).len(), FIRST_LINE);
+    }
+
+    #[test]
+    fn the_line_of_a_reply_after_interim_ones_is_that_of_the_final_one() {
+        let interim = &b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload, </b.css>; rel=preload\r\n\r\n"[..];
+        let reply = [interim, b"HTTP/1.1 404 Not Found\r\n\r\n"].concat();
+        assert_eq!(start(&reply), "HTTP/1.1 404 Not Found");
+        assert_eq!(first_line(&reply), &reply[..reply.len() - 2]);
+        assert_eq!(start(first_line(&reply)), "HTTP/1.1 404 Not Found");
+        assert_eq!(start(interim), "HTTP/1.1 103 Early Hints", "nothing follows");
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use hairpin_sys::netlink::{Netlink, NetlinkError, PairKind, VethConfig, VirtualLink};
 use hairpin_sys::netns::{self, SysctlError};
 
-use crate::link::{CLIENT_END, SERVER_END};
+use crate::link::{CLIENT_END, SERVER_END, VXLAN_BYTES};
 use crate::message::{At, Medium, Overlay};
 use crate::testbed::local_address_towards;
 
@@ -24,8 +24,6 @@ const BRIDGE: &str = "hairpin-br";
 const BETWEEN: [&str; 2] = ["hairpin2", "hairpin3"];
 /// Number of the last of them.
 const PORTS: u32 = 3;
-/// Bytes that a VXLAN adds to a frame over IPv4 (RFC 7348, section 5).
-const VXLAN_BYTES: u32 = 50;
 
 /// Why a link was not made.
 #[derive(Debug, thiserror::Error)]
