@@ -24,10 +24,13 @@ const TESTS: &[Listed] = &[
     ("killed_it_is_put_back_by_revert", |name| killed_it_is_put_back_by_revert(name).into()),
     ("interrupted_it_puts_everything_back", |name| interrupted_it_puts_everything_back(name).into()),
     ("compare_and_sweep_switch_settings", |name| compare_and_sweep_switch_settings(name).into()),
+    ("values_of_others_are_left_and_cost_no_record", |name| values_of_others_are_left_and_cost_no_record(name).into()),
     ("rejects_experiments_that_cannot_run", |name| rejects_experiments_that_cannot_run(name).into()),
 ];
 /// The sysctl that is tried: of this network namespace.
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
+/// One of more than two values.
+const PINGPONG: &str = "/proc/sys/net/ipv4/tcp_pingpong_thresh";
 
 fn tests(list: &[Listed]) -> Vec<Test> {
     let test = |(name, run): &Listed| {
@@ -82,6 +85,10 @@ impl Host {
 
 fn autocorking() -> String {
     fs::read_to_string(AUTOCORKING).expect("the sysctl").trim().to_owned()
+}
+
+fn pingpong() -> String {
+    fs::read_to_string(PINGPONG).expect("the sysctl").trim().to_owned()
 }
 
 fn until_switched(before: &str) {
@@ -209,6 +216,38 @@ fn compare_and_sweep_switch_settings(_: &str) -> bool {
     let record = host.json("sweep --link loopback --path tcp:block --knob tcp_autocorking=as-is,0 --duration 500ms --yes");
     assert_eq!(record["cells"].as_array().map(Vec::len), Some(2), "{record}");
     assert_eq!((autocorking(), host.entries()), (before, 0));
+    true
+}
+
+fn values_of_others_are_left_and_cost_no_record(_: &str) -> bool {
+    let host = Host::new();
+    let before = pingpong();
+    for verb in [
+        "tune try --link loopback --path tcp:spin --knob tcp_pingpong_thresh=7",
+        "sweep --link loopback --path tcp:spin --knob tcp_pingpong_thresh=as-is,7",
+    ] {
+        let mut running = host.start(&format!("{verb} --duration 30s --yes --json"));
+        // On once a round, of which the first two do not count, and in a rehearsal.
+        let (mut times, mut last) = (0, before.clone());
+        while running.goes_on() {
+            let now = pingpong();
+            times += u32::from(now == "7" && last != "7");
+            if times > 4 && now == "7" {
+                fs::write(PINGPONG, "9").expect("the sysctl");
+            }
+            last = now;
+            sleep(Duration::from_millis(1));
+        }
+        let done = running.done();
+        done.fails(1, &["not everything could be put back", "another program changed it since, to 9"]);
+        let record = done.json();
+        assert!(record["error"].as_str().is_some_and(|error| error.contains("another program changed it")), "{record}");
+        assert!(done.err.contains("stored as"), "{done:?}");
+        assert_eq!((pingpong().as_str(), host.entries()), ("9", 1), "{verb}");
+        assert!(host.hairpin("paths").err.is_empty(), "it has ended, so it is no orphan");
+        assert_eq!(host.hairpin("tune revert --force").code, Some(0));
+        assert_eq!((pingpong(), host.entries()), (before.clone(), 0));
+    }
     true
 }
 

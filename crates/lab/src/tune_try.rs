@@ -116,10 +116,10 @@ pub fn candidates(host: &dyn Host, plan: &TrialPlan<'_>) -> Result<(Vec<Candidat
     Ok((found, left_out))
 }
 
-/// Tries the settings that [`candidates`] returned.
+/// Tries the settings that [`candidates`] returned. Beside the record it returns whether they could be put back, or kept.
 ///
 /// # Errors
-/// No setting could be tried, or some could not be restored.
+/// No setting could be tried, or nothing could be measured.
 pub fn run(
     host: &dyn Host,
     journal: &Journal,
@@ -127,7 +127,7 @@ pub fn run(
     (candidates, mut left_out): (Vec<Candidate>, Vec<LeftOut>),
     signals: &Signals,
     watcher: &mut dyn BlockWatcher,
-) -> Result<TuneTry, TryError> {
+) -> Result<(TuneTry, Result<(), KnobError>), TryError> {
     let head = rows::begin::<TuneTryBody>(&plan.command);
     let about = About { command: head.command.clone(), started: head.started.clone() };
     let arms: Vec<Vec<Change>> =
@@ -170,14 +170,15 @@ pub fn run(
         },
     };
     let outcome = measure(plan, &tried, &mut knobs, &mut record, signals, watcher);
-    if plan.keep && outcome.is_ok() && !record.head.interrupted && record.head.error.is_none() && !record.winners.is_empty() {
-        knobs.keep(1)?;
-        record.kept = true;
-    } else {
-        knobs.restore()?;
+    let whole = outcome.is_ok() && !record.head.interrupted && record.head.error.is_none();
+    let keep = plan.keep && whole && !record.winners.is_empty();
+    let left = if keep { knobs.keep(1) } else { knobs.restore() };
+    record.kept = keep && left.is_ok();
+    if let Err(error) = outcome {
+        left?;
+        return Err(error.into());
     }
-    outcome?;
-    Ok(record)
+    Ok((record, left))
 }
 
 /// Measures every path with each setting alone, then with all winners together.

@@ -154,7 +154,7 @@ fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting, instance: O
     let mut changes = Vec::new();
     for Spot { address, to } in spots {
         let from = address.read(host)?;
-        if address.is_held() || !address.same(&from, &to) {
+        if address.is_held() || !address.meets(&from, &to) {
             changes.push(Change { knob: knob.name.to_owned(), address, from, to });
         }
     }

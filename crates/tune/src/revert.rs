@@ -174,7 +174,7 @@ fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcom
         return Outcome::Already;
     }
     let same_place = || entry.changes.iter().enumerate().filter(|(_, change)| change.address == *address);
-    let ours = same_place().any(|(at, change)| address.same(&now, &change.to) || entry.unsettled.contains(&at));
+    let ours = same_place().any(|(at, change)| address.meets(&now, &change.to) || entry.unsettled.contains(&at));
     if !ours && !force {
         return Outcome::Changed { now };
     }

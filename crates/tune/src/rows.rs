@@ -153,7 +153,7 @@ fn status_entry(host: &dyn Host, found: StoredEntry, busy: bool) -> StatusEntry 
             return row(change, "elsewhere", Some(format!("in the network namespace {}", entry.head.network)));
         }
         match change.address.read(host) {
-            Ok(now) if change.address.same(&now, &change.to) => row(change, "applied", None),
+            Ok(now) if change.address.meets(&now, &change.to) => row(change, "applied", None),
             Ok(now) if change.address.same(&now, &change.from) => row(change, "already", None),
             Ok(now) => row(change, "changed", Some(format!("it is {} now", change.address.shown(&now)))),
             Err(Trouble::Gone { .. }) => row(change, "gone", None),

@@ -5,8 +5,9 @@
 //!   Journal::begin(changes) ──► Tuning ── on(i) ⇄ off(i), any number of times, a few microseconds each
 //!                                  │ add(changes), planned once the first are on
 //!                 keep ◄───────────┼───────────► restore, or Drop
-//!                 changes stay,    │             every value as before, the entry removed
-//!                 with the entry   └ SIGKILL: the entry stays, the next start reports it
+//!                 changes stay,    │             every value as before, the entry removed;
+//!                 with the entry   │             what another program has changed since stays, with the entry
+//!                                  └ SIGKILL: the entry stays, the next start reports it
 //! ```
 
 use hairpin_units::Gather;
@@ -139,7 +140,10 @@ impl Tuning<'_> {
         }
         // A value that could not be put back stays unsettled: whatever it is now, Hairpin wrote it.
         if first && !self.is_on(index) {
-            self.note(&Line::Settled(self.numbers[&index]))?;
+            if let Err(why) = self.note(&Line::Settled(self.numbers[&index])) {
+                self.undo(index, &change);
+                return Err(why);
+            }
             self.settled.insert(index);
         }
         written?;
@@ -147,8 +151,8 @@ impl Tuning<'_> {
         Ok(())
     }
 
-    /// Puts back a refused value. If that fails, the change counts as on, so that its entry stays and it is tried
-    /// again.
+    /// Puts back a value that was refused, or has no line in the entry. If that fails, the change counts as on and unsettled, so that its
+    /// entry stays and it is tried again.
     fn undo(&mut self, index: usize, change: &Change) {
         let undone = match change.address.read(self.host) {
             Ok(now) if change.address.same(&now, &change.from) => Ok(()),
@@ -157,32 +161,46 @@ impl Tuning<'_> {
         };
         if !matches!(undone, Ok(()) | Err(Trouble::Gone { .. })) {
             self.on.insert(index);
+            self.settled.remove(&index);
         }
     }
 
     /// Takes the change at `index` back and reads the value back.
     ///
     /// # Errors
-    /// The value before could not be restored.
+    /// The value before could not be restored, or another program has changed the value since. The change is still on then.
     pub fn off(&mut self, index: usize) -> Result<(), Trouble> {
-        if !self.on.remove(&index) {
+        if !self.is_on(index) {
             return Ok(());
         }
-        if self.held.remove(&index).is_some() {
-            return Ok(());
-        }
-        let change = &self.changes[index];
-        self.journal.step("a value is to be put back");
-        let written = change.address.write(self.host, &change.from);
-        self.journal.step("the value is put back");
-        match written {
-            // The interface was removed, and the setting with it: there is nothing to put back.
-            Ok(()) | Err(Trouble::Gone { .. }) => Ok(()),
-            Err(why) => {
-                self.on.insert(index);
-                Err(why)
+        if self.held.remove(&index).is_none() {
+            self.journal.step("a value is to be put back");
+            let written = self.write_back(index);
+            self.journal.step("the value is put back");
+            // Where the interface was removed, and the setting with it, there is nothing to put back.
+            if !matches!(written, Ok(()) | Err(Trouble::Gone { .. })) {
+                return written;
             }
         }
+        self.on.remove(&index);
+        Ok(())
+    }
+
+    /// As a revert does it: each of the values that are for this place counts as Hairpin's.
+    fn write_back(&self, index: usize) -> Result<(), Trouble> {
+        let Change { address, from, .. } = &self.changes[index];
+        let now = address.read(self.host)?;
+        if address.same(&now, from) {
+            return Ok(());
+        }
+        let ours = |(at, change): (usize, &Change)| {
+            let unsettled = || self.is_on(at) && !self.settled.contains(&at);
+            change.address == *address && (address.meets(&now, &change.to) || unsettled())
+        };
+        if self.changes.iter().enumerate().any(ours) {
+            return address.write(self.host, from);
+        }
+        Err(Trouble::Changed { place: address.to_string(), now: address.shown(&now), from: address.shown(from) })
     }
 
     /// Leaves the changes that are on, with the entry, so that they can be reverted. Removes the entry if nothing is
@@ -191,13 +209,18 @@ impl Tuning<'_> {
     /// # Errors
     /// The journal cannot be written; everything is then put back.
     pub fn keep(mut self) -> Result<(), JournalError> {
+        self.keep_those_on()?;
+        self.over = true;
+        Ok(())
+    }
+
+    fn keep_those_on(&self) -> Result<(), JournalError> {
         let kept: BTreeSet<usize> = self.on.iter().filter_map(|index| self.numbers.get(index)).copied().gather();
         let Some((id, _)) = &self.entry else {
             return Ok(());
         };
         let id = *id;
         if kept.is_empty() {
-            self.over = true;
             return self.journal.remove(id);
         }
         let found = self.journal.entries()?.into_iter().find(|found| found.id == id).and_then(|found| found.entry.ok());
@@ -212,14 +235,13 @@ impl Tuning<'_> {
             entry.unsettled.clear();
             self.journal.rewrite(id, &entry)?;
         }
-        self.over = true;
         Ok(())
     }
 
     /// Puts everything back and removes the entry.
     ///
     /// # Errors
-    /// The values that could not be put back; the entry stays, for `hairpin tune revert`.
+    /// The values that could not be put back, or that another program has changed since; the entry stays, for `hairpin tune revert`.
     pub fn restore(mut self) -> Result<(), Vec<Trouble>> {
         self.put_back()
     }
@@ -230,9 +252,9 @@ impl Tuning<'_> {
         }
         let on: Vec<usize> = self.on.iter().rev().copied().gather();
         let mut left: Vec<Trouble> = on.into_iter().filter_map(|index| self.off(index).err()).collect();
-        if left.is_empty()
-            && let Some((id, _)) = &self.entry
-            && let Err(why) = self.journal.remove(*id)
+        // As after a revert, the entry keeps what another program has changed, and is no orphan.
+        if left.iter().all(|why| matches!(why, Trouble::Changed { .. }))
+            && let Err(why) = self.keep_those_on()
         {
             left.push(Trouble::Failed(why.to_string()));
         }
@@ -258,5 +280,44 @@ impl Drop for Tuning<'_> {
     fn drop(&mut self) {
         // Errors have nowhere to go; if a value could not be put back, the entry stays and the next start reports it.
         let _ = self.put_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::PipeReader;
+    use std::os::fd::OwnedFd;
+    use std::sync::Mutex;
+
+    use hairpin_sys::host::FakeHost;
+
+    use super::*;
+    use crate::{Place, plan};
+
+    /// The reader of a journal that takes no more lines once a value is written.
+    static READER: Mutex<Option<PipeReader>> = Mutex::new(None);
+
+    fn end_at_the_value(step: &str) {
+        if step == "the value is written" {
+            *READER.lock().unwrap() = None;
+        }
+    }
+
+    #[test]
+    fn a_value_that_the_journal_cannot_settle_is_put_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path().join("host")).with("/proc/sys/net/core/busy_poll", "50\n");
+        let changes = plan(&host, &Place::default(), &["busy_poll_us=10".parse().unwrap()]).unwrap();
+        let journal = Journal::at(directory.path().join("journal")).with_witness(end_at_the_value);
+        let mut tuning = journal.begin(&host, changes, &About::default()).unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        *READER.lock().unwrap() = Some(reader);
+        tuning.entry.as_mut().unwrap().1 = OwnedFd::from(writer).into();
+        let error = tuning.on(0).unwrap_err().to_string();
+        assert!(error.contains("cannot write the journal"), "{error}");
+        assert!(!tuning.is_on(0));
+        assert_eq!(host.read("/proc/sys/net/core/busy_poll").unwrap(), "50");
+        assert_eq!(tuning.restore(), Ok(()));
+        assert!(journal.entries().unwrap().is_empty());
     }
 }

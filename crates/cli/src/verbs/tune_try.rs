@@ -147,14 +147,15 @@ impl Try {
         // From here on no signal ends the process half way.
         let signals = signals()?;
         let mut progress = Turns::new(Some(plan.duration));
-        let record = tune_try::run(&RealHost, &journal()?, &plan, found, &signals, &mut progress);
+        let tried = tune_try::run(&RealHost, &journal()?, &plan, found, &signals, &mut progress);
         progress.clear();
-        let record = record.map_err(failure)?;
+        let (record, left) = tried.map_err(failure)?;
         if let (Some(file), Some(profile)) = (&self.file, &record.profile) {
             let name = file.display();
             fs::write(file, profile).map_err(|why| Failure::failed(format_args!("cannot write {name}: {why}")))?;
         }
         self.store.after(self.output.print(&record), &record)?;
+        left.map_err(TryError::from).map_err(failure)?;
         Ok(end(&record))
     }
 

@@ -256,6 +256,26 @@ fn leaves_values_changed_by_others_unless_forced() {
 }
 
 #[test]
+fn temporary_changes_leave_values_changed_by_others_too() {
+    let scene = scene();
+    let host = scene.host.clone().with_attribute("eth0", Attribute::Stamping, "tx=0,rx=0,flags=0");
+    let before = tree(&scene.root);
+    let changes = plan(&host, &PLACE, &[setting("hardware_timestamping=on"), setting("busy_poll_us=10")]).unwrap();
+    let mut tuning = scene.journal.begin(&host, changes, &About::default()).unwrap();
+    (0..2).for_each(|index| tuning.on(index).unwrap());
+    // ptp4l wants PTP's events alone.
+    let _ = host.clone().with_attribute("eth0", Attribute::Stamping, "tx=1,rx=12,flags=0");
+    let left: Vec<String> = tuning.restore().unwrap_err().iter().map(Trouble::to_string).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].contains("stamping of eth0: another program changed it since, to tx=1,rx=12,flags=0"), "{left:?}");
+    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "an entry that is left is not an orphan");
+    let report = scene.revert();
+    assert!(matches!(&report.changes[..], [(_, Outcome::Changed { now })] if now == "tx=1,rx=12,flags=0"), "{report:?}");
+    assert!(!scene.journal.revert(&host, &[], true, "test").unwrap().incomplete && scene.is_empty());
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
 fn reverts_only_the_named_settings() {
     let scene = scene();
     let before = tree(&scene.root);
