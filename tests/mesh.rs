@@ -124,10 +124,14 @@ fn a_list_of_hosts_takes_no_shared_folder() {
         let hosts = format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
         home.start(&format!("mesh --rank {rank} --hosts {hosts} --dir m{rank} --key-file key {QUICK} {more}"))
     };
-    let (second, first) = (rank(1, ""), rank(0, "--json"));
+    let (second, first) = (rank(1, ""), rank(0, "--json --parquet ."));
     let record = record(vec![first, second]);
     assert_eq!((measured(&record), list(&record["ranks"]).len()), (vec![(0, 1)], 2));
     assert!(missing(&record, 0, 1).is_empty() && !home.file("m0/rank-1.json").exists());
+    // The next mesh of these hosts has another id.
+    let id = record["id"].as_str().unwrap();
+    assert!(id.starts_with("listed-20") && home.file(&format!("{id}.parquet")).exists(), "{id}");
+    assert_eq!(home.json("mesh merge m0 --no-store")["id"], id);
 }
 
 #[test]
@@ -141,6 +145,9 @@ fn a_rank_that_never_starts_costs_its_pairs() {
         assert!(reasons.len() == 2 && reasons.iter().all(|why| why.contains("rank 3 never started")), "{reasons:?}");
     }
     assert_eq!(record["missing"][0]["rank"], 3);
+    let drained = home.hairpin("mesh merge m --no-store --drain");
+    assert!(drained.code == Some(0) && !drained.out.contains("rank"), "{drained:?}");
+    assert!(drained.err.contains("--drain leaves out rank 3"), "{drained:?}");
 }
 
 #[test]
@@ -216,6 +223,7 @@ fn wrong_lines_are_answered_in_a_sentence() {
     home.hairpin("mesh --rank 0 --ranks 3 --hosts n[1-2] --key-file key").fails(2, &["2 hosts"]);
     home.hairpin("mesh --rank 0 --ranks 2 --hosts a,b").fails(2, &["--key-file"]);
     home.hairpin("mesh --rank 0 --ranks 3 --hosts a,b --key-file key").fails(2, &["2 hosts"]);
+    home.hairpin("mesh --rank 0 --ranks 2 --parquet nowhere").fails(1, &["cannot store the mesh in nowhere"]);
     home.hairpin("mesh merge .").fails(2, &["holds no mesh"]);
     home.hairpin("mesh --rank 1 --ranks 2 --wait 10ms").fails(1, &["rank 1: rank 0 did not begin", "--dir"]);
     let mut command = home.command(HAIRPIN);

@@ -90,6 +90,8 @@ fn without_rank_0s_record_the_files_are_merged() {
     let (_, done) = done(ranks, "-N 2 --visits 1 --no-store --json");
     assert_eq!((done.code, measured(&done.json())), (Some(0), 1), "{done:?}");
     assert!(done.err.contains("rank 0 gave no record"), "{done:?}");
+    // Rank 1 was the server alone, which tells of nothing.
+    assert_eq!(done.json()["missing"], Value::Array(vec![]));
     let nothing = "echo 'hairpin: rank 1: no' >&2; exit 1";
     self::done(nothing, "-N 2").1.fails(1, &["the job ended without a record: hairpin: rank 1: no"]);
 }

@@ -18,6 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::setup::Setup;
 
+/// The name of every mesh with a list of hosts and without a launcher: its ranks have nothing else in common before they meet.
+pub const LISTED: &str = "listed";
+
 /// What a rank tells of itself, in its file and to rank 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Card {

@@ -9,7 +9,7 @@ use hairpin_record::mesh::{MeshBody, MissingRank, Pair, Rank, Visit};
 use hairpin_record::quantiles::Quantiles;
 use hairpin_units::Quantile;
 
-use crate::meeting::{Card, MeetingError, card_file, ranks_there, read_card};
+use crate::meeting::{Card, LISTED, MeetingError, card_file, ranks_there, read_card};
 use crate::schedule::client_of;
 use crate::setup::{BadSetup, Setup};
 use crate::visit::{self, Told};
@@ -65,15 +65,26 @@ pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
         return Err(MergeError::Mixed(card_file(dir, *first), card_file(dir, *other)));
     }
     let setup = card.setup.clone();
-    let (mut visits, mut missing) = (Vec::new(), BTreeMap::new());
+    let (mut visits, mut missing, mut silent) = (Vec::<Told>::new(), BTreeMap::new(), Vec::new());
     for rank in 0..setup.ranks {
         let told = visit::read(dir, rank).map_err(|source| MergeError::Visits { path: visit::file(dir, rank), source })?;
         if !cards.contains_key(&rank) {
             missing.insert(rank, format!("rank {rank} never started: no rank-{rank}.json"));
         } else if told.is_empty() {
-            missing.insert(rank, format!("rank {rank} told of no visit: no line in pairs-{rank}.jsonl"));
+            silent.push(rank);
         }
         visits.extend(told);
+    }
+    // Only its client tells of a measured visit: a rank that was always the server, or had no visit yet, is silent and well.
+    let mut was_met: BTreeMap<u32, bool> = BTreeMap::new();
+    for told in &visits {
+        for rank in [told.pair.0, told.pair.1] {
+            *was_met.entry(rank).or_default() |= told.visit.missing.is_none();
+        }
+    }
+    for rank in silent.into_iter().filter(|rank| was_met.get(rank) == Some(&false)) {
+        let why = format!("rank {rank} told of no visit (no line in pairs-{rank}.jsonl), and none with it was measured");
+        missing.insert(rank, why);
     }
     Ok(Parts { setup, cards, visits, missing, interrupted: false })
 }
@@ -120,7 +131,7 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
         let visits: Vec<Visit> = visits.into_values().collect();
         Pair { a, b, rtt_ns: pooled(&visits), visits }
     };
-    let id = cards.values().next().map(|card| card.mesh.clone()).unwrap_or_default();
+    let id = cards.values().next().map(id_of).unwrap_or_default();
     let rank = |card: &Card| Rank {
         rank: card.rank,
         host: card.host.clone(),
@@ -149,6 +160,14 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
         thresholds: Vec::new(),
         warnings,
     })
+}
+
+/// The record's id, as its first rank tells: the name of the mesh, with the time if others have that name too.
+fn id_of(first: &Card) -> String {
+    match first.mesh.as_str() {
+        LISTED => format!("{LISTED}-{}", first.started.replace(['-', ':'], "")),
+        name => name.into(),
+    }
 }
 
 /// Why a visit is missing: as its client tells, else as its server does, else as far as can be told of the two.

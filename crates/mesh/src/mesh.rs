@@ -15,6 +15,7 @@ use hairpin_record::mesh::{Mesh, MeshBody};
 use hairpin_record::warning::Note;
 use hairpin_session::error::{Blame, RunError};
 use hairpin_session::key::Key;
+use hairpin_session::pinnable::choices;
 use hairpin_session::plan;
 use hairpin_session::serve::{Grants, Service, serve};
 use hairpin_session::side::{WorkerSide, wait};
@@ -204,12 +205,12 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
 
     let mesh = match (&first, &plan.hosts) {
         (Some(card), _) => card.mesh.clone(),
-        (None, Some(_)) => plan.identity.job.clone().unwrap_or_else(|| "listed".into()),
+        (None, Some(_)) => plan.identity.job.clone().unwrap_or_else(|| meeting::LISTED.into()),
         (None, None) => format!("{}-{:08x}", plan.identity.job.as_deref().unwrap_or("mesh"), plan.random as u32),
     };
     let hello = Hello { mesh: mesh.clone(), tool: TOOL.into(), setup: plan.setup.clone(), rank: me, ask: Ask::Where };
     let gate = RankGate::new(hello.clone()).map_err(MeshError::Server)?;
-    serves(listener, key.clone(), plan.data_ports, &gate)?;
+    serves(listener, key.clone(), plan.data_ports, plan.cpus.server, &gate)?;
     let mut worker = WorkerSide::start(None, None, None).map_err(RunError::from)?;
     let interface = interface_at(own, 0);
     let (facts, _) = worker.facts(interface.as_deref(), plan.cpus.client, job.threads, false).map_err(RunError::from)?;
@@ -360,9 +361,17 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
     }
 }
 
-/// Answers the other ranks, from a thread that ends with this process.
-fn serves(listener: TcpListener, key: Key, ports: Option<(u16, u16)>, gate: &RankGate) -> Result<(), MeshError> {
-    let cpus = allowed_cpus().map_err(MeshError::Server)?;
+/// Answers the other ranks, from a thread that ends with this process: on the CPUs allowed and on `asked`.
+fn serves(
+    listener: TcpListener,
+    key: Key,
+    ports: Option<(u16, u16)>,
+    asked: Option<u32>,
+    gate: &RankGate,
+) -> Result<(), MeshError> {
+    let allowed = allowed_cpus().map_err(MeshError::Server)?;
+    let mut cpus = choices(asked.as_slice(), &allowed);
+    cpus.retain(|cpu| allowed.contains(cpu) || asked == Some(*cpu));
     let service =
         Service { key: Some(key), ports, grants: Grants { fifo: None, cpus }, stack: None, gate: Some(Arc::new(gate.clone())) };
     // The rank itself takes Ctrl-C.

@@ -161,6 +161,21 @@ pub fn store(dir: &Path, record: &Mesh) -> Result<PathBuf, StoreError> {
     writer.finish()
 }
 
+/// Tells before a mesh is measured whether it can be stored in the directory.
+///
+/// # Errors
+/// No file can be made there.
+pub fn check(dir: &Path) -> Result<(), StoreError> {
+    hidden_file(dir).map(drop)
+}
+
+fn hidden_file(dir: &Path) -> Result<NamedTempFile, StoreError> {
+    // The umask applies.
+    let mode = Permissions::from_mode(0o666);
+    let made = tempfile::Builder::new().prefix(".hairpin-").permissions(mode).tempfile_in(dir);
+    made.map_err(|source| StoreError::Create { dir: dir.into(), source })
+}
+
 impl MeshWriter {
     /// Begins the file of the mesh `id`, which began at `started`, in an existing directory.
     ///
@@ -175,11 +190,8 @@ impl MeshWriter {
         if path.exists() {
             return Err(StoreError::There { path });
         }
-        let failed = |source| StoreError::Create { dir: dir.into(), source };
-        // The umask applies.
-        let mode = Permissions::from_mode(0o666);
-        let hidden = tempfile::Builder::new().prefix(".hairpin-").permissions(mode).tempfile_in(dir).map_err(failed)?;
-        let file = hidden.as_file().try_clone().map_err(failed)?;
+        let hidden = hidden_file(dir)?;
+        let file = hidden.as_file().try_clone().map_err(|source| StoreError::Create { dir: dir.into(), source })?;
         let properties = WriterProperties::builder()
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)

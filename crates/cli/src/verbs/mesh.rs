@@ -149,7 +149,7 @@ impl Mesh {
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(Action::Merge { merged, result }) = self.action {
             let record = mesh::merged(&merged, &result.judge()?, line::typed())?;
-            return result.of(record);
+            return result.of(record, &[]);
         }
         let signals = signals()?;
         if let Some(engine) = self.job.engine {
@@ -172,11 +172,19 @@ impl Mesh {
     ) -> Result<ExitCode, Failure> {
         let (rank, ranks) = (identity.rank, identity.ranks);
         let hosts = listed.map(|listed| listed.of(ranks, self.port.unwrap_or(PORT))).transpose()?;
+        // A launcher has names of its own for the hosts.
+        let names: Vec<String> = match &hosts {
+            Some(hosts) if identity.host.is_none() => hosts.iter().map(|(host, _)| host.clone()).collect(),
+            _ => Vec::new(),
+        };
         let key = self.key_file.as_deref().map(load_key).transpose()?;
         if hosts.is_some() && key.is_none() && !identity.one_host {
             return Err(Failure::usage(
                 "--hosts has no shared directory to hand out a key: make one with `head -c 32 /dev/urandom | xxd -p -c 64 > key`, copy it to every host, and add --key-file key",
             ));
+        }
+        if rank == 0 {
+            self.result.check()?;
         }
         let default = || {
             let date = || rfc3339(SystemTime::now()).chars().take("2026-11-26".len()).collect();
@@ -206,7 +214,7 @@ impl Mesh {
             if rank == 0 { note(format_args!("hairpin: {text}")) } else { say(format_args!("hairpin: rank {rank}: {text}")) }
         };
         match mesh::run(plan, signals, &tell)? {
-            Ended::Record(record) => self.result.of(*record),
+            Ended::Record(record) => self.result.of(*record, &names),
             Ended::Delivered => Ok(ExitCode::SUCCESS),
             Ended::Written(why) => {
                 tell(format!("{why}; its visits are in {}: hairpin mesh merge {0}", dir.display()));
@@ -246,14 +254,23 @@ impl Outcome {
         Ok(Judge { topology: self.topology.as_ref().map(read).transpose()?, ..Judge::default() })
     }
 
-    /// Holds the thresholds against the record, prints and stores it.
-    fn of(self, mut record: Record) -> Result<ExitCode, Failure> {
+    /// Refuses a directory in which the visits cannot be kept, before they are measured.
+    fn check(&self) -> Result<(), Failure> {
+        self.parquet.as_deref().map_or(Ok(()), parquet::check).map_err(Failure::failed)
+    }
+
+    /// Holds the thresholds against the record, prints and stores it. `names` has a host for every rank, if the user lists them.
+    fn of(self, mut record: Record, names: &[String]) -> Result<ExitCode, Failure> {
         record.thresholds = self.fail_if.iter().map(|limit| limit.hold(&record)).collect();
         if let Some(k) = self.pick {
             record.picked = Some(self.judge()?.pick(&record, k).map_err(Failure::usage)?);
         }
         let printed = match self.drain {
-            Some(form) => print(&form.text(&record)),
+            Some(form) => {
+                let (text, left_out) = form.text(&record, names);
+                left_out.iter().for_each(|line| say(format_args!("hairpin: {line}")));
+                print(&text)
+            }
             None => self.output.print(&record),
         };
         self.keep.after(printed, &record)?;

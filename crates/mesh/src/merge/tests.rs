@@ -117,15 +117,52 @@ fn files_alone_make_the_same_record() {
     assert_eq!(body(of_directory(dir.path()).unwrap()).unwrap(), body(parts(all())).unwrap());
 
     std::fs::remove_file(card_file(dir.path(), 3)).unwrap();
-    std::fs::remove_file(visit::file(dir.path(), 2)).unwrap();
-    let found = of_directory(dir.path()).unwrap();
-    assert!(
-        found.missing[&3].starts_with("rank 3 never started") && found.missing[&2].starts_with("rank 2 told of no visit"),
-        "{found:?}"
-    );
+    let missing = of_directory(dir.path()).unwrap().missing;
+    assert!(missing.len() == 1 && missing[&3].starts_with("rank 3 never started"), "{missing:?}");
 
     write_card(dir.path(), &Card { mesh: "other".into(), ..card(2, 4) }).unwrap();
     assert!(matches!(of_directory(dir.path()), Err(MergeError::Mixed(..))));
+}
+
+#[test]
+fn a_silent_rank_is_missing_only_if_others_missed_it() {
+    let missing_of = |setup: &Setup, visits: &[Told]| {
+        let dir = tempfile::tempdir().unwrap();
+        for rank in 0..setup.ranks {
+            write_card(dir.path(), &Card { setup: setup.clone(), ..card(rank, setup.ranks) }).unwrap();
+            let mut file = Visits::new(dir.path(), rank);
+            visits.iter().filter(|told| told.by == rank).for_each(|told| assert_eq!(file.add(told.clone()), None));
+        }
+        of_directory(dir.path()).unwrap().missing
+    };
+    let all_of = |setup: &Setup| -> Vec<Told> {
+        setup.schedule().unwrap().visits().map(|(pair, visit, _)| measured(pair, visit, 10_000, 500)).collect()
+    };
+    // The last rank is the client of no first visit, and of an odd number of ranks with one partner each, one has none.
+    let once = Setup { visits: 1, ..setup(4, "all") };
+    for (setup, visits) in [
+        (&once, all_of(&once)),
+        (&setup(5, "sample:1"), all_of(&setup(5, "sample:1"))),
+        // All were killed among the first visits, or in the first round.
+        (&setup(4, "all"), all_of(&once)),
+        (&setup(4, "all"), all_of(&once)[..1].to_vec()),
+    ] {
+        assert_eq!(missing_of(setup, &visits), BTreeMap::new(), "{setup:?}");
+    }
+    let gone = |told: Told| if told.pair.1 == 3 { missing(&told, told.by, "rank 3 has gone") } else { told };
+    let found = missing_of(&once, &all_of(&once).into_iter().map(gone).collect::<Vec<_>>());
+    assert!(found.len() == 1 && found[&3].starts_with("rank 3 told of no visit"), "{found:?}");
+}
+
+#[test]
+fn meshes_of_a_list_of_hosts_have_different_ids() {
+    let id = |mesh: &str, started: &str| {
+        let mut parts = parts(all());
+        parts.cards.values_mut().for_each(|card| (card.mesh, card.started) = (mesh.into(), started.into()));
+        body(parts).unwrap().id
+    };
+    assert_eq!(id(LISTED, "2026-11-28T10:15:30.297123Z"), "listed-20261128T101530.297123Z");
+    assert_eq!(id("1234.0", "2026-11-28T10:15:30.297123Z"), "1234.0");
 }
 
 #[test]

@@ -120,8 +120,13 @@ fn what_cannot_be_stored_or_read_is_told() {
     for id in ["", ".a", "a/b", "../a", "a b", "ä", &"a".repeat(201)] {
         assert!(matches!(MeshWriter::create(dir.path(), id, began(0)), Err(StoreError::Id { .. })), "{id}");
     }
-    let error = MeshWriter::create(&dir.path().join("none"), "a", began(0)).err().unwrap().to_string();
-    assert!(error.contains("No such file") && error.contains("name a directory"), "{error}");
+    let none = dir.path().join("none");
+    let errors = [MeshWriter::create(&none, "a", began(0)).map(drop), check(&none)].map(|done| done.unwrap_err().to_string());
+    for error in errors {
+        assert!(error.contains("No such file") && error.contains("name a directory"), "{error}");
+    }
+    check(dir.path()).unwrap();
+    assert_eq!(entries(dir.path()), 0);
     let told = |path: &Path| visits(path).err().unwrap().to_string();
     assert!(told(&dir.path().join("none")).contains("No such file"));
     let path = dir.path().join("text");

@@ -143,6 +143,7 @@ impl Mesh {
             None => slurm::directory(cookie()?),
         };
         let judge = self.result.judge()?;
+        self.result.check()?;
         let program =
             std::env::current_exe().map_err(|error| Failure::failed(format_args!("cannot tell where hairpin is: {error}")))?;
         let Some(nodes) = self.job.nodes else {
@@ -166,7 +167,7 @@ impl Mesh {
                 Err(_) => return Err(Failure::failed(format_args!("the job ended without a record: {why}"))),
             },
         };
-        self.result.of(record)
+        self.result.of(record, &[])
     }
 
     /// What each rank is started with.
