@@ -187,6 +187,10 @@ fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
         let length = |line: &Value, field: &str| line[field].as_array().map_or(0, Vec::len);
         assert!(lines.iter().all(|line| length(line, "causes") == 0), "{lines:?}");
         assert!(lines.iter().any(|line| length(line, "stages") == 3), "{lines:?}");
+        // No hook stamps this path, and those on the cores are missing all the same.
+        let memory = "ping --link loopback --path memory:spin --duration 200ms --warmup 20ms --explain-above 5us";
+        let done = home.as_nobody(&format!("{memory} --incidents runs/memory.jsonl"));
+        assert!(done.code == Some(0) && done.err.contains("no hooks on the cores: "), "{done:?}");
         true
     }
 }

@@ -115,6 +115,8 @@ pub(crate) struct Caught<'a> {
     count: u64,
     /// The lines of earlier rows.
     earlier: lines::Counts,
+    /// Events and stamps that found no room, of the blocks that were read.
+    lost: u64,
     seen: Sides<u64>,
     before: Option<Relation>,
     /// Start of the first block.
@@ -146,6 +148,7 @@ impl<'a> Caught<'a> {
             names: Names::read(&RealHost, &hooked.meanwhile.cpus()),
             tally: Tally::default(),
             count: 0,
+            lost: 0,
             seen: Sides { client: stamps.client.count(), server: stamps.server.count() },
             before: None,
             first: Ticks::default(),
@@ -158,9 +161,12 @@ impl<'a> Caught<'a> {
         // The hooks on the cores tell when a receiver that slept got its CPU.
         self.hooked.absent.retain(|moment| *moment != Moment::Switched || !self.hooked.meanwhile.is_loaded());
         self.usual = Usual::new(self.hooked.route, self.hooked.absent.clone());
-        if let Some(all) = self.hooked.missing.iter().find(|missing| missing.hook == Missing::ALL) {
-            let which = "an incident is told by the programs' own stamps: which way took the time, and not why";
-            self.watcher.say(format!("no hooks in the kernel: {}; {which}", all.why));
+        if let Some(missing) = self.hooked.without_events() {
+            let (place, stamps) = match missing.hook == Missing::ALL {
+                true => ("in the kernel", "the programs' own stamps: which way took the time"),
+                false => ("on the cores", "its stamps: which stage took the time"),
+            };
+            self.watcher.say(format!("no hooks {place}: {}; an incident is told by {stamps}, and not why", missing.why));
         }
     }
 
@@ -190,6 +196,7 @@ impl<'a> Caught<'a> {
         let taken = self.hooked.tracer.as_mut().map(Tracer::take);
         let happened = self.hooked.meanwhile.take();
         let rings = self.hooked.rings();
+        self.lost += taken.as_ref().map_or(0, |taken| taken.lost) + happened.lost;
         let Some(before) = self.before else { return };
         let span = Span::new(before, after, self.clock.rate());
         let records = taken.as_ref().map(|taken| &taken.records[..]);
@@ -206,6 +213,7 @@ impl<'a> Caught<'a> {
             self.usual.add(&joined(&block[join::settling(block.len())..]));
         }
         if slow.is_empty() {
+            self.hooked.meanwhile.forget_names();
             return self.hooked.meanwhile.pass(&happened);
         }
         // The first block has no hooks, and none of its round trips a story.
@@ -216,8 +224,9 @@ impl<'a> Caught<'a> {
         let typical_rtt_ns = Some(typical.rtt_ns).filter(|ns| *ns > 0);
         let told = self.hooked.meanwhile.slow(&transactions, &happened, (&span, at_ns), typical, (&mut self.names, AT_ONCE));
         // Without events on the cores nobody knows why.
-        let is_seen = self.hooked.meanwhile.is_loaded();
-        let told = told.into_iter().map(|(timeline, transaction, parts)| match is_seen {
+        let is_loaded = self.hooked.meanwhile.is_loaded();
+        let is_seen = |one: &Transaction| is_loaded && happened.is_whole_until(one.began() + one.rtt_ns() as i64, &span);
+        let told = told.into_iter().map(|(timeline, transaction, parts)| match is_seen(&transaction) {
             true => Found { timeline, transaction: Some(transaction), parts },
             false => Found {
                 timeline: Timeline { cause: String::new(), ..timeline },
@@ -307,6 +316,7 @@ impl<'a> Caught<'a> {
             failed: now.failed - earlier.failed,
             file: self.lines.path.display().to_string(),
             causes: self.tally.causes(),
+            lost_events: self.lost,
             last: self.tally.last.clone(),
             slowest: Vec::new(),
             missing: self.hooked.missing.clone(),
@@ -314,8 +324,10 @@ impl<'a> Caught<'a> {
     }
 
     /// All incidents of the row.
-    pub(crate) fn finish(self) -> Incidents {
+    pub(crate) fn finish(mut self) -> Incidents {
         self.hooked.want_packets(false);
+        // If its reader has no room for it now, the last line stays half.
+        let _ = self.lines.complete();
         Incidents { slowest: self.tally.slowest.clone(), ..self.so_far() }
     }
 }

@@ -26,6 +26,9 @@ pub struct Incidents {
     pub failed: u64,
     /// The file.
     pub file: String,
+    /// Events and stamps that found no room, of the blocks that were read. An incident that goes on after the first lost event of its block is not explained.
+    #[serde(default)]
+    pub lost_events: u64,
     /// Their main causes, the most frequent first; each incident counts with one.
     pub causes: Vec<Cause>,
     /// The last one, without its events; `null` if there was none.

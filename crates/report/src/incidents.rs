@@ -42,7 +42,11 @@ pub(crate) fn sentence(found: &Incidents) -> String {
     let lines: Vec<String> = lines.into_iter().flatten().collect();
     let many = if found.count == 1 { "round trip" } else { "round trips" };
     let lines = if lines.is_empty() { String::new() } else { format!(": {}", lines.join(", ")) };
-    format!("{} {many} above {above}{lines}", found.count)
+    let lost = match found.lost_events {
+        0 => String::new(),
+        lost => format!("; {lost} events found no room: incidents at the end of a block may be not explained for that"),
+    };
+    format!("{} {many} above {above}{lines}{lost}", found.count)
 }
 
 /// The same, with the last one.
@@ -76,4 +80,17 @@ pub(crate) fn slowest(rows: &[&Row]) -> Doc {
     let mut doc = Doc::default();
     rows.iter().filter_map(|row| row.incidents.as_deref()).for_each(|found| timeline::show(&mut doc, &found.slowest, 1));
     doc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_events_are_told() {
+        let none = Incidents { above: "200us".into(), above_ns: Some(200_000), count: 2, ..Incidents::default() };
+        assert_eq!(sentence(&none), "2 round trips above 200 us");
+        let lost = sentence(&Incidents { lost_events: 52, ..none });
+        assert!(lost.starts_with("2 round trips above 200 us; 52 events found no room: "), "{lost}");
+    }
 }

@@ -254,9 +254,17 @@ impl Causes {
         *self = Causes { holders, ..Causes::new(self.whose) };
     }
 
-    /// This thread came last to the CPU, in a block whose events nobody read.
-    pub fn came(&mut self, cpu: u32, thread: u32) {
-        self.holders.insert(cpu, thread);
+    /// This thread came last to the CPU, in a block whose events nobody read; `None`: one of which no event tells.
+    pub fn came(&mut self, cpu: u32, thread: Option<u32>) {
+        match thread {
+            Some(thread) => self.holders.insert(cpu, thread),
+            None => self.holders.remove(&cpu),
+        };
+    }
+
+    /// Forgets the threads on the CPUs: others came since, of which no event tells.
+    pub fn forget_holders(&mut self) {
+        self.holders.clear();
     }
 
     /// The `count` slowest transactions, slowest first, each with its causes, largest first.

@@ -8,11 +8,14 @@
 //! An interval is one event, at its end. Of other threads only id and name are kept.
 
 use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_functions, missing_tracepoints};
 use hairpin_sys::shared::Announced;
 use hairpin_units::Arrange;
 
+use crate::join::Span;
 use crate::packed;
 use crate::tracer::{TracerError, try_function};
 
@@ -25,6 +28,8 @@ const EVENT: usize = 4;
 const CPU: usize = FIRST + EVENTS * EVENT;
 /// Flag of a thread that left: it was still runnable.
 const RUNNABLE: u8 = 0x80;
+/// The inode of the initial PID namespace (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`).
+const INITIAL: u64 = 0xEFFF_FFFC;
 
 /// A tracepoint and its BPF program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,6 +201,30 @@ pub struct Taken {
     pub events: Vec<Event>,
     /// Events dropped for lack of room.
     pub lost: u64,
+    /// The last event before the first of them, in ns of CLOCK_MONOTONIC.
+    whole_until: Option<u64>,
+}
+
+impl Taken {
+    /// True if none was dropped until then, in ns since the first reading of the span.
+    pub fn is_whole_until(&self, ns: i64, span: &Span) -> bool {
+        self.whole_until.is_none_or(|at| ns <= span.of_monotonic(at))
+    }
+
+    /// Adds an event, and the name of the thread that left: it may be a new one, or that of another thread with the same number.
+    fn add(&mut self, cpu: u32, words: &[u64; EVENT], names: &mut HashMap<u32, String>) {
+        self.events.extend(event(cpu, words));
+        names.extend(name(words));
+    }
+
+    /// A CPU had `count` events; the last one with room was at `last`.
+    fn end(&mut self, count: u64, last: u64) {
+        let lost = count.saturating_sub(EVENTS as u64);
+        if lost > 0 {
+            self.lost += lost;
+            self.whole_until = Some(self.whole_until.map_or(last, |other| other.min(last)));
+        }
+    }
 }
 
 /// The programs in the kernel.
@@ -214,8 +243,9 @@ impl Events {
     /// Loads the programs except those for tracepoints that this kernel lacks.
     ///
     /// # Errors
-    /// The kernel accepts none: a missing capability, lockdown, no BTF.
+    /// The kernel accepts none: a missing capability, lockdown, no BTF. Or this process is in a PID namespace of its own.
     pub fn load(watched: &WatchedFlow) -> Result<Events, TracerError> {
+        sees_threads(fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |facts| facts.ino()))?;
         let on_function = watched.light && missing_functions(&[ACKS]).is_empty();
         // A kernel may refuse a program on a function, and take the one on the tracepoint.
         match Events::open(watched, on_function) {
@@ -245,11 +275,13 @@ impl Events {
         &self.missing
     }
 
-    /// Attaches every program; on an error none is attached.
+    /// Attaches every program, as if for the first time; on an error none is attached.
     ///
     /// # Errors
     /// The error of bpf(2).
     pub fn attach(&mut self) -> Result<(), TracerError> {
+        // What they left when they were detached: begins of intervals, the stolen time until then.
+        (0..self.cpus.len()).for_each(|slot| self.variables.clear(slot * CPU, FIRST));
         let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.program)).collect::<Result<_, _>>()?;
         self.links = links;
         Ok(())
@@ -268,14 +300,11 @@ impl Events {
             let count = self.until_still(slot, |kept| {
                 for at in read..kept {
                     self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
-                    taken.events.extend(event(*cpu, &words));
-                    if let Some((thread, name)) = name(&words) {
-                        names.entry(thread).or_insert(name);
-                    }
+                    taken.add(*cpu, &words, &mut names);
                 }
                 read = kept;
             });
-            taken.lost += count - count.min(EVENTS as u64);
+            taken.end(count, words[0]);
             self.variables.set(slot * CPU, 0);
         }
         self.names = names;
@@ -283,19 +312,22 @@ impl Events {
         taken
     }
 
-    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it. Only the newest events
-    /// are looked at, so the cores that write keep their cache lines of the others.
-    pub fn clear(&mut self, mut came: impl FnMut(u32, u32)) {
+    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it, `None` if that event
+    /// had no room. Only the newest events are looked at, so the cores that write keep their cache lines of the others.
+    pub fn clear(&mut self, mut came: impl FnMut(u32, Option<u32>)) {
         for (slot, cpu) in self.cpus.iter().enumerate() {
             let (mut last, mut words) = (None, [0; EVENT]);
-            self.until_still(slot, |kept| {
+            let count = self.until_still(slot, |kept| {
                 last = (0..kept).rev().find_map(|at| {
                     self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
-                    event(*cpu, &words).filter(|event| matches!(event.what, What::Switched { .. }))
+                    let what = event(*cpu, &words)?.what;
+                    if let What::Switched { to, .. } = what { Some(to) } else { None }
                 });
             });
-            if let Some(Event { what: What::Switched { to, .. }, .. }) = last {
-                came(*cpu, to);
+            if count > EVENTS as u64 {
+                came(*cpu, None);
+            } else if last.is_some() {
+                came(*cpu, last);
             }
             self.variables.set(slot * CPU, 0);
         }
@@ -322,6 +354,11 @@ impl Events {
     pub fn names(&self) -> &HashMap<u32, String> {
         &self.names
     }
+}
+
+/// Whether threads have the numbers here that the programs see, by the inode of this PID namespace.
+fn sees_threads(inode: u64) -> Result<(), TracerError> {
+    if inode == INITIAL { Ok(()) } else { Err(TracerError::Namespace) }
 }
 
 /// The hooks of a flow. With `on_function` the function [`ACKS`] takes the place of the tracepoint that all packets pass.
@@ -379,6 +416,8 @@ fn constants(watched: &WatchedFlow) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_sys::clock::{Relation, Ticks};
+
     use super::*;
 
     fn words(at: u64, first: u32, second: u32, name: &str, kind: u8) -> [u64; EVENT] {
@@ -402,6 +441,41 @@ mod tests {
         assert_eq!(name(&words(77, 0, 4_711, "swapper/1", 1)), Some((0, "swapper/1".into())));
         assert_eq!((event(3, &words(1, 2, 3, "", 0)), name(&words(1, 2, 3, "", 6))), (None, None));
         assert_eq!((name(&words(1, 2, 3, "", 1)), name(&words(1, 2, 3, "stress", 6))), (None, None));
+    }
+
+    #[test]
+    fn the_last_name_of_a_thread_counts() {
+        let (mut taken, mut names) = (Taken::default(), HashMap::new());
+        for called in ["sh", "cc1"] {
+            taken.add(3, &words(77, 4_711, 0, called, 1), &mut names);
+        }
+        assert_eq!((taken.events.len(), names), (2, HashMap::from([(4_711, "cc1".into())])));
+    }
+
+    #[test]
+    fn what_follows_a_lost_event_on_either_cpu_is_not_known() {
+        let relation = |ns: u64| Relation {
+            ticks: Ticks(ns),
+            raw_ns: ns,
+            monotonic_less_raw_ns: 0,
+            realtime_less_raw_ns: 0,
+            width: 0,
+            step_ns: 0.0,
+        };
+        let span = Span::new(relation(1_000), relation(9_000), 1.0);
+        let mut taken = Taken::default();
+        taken.end(EVENTS as u64, 2_000);
+        assert!(taken.lost == 0 && taken.is_whole_until(7_999, &span), "no room was wanted");
+        taken.end(EVENTS as u64 + 2, 5_000);
+        taken.end(EVENTS as u64 + 1, 3_000);
+        assert_eq!((taken.lost, taken.is_whole_until(2_000, &span), taken.is_whole_until(2_001, &span)), (3, true, false));
+    }
+
+    #[test]
+    fn in_a_pid_namespace_of_its_own_no_thread_can_be_told() {
+        assert!(sees_threads(4_026_531_836).is_ok());
+        let refused = sees_threads(4_026_532_999).unwrap_err().to_string();
+        assert!(refused.contains("--pid host"), "{refused}");
     }
 
     #[test]

@@ -46,6 +46,11 @@ pub enum TracerError {
     /// The kernel tells no types.
     #[error("{0}, which hooks need: mount /sys, or boot a kernel with BTF; figures without hooks are whole")]
     Untyped(String),
+    /// Threads have other numbers here than the programs see.
+    #[error(
+        "this process is in a PID namespace of its own, where hooks cannot tell its threads from others: run it in the host's (podman, docker: --pid host)"
+    )]
+    Namespace,
     /// Their variables cannot be mapped.
     #[error("cannot map the BPF programs' records: {0}")]
     Map(#[from] std::io::Error),

@@ -1,4 +1,5 @@
-//! The file of incidents: a line each, as long as the second and the file have room. A line is there whole or not at all.
+//! The file of incidents: a line each, as long as the second and the file have room. A line is there whole or not at all; in a pipe nothing comes between its
+//! parts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -18,6 +19,8 @@ pub(super) struct Lines {
     most_per_s: u32,
     /// A second since 1970, and the lines of it.
     second: (u64, u32),
+    /// The part of the last line that a pipe had no room for.
+    rest: Vec<u8>,
     /// Incidents since the last line.
     dropped: u64,
     pub(super) counts: Counts,
@@ -64,7 +67,17 @@ impl Lines {
             }
         }
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-        Ok(Lines { path, file, most_bytes, most_per_s, second: (0, 0), dropped: 0, counts: Counts::default(), said: false })
+        Ok(Lines {
+            path,
+            file,
+            most_bytes,
+            most_per_s,
+            second: (0, 0),
+            rest: Vec::new(),
+            dropped: 0,
+            counts: Counts::default(),
+            said: false,
+        })
     }
 
     /// The lines that this second since 1970 still has room for.
@@ -113,7 +126,13 @@ impl Lines {
     fn put(&mut self, line: &[u8]) -> io::Result<bool> {
         // It may have been cut since (logrotate's copytruncate).
         let facts = self.file.metadata()?;
-        if facts.is_file() && facts.len() + line.len() as u64 > self.most_bytes {
+        if !facts.is_file() {
+            self.complete()?;
+            let bytes = self.file.write(line).map_err(too_slow)?;
+            self.rest.extend_from_slice(&line[bytes..]);
+            return Ok(true);
+        }
+        if facts.len() + line.len() as u64 > self.most_bytes {
             return Ok(false);
         }
         let put = match self.file.write(line) {
@@ -121,10 +140,28 @@ impl Lines {
             Ok(_) => Err(io::ErrorKind::StorageFull.into()),
             Err(error) => Err(error),
         };
-        if facts.is_file() {
-            self.file.set_len(facts.len())?;
-        }
+        self.file.set_len(facts.len())?;
         put
+    }
+
+    /// Writes the rest of the last line into a pipe.
+    ///
+    /// # Errors
+    /// There is no room for all of it.
+    pub(super) fn complete(&mut self) -> io::Result<()> {
+        if !self.rest.is_empty() {
+            let bytes = self.file.write(&self.rest).map_err(too_slow)?;
+            self.rest.drain(..bytes);
+        }
+        if self.rest.is_empty() { Ok(()) } else { Err(too_slow(io::ErrorKind::WouldBlock.into())) }
+    }
+}
+
+/// A pipe without room, in words.
+fn too_slow(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, "who reads them is too slow"),
+        _ => error,
     }
 }
 
@@ -177,6 +214,30 @@ mod tests {
         let said: Vec<Option<String>> = (0..3).map(|number| all.write(incident(number))).collect();
         assert!(said[0].as_ref().is_some_and(|said| said.contains("/dev/full") && said.contains("No space left")), "{said:?}");
         assert_eq!((&said[1..], all.counts), (&[None, None][..], Counts { failed: 3, ..Counts::default() }));
+    }
+
+    #[test]
+    fn a_slow_reader_of_a_pipe_has_whole_lines_and_is_said_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        let mut reader = OpenOptions::new().read(true).custom_flags(flags).open(&pipe).unwrap();
+        let mut all = Lines::open(&pipe, 1, 1).unwrap();
+        // Almost three pages, of which a pipe has sixteen.
+        let long = |sequence| Incident { peer: "x".repeat(11_500), ..incident(sequence) };
+        let said: Vec<String> = (0..1_000).filter_map(|number| all.write(long(number))).collect();
+        assert!(matches!(&said[..], [one] if one.contains("pipe: who reads them is too slow; measuring")), "{said:?}");
+        let Counts { written, failed, .. } = all.counts;
+        assert_eq!(written + failed, 1_000);
+        // Reading ends with an error, as there may be more later.
+        let mut read = Vec::new();
+        assert!(reader.read_to_end(&mut read).is_err());
+        assert_eq!(all.write(long(1_000)), None);
+        assert!(reader.read_to_end(&mut read).is_err());
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("a line is JSON")["sequence"].as_u64();
+        let kept: Vec<Option<u64>> = String::from_utf8(read).unwrap().lines().map(line).collect();
+        assert_eq!(kept, (0..written).chain([1_000]).map(Some).collect::<Vec<_>>());
     }
 
     #[test]

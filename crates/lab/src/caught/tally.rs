@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use hairpin_record::explain::{Cause, Timeline};
 use hairpin_units::Arrange;
 
-/// Causes with a name of their own; short-lived threads beyond them count as others of their kind.
+/// Causes with a name of their own; beyond them those with the fewest incidents, as of short-lived threads, count as others of their kind.
 const NAMED: usize = 64;
 /// Incidents that are kept event by event.
 const SLOWEST: usize = 3;
@@ -23,16 +23,21 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts an incident with its main cause, or several of the same.
-    pub(super) fn add(&mut self, mut cause: Cause) {
-        let same = |known: &&mut Cause, who: &str| known.cause == cause.cause && known.who == who;
-        if let Some(known) = self.causes.iter_mut().find(|known| same(known, &cause.who)) {
+    pub(super) fn add(&mut self, cause: Cause) {
+        let same = |known: &&mut Cause| known.cause == cause.cause && known.who == cause.who;
+        if let Some(known) = self.causes.iter_mut().find(same) {
             (known.count, known.lost_ns) = (known.count + cause.count, known.lost_ns + cause.lost_ns);
-        } else if self.causes.len() < NAMED || cause.who == OTHERS || cause.who.is_empty() {
-            self.causes.push(cause);
-        } else {
-            cause.who = OTHERS.into();
-            self.add(cause);
+            return;
         }
+        if self.causes.len() >= NAMED && is_named(&cause) {
+            let named = self.causes.iter().enumerate().filter(|(_, known)| is_named(known));
+            // Of several the first to come, so that one that comes again and again has time to.
+            if let Some((least, _)) = named.min_by_key(|(_, known)| known.count) {
+                let least = self.causes.remove(least);
+                self.add(Cause { who: OTHERS.into(), ..least });
+            }
+        }
+        self.causes.push(cause);
     }
 
     /// Keeps an incident's events if it is among the slowest, and the incident as the last one.
@@ -53,9 +58,32 @@ impl Tally {
     }
 }
 
+fn is_named(cause: &Cause) -> bool {
+    !cause.who.is_empty() && cause.who != OTHERS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_steady_culprit_has_its_name_after_a_thousand_threads_that_came_once() {
+        let mut tally = Tally::default();
+        let mut add = |who: String| {
+            tally.add(Cause { cause: "preempted".into(), who, count: 1, lost_ns: 10, advice: String::new() });
+        };
+        (0..1_000).for_each(|number| add(format!("cc1 (pid {number})")));
+        for number in 1_000..2_000 {
+            add(format!("cc1 (pid {number})"));
+            if number % 10 == 0 {
+                add("backup (pid 7)".into());
+            }
+        }
+        let causes = tally.causes();
+        let of = |who: &str| causes.iter().find(|cause| cause.who == who).map(|cause| (cause.count, cause.lost_ns));
+        assert_eq!((of("backup (pid 7)"), of(OTHERS)), (Some((100, 1_000)), Some((2_000 - 63, 19_370))));
+        assert_eq!(causes.iter().map(|cause| cause.count).sum::<u64>(), 2_100);
+    }
 
     #[test]
     fn a_million_incidents_by_a_million_threads_take_the_room_of_a_few() {

@@ -15,6 +15,8 @@ use super::meanwhile::Meanwhile;
 
 /// A live server's side has accepted the flow within this time.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
+/// The name of the hooks for events on the cores, where all of them are missing.
+const EVENTS: &str = "BPF events";
 
 /// The hooks for events on the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +109,14 @@ impl<'a> Hooked<'a> {
             Ok(mut missing) => self.missing.append(&mut missing),
             Err(why) => {
                 let adds = "the causes of slow round trips".into();
-                self.missing.push(Missing { hook: "BPF events".into(), why: why.to_string(), adds });
+                self.missing.push(Missing { hook: EVENTS.into(), why: why.to_string(), adds });
             }
         }
+    }
+
+    /// Why no events on the cores were loaded.
+    pub(crate) fn without_events(&self) -> Option<&Missing> {
+        self.missing.iter().find(|missing| [Missing::ALL, EVENTS].contains(&&*missing.hook))
     }
 
     /// Switches the stamps of packets and frames on or off, where the flow has such.

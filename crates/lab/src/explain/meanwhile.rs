@@ -78,6 +78,7 @@ impl Meanwhile {
             self.detach();
         } else if let Some(events) = self.events.as_mut().filter(|_| !self.on) {
             events.attach()?;
+            self.causes.forget_holders();
         }
         self.on = on;
         Ok(())
@@ -98,6 +99,14 @@ impl Meanwhile {
     /// Adds a block to the result; it began `at_ns` after the first one.
     pub(crate) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
         self.causes.add(transactions, &taken.events, span, at_ns);
+        self.settle(taken);
+    }
+
+    /// Leaves open who has the CPUs after a block whose last events found no room.
+    fn settle(&mut self, taken: &Taken) {
+        if taken.lost > 0 {
+            self.causes.forget_holders();
+        }
     }
 
     /// True if programs are loaded.
@@ -128,7 +137,7 @@ impl Meanwhile {
         (names, most): (&mut Names, usize),
     ) -> Vec<(Timeline, Transaction, Vec<Part>)> {
         self.causes.forget();
-        self.causes.add(transactions, &taken.events, span, at_ns);
+        self.add(transactions, taken, span, at_ns);
         if let Some(events) = &mut self.events {
             names.threads.clone_from(events.names());
             // The number of a thread that has ended may become another's.
@@ -148,6 +157,14 @@ impl Meanwhile {
     /// Leaves a block out of the result.
     pub(crate) fn pass(&mut self, taken: &Taken) {
         self.causes.pass(&taken.events);
+        self.settle(taken);
+    }
+
+    /// Forgets the names of threads, where each block is explained by itself.
+    pub(crate) fn forget_names(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.forget_names();
+        }
     }
 
     /// Writes causes, findings and the slowest transactions into `into`, which has the stages and granted

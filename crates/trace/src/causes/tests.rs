@@ -335,6 +335,21 @@ fn counts_for_the_detectors_are_of_all_blocks() {
 }
 
 #[test]
+fn a_thread_that_may_have_left_is_not_blamed() {
+    let blamed = |later: fn(&mut Causes)| {
+        let mut case = Case::new(&SPIN);
+        case.causes.came(1, Some(99));
+        later(&mut case.causes);
+        case.parts(slower(&SPIN, &[(Copied, 50_000)]), &[])
+    };
+    assert_eq!(blamed(|_| {}), [part(Kind::Preempted, "stress (pid 99)", 50_000)]);
+    let unknown: [fn(&mut Causes); 2] = [|causes| causes.came(1, None), Causes::forget_holders];
+    for later in unknown {
+        assert_eq!(blamed(later), [part(Kind::Nothing, "CPU 1 (server)", 50_000)]);
+    }
+}
+
+#[test]
 fn a_million_events_of_a_million_threads_leave_nothing_in_a_run_that_forgets() {
     let whose = Whose { threads: [CLIENT, SERVER], cpus: [Some(0), Some(1)], nagle: [false; 2] };
     let mut causes = Causes::new(whose);
