@@ -188,22 +188,24 @@ fn sides_may_go_over_links_of_their_own(name: &str) -> bool {
 }
 
 fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
-    let home = Home::new();
-    let gate = |limit: &str, seconds: u32| {
+    let (home, full) = (Home::new(), Home::new());
+    fs::write(full.runs(), "in the way").unwrap();
+    let gate = |home: &Home, limit: &str, seconds: u32| {
         let mut command = home.command(crate::support::HAIRPIN);
         command.args(["compare", "--path", "memory", "--duration", &format!("{seconds}s"), "--fail-if", limit]);
         command.args(["--", "--size", "64", "--", "--size", "16384"]);
         home.spawn(command).done()
     };
     let mut seconds = 2;
-    let mut crossed = gate("p50 > +20%", seconds);
+    let mut crossed = gate(&full, "p50 > +20%", seconds);
     while crossed.code == Some(1) && seconds < 20 {
         seconds *= 2;
-        crossed = gate("p50 > +20%", seconds);
+        crossed = gate(&full, "p50 > +20%", seconds);
     }
-    crossed.fails(3, &["crossed, and again when measured once more: p50 > +20% by B"]);
+    // What could not be stored changes nothing of the verdict.
+    crossed.fails(3, &["the run was not stored", "crossed, and again when measured once more: p50 > +20% by B"]);
     let open =
-        (0..4).map(|more| gate("p50 > +100000%", seconds << more)).find(|done| done.code != Some(1)).expect("enough pairs");
+        (0..4).map(|at| gate(&home, "p50 > +100000%", seconds << at)).find(|done| done.code != Some(1)).expect("enough pairs");
     assert_eq!(open.code, Some(0), "{open:?}");
     assert!(open.out.contains("not crossed"), "{}", open.out);
     true
@@ -269,6 +271,8 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     // The same distance then and now, but not in the record: a gate without a verdict does not look open.
     blocks(&mut past, |block| block["core_rtt_ns"] = Value::Null);
     gate(&past, &several).fails(1, &["cannot be judged"]);
+    past["results"][0]["cpu"]["client"]["cpus"] = serde_json::json!([4000]);
+    gate(&past, &several).fails(1, &["the baseline was measured on CPU 4000", "--cpu CLIENT,SERVER"]);
     true
 }
 
@@ -310,8 +314,13 @@ fn a_killed_sweep_goes_on(_: &str) -> bool {
     let resumed = record["resumed_rounds"].as_u64().unwrap();
     assert!(resumed >= kept as u64 && resumed >= 1, "{resumed} of {kept}");
     assert!(record["design"]["rounds"].as_u64().unwrap() > resumed);
-    let numbers = record["cells"][0]["blocks"].as_array().unwrap().iter().map(|block| block["round"].as_u64().unwrap());
+    let blocks = record["cells"][0]["blocks"].as_array().unwrap();
+    let numbers = blocks.iter().map(|block| block["round"].as_u64().unwrap());
     assert!(numbers.eq(0..record["design"]["rounds"].as_u64().unwrap()), "every round once");
+    let begins = |round: u64| blocks[round as usize]["at_ns"].as_u64().unwrap();
+    // The second attempt discards two rounds of four blocks before its first.
+    let discarded_ns = 8 * record["design"]["block_ns"].as_u64().unwrap();
+    assert!(begins(resumed) >= begins(resumed - 1) + discarded_ns, "{} after {}", begins(resumed), begins(resumed - 1));
     assert_eq!(rounds(), 0, "nothing is kept of a sweep that is whole");
     true
 }

@@ -32,6 +32,8 @@ const LINES: &[&str] = &[
     "ping loopback -r 10G",
     "ping loopback --rate fast",
     "ping loopback -t 5parsecs",
+    "ping echo:127.0.0.1:7 --request redis-ping --until length-prefix:3",
+    "ping echo:127.0.0.1:7 --until 7",
     "ping loopback -p upd",
     "ping loopback -p tcp:spni",
     "ping loopback -p udp:nodelay=on",

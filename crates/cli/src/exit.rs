@@ -76,11 +76,8 @@ impl From<RunError> for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// For errors of writing to stdout: a closed pipe is not a failure.
+    /// For errors of writing to stdout.
     fn from(error: io::Error) -> Failure {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            std::process::exit(0);
-        }
         Failure::failed(format_args!("cannot write the output: {error}"))
     }
 }

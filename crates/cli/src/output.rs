@@ -1,7 +1,7 @@
 //! Prints a record on stdout in the format asked for, and saves it in the run store.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Command};
@@ -261,17 +261,39 @@ pub fn options() -> Options {
     Options { colour: colour(), width: width(&io::stdout()), ..Options::default() }
 }
 
-/// Writes data to stdout.
+/// Writes a finished document to stdout. A reader that has gone is not a failure, and what follows printing takes place all the same.
 pub fn print(text: &str) -> Result<(), Failure> {
+    match write(text) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(Failure::from),
+    }
+}
+
+/// Writes a line to stdout while something goes on, which ends where nobody reads it. Other errors show when the record is printed.
+pub fn print_live(line: &str) {
+    if write(line).is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        std::process::exit(0);
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    out.flush()
 }
 
 /// This user's store.
 pub fn open_store() -> Result<Store, Failure> {
     let dir: PathBuf = store::default_dir().map_err(Failure::failed)?;
     Ok(Store::open(dir))
+}
+
+/// The store in which a RUN is looked up; a file is found without one.
+pub fn store_of(run: &str) -> Result<Store, Failure> {
+    match open_store() {
+        Err(_) if run.contains('/') || Path::new(run).exists() => Ok(Store::open("")),
+        store => store,
+    }
 }
 
 /// Whether a record is kept.

@@ -199,9 +199,24 @@ fn answer(command: &Command, words: &[OsString], error: &clap::Error) -> ExitCod
         _ => {}
     }
     for line in told(verb, error) {
-        say(line);
+        say(as_typed(verb, words, line));
     }
     ExitCode::from(USAGE)
+}
+
+/// The line with the name by which a flag was called, as `--until` for `--reply`.
+fn as_typed(verb: &Command, words: &[OsString], line: String) -> String {
+    let typed = |name: &&str| {
+        let mut flags = words.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
+        flags.any(|flag| flag.split('=').next() == Some(name))
+    };
+    verb.get_arguments().fold(line, |line, arg| {
+        let other = arg.get_visible_aliases().unwrap_or_default().into_iter().find(typed);
+        match (arg.get_long(), other) {
+            (Some(name), Some(other)) => line.replace(&format!("--{name} "), &format!("--{other} ")),
+            _ => line,
+        }
+    })
 }
 
 /// The lines for an error of clap's: what is wrong, and what to write instead.

@@ -19,7 +19,7 @@ use self::line::Live;
 pub use self::offers::Offers;
 pub use self::turns::Turns;
 use crate::exit::{Failure, say};
-use crate::output::print;
+use crate::output::print_live;
 use crate::screen::Screen;
 
 /// Reports the progress of a run: a line on a terminal, unless it has a view; JSON lines, a view, or Prometheus if asked for.
@@ -144,8 +144,7 @@ impl Watcher for PingProgress {
 
     fn progress(&mut self, progress: &Progress) {
         if self.stream {
-            // If the reader is gone, the error shows when the record is printed.
-            let _ = print(&hairpin_report::json_line(progress));
+            print_live(&hairpin_report::json_line(progress));
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.progress(progress);

@@ -22,6 +22,11 @@ fn features() -> String {
     vendored.to_owned()
 }
 
+/// The measured code, by its hash.
+pub fn code() -> &'static str {
+    option_env!("HAIRPIN_CODE").unwrap_or("not told to the compiler")
+}
+
 /// The version, the build and the libraries, a line each.
 pub fn verbose() -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -33,7 +38,7 @@ pub fn verbose() -> String {
     };
     let lines = [
         ("commit", option_env!("HAIRPIN_COMMIT").unwrap_or("not told to the compiler").to_owned()),
-        ("code", option_env!("HAIRPIN_CODE").unwrap_or("not told to the compiler").to_owned()),
+        ("code", code().to_owned()),
         ("build", format!("profile {} for {}, {}", env!("HAIRPIN_PROFILE"), env!("HAIRPIN_TARGET"), env!("HAIRPIN_RUSTC"))),
         (
             "libraries",

@@ -20,7 +20,7 @@ mod stored;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use hairpin_record::compare::{Arm as ArmRecord, Compare, CompareBody, Design, Method, Threshold};
+use hairpin_record::compare::{Arm as ArmRecord, Compare, CompareBody, Design, Method};
 use hairpin_record::experiment::Figure;
 use hairpin_record::head::{Head, Record};
 use hairpin_record::warning::Note;
@@ -43,6 +43,8 @@ const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
 pub const ANEW: u32 = 5;
 /// By default a difference of less than 2 % does not matter.
 pub const MARGIN: f64 = 0.02;
+/// Most blocks of all arms in a record, which would else be too large to be read again. The figures are of all that were measured.
+const KEPT: usize = 100_000;
 
 #[derive(Debug)]
 pub struct ComparePlan {
@@ -90,12 +92,11 @@ pub fn run(
         });
     }
     let mut record = first.record(head.clone(), &stands, &pairs, method, seed);
-    record.thresholds = limits.iter().flat_map(|limit| limit.hold(&record)).collect();
-    if record.thresholds.iter().any(|threshold| threshold.crossed) && record.head.error.is_none() && !record.head.interrupted {
+    record.thresholds = limit::held(&limits, &record);
+    if record.thresholds.iter().any(|threshold| threshold.crossed) {
         let second = measure(&mut stands, &pairs, duration, seed.wrapping_add(1), until, &record.method, switch);
         let again = second.record(head, &stands, &pairs, record.method.clone(), seed);
-        let again: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(&again)).collect();
-        limit::confirm(&mut record.thresholds, &again);
+        limit::confirm(&mut record.thresholds, &limit::held(&limits, &again));
     }
     Ok(record)
 }
@@ -116,7 +117,7 @@ fn measure(
     method: &Method,
     switch: &mut dyn Switch,
 ) -> Measured {
-    stands.begin(duration);
+    stands.begin(duration, Duration::ZERO);
     let layout = Layout { arms: pairs.len() + 1, duration, seed, done: 0, length: None };
     let (mut measured, mut last) = (Vec::new(), Duration::ZERO);
     let mut looks = LOOKS.iter().map(|share| duration.mul_f64(*share)).peekable();
@@ -199,8 +200,10 @@ pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &St
         let state = if taken.cpus == round.taken[0].cpus { states.state(&taken.cores) } else { None };
         hairpin_record::experiment::ArmBlock { state: state.map(|state| state as u32), ..taken.block.clone() }
     };
-    arm.blocks = rounds.iter().map(block).collect();
-    arm.typical = Some(verdict::typical(arm.blocks.iter()));
+    let all: Vec<_> = rounds.iter().map(block).collect();
+    arm.typical = Some(verdict::typical(all.iter()));
+    let share = KEPT / rounds.first().map_or(1, |round| round.taken.len());
+    arm.blocks = all.into_iter().step_by(rounds.len().div_ceil(share).max(1)).collect();
 }
 
 /// Warnings that concern all arms.
@@ -219,4 +222,30 @@ fn warnings(arms: &[ArmRecord]) -> Vec<Note> {
 /// The name of the arm with this index.
 pub(crate) fn name(arm: usize) -> String {
     letter(arm)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::experiment::ArmBlock;
+
+    use super::*;
+    use crate::experiment::rounds::Taken;
+
+    #[test]
+    fn a_long_experiment_keeps_the_same_rounds_of_every_arm() {
+        let round = |round: usize| {
+            let block = ArmBlock { round: round as u32, transactions: 1_200, ..ArmBlock::default() };
+            Round { taken: vec![Taken { block, ..Taken::default() }; 2] }
+        };
+        let rounds: Vec<Round> = (0..=KEPT / 2).map(round).collect();
+        let arms = [0, 1].map(|at| {
+            let mut arm = ArmRecord::default();
+            fill(&mut arm, at, &rounds, &States::default());
+            arm
+        });
+        let kept = arms.each_ref().map(|arm| arm.blocks.iter().map(|block| block.round).collect::<Vec<_>>());
+        assert_eq!(kept[0], kept[1]);
+        assert_eq!((kept[0].len(), kept[0][1]), (KEPT / 4 + 1, 2));
+        assert_eq!(arms[0].transactions, 1_200 * rounds.len() as u64, "the others count too");
+    }
 }

@@ -176,7 +176,7 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadW
             let mut cores = Vec::new();
             let ended = offering.curve(job, head, &mut body.place, &mut curve, &mut cores);
             note_apart(&mut curve.rates, &cores);
-            curve.knee = knee::find(&curve.rates);
+            curve.knee = knee::find(whole(&curve.rates, head));
             body.results.extend(Some(curve).filter(|curve| !curve.rates.is_empty()));
             ended
         },
@@ -314,6 +314,12 @@ impl Offering<'_> {
     }
 }
 
+/// The rates that were measured to their end; of a curve whose run ended early, the last one was not.
+fn whole<'r>(rates: &'r [LoadRow], head: &Head) -> &'r [LoadRow] {
+    let cut = head.interrupted || head.error.is_some();
+    &rates[..rates.len().saturating_sub(usize::from(cut))]
+}
+
 /// Gives a job its schedule; the rates come later, except that of a recording.
 fn schedule(job: &mut Job, how: &How) -> Result<(), RunError> {
     let per_s = match &how.rates {
@@ -409,6 +415,7 @@ fn three_digits(per_s: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hairpin_record::run::Quantiles;
 
     #[test]
     fn the_whole_is_shared_by_the_rates_of_all_rows() {
@@ -420,6 +427,32 @@ mod tests {
             assert_eq!(closed_and_all(each) * rows as f64, seconds as f64);
         }
         assert_eq!(Rates::Found.share(Nanos::ZERO, 0), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_rate_that_failed_or_was_interrupted_has_no_part_in_the_knee() {
+        let row = |offered_per_s, transactions| LoadRow {
+            offered_per_s,
+            due: 1_000,
+            transactions,
+            rtt_from_due_ns: Quantiles { p99: Some(10_000), ..Quantiles::default() },
+            ..LoadRow::default()
+        };
+        let ends = [
+            Head::default(),
+            Head { interrupted: true, ..Head::default() },
+            Head { error: Some("the server is gone".into()), ..Head::default() },
+        ];
+        let found = |last: u64, head: &Head| {
+            let knee = knee::find(whole(&[row(100.0, 1_000), row(200.0, 1_000), row(300.0, last)], head)).unwrap();
+            (knee.keeps_up_per_s, knee.beyond_per_s)
+        };
+        for last in [1_000, 100] {
+            assert_ne!(found(last, &ends[0]), (Some(200.0), None));
+            assert_eq!(found(last, &ends[1]), (Some(200.0), None));
+            assert_eq!(found(last, &ends[2]), (Some(200.0), None));
+        }
+        assert!(whole(&[], &ends[1]).is_empty());
     }
 
     #[test]

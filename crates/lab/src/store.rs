@@ -89,6 +89,14 @@ pub enum SaveError {
     /// The record cannot be written as JSON.
     #[error("the run has no JSON form: {0}; please report this")]
     Encode(serde_json::Error),
+    /// The record could not be read again.
+    #[error(
+        "its record has {bytes} bytes, and none of more than {MAX_RECORD} is read again; measure for less time, or keep it for other programs with --json > FILE"
+    )]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
 }
 
 /// Why the store could not be listed.
@@ -220,6 +228,9 @@ impl Store {
         let started = RunId::at(&record.head.started);
         let mut record = serde_json::to_vec(record).map_err(SaveError::Encode)?;
         record.push(b'\n');
+        if record.len() as u64 > MAX_RECORD {
+            return Err(SaveError::TooLarge { bytes: record.len() });
+        }
         self.write(&record, started).map_err(|source| SaveError::Write { dir: self.dir.clone(), source })
     }
 
@@ -499,6 +510,16 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Store::open(file.path().join("runs")).save(&run("")).unwrap_err().to_string();
         assert!(error.contains("set $HAIRPIN_RUNS") && error.contains("Not a directory"), "{error}");
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_stored() {
+        let (_dir, store, ids) = store(&[10]);
+        let mut large = run("2026-11-20T11:50:20.000000Z");
+        large.head.command = vec!["x".repeat(MAX_RECORD as usize)];
+        let error = store.save(&large).unwrap_err().to_string();
+        assert!(error.contains("none of more than 67108864 is read again") && error.contains("--json > FILE"), "{error}");
+        assert_eq!(store.ids().unwrap(), ids);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod loss_free;
 mod plan;
 mod saved;
 
+use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -21,6 +22,7 @@ use hairpin_record::head::{Head, Record};
 use hairpin_record::sweep::{self, Cell, Sweep, SweepBody};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
+use rustix::system::uname;
 
 use self::plan::CellWork;
 pub use self::plan::{Design as Shape, Factor, Level, PLANS, PlanError, SweepPlan, shipped};
@@ -54,6 +56,8 @@ pub struct Ask {
     pub seed: u64,
     /// Start over, and discard kept rounds.
     pub restart: bool,
+    /// The measured code of this command, as `hairpin --version --verbose` prints it.
+    pub code: &'static str,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
@@ -100,8 +104,8 @@ pub fn run(
         Some(duration) => duration,
         None => plan.duration()?,
     };
-    let key =
-        format!("{} {plan:?} {target:?} {:?} {:?} {duration:?}", env!("CARGO_PKG_VERSION"), ask.template.cpus, ask.template.own);
+    let host = uname();
+    let key = key(&ask, plan, &target, duration, [host.nodename(), host.release()]);
     let (mut kept, before) = SavedSweep::open(store, &key, ask.seed, ask.restart)?;
     let started = before.started.clone().unwrap_or_else(|| rfc3339(SystemTime::now()));
     let mut all: Vec<Round> = before.rounds;
@@ -110,17 +114,11 @@ pub fn run(
     }
     let mut stands = Stands::set_up(arms, &ask.command, signals, watcher)?;
     let done = all.len() as u32;
-    let layout = Layout {
-        arms: cells.len(),
-        duration: duration.saturating_sub(before.elapsed),
-        seed: before.seed,
-        done,
-        length: before.length,
-    };
-    stands.begin(layout.duration);
+    let layout = Layout { arms: cells.len(), duration, seed: before.seed, done, length: before.length };
+    stands.begin(duration, before.elapsed);
     let (mut last, mut failed) = (before.elapsed, None);
     let laid = rounds::run(&layout, &mut stands, switch, &mut |round, length, elapsed| {
-        last = before.elapsed + elapsed;
+        last = elapsed;
         let line = Line { elapsed_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX), length_ns: length.0, round };
         if let Err(error) = kept.add(&line) {
             failed = Some(error);
@@ -205,6 +203,12 @@ pub fn run(
     Ok((record, finish))
 }
 
+/// What the rounds of one sweep have in common, whatever attempt they are of.
+fn key(ask: &Ask, plan: &SweepPlan, target: &Target, duration: Duration, [hostname, kernel]: [&CStr; 2]) -> String {
+    let (version, Job { cpus, own, .. }) = (env!("CARGO_PKG_VERSION"), &ask.template);
+    format!("{version} {} {hostname:?} {kernel:?} {plan:?} {target:?} {cpus:?} {own:?} {duration:?}", ask.code)
+}
+
 /// Measures an arm for a moment; the reason if this host or the other one lacks something that it takes.
 fn lacks(arm: &Arm, ask: &Ask, signals: &Signals) -> Result<Option<String>, SweepError> {
     let job = Job { duration: Some(TRIAL), count: None, warmup: Nanos(0), ..arm.job.clone() };
@@ -245,8 +249,16 @@ impl SweepPlan {
     /// The arm of a combination of levels.
     fn arm(&self, cell: &[usize], target: &Target, template: &Job) -> Result<Arm, PlanError> {
         let CellWork { spec, request, reply, flows, outstanding, bulk } = self.work(cell)?;
-        // A request of the user's own has its size.
-        let (request, reply) = if template.own.is_some() { (template.request, template.reply) } else { (request, reply) };
+        let sizes = [("size", &self.size), ("request", &self.request), ("reply", &self.reply)];
+        let varied = sizes.into_iter().find(|(_, text)| text.as_deref().is_some_and(|text| text.contains('{')));
+        let (request, reply) = match (&template.own, varied) {
+            (None, _) => (request, reply),
+            (Some(_), None) => (template.request, template.reply),
+            (Some(_), Some((field, _))) => {
+                let why = format!("a request of your own has its size: leave out {field}, and the factor that varies it");
+                return Err(PlanError::Bad { plan: self.name.clone(), why });
+            }
+        };
         Ok(Arm {
             given: self.names(cell).join(", "),
             target: target.clone(),
@@ -256,5 +268,45 @@ impl SweepPlan {
             floor: None,
             bulk,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_plan::request::{ReplyEnd, Request};
+
+    #[test]
+    fn the_size_of_a_request_of_ones_own_is_not_varied() {
+        let arm = |field: &str, own: Option<Request>| {
+            let factor = "[[factor]]\nname = 'n'\nlevels = ['1', '2']";
+            let text = format!("name = 't'\npath = 'tcp:poll'\n{field} = '{{n}}'\n{factor}");
+            let plan = SweepPlan::parse("t.toml", &text).unwrap();
+            let template = Job { own, ..Job::new("tcp".parse().unwrap()) };
+            plan.arm(&[1], &Target::Link(plan.link().unwrap()), &template).map(|arm| arm.job.request)
+        };
+        let own = Request { name: "x".into(), bytes: b"x".into(), end: ReplyEnd::Resp, tls: None };
+        for field in ["size", "request", "reply"] {
+            let why = arm(field, Some(own.clone())).unwrap_err().to_string();
+            assert!(why.starts_with(&format!("plan t: a request of your own has its size: leave out {field},")), "{why}");
+        }
+        assert_eq!((arm("flows", Some(own)), arm("size", None)), (Ok(64), Ok(2)));
+    }
+
+    #[test]
+    fn rounds_of_another_host_kernel_or_build_are_of_another_sweep() {
+        let plan = shipped("fast-paths").unwrap();
+        let target = Target::Link(plan.link().unwrap());
+        let of = |code, hostname, kernel| {
+            let template = Job::new("udp".parse().unwrap());
+            let (duration, command) = (None, Vec::new());
+            let ask = Ask { plan: plan.clone(), template, duration, target: None, seed: 1, restart: false, code, command };
+            key(&ask, &plan, &target, Duration::from_secs(60), [hostname, kernel])
+        };
+        let same = of("4c1f", c"a", c"6.12");
+        assert_eq!(of("4c1f", c"a", c"6.12"), same);
+        for other in [of("4c1f", c"b", c"6.12"), of("4c1f", c"a", c"6.13"), of("5d20", c"a", c"6.12")] {
+            assert_ne!(other, same);
+        }
     }
 }

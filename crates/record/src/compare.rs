@@ -9,6 +9,9 @@ use crate::run::{Granted, HostFacts, Link};
 use crate::stack::Stacks;
 use crate::warning::Note;
 
+/// Code of the warning that what is compared is of different hosts.
+pub const OTHER_HOST: &str = "other-host";
+
 /// The record `hairpin.compare/1`: a head and a [`CompareBody`].
 pub type Compare = Record<CompareBody>;
 
@@ -153,7 +156,7 @@ pub struct Arm {
     pub transactions: u64,
     /// Requests that were never answered in time.
     pub lost: u64,
-    /// Its blocks, in the order measured.
+    /// Its blocks, in the order measured; of a long experiment those of every second round, or of fewer, with the same rounds in every arm.
     pub blocks: Vec<ArmBlock>,
     /// Options requested of the kernel and not granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -61,7 +61,7 @@ pub struct LoadCurve {
     pub outstanding: u32,
     /// The rate of a closed loop with as many requests in flight, where the rates were found from it.
     pub saturation_per_s: Option<f64>,
-    /// The knee of the curve; `null` where there are fewer than two rates.
+    /// The knee of the curve; `null` where fewer than two rates were measured to their end.
     pub knee: Option<Knee>,
     /// One row per rate, in the order measured.
     pub rates: Vec<LoadRow>,
@@ -77,7 +77,7 @@ pub struct LoadCurve {
 pub struct Knee {
     /// The highest rate at which it keeps up; `null`: not even the lowest.
     pub keeps_up_per_s: Option<f64>,
-    /// The first rate at which it does not; `null`: it keeps up with all.
+    /// The first rate at which it does not; `null`: it keeps up with all that were measured to their end.
     pub beyond_per_s: Option<f64>,
     /// The failed condition: `achieved` or `latency`.
     pub why: Option<String>,

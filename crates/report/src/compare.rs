@@ -2,7 +2,7 @@
 
 mod placements;
 
-use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched};
+use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched, OTHER_HOST};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_units::Nanos;
 
@@ -341,8 +341,10 @@ pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
         let find = |name: &str| record.arms.iter().find(|arm| arm.name == name).and_then(|arm| arm.cpus.as_ref()).map(placed);
         let placed = find(&comparison.against).zip(find(&comparison.arm));
         let placed = placed.map_or_else(String::new, |(a, b)| format!(" ({a} and {b})"));
+        let hosts = record.warnings.iter().any(|note| note.code == OTHER_HOST);
+        let what = if hosts { "hosts".to_owned() } else { format!("CPUs{placed}") };
         found.push(format!(
-            "The two run on different CPUs{placed}, so the distance between the cores is part of the comparison: all blocks make pairs, in any state"
+            "The two run on different {what}, so the distance between the cores is part of the comparison: all blocks make pairs, in any state"
         ));
     } else if comparison.states_used.len() < record.states.len() {
         let used: Vec<String> = comparison

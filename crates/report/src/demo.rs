@@ -37,6 +37,7 @@ impl Show for [Run] {
             .map(|(at, (run, row))| Entry {
                 row,
                 link: &run.place.link.kind,
+                hosts: hosts(run),
                 client: &run.place.hosts.client,
                 apart: states.apart(at),
             })

@@ -15,13 +15,15 @@ use crate::figure::{pace, payload};
 /// ```
 pub fn short(path: &str) -> String {
     let path = crate::prose::clean(path);
-    let Some((client, server)) = path.split_once('/') else { return path };
+    // What a comparison adds to a spec stays as it is: ` at 10/s`.
+    let (spec, more) = path.split_at(path.find(' ').unwrap_or(path.len()));
+    let Some((client, server)) = spec.split_once('/') else { return path };
     if client == server {
-        return client.into();
+        return format!("{client}{more}");
     }
     match (client.split_once(':'), server.split_once(':')) {
         // Where options are set, a server side without a path name would inherit the client's options.
-        (Some((name, _)), Some((same, words))) if name == same && !path.contains('=') => format!("{client}/{words}"),
+        (Some((name, _)), Some((same, words))) if name == same && !spec.contains('=') => format!("{client}/{words}{more}"),
         _ => path,
     }
 }
@@ -110,6 +112,8 @@ mod tests {
             ("udp/udp", "udp"),
             ("udp:spin,sndbuf=4M/udp:block", "udp:spin,sndbuf=4M/udp:block"),
             ("udp:spin/udp", "udp:spin/udp"),
+            ("udp:block/udp:block at 10/s", "udp:block at 10/s"),
+            ("udp:spin/udp:block at 10/s", "udp:spin/block at 10/s"),
         ] {
             assert_eq!(short(path), want);
         }

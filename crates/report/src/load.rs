@@ -41,7 +41,7 @@ impl Show for Load {
             full.table(table(self, curve, options));
         }
         full.gap();
-        self.results.iter().for_each(|curve| full.text(knee(curve)));
+        self.results.iter().for_each(|curve| full.text(knee(self, curve)));
         splits(&mut full, self);
         full.text(heading(self));
         full.blocks.extend(Doc::of(&self.head, over(&self.place)).blocks);
@@ -56,7 +56,7 @@ impl Show for Load {
 
 /// The answer of a curve, after its path if there are several.
 fn decided(doc: &mut Doc, load: &Load, curve: &LoadCurve) {
-    let (said, word, tone) = verdict(curve);
+    let (said, word, tone) = verdict(load, curve);
     let path = if load.results.len() > 1 { format!("{}: ", short(&curve.path)) } else { String::new() };
     doc.verdict(path, said, word, tone);
 }
@@ -65,7 +65,7 @@ fn decided(doc: &mut Doc, load: &Load, curve: &LoadCurve) {
 const STOLEN: f64 = 0.1;
 
 /// Whether the path keeps up, to which rate, and the latency there and beyond; the decisive words.
-fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
+fn verdict(load: &Load, curve: &LoadCurve) -> (String, &'static str, Tone) {
     let mut shares: Vec<f64> = curve.rates.iter().filter_map(|row| row.stalls).map(|stalls| stalls.share).collect();
     shares.arrange_by(f64::total_cmp);
     if let (Some(middle), Some(most)) =
@@ -78,7 +78,7 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
         );
         return (said, "not a measurement", Tone::Error);
     }
-    let Some(limit) = &curve.knee else { return (knee(curve), "no knee", Tone::Plain) };
+    let Some(limit) = &curve.knee else { return (knee(load, curve), "no knee", Tone::Plain) };
     // For a repeated rate, the last measurement.
     let p99 = |per_s: f64| {
         let row = curve.rates.iter().rev().find(|row| row.offered_per_s == per_s);
@@ -100,15 +100,15 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
     match (limit.keeps_up_per_s, beyond) {
         (Some(per_s), beyond) => {
             let due = p99(per_s).map(|p99| format!("p99 from due {p99}"));
-            let highest = beyond.is_none() && limit.unclear.is_none();
-            let more = if highest { Some("the highest rate offered".to_owned()) } else { beyond };
+            let highest = if is_cut(load, curve) { "the rates beyond were not measured" } else { "the highest rate offered" };
+            let more = beyond.or_else(|| limit.unclear.is_none().then(|| highest.to_owned()));
             let both = due.into_iter().chain(more).collect::<Vec<_>>().join("; ");
             (format!("keeps up with {} ({both}){hidden}", per_second(per_s)), "keeps up", Tone::Heading)
         }
         (None, Some(beyond)) => {
             (format!("does not keep up with the lowest rate offered ({beyond}){hidden}"), "does not keep up", Tone::Error)
         }
-        (None, None) => (knee(curve), "no rate", Tone::Plain),
+        (None, None) => (knee(load, curve), "no rate", Tone::Plain),
     }
 }
 
@@ -303,14 +303,24 @@ fn lost_share(row: &LoadRow) -> f64 {
     if row.sent == 0 { 0.0 } else { row.lost as f64 / row.sent as f64 }
 }
 
+/// True if the run ended early, and so maybe within this curve.
+fn is_cut(load: &Load, curve: &LoadCurve) -> bool {
+    let ended = load.head.interrupted || load.head.error.is_some();
+    ended && load.results.last().is_some_and(|last| std::ptr::eq(last, curve))
+}
+
 /// The knee of the curve in a sentence.
-pub(crate) fn knee(curve: &LoadCurve) -> String {
+pub(crate) fn knee(load: &Load, curve: &LoadCurve) -> String {
     let saturation = curve
         .saturation_per_s
         .map(|per_s| format!(" A closed loop with as many requests in flight does {}/s.", rate(per_s)))
         .unwrap_or_default();
     let Some(knee) = &curve.knee else {
-        return format!("One rate has no knee: offer several with --rate LIST.{saturation}");
+        let why = match is_cut(load, curve) {
+            true => "No knee: the run ended before two rates were measured.",
+            false => "One rate has no knee: offer several with --rate LIST.",
+        };
+        return format!("{why}{saturation}");
     };
     let quantile = format!("p{}", (knee.quantile * 1e3).round() / 10.0);
     let why = match knee.why.as_deref() {
@@ -323,6 +333,9 @@ pub(crate) fn knee(curve: &LoadCurve) -> String {
     let found = match (knee.keeps_up_per_s, knee.beyond_per_s) {
         (Some(keeps_up), Some(beyond)) => {
             format!("The knee: it keeps up with {}/s, and at {}/s {why}.", rate(keeps_up), rate(beyond))
+        }
+        (Some(keeps_up), None) if is_cut(load, curve) => {
+            format!("No knee: it keeps up with {}/s, and the rates beyond were not measured.", rate(keeps_up))
         }
         (Some(keeps_up), None) => format!("No knee: it keeps up with {}/s, the highest rate offered.", rate(keeps_up)),
         (None, Some(beyond)) => format!("It does not keep up with {}/s, the lowest rate offered: {why}.", rate(beyond)),

@@ -82,10 +82,10 @@ pub(crate) fn over(link: &Link, head: &Head) -> Option<String> {
     Some(words)
 }
 
-/// True for a path whose stages are known where the record was measured.
+/// True for a path whose stages are known where the record was measured; a comparison may have added words to it.
 pub(crate) fn is_explained(spec: &str, link: &Link) -> bool {
     match sides(spec) {
-        [Some(client), Some(server)] => {
+        [Some(client), Some(server)] if !spec.contains(' ') => {
             client == server && client.has_stages() && !(link.kind == "host" && client.route.bypasses())
         }
         _ => false,

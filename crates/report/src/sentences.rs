@@ -12,10 +12,11 @@ use serde_json::Value;
 
 use crate::figure::{pace, ratio};
 
-/// A row, the link it ran over and the client it ran on.
+/// A row, the link it ran over, its hosts and the client it ran on.
 pub(crate) struct Entry<'a> {
     pub(crate) row: &'a Row,
     pub(crate) link: &'a str,
+    pub(crate) hosts: (&'a str, Option<&'a str>),
     pub(crate) client: &'a HostFacts,
     /// Why it is not comparable with the others, if so.
     pub(crate) apart: Option<Apart>,
@@ -69,8 +70,25 @@ impl Entry<'_> {
         self.flat_out() && self.apart.is_none()
     }
 
-    fn label(&self) -> String {
-        format!("{} over {}", crate::label::short(&self.row.path), crate::prose::clean(self.link))
+    /// True if both ran over the same link between the same hosts.
+    fn is_beside(&self, other: &Entry<'_>) -> bool {
+        (self.link, self.hosts) == (other.link, other.hosts)
+    }
+
+    fn label(&self, among: &[Entry<'_>]) -> String {
+        format!("{} over {}", self.row_name(), self.over(among))
+    }
+
+    /// The link, with its hosts if entries of other hosts are among these.
+    fn over(&self, among: &[Entry<'_>]) -> String {
+        let (link, (client, server)) = (self.link, self.hosts);
+        let over = match server {
+            _ if among.iter().all(|other| other.hosts == self.hosts) => link.to_owned(),
+            Some(server) if server == client => format!("{link} on {client}"),
+            Some(server) => format!("{link} from {client} to {server}"),
+            None => format!("{link} from {client}"),
+        };
+        crate::prose::clean(&over)
     }
 }
 
@@ -92,7 +110,7 @@ pub(crate) fn left_out(entries: &[Entry<'_>]) -> Option<String> {
     let apart = entries.iter().filter(|e| e.flat_out() && e.row.origin == Origin::Measured && e.apart.is_some());
     let mut names: Vec<String> = Vec::new();
     for entry in apart {
-        let name = entry.label();
+        let name = entry.label(entries);
         if !names.contains(&name) {
             names.push(name);
         }
@@ -110,7 +128,7 @@ fn first_of(entries: &[Entry<'_>]) -> String {
     };
     let told = |e: &Entry<'_>| {
         let p50 = e.p50().unwrap_or_default();
-        let plain = PLAIN.iter().find_map(|path| ran().find(|d| d.is(path.name, "block") && d.link == e.link));
+        let plain = PLAIN.iter().find_map(|path| ran().find(|d| d.is(path.name, "block") && d.is_beside(e)));
         let against = match plain {
             Some(plain) if std::ptr::eq(plain, e) => "and is itself the plain default".into(),
             Some(plain) => {
@@ -118,18 +136,18 @@ fn first_of(entries: &[Entry<'_>]) -> String {
                 let times = ratio(default.0 as f64 / p50.0.max(1) as f64);
                 format!("where the plain default, {}, takes {default}, {times} times as long", plain.row_name())
             }
-            None => {
-                format!("and the plain default (udp or tcp with block) was not measured over {}", crate::prose::clean(e.link))
-            }
+            None => format!("and the plain default (udp or tcp with block) was not measured over {}", e.over(entries)),
         };
         format!("{p50} RTT p50, {against}")
     };
-    let first = format!("{} is fastest: {}", best.label(), told(best));
+    let first = format!("{} is fastest: {}", best.label(entries), told(best));
     if !local(best) {
         return first + ".";
     }
     match ran().filter(|e| !local(e)).min_by_key(|e| e.p50()) {
-        Some(network) => format!("{first}; of the paths that can leave the host it is {}: {}.", network.label(), told(network)),
+        Some(network) => {
+            format!("{first}; of the paths that can leave the host it is {}: {}.", network.label(entries), told(network))
+        }
         None => format!("{first}; no path that can leave the host was measured."),
     }
 }
@@ -147,9 +165,7 @@ pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
     let spinning = |block: &Entry<'_>| {
         entries.iter().filter(ran).find(|e| {
             let sizes = |row: &Row| (row.request_bytes, row.reply_bytes);
-            e.link == block.link
-                && block.plain().is_some_and(|plain| e.is(plain.name, "spin"))
-                && sizes(e.row) == sizes(block.row)
+            e.is_beside(block) && block.plain().is_some_and(|plain| e.is(plain.name, "spin")) && sizes(e.row) == sizes(block.row)
         })
     };
     let rank = |e: &Entry<'_>| {
@@ -161,7 +177,7 @@ pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
     };
     let (slow, fast) = (block.p50().unwrap_or_default(), spin.p50().unwrap_or_default());
     let name = block.plain().map_or("", |plain| plain.name);
-    let over = crate::prose::clean(block.link);
+    let over = block.over(entries);
     let figures = format!("RTT p50 {slow} with block, {fast} with spin");
     if slow <= fast {
         let crowded = spin.row.warnings.iter().any(|note| note.code == "shared-core");
@@ -260,11 +276,38 @@ fn rates(rows: &[&Entry<'_>], link: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hairpin_record::run::Quantiles;
     use serde_json::json;
 
     fn host(facts: &[(&str, Value)]) -> HostFacts {
         let facts = facts.iter().map(|(name, fact)| (name.to_string(), fact.clone())).collect();
         HostFacts { facts, ..HostFacts::default() }
+    }
+
+    #[test]
+    fn rows_of_other_hosts_are_not_held_against_each_other() {
+        let [block, spin] = [("udp:block/udp:block", 78_000), ("udp:spin/udp:spin", 5_000)].map(|(path, ns)| Row {
+            path: path.into(),
+            rtt_ns: Quantiles { p50: Some(ns), ..Quantiles::default() },
+            ..Row::default()
+        });
+        let client = HostFacts::default();
+        let of = |hosts: [&'static str; 2]| {
+            let of_one = |(row, host)| Entry { row, link: "loopback", hosts: (host, Some(host)), client: &client, apart: None };
+            [&block, &spin].into_iter().zip(hosts).map(of_one).collect::<Vec<_>>()
+        };
+        let (one, two) = (of(["a", "a"]), of(["a", "b"]));
+        assert!(blocking(&one).starts_with("Blocking costs 73.00 us a round trip on udp over loopback ("), "{}", blocking(&one));
+        assert!(blocking(&two).starts_with("The cost of blocking is unknown"), "{}", blocking(&two));
+        assert_eq!(
+            fastest(&one),
+            "udp:spin over loopback is fastest: 5.000 us RTT p50, where the plain default, udp:block, takes 78.00 us, 15.6 times as long."
+        );
+        assert_eq!(
+            fastest(&two),
+            "udp:spin over loopback on b is fastest: 5.000 us RTT p50, and the plain default (udp or tcp with block) was not measured over \
+             loopback on b."
+        );
     }
 
     #[test]

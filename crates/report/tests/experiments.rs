@@ -322,6 +322,26 @@ fn stored_runs() {
     assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
 }
 
+#[test]
+fn stored_runs_of_two_hosts_run_on_different_hosts() {
+    let mut record = record();
+    record.design = None;
+    record.comparisons[0].matched = Matched::All;
+    record.warnings = vec![Note { code: "other-host".into(), message: "the runs are of different hosts".into() }];
+    let text = hairpin_report::term(&record, &whole());
+    assert!(text.contains("The two run on different hosts, so the distance"), "{text}");
+}
+
+#[test]
+fn a_side_at_a_rate_is_not_explained_without_it() {
+    let mut record = record();
+    let brief = Options { brief: true, ..Options::default() };
+    assert!(hairpin_report::term(&record, &brief).contains("hairpin explain veth -p udp"));
+    record.arms.iter_mut().for_each(|arm| arm.path += " at 10/s");
+    let text = hairpin_report::term(&record, &brief);
+    assert!(text.contains("udp:spin at 10/s, 64 B") && !text.contains("hairpin explain"), "{text}");
+}
+
 fn ratio(figure: Figure, ratio: f64, half: f64) -> Ratio {
     Ratio { figure, ratio, low: Some(ratio / (1.0 + half)), high: Some(ratio * (1.0 + half)), rounds: 60 }
 }

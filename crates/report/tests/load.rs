@@ -198,6 +198,29 @@ fn a_knee_that_stalls_hide_and_a_rate_measured_again() {
 }
 
 #[test]
+fn what_lies_beyond_an_early_end_was_not_measured() {
+    let rates = vec![row(20_000.0, 1.0, 9_500, 40), row(40_000.0, 1.0, 10_200, 90), row(60_000.0, 0.4, 10_200, 90)];
+    let last = curve("udp:spin/udp:spin", rates.clone(), knee(Some(40_000.0), None, ""));
+    let one = curve("udp:spin/udp:spin", rates[..1].to_vec(), None);
+    let text = |load: &Load, brief| {
+        let text = hairpin_report::term(load, &Options { brief, ..Options::default() });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for (interrupted, error) in [(true, None), (false, Some("the server is gone".to_owned()))] {
+        let mut load = record(vec![last.clone()]);
+        (load.head.interrupted, load.head.error) = (interrupted, error);
+        let [brief, full] = [true, false].map(|brief| text(&load, brief));
+        assert!(brief.contains("; the rates beyond were not measured)"), "{brief}");
+        assert!(full.contains("it keeps up with 40000/s, and the rates beyond were not measured."), "{full}");
+        load.body.results = vec![one.clone()];
+        assert!(text(&load, false).contains("No knee: the run ended before two rates were measured."));
+        // A curve before the last was measured whole.
+        load.body.results = vec![last.clone(), one.clone()];
+        assert!(text(&load, false).contains("it keeps up with 40000/s, the highest rate offered."));
+    }
+}
+
+#[test]
 fn a_recording_of_hostile_name_and_nothing_at_all() {
     let one = LoadCurve { flows: 8, request_bytes: 1_200, ..curve("udp:spin/udp:spin", vec![row(800.0, 1.0, 9_000, 20)], None) };
     let schedule = ScheduleFacts { kind: "replay".into(), seed: None, file: Some("/tmp/\u{1b}[2J a b.csv".into()) };

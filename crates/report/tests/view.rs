@@ -426,6 +426,23 @@ fn summary_of_a_comparison_and_of_an_emulation() {
 }
 
 #[test]
+fn summary_holds_no_host_against_another() {
+    let of = |hostname: &str, row: Row| {
+        let mut run = run(vec![row]);
+        let hosts = &mut run.place.hosts;
+        hosts.client.hostname = hostname.into();
+        hosts.server = Some(hosts.client.clone());
+        run
+    };
+    let [block, spin] =
+        [("udp:block/udp:block", 78_000), ("udp:spin/udp:spin", 5_000)].map(|(path, p50_ns)| row(path, 64, 5_000, p50_ns));
+    let said = summary(&of_runs(vec![of("a", block), of("b", spin.clone())]));
+    assert!(said.contains("is fastest") && !said.contains("Blocking") && !said.contains("times as long"), "{said}");
+    let said = summary(&of_runs(vec![of("a", spin), of("b", row("udp:spin/udp:spin", 1024, 5_000, 6_000))]));
+    assert!(!said.contains("with 1024 B"), "{said}");
+}
+
+#[test]
 fn summary_of_nothing() {
     assert_snapshot!(summary(&of_runs(vec![run(Vec::new())])));
     assert_eq!(made(&[]).summary.len(), 3);

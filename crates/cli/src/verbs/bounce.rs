@@ -24,7 +24,7 @@ use hairpin_units::{Nanos, parse_duration, parse_number};
 use crate::exit::{Failure, note, say};
 use crate::flags::{interface_exists, whole};
 use crate::line;
-use crate::output::{Format, Keep, Output, formats, options, print};
+use crate::output::{Format, Keep, Output, formats, options, print, print_live};
 use crate::verbs::ping::signals;
 
 /// Send every frame back as soon as it arrives
@@ -239,17 +239,15 @@ impl BounceWatcher for BounceProgress {
         }
         note(format_args!("hairpin bounces {io} on {}; Ctrl-C ends it", hairpin_report::rings_words(rings)));
         if self.table {
-            // If the reader is gone, the error shows when the totals are printed.
-            let _ = print(&hairpin_report::bounce_heading(&options()));
+            print_live(&hairpin_report::bounce_heading(&options()));
         }
     }
 
     fn second(&mut self, second: &BounceSecond) {
-        // As above.
-        let _ = match (self.json_stream, self.table) {
-            (true, _) => print(&hairpin_report::json_line(second)),
-            (_, true) => print(&hairpin_report::bounce_line(second)),
-            _ => Ok(()),
-        };
+        match (self.json_stream, self.table) {
+            (true, _) => print_live(&hairpin_report::json_line(second)),
+            (_, true) => print_live(&hairpin_report::bounce_line(second)),
+            _ => {}
+        }
     }
 }

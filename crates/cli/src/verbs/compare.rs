@@ -17,6 +17,7 @@ use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::noise::{Noise, NoiseComparison};
 use hairpin_record::run::Run;
+use hairpin_session::error::RunError;
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::Signals;
@@ -26,10 +27,10 @@ use hairpin_units::Nanos;
 
 pub use self::side::whole_first;
 use self::side::{Side, WARMUP, arm, before_the_sides, split};
-use crate::exit::{self, Failure, say};
+use crate::exit::{CROSSED, Failure};
 use crate::flags::{cookie, stack, whole, whole_in};
 use crate::line;
-use crate::output::{Keep, Output, open_store};
+use crate::output::{Keep, Output, store_of};
 use crate::place::Place;
 use crate::progress::{PingProgress, Turns};
 use crate::verbs::knobs;
@@ -98,6 +99,7 @@ impl Compare {
         let sides = split(&self.sides);
         let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
         let (output, keep) = (self.how.output, self.how.keep);
+        let mut left = Ok(());
         let record = match (stored, anew) {
             (true, _) if self.side.words.iter().any(|word| word == PLACEMENTS) => self.of_placements()?,
             (true, _) => match self.of_stored()? {
@@ -109,10 +111,21 @@ impl Compare {
                 return Err(Failure::usage("--baseline measures the rows of its run: leave out the sides after `--`"));
             }
             (_, true) => self.against_baseline()?,
-            _ => self.live(&sides)?,
+            _ => {
+                let record;
+                (record, left) = self.live(&sides)?;
+                record
+            }
         };
-        keep.after(output.print(&record), &record)?;
-        Ok(end(&record))
+        let kept = keep.after(output.print(&record), &record);
+        if let Err(verdict) = end(&record) {
+            // The verdict is the same where the record could not be stored, or a setting not put back.
+            for why in [kept, left].into_iter().filter_map(Result::err) {
+                why.report();
+            }
+            return Err(verdict);
+        }
+        kept.and(left).map(|()| ExitCode::SUCCESS)
     }
 
     fn margin(&self) -> f64 {
@@ -170,11 +183,11 @@ impl Compare {
             side.link = Some(link_of(baseline)?);
         }
         let (ipv6, stack) = (side.ipv6, stack(side.stack.as_deref())?);
-        // The paths come from the baseline; the flags fill in the fields that its record lacks.
+        // Paths and CPUs come from the baseline; the flags fill in the fields that its record lacks.
         side.work.paths =
             baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
         let (target, template) = side.job_and_target()?;
-        let rows = compare::jobs(baseline, &template).map_err(Failure::usage)?;
+        let rows = compare::jobs(baseline, &template, stack.is_some()).map_err(Failure::usage)?;
         let shown = hairpin_report::PERCENTILES.into();
         let plan =
             hairpin_session::plan::Plan { target, ipv6, stack, rows, raw: None, shown, floor: None, command: line::typed() };
@@ -184,6 +197,11 @@ impl Compare {
         let record = held.hold(&signals, &mut progress);
         progress.clear();
         record.map_err(|error| match error {
+            compare::StoredError::Ping(RunError::Cpu { cpu, allowed }) if !line::was_given("cpu") => {
+                Failure::failed(format_args!(
+                    "the baseline was measured on CPU {cpu}, which does not exist or is not allowed to this process; --cpu CLIENT,SERVER chooses others ({allowed}), on which no threshold can be judged"
+                ))
+            }
             compare::StoredError::Ping(error) => error.into(),
             other => Failure::failed(other),
         })
@@ -222,7 +240,8 @@ impl Compare {
         Ok(record)
     }
 
-    fn live(self, sides: &[Vec<String>]) -> Result<Record, Failure> {
+    /// The record, and whether all settings could be put back.
+    fn live(self, sides: &[Vec<String>]) -> Result<(Record, Result<(), Failure>), Failure> {
         if sides.len() < 2 {
             return Err(Failure::usage("a comparison takes two sides or more, each after a `--`: … -- udp:spin -- udp:block"));
         }
@@ -238,8 +257,11 @@ impl Compare {
         };
         let duration = of_all(self.side.work.duration);
         let record = self.how.measure(arms, Vec::new(), duration, &signals, switch);
-        knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
-        record
+        let left = knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed);
+        match record {
+            Ok(record) => Ok((record, left)),
+            Err(why) => left.and(Err(why)),
+        }
     }
 }
 
@@ -277,13 +299,12 @@ fn of_all(duration: Nanos) -> Duration {
 
 /// Loads the records of a RUN, or of several with commas between them.
 fn loaded(text: &str) -> Result<Vec<Vec<Named>>, Failure> {
-    let store = open_store()?;
+    let load = |text: &str| records::load(&store_of(text)?, text).map_err(failure);
     // The name of a file may contain a comma.
-    let found = match records::load(&store, text) {
-        Err(_) if text.contains(',') => text.split(',').map(|text| records::load(&store, text)).collect(),
+    match load(text) {
+        Err(_) if text.contains(',') => text.split(',').map(load).collect(),
         one => one.map(|one| vec![one]),
-    };
-    found.map_err(failure)
+    }
 }
 
 fn failure(error: RecordsError) -> Failure {
@@ -321,22 +342,22 @@ fn link_of(run: &Run) -> Result<LinkSpec, Failure> {
     })
 }
 
-/// The exit code after printing.
-fn end(record: &Record) -> ExitCode {
+/// How it ends after printing.
+fn end(record: &Record) -> Result<(), Failure> {
     if let Some(error) = &record.head.error {
-        return Failure::failed(error).report();
+        return Err(Failure::failed(error));
     }
     let crossed: Vec<String> =
         record.thresholds.iter().filter(|found| found.crossed).map(|found| format!("{} by {}", found.given, found.arm)).collect();
     if !crossed.is_empty() {
-        say(format_args!("hairpin: crossed, and again when measured once more: {}", crossed.join(", ")));
-        return ExitCode::from(exit::CROSSED);
+        let message = format!("crossed, and again when measured once more: {}", crossed.join(", "));
+        return Err(Failure::with_code(message, CROSSED));
     }
     let unknown = record.thresholds.iter().find_map(|found| Some((found, found.unknown.as_ref()?)));
     match unknown {
         // A threshold that cannot be judged must not count as passed.
-        Some((found, why)) => Failure::failed(format_args!("{} cannot be judged: {why}", found.given)).report(),
-        None => ExitCode::SUCCESS,
+        Some((found, why)) => Err(Failure::failed(format_args!("{} cannot be judged: {why}", found.given))),
+        None => Ok(()),
     }
 }
 

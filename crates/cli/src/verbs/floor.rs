@@ -14,7 +14,7 @@ use hairpin_report::{Options, Tool, floor_pingpong};
 use hairpin_units::{Nanos, Picos, list, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::output::{Format, Output, PINGPONG, formats, open_store, options, print};
+use crate::output::{Format, Output, PINGPONG, formats, options, print, store_of};
 use crate::verbs::floor_pcie::FloorPcie;
 use crate::wire::Declared;
 
@@ -139,7 +139,7 @@ impl Floor {
     }
 
     fn fitted(&self, run: &str) -> Result<(), Failure> {
-        let (_, record) = records::run(&open_store()?, run, "fit").map_err(Failure::failed)?;
+        let (_, record) = records::run(&store_of(run)?, run, "fit").map_err(Failure::failed)?;
         self.output.print(&of_run(&record, run, self.declared.link().rate))
     }
 }

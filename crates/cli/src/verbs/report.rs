@@ -18,7 +18,7 @@ use hairpin_session::time::rfc3339;
 
 use crate::exit::{Failure, say};
 use crate::line;
-use crate::output::{open_store, print};
+use crate::output::{print, store_of};
 use crate::terminal::{colour, width};
 
 /// Records as one file to look at
@@ -83,10 +83,9 @@ impl Report {
         if format != Format::Svg && line::was_given("chart") {
             return Err(Failure::usage("--chart is the picture of --format svg; the other forms show all charts"));
         }
-        let store = open_store()?;
         let mut given = Vec::new();
         for run in &self.runs {
-            let found = records::load(&store, run).map_err(Failure::failed)?;
+            let found = records::load(&store_of(run)?, run).map_err(Failure::failed)?;
             given.extend(found.into_iter().map(|named| Input { name: named.name, record: named.record }));
         }
         let view = of(&given);

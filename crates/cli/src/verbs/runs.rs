@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use hairpin_lab::records::{self, Named};
-use hairpin_lab::store::Entry;
+use hairpin_lab::store::{Entry, RunId};
 use hairpin_report::{RunList, RunRow};
 use hairpin_session::time;
 
 use crate::exit::{Failure, say};
-use crate::output::{Output, RunOutput, open_store, print};
+use crate::output::{Output, RunOutput, open_store, print, store_of};
 
 /// Stored runs. RUN is an id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory or a JSON file
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ impl Runs {
 }
 
 fn load(text: &str) -> Result<Vec<Named>, Failure> {
-    records::load(&open_store()?, text).map_err(Failure::failed)
+    records::load(&store_of(text)?, text).map_err(Failure::failed)
 }
 
 fn list(output: Output) -> Result<(), Failure> {
@@ -95,9 +95,16 @@ fn export(runs: &[String], output: &RunOutput) -> Result<(), Failure> {
 
 fn remove(runs: &[String]) -> Result<(), Failure> {
     let store = open_store()?;
+    let mut ids: Vec<RunId> = Vec::new();
+    // All before the first one goes, after which `latest` is another run.
     for text in runs {
         let found = store.resolve(text).map_err(Failure::failed)?;
         let id = found.id.ok_or_else(|| Failure::usage(format_args!("{text} is not in the store; remove the file itself")))?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    for id in ids {
         store.remove(&id).map_err(Failure::failed)?;
         say(format_args!("removed {id}"));
     }

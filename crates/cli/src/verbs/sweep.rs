@@ -26,6 +26,7 @@ use crate::place::{HostPort, Mirror, PORT, Place, Service, Where, load_key};
 use crate::progress::Turns;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
+use crate::version::code;
 
 /// Measure every combination of several factors in turn, and report the effect of each
 #[derive(Debug, Args)]
@@ -123,6 +124,7 @@ impl Sweep {
             target: Some(target.clone()),
             seed: self.seed.map_or_else(cookie, Ok)?,
             restart: self.restart,
+            code: code(),
             command: line::typed(),
             plan,
         };
@@ -135,17 +137,24 @@ impl Sweep {
             None => &mut NoSwitch,
         };
         let found = sweep::run(ask, store.dir(), &signals, switch, &mut progress);
-        knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
+        let left = knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed);
         progress.clear();
-        let (record, finish) = found.map_err(|error| match error {
-            SweepError::Plan(error) => Failure::usage(error),
-            SweepError::Ping(error) => error.into(),
-            SweepError::Kept(error @ (SavedSweepError::File { .. } | SavedSweepError::Busy)) => Failure::failed(error),
-        })?;
+        let (record, finish) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                left?;
+                return Err(match error {
+                    SweepError::Plan(error) => Failure::usage(error),
+                    SweepError::Ping(error) => error.into(),
+                    SweepError::Kept(error @ (SavedSweepError::File { .. } | SavedSweepError::Busy)) => Failure::failed(error),
+                });
+            }
+        };
         self.keep.after(self.output.print(&record), &record)?;
         if finish.done() {
             say("hairpin: the rounds so far are kept: the same command goes on after them, --restart starts again");
         }
+        left?;
         Ok(record.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 

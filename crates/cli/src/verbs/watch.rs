@@ -12,7 +12,7 @@ use hairpin_report::watch::{Source, State};
 
 use crate::exit::Failure;
 use crate::follow::{follow, is_stream};
-use crate::output::open_store;
+use crate::output::store_of;
 use crate::screen;
 use crate::verbs::ping::{FROM_ELSEWHERE, terminal_signals};
 
@@ -44,7 +44,7 @@ impl Watch {
             reader(&state, file, grows);
             state
         } else {
-            let (name, run) = records::run(&open_store()?, &self.what, "watch").map_err(Failure::failed)?;
+            let (name, run) = records::run(&store_of(&self.what)?, &self.what, "watch").map_err(Failure::failed)?;
             shared(State::of_run(&format!("hairpin watch {name}"), &run))
         };
         screen::look(&state, &mut || matches!(signals.next(), Ok(Some(_))))?;

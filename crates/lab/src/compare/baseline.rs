@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use hairpin_plan::job::Job;
+use hairpin_plan::job::{Job, Sides};
 use hairpin_record::compare::{Compare, CompareBody};
 use hairpin_record::experiment::Figure;
 use hairpin_record::head::Record;
@@ -98,11 +98,12 @@ pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
     runs.iter().map(|(given, run)| (given.as_str(), run)).collect()
 }
 
-/// The rows of a run as jobs with the same durations; `template` supplies the fields that a record lacks.
+/// The rows of a run as jobs with the same durations; `template` supplies the fields that a record lacks, and may have other CPUs. `stack` says whether a
+/// library takes the place of the kernel's sockets.
 ///
 /// # Errors
-/// A row's path is unknown to this version, or emulated a declared device.
-pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
+/// A row's path is unknown to this version, or emulated a declared device; or it had such a library, and there is none.
+pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredError> {
     let job = |row: &Row| {
         let bad = |why: String| StoredError::Row { path: row.path.clone(), why };
         if row.niq.as_ref().is_some_and(|niq| niq.nic.is_some()) {
@@ -111,6 +112,11 @@ pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
         if row.reply.is_some() {
             return Err(bad("it is of a group: measure it again with ping --group, and compare the two runs".into()));
         }
+        if let Some(used) = row.stack.as_ref().and_then(|stacks| stacks.client.as_ref()).filter(|_| !stack) {
+            let (name, library) = (&used.name, &used.library);
+            return Err(bad(format!("{name} was in the place of the kernel's sockets: add --stack {library}")));
+        }
+        let server = row.cpu.server.as_ref().and_then(|server| server.cpus.first());
         let bytes = |bytes: u64| u32::try_from(bytes).map_err(|_| bad(format!("{bytes} bytes are no payload")));
         Ok(Job {
             spec: row.path.parse().map_err(|error: hairpin_plan::spec::SpecError| bad(error.to_string()))?,
@@ -122,6 +128,10 @@ pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
             pace: row.pace_per_s,
             duration: Some(Nanos(row.duration_ns.saturating_add(row.gap_ns))),
             count: None,
+            cpus: Sides {
+                client: template.cpus.client.or(row.cpu.client.cpus.first().copied()),
+                server: template.cpus.server.or(server.copied()),
+            },
             ..template.clone()
         })
     };
@@ -130,7 +140,8 @@ pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::run::Block;
+    use hairpin_record::run::{Block, CpuSide};
+    use hairpin_record::stack::{Stack, Stacks};
 
     use super::super::stored::tests::{row, run};
     use super::*;
@@ -262,13 +273,24 @@ mod tests {
 
     #[test]
     fn rows_become_jobs_again() {
-        let template = hairpin_plan::job::Job::new("tcp".parse().unwrap());
+        let mut template = hairpin_plan::job::Job::new("tcp".parse().unwrap());
         let mut stored = row("udp:spin/udp:spin", [5_000; 3].into_iter(), 120);
         (stored.reply_bytes, stored.flows, stored.threads, stored.outstanding) = (128, 2, 1, 1);
         (stored.duration_ns, stored.gap_ns) = (900_000_000, 100_000_000);
-        let jobs = jobs(&run(vec![stored]), &template).unwrap();
-        assert_eq!((jobs[0].request, jobs[0].reply, jobs[0].flows), (64, 128, 2));
-        assert_eq!(jobs[0].duration, Some(Nanos::from_secs(1)));
-        assert_eq!(jobs[0].spec.to_string(), "udp:spin/udp:spin");
+        stored.cpu.client.cpus = vec![2, 4];
+        stored.cpu.server = Some(CpuSide { cpus: vec![3, 5], ..CpuSide::default() });
+        let mut stored = run(vec![stored]);
+        let again = jobs(&stored, &template, false).unwrap();
+        assert_eq!((again[0].request, again[0].reply, again[0].flows), (64, 128, 2));
+        assert_eq!(again[0].duration, Some(Nanos::from_secs(1)));
+        assert_eq!(again[0].spec.to_string(), "udp:spin/udp:spin");
+        assert_eq!(again[0].cpus, Sides { client: Some(2), server: Some(3) });
+        template.cpus = Sides { client: Some(0), server: Some(0) };
+        assert_eq!(jobs(&stored, &template, false).unwrap()[0].cpus, template.cpus);
+        let used = Stack { name: "onload".into(), library: "/usr/lib64/libonload.so".into(), ..Stack::default() };
+        stored.results[0].stack = Some(Box::new(Stacks { client: Some(used), server: None }));
+        let error = jobs(&stored, &template, false).unwrap_err().to_string();
+        assert!(error.ends_with("add --stack /usr/lib64/libonload.so"), "{error}");
+        assert!(jobs(&stored, &template, true).is_ok());
     }
 }

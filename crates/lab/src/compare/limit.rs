@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
-use hairpin_record::compare::{CompareBody, Threshold};
+use hairpin_record::compare::{Compare, CompareBody, Matched, OTHER_HOST, Threshold};
 use hairpin_record::experiment::{Estimate, Figure};
+
+use super::stored::{ONE_EACH, OTHER_CPUS, OTHER_HOSTS};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
@@ -39,11 +41,11 @@ impl Limit {
     pub(crate) fn hold(&self, record: &CompareBody) -> Vec<Threshold> {
         let held = |comparison: &hairpin_record::compare::Comparison| {
             let found = comparison.figures.iter().find(|estimate| estimate.figure == self.figure);
-            let (crossed, unknown) = match found.filter(|_| comparison.runs != Some([1, 1])).map(|found| self.is_crossed(found)) {
-                Some(Ok(crossed)) => (crossed, None),
-                Some(Err(why)) => (false, Some(why)),
-                None if comparison.runs == Some([1, 1]) => (false, Some(super::stored::ONE_EACH.into())),
-                None => (false, Some(format!("{} could not be compared: it takes more transactions", self.figure))),
+            let (crossed, unknown) = match (unfit(record, comparison), found.map(|found| self.is_crossed(found))) {
+                (Some(why), _) => (false, Some(why.to_owned())),
+                (None, Some(Ok(crossed))) => (crossed, None),
+                (None, Some(Err(why))) => (false, Some(why)),
+                (None, None) => (false, Some(format!("{} could not be compared: it takes more transactions", self.figure))),
             };
             let not_excluded = found.filter(|_| !crossed && unknown.is_none()).and_then(|found| self.not_excluded(found));
             Threshold { given: self.given.clone(), arm: comparison.arm.clone(), crossed, unknown, not_excluded, confirmed: None }
@@ -72,6 +74,28 @@ impl Limit {
     }
 }
 
+/// Applies the thresholds to what was measured in turn. Part of a measurement gives no verdict.
+pub(crate) fn held(limits: &[Limit], record: &Compare) -> Vec<Threshold> {
+    let mut held: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(record)).collect();
+    if record.head.interrupted || record.head.error.is_some() {
+        for threshold in &mut held {
+            (threshold.crossed, threshold.not_excluded) = (false, None);
+            threshold.unknown = Some("it ended early".into());
+        }
+    }
+    held
+}
+
+/// Why stored runs say nothing of a threshold, whatever their figures.
+fn unfit(record: &CompareBody, comparison: &hairpin_record::compare::Comparison) -> Option<&'static str> {
+    match (comparison.runs?, comparison.matched) {
+        (_, Matched::All) if record.warnings.iter().any(|note| note.code == OTHER_HOST) => Some(OTHER_HOSTS),
+        (_, Matched::All) => Some(OTHER_CPUS),
+        ([1, 1], _) => Some(ONE_EACH),
+        _ => None,
+    }
+}
+
 /// Keeps a threshold crossed only if the repetition crosses it again. Where the repetition cannot tell, there is no verdict.
 pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
     for (threshold, again) in first.iter_mut().zip(again) {
@@ -87,6 +111,10 @@ pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_record::compare::Comparison;
+    use hairpin_record::experiment::Verdict;
+    use hairpin_record::head::{Head, Record};
+
     use super::*;
 
     fn estimate(low: f64, high: f64) -> Estimate {
@@ -122,6 +150,48 @@ mod tests {
         assert_eq!([estimate(0.9, 0.96), estimate(0.96, 0.99)].map(|found| limit.not_excluded(&found)), [Some(0.9), None]);
         assert!(limit.is_crossed(&Estimate { low: None, ..estimate(0.9, 0.94) }).is_err());
         assert!(limit.is_crossed(&Estimate { pairs: 11, ..estimate(0.9, 0.94) }).is_err());
+    }
+
+    #[test]
+    fn part_of_a_measurement_gives_no_verdict() {
+        let comparison = Comparison {
+            arm: "B".into(),
+            against: "A".into(),
+            verdict: Verdict::Slower,
+            needs_s: None,
+            pairs: 40,
+            dropped: 0,
+            states_used: vec![0],
+            matched: Default::default(),
+            runs: None,
+            figures: vec![estimate(1.06, 1.2)],
+        };
+        let whole = Record {
+            head: Head::default(),
+            body: CompareBody {
+                host: None,
+                design: None,
+                method: super::super::verdict::method(Figure::P99, 1, 1, 0.02),
+                states: Vec::new(),
+                arms: Vec::new(),
+                comparisons: vec![comparison],
+                thresholds: Vec::new(),
+                placements: Vec::new(),
+                warnings: Vec::new(),
+            },
+        };
+        let limits: [Limit; 2] = ["p99 > +5%", "p99 > +10%"].map(|limit| limit.parse().unwrap());
+        let found = held(&limits, &whole);
+        assert_eq!((found[0].crossed, found[1].crossed, found[1].not_excluded), (true, false, Some(1.2)));
+
+        let interrupted = Head { interrupted: true, ..Head::default() };
+        let failed = Head { error: Some("the peer is gone".into()), ..Head::default() };
+        for head in [interrupted, failed] {
+            for found in held(&limits, &Record { head, ..whole.clone() }) {
+                assert_eq!((found.crossed, found.not_excluded), (false, None));
+                assert_eq!(found.unknown.as_deref(), Some("it ended early"));
+            }
+        }
     }
 
     #[test]

@@ -25,7 +25,6 @@ fn row(curve: &LoadCurve, rate: &LoadRow) -> Row {
         flows: curve.flows,
         threads: curve.threads,
         outstanding: curve.outstanding,
-        pace_per_s: Some(rate.offered_per_s),
         transactions: rate.transactions,
         lost: rate.lost,
         duration_ns: rate.duration_ns,

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use hairpin_record::compare::OTHER_HOST;
 use hairpin_record::head::Label;
 use hairpin_record::noise::{Change, CoreNoise, Look, Noise, NoiseComparison, Rates};
 use hairpin_record::statistics::rate_ratio;
@@ -67,7 +68,7 @@ pub fn noise(first: (&str, &Noise), second: (&str, &Noise), margin: f64) -> Resu
         }
     };
     if first.1.host.hostname != second.1.host.hostname {
-        warn("other-host", "the looks are of two hosts".into());
+        warn(OTHER_HOST, "the looks are of two hosts".into());
     }
     let confidence_each = 1.0 - (1.0 - CONFIDENCE) / (stalls.len() + causes.len()).max(1) as f64;
     stalls.iter_mut().chain(&mut causes).for_each(|rates| judge(rates, confidence_each, margin));

@@ -6,13 +6,14 @@
 //! ```
 //! An interval is at least as wide as a step of either clock and a bucket of the histogram.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Matched, Method};
+use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Matched, Method, OTHER_HOST};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
 use hairpin_record::head::Record;
 use hairpin_record::paired::{self, Shift};
-use hairpin_record::run::{Block, Row, Run};
+use hairpin_record::run::{Block, HostFacts, Hosts, Row, Run};
 use hairpin_record::warning::Note;
 
 use super::between::{self, Cell, Spread};
@@ -107,7 +108,7 @@ pub(super) fn held(
     if pairs.is_empty() {
         let words = |runs: &[Named<'_>]| {
             let rows = runs.iter().take(1).flat_map(|(_, run)| &run.results);
-            let rows: Vec<String> = rows.map(|row| format!("{} of {} bytes", row.path, row.request_bytes)).collect();
+            let rows: Vec<String> = rows.map(|row| format!("{} of {} bytes", with_pace(row), row.request_bytes)).collect();
             if rows.is_empty() { "nothing".into() } else { rows.join(", ") }
         };
         return Err(StoredError::NothingInCommon { first: words(first), second: words(second) });
@@ -132,6 +133,9 @@ pub(super) fn held(
         warnings.push(note("single-baseline", ONE_BASELINE));
     }
     warnings.extend(at_one_time(first, second).map(|message| note("baseline-at-one-time", &message)));
+    if !of_one_host(first.iter().chain(second).map(|(_, run)| *run)) {
+        warnings.push(note(OTHER_HOST, OTHER_HOSTS));
+    }
     // Rows of load have no blocks, and so no distances between the cores.
     let mut rows = pairs.iter().flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
     if dropped_all && rows.any(|(_, row)| !row.blocks.is_empty()) {
@@ -157,6 +161,11 @@ pub(super) fn held(
 const NOT_INTERLEAVED: &str = "the runs were measured one after the other, not in turn: whatever changed on the host in between counts as a difference of the arms; where both can be measured now, use `hairpin compare … -- A -- B`";
 const NO_COMMON_STATE: &str =
     "the cores were at another distance from each other in the two runs, so that nothing can be compared; measure again";
+/// Why runs of different hosts get no verdict on a threshold.
+pub(super) const OTHER_HOSTS: &str = "the runs are of different hosts, and whatever these differ in counts as a difference";
+/// Why runs on different CPUs get none.
+pub(super) const OTHER_CPUS: &str =
+    "not all of the runs are known to be on the same CPUs, and the distance between these is part of every round trip";
 /// Why two single runs get no verdict.
 pub(super) const ONE_EACH: &str =
     "one run each does not show how much runs differ: measure the first several times, and name all of them";
@@ -180,10 +189,27 @@ fn at_one_time(first: &[Named<'_>], second: &[Named<'_>]) -> Option<String> {
     })
 }
 
-/// Pairs rows of the same path and size; if each run has only one row, pairs these.
+/// True unless two of the runs are of different hosts, on either side; where a host's name is missing or empty, it is not known.
+fn of_one_host<'a>(runs: impl Iterator<Item = &'a Run> + Clone) -> bool {
+    let sides: [fn(&Hosts) -> Option<&HostFacts>; 2] = [|hosts| Some(&hosts.client), |hosts| hosts.server.as_ref()];
+    sides.iter().all(|side| {
+        let names = runs.clone().filter_map(|run| side(&run.place.hosts)).map(|host| &host.hostname);
+        let mut known = names.filter(|name| !name.is_empty());
+        let first = known.next();
+        known.all(|name| Some(name) == first)
+    })
+}
+
+/// The path of a row, with its pace if it has one.
+fn with_pace(row: &Row) -> String {
+    row.pace_per_s.map_or_else(|| row.path.clone(), |per_s| format!("{} at {per_s}/s", row.path))
+}
+
+/// Pairs rows of the same work; if each run has only one row, pairs these.
 fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
     let key = |row: &Row| {
-        (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding, row.reply.clone())
+        let pace = row.pace_per_s.map(f64::to_bits);
+        (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding, pace, row.reply.clone())
     };
     let of = |runs: &[Named<'a>], wanted: &Row| Side {
         rows: runs
@@ -218,7 +244,7 @@ fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'
     found
 }
 
-/// A block's figure, interpolated between two steps of the clock if the record has that.
+/// A block's figure, interpolated between two steps of the clock if the record has that; its rate is that of its thread.
 fn value(block: &Block, figure: Figure) -> Option<f64> {
     let between = block.interpolated_ns.unwrap_or_default();
     let ns = |between: Option<f64>, stored: Option<u64>| between.or(stored.map(|ns| ns as f64));
@@ -230,6 +256,21 @@ fn value(block: &Block, figure: Figure) -> Option<f64> {
         Figure::Cpu => return None,
     };
     (ns > 0.0).then_some(ns)
+}
+
+/// The figure of each block; the rate is that of all threads: with what each of the others did in its latest block, or else its first.
+fn values(row: &Row, figure: Figure) -> impl Iterator<Item = (&Block, Option<f64>)> {
+    let is_rate = figure == Figure::Rate;
+    let backwards = row.blocks.iter().rev().filter(move |_| is_rate);
+    let mut latest: BTreeMap<u32, f64> = backwards.filter_map(|block| Some((block.thread, value(block, figure)?))).collect();
+    row.blocks.iter().map(move |block| {
+        let own = value(block, figure);
+        if !is_rate {
+            return (block, own);
+        }
+        latest.extend(own.map(|own| (block.thread, own)));
+        (block, own.map(|_| latest.values().sum::<f64>()))
+    })
 }
 
 fn whole(row: &Row) -> Figures {
@@ -253,15 +294,16 @@ fn of_state(states: Option<&States>, block: &Block) -> Option<usize> {
 
 impl Side<'_> {
     fn placed_as(&self, other: &Side<'_>) -> bool {
-        let mut all = self.rows.iter().chain(&other.rows).map(|(_, row)| cpus(row));
+        let both = self.rows.iter().chain(&other.rows);
+        let mut all = both.clone().map(|(_, row)| cpus(row));
         let first = all.next();
-        all.all(|other| Some(other) == first)
+        all.all(|other| Some(other) == first) && of_one_host(both.map(|((_, run), _)| *run))
     }
 
     /// The logarithms of a figure over a run's blocks in one state.
     fn logs(row: &Row, figure: Figure, states: Option<&States>, state: usize) -> Vec<f64> {
-        let mine = row.blocks.iter().filter(|block| of_state(states, block) == Some(state));
-        let logs: Vec<f64> = mine.filter_map(|block| Some(value(block, figure)?.ln())).collect();
+        let mine = values(row, figure).filter(|(block, _)| of_state(states, block) == Some(state));
+        let logs: Vec<f64> = mine.filter_map(|(_, value)| Some(value?.ln())).collect();
         logs[logs.len().saturating_sub(MOST)..].to_vec()
     }
 
@@ -452,16 +494,19 @@ fn resolved(found: Estimate, step_ns: f64) -> Estimate {
 }
 
 fn blocks(row: &Row, states: Option<&States>) -> impl Iterator<Item = ArmBlock> {
-    row.blocks.iter().map(move |block| ArmBlock {
-        at_ns: block.at_ns,
-        transactions: block.count,
-        duration_ns: block.duration_ns.unwrap_or(0),
-        p50_ns: value(block, Figure::P50),
-        p99_ns: value(block, Figure::P99),
-        p999_ns: value(block, Figure::P999),
-        core_rtt_ns: block.core_rtt_ns,
-        state: states.and_then(|_| of_state(states, block)).map(|state| state as u32),
-        ..ArmBlock::default()
+    values(row, Figure::Rate).map(move |(block, rate)| {
+        let duration_ns = block.duration_ns.unwrap_or(0);
+        ArmBlock {
+            at_ns: block.at_ns,
+            transactions: rate.map_or(block.count, |rate| (rate * duration_ns as f64 / 1e9).round() as u64),
+            duration_ns,
+            p50_ns: value(block, Figure::P50),
+            p99_ns: value(block, Figure::P99),
+            p999_ns: value(block, Figure::P999),
+            core_rtt_ns: block.core_rtt_ns,
+            state: states.and_then(|_| of_state(states, block)).map(|state| state as u32),
+            ..ArmBlock::default()
+        }
     })
 }
 
@@ -469,7 +514,7 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: Option<&States>) ->
     Arm {
         name: name(at),
         given: given.into(),
-        path: row.path.clone(),
+        path: with_pace(row),
         request_bytes: row.request_bytes,
         reply_bytes: row.reply_bytes,
         flows: row.flows,
@@ -489,7 +534,7 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: Option<&States>) ->
 #[cfg(test)]
 pub(super) mod tests {
     use hairpin_record::head::{Head, Place};
-    use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link, RunBody};
+    use hairpin_record::run::{ClockFacts, Link, RunBody};
 
     use std::time::SystemTime;
 
@@ -656,6 +701,76 @@ pub(super) mod tests {
         let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02, Spread::WithMoods).unwrap();
         assert_eq!((found.comparisons[0].verdict, found.comparisons[0].pairs), (Verdict::Unclear, 0));
         assert!(found.warnings.iter().any(|note| note.code == "no-common-state"));
+    }
+
+    #[test]
+    fn the_rate_is_that_of_all_threads() {
+        // The second thread does half as much, and does not meet the server's core.
+        let of = |threads: u32, at: u64| {
+            let mut row = row("udp:spin/udp:spin", wobble(5_000 + 20 * at), 120);
+            let block = |block: &Block, thread: u32| Block {
+                thread,
+                count: block.count / u64::from(thread + 1),
+                core_rtt_ns: block.core_rtt_ns.filter(|_| thread == 0),
+                ..block.clone()
+            };
+            row.blocks = row.blocks.iter().flat_map(|one| (0..threads).map(move |thread| block(one, thread))).collect();
+            row.threads = threads;
+            vec![row]
+        };
+        let (first, second) = (several(|at| of(1, at)), several(|at| of(2, at)));
+        let found = held(&named(&first), &named(&second), Figure::Rate, 0.02, Spread::WithMoods).unwrap();
+        let rate = found.comparisons[0].figures.iter().find(|estimate| estimate.figure == Figure::Rate).unwrap();
+        assert!((rate.ratio.unwrap() - 1.5).abs() < 0.01 && (rate.base.unwrap() - 198_000.0).abs() < 2_000.0, "{rate:?}");
+        assert_eq!(found.comparisons[0].verdict, Verdict::Faster);
+        let typical = |at: usize| found.arms[at].typical.unwrap().rate_per_s.unwrap();
+        assert!((typical(1) / typical(0) - 1.5).abs() < 0.01, "{} {}", typical(0), typical(1));
+        assert_eq!([0, 1].map(|at: usize| found.arms[at].blocks[0].transactions), [20_000, 30_000]);
+    }
+
+    #[test]
+    fn rows_of_another_pace_are_other_work() {
+        let at = |pace_per_s| Row { pace_per_s, ..row("udp:block/udp:block", wobble(5_000), 120) };
+        let paths = |first: &Run, second: &Run| {
+            let found = held(&[("one", first)], &[("two", second)], Figure::P50, 0.02, Spread::WithMoods);
+            found.map(|found| found.arms.into_iter().map(|arm| arm.path).collect::<Vec<_>>()).map_err(|error| error.to_string())
+        };
+        let demo = run(vec![at(Some(10.0)), at(Some(1_000.0)), at(None)]);
+        let [slow, quick, flat_out] = ["udp:block/udp:block at 10/s", "udp:block/udp:block at 1000/s", "udp:block/udp:block"];
+        assert_eq!(paths(&demo, &demo).unwrap(), [slow, slow, quick, quick, flat_out, flat_out]);
+        let one = run(vec![at(None)]);
+        assert_eq!(paths(&run(vec![at(Some(10.0))]), &one).unwrap(), [slow, flat_out]);
+        let error = paths(&run(vec![at(Some(10.0)), at(Some(1_000.0))]), &one).unwrap_err();
+        assert!(error.contains("first udp:block/udp:block at 10/s of 64 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_threshold_takes_runs_of_one_host_on_the_same_cpus() {
+        let on = |client: &str, server: Option<&str>, cpu: u32| {
+            let mut row = row("udp/udp", wobble(5_000), 120);
+            row.cpu.client.cpus = vec![cpu];
+            let mut run = run(vec![row]);
+            run.place.hosts.client.hostname = client.into();
+            run.place.hosts.server = server.map(|name| HostFacts { hostname: name.into(), ..HostFacts::default() });
+            run
+        };
+        let limit: crate::compare::Limit = "p50 > +100%".parse().unwrap();
+        let first = on("a", Some("b"), 0);
+        for (second, matched, why) in [
+            (on("a", Some("b"), 0), Matched::CoreDistance, None),
+            (on("", None, 0), Matched::CoreDistance, None),
+            (on("a", Some(""), 0), Matched::CoreDistance, None),
+            (on("a", Some("b"), 2), Matched::All, Some("on the same CPUs")),
+            (on("c", Some("b"), 0), Matched::All, Some("of different hosts")),
+            (on("a", Some("c"), 0), Matched::All, Some("of different hosts")),
+        ] {
+            let found = held(&[("one", &first); 3], &[("two", &second); 3], Figure::P50, 0.02, Spread::WithMoods).unwrap();
+            let unknown = limit.hold(&found)[0].unknown.clone();
+            assert_eq!((found.comparisons[0].matched, unknown.is_some()), (matched, why.is_some()), "{unknown:?}");
+            assert!(why.is_none_or(|why| unknown.unwrap().contains(why)), "{why:?}");
+            let warned = found.warnings.iter().any(|note| note.code == OTHER_HOST);
+            assert_eq!(warned, why == Some("of different hosts"));
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Stands<'a> {
     signals: &'a Signals,
     watcher: &'a mut dyn BlockWatcher,
     began: Instant,
+    /// Time that the rounds from before took.
+    before: Duration,
     rows: usize,
 }
 
@@ -113,13 +115,14 @@ impl<'a> Stands<'a> {
             let bulk = filled.then(|| Bulk::beside(&testbed, &plan.target)).transpose()?;
             testbeds.push(Standing { testbed, place, bulk });
         }
-        Ok(Stands { testbeds, arms: placed, signals, watcher, began: Instant::now(), rows: 0 })
+        Ok(Stands { testbeds, arms: placed, signals, watcher, began: Instant::now(), before: Duration::ZERO, rows: 0 })
     }
 
-    /// An experiment of this duration begins now.
-    pub(crate) fn begin(&mut self, lasts: Duration) {
-        self.began = Instant::now();
-        self.watcher.begins(&self.arms.iter().map(|arm| arm.given.clone()).collect::<Vec<_>>(), lasts);
+    /// An experiment of this duration begins now, or goes on, if its rounds from before took some of that.
+    pub(crate) fn begin(&mut self, duration: Duration, before: Duration) {
+        (self.began, self.before) = (Instant::now(), before);
+        let given: Vec<String> = self.arms.iter().map(|arm| arm.given.clone()).collect();
+        self.watcher.begins(&given, duration.saturating_sub(before));
     }
 
     /// Facts of the clients' host.
@@ -152,7 +155,7 @@ impl<'a> Stands<'a> {
 
 impl Bench for Stands<'_> {
     fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended> {
-        let at = self.began.elapsed();
+        let at = self.elapsed();
         let placed = &mut self.arms[arm];
         let standing = &mut self.testbeds[placed.testbed];
         let job = Job { duration: Some(Nanos(length.0 + BESIDE.0)), count: None, warmup, ..placed.job.clone() };
@@ -184,7 +187,7 @@ impl Bench for Stands<'_> {
     }
 
     fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+        self.before + self.began.elapsed()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keeps the rounds of a running sweep, so that they survive a crash: one line of JSON per complete round.
 //!
 //! ```text
-//!   STORE/sweeps/4c1f….jsonl     {"key": …, "seed": …, "started": …}      the plan, the link, the duration: another plan has another file
+//!   STORE/sweeps/4c1f….jsonl     {"key": …, "seed": …, "started": …}      the plan, the link, the host, the code: another one has another file
 //!                                {"elapsed_ns": …, "round": …}            on the disk before the next round begins
 //!                                {"elapsed_ns": …, "ro                    cut off: it does not count, and the next line takes its place
 //! ```

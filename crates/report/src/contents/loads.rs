@@ -1,7 +1,7 @@
 //! Round trips against the offered rate: a curve for each path and size of each load record.
 
 use hairpin_record::any::AnyRecord;
-use hairpin_record::load;
+use hairpin_record::load::{self, Load};
 
 use super::distribution::summary;
 use super::records::{told, warning};
@@ -16,13 +16,13 @@ use crate::view::{Input, LoadCurve, LoadRate};
 /// All of them, in the order of the records.
 pub(super) fn loads(given: &[Input]) -> Vec<LoadCurve> {
     let of = |(at, given): (usize, &Input)| match &given.record {
-        AnyRecord::Load(load) => load.results.iter().map(|found| curve(at + 1, found)).collect(),
+        AnyRecord::Load(load) => load.results.iter().map(|found| curve(at + 1, load, found)).collect(),
         _ => Vec::new(),
     };
     given.iter().enumerate().flat_map(of).collect()
 }
 
-fn curve(record: usize, curve: &load::LoadCurve) -> LoadCurve {
+fn curve(record: usize, load: &Load, curve: &load::LoadCurve) -> LoadCurve {
     let path = labelled(short(&curve.path), curve.origin);
     let mut warnings: Vec<_> = refused(&curve.granted).iter().map(|text| told("not-granted", text)).collect();
     for note in curve.rates.iter().flat_map(|rate| &rate.warnings) {
@@ -35,7 +35,7 @@ fn curve(record: usize, curve: &load::LoadCurve) -> LoadCurve {
         record,
         label: clean(&format!("{path}, {} B", payloads(curve.request_bytes, curve.reply_bytes))),
         origin: curve.origin,
-        knee: clean(&knee(curve)),
+        knee: clean(&knee(load, curve)),
         keeps_up_per_s: of.and_then(|knee| knee.keeps_up_per_s),
         beyond_per_s: of.and_then(|knee| knee.beyond_per_s),
         rates: curve.rates.iter().map(rate).collect(),

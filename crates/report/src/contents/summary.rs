@@ -22,6 +22,7 @@ use crate::figure::{payload, rate, ratio};
 use crate::gap::gap;
 use crate::label::short;
 use crate::load::knee;
+use crate::notes::hosts;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest, left_out};
 use crate::view::Input;
@@ -85,7 +86,7 @@ pub(super) fn summary(given: &[Input], labels: &Labels, states: &CoreStates) -> 
 fn result(record: &AnyRecord) -> Option<String> {
     match record {
         AnyRecord::Load(load) => {
-            load.results.first().map(|curve| format!("{} under load: {}", short(&curve.path), decapitalised(&knee(curve))))
+            load.results.first().map(|curve| format!("{} under load: {}", short(&curve.path), decapitalised(&knee(load, curve))))
         }
         AnyRecord::TuneTry(tried) if tried.winners.is_empty() => {
             Some(format!("None of {} settings that were tried made a path faster and none slower.", tried.settings.len()))
@@ -177,7 +178,13 @@ fn size(rows: &[Shown<'_>]) -> Option<String> {
 }
 
 fn entry<'a>(shown: &'a Shown<'_>) -> Entry<'a> {
-    Entry { row: shown.row, link: &shown.run.place.link.kind, client: &shown.run.place.hosts.client, apart: shown.apart }
+    Entry {
+        row: shown.row,
+        link: &shown.run.place.link.kind,
+        hosts: hosts(shown.run),
+        client: &shown.run.place.hosts.client,
+        apart: shown.apart,
+    }
 }
 
 /// States that no other path was measured at this size, and gives the RTT of the largest other size if there is one.
@@ -185,7 +192,7 @@ fn alone(shown: &Shown<'_>, rows: &[Shown<'_>]) -> String {
     let p99 = shown.row.rtt_ns.p99.map_or(String::new(), |p99| format!(", p99 {}", Nanos(p99)));
     let figures =
         format!("{} RTT p50{p99}, {} transactions a second", shown.p50().unwrap_or_default(), rate(shown.row.transactions_per_s));
-    let same = |other: &&Shown<'_>| other.counts() && other.row.path == shown.row.path;
+    let same = |other: &&Shown<'_>| other.counts() && other.row.path == shown.row.path && hosts(other.run) == hosts(shown.run);
     let largest = rows.iter().filter(same).max_by_key(|other| other.row.request_bytes.saturating_add(other.row.reply_bytes));
     let grown = match largest.filter(|largest| payload(largest.row) != payload(shown.row)) {
         Some(largest) => format!("; RTT p50 {} with {} B", largest.p50().unwrap_or_default(), payload(largest.row)),
