@@ -82,7 +82,10 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         if others > quiet::MOST {
             busy(&directory.join(part.name).join("table.txt"), others)?;
         }
-        compress(&directory.join(part.name))?;
+        // What has failed goes on after its last pair or trial, which it finds in its text.
+        if word != state::FAILED {
+            compress(&directory.join(part.name))?;
+        }
         let minutes = since.elapsed().as_secs_f64() / 60.0;
         state.add(Done { part: part.name.to_owned(), began, minutes, others, word: word.to_owned() })?;
     }

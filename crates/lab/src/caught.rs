@@ -324,7 +324,7 @@ impl<'a> Caught<'a> {
     }
 
     /// All incidents of the row.
-    pub(crate) fn finish(mut self) -> Incidents {
+    pub(crate) fn finish(self) -> Incidents {
         self.hooked.want_packets(false);
         // If its reader has no room for it now, the last line stays half.
         let _ = self.lines.complete();
