@@ -4,11 +4,12 @@
 #     scripts/bpf.sh            compiles each crates/*/bpf/*.bpf.c to the object beside it
 #     scripts/bpf.sh --check    compiles into a temporary folder and compares
 #
-# What is compared is what reaches the kernel: the bytes of the sections with programs, constants, variables and maps. Where the compiler's
+# What is compared is the bytes of the sections with programs, constants and variables; not the types and sizes of maps, which are in BTF alone. Where the compiler's
 # version is that of the checked-in object (its name is in the object), the whole file is compared.
 cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+trap 'exit 143' HUP INT TERM
 status=0
 
 # compile SOURCE OBJECT: no path and no date gets into the object, and BTF stays where debug information is taken away.
@@ -43,7 +44,7 @@ for source in crates/*/bpf/*.bpf.c; do
     rm -rf "$work/old" "$work/new" && mkdir "$work/old" "$work/new"
     sections "$object" "$work/old" && sections "$work/new.o" "$work/new"
     if [ -n "$(ls "$work/new")" ] && diff -r "$work/old" "$work/new" >/dev/null; then
-        echo "$object: the same programs, constants and maps; other bytes differ (another compiler version)"
+        echo "$object: the same programs, constants and variables; other bytes differ (another compiler version)"
     else
         echo "$object: differs from what $source compiles to with $(clang --version | head -n 1): run scripts/bpf.sh and check the object in"
         status=1

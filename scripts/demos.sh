@@ -13,13 +13,14 @@ setup_has redis-benchmark || setup_apt redis-tools
 # The server's program, under whichever name this system has it.
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
+trap 'exit 143' HUP INT TERM
 redis=$(command -v redis-server || command -v redis-check-rdb) && ln -s "$redis" "$scratch/redis-server"
 PATH="$PATH:$scratch"
 for tool in tmux python3 redis-server redis-benchmark; do
     setup_has "$tool" || setup_fail "no $tool here: install the packages tmux, python3 and redis-tools"
 done
 cargo build $setup_quiet --workspace --bin hairpin || exit 1
-PATH="$PWD/${CARGO_TARGET_DIR:-target}/debug:$PATH"
+PATH="$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug:$PATH"
 # The runs of a demonstration are no runs of whoever records it.
 HAIRPIN_RUNS="$scratch/runs"
 

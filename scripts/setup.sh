@@ -104,7 +104,7 @@ setup_need pkg-config pkg-config
 # libbpf comes with libbpf-sys and is linked against these two.
 [ -e /usr/include/libelf.h ] || setup_packages="$setup_packages libelf-dev"
 [ -e /usr/include/zlib.h ] || setup_packages="$setup_packages zlib1g-dev"
-[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || setup_packages="$setup_packages ca-certificates" # for cargo
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || setup_packages="$setup_packages ca-certificates" # for cargo
 case "${HAIRPIN_FOR:-demo}" in
 test | bench | bench-packet)
     setup_need ip iproute2

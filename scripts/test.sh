@@ -40,7 +40,7 @@ beside=
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
 trap 'end "$page"; end "$behind"; end "$beside"; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'exit 143' HUP TERM
 
 began=$(date +%s)
 # step NAME: a heading, with the minutes and seconds since the start.
@@ -118,14 +118,14 @@ behind=
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
 
 # sums FILE: how many passed, failed and were skipped. The harness prints `test result: ok. 5 passed; 0 failed; 1 ignored; …` per test program, a program
-# without it `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines.
+# without it `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines. A step that ends with an error and names no failure counts as one.
 sums() {
     awk '
     /^test result:/ { for (i = 2; i <= NF; i++) { if ($i == "passed;") p += $(i - 1); if ($i == "failed;") f += $(i - 1); if ($i == "ignored;") s += $(i - 1) } }
     /^[^ ]+: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $2; f += $4 }
     /: SKIPPED: / { s++ }
-    /^tests ended with status/ { if ($NF != 0) status = $NF }
-    END { if (status != 0 && f == 0) f = 1; print p + 0, f + 0, s + 0 }' "$1"
+    /^tests ended with status/ { if ($NF != 0 && f == before) f++; before = f }
+    END { print p + 0, f + 0, s + 0 }' "$1"
 }
 # why FILE…: each test that failed, after the last panic before it.
 why() {

@@ -36,6 +36,7 @@ case "${1:-}" in
     ready || exit 1
     work=$(mktemp -d) || exit 1
     trap 'rm -rf "$work"' EXIT
+    trap 'exit 143' HUP INT TERM
     node_modules/.bin/prettier --check --log-level warn . || exit 1
     node_modules/.bin/tsc --noEmit || exit 1
     build "$work" || exit 1

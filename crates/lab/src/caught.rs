@@ -84,11 +84,15 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RunError> {
 }
 
 /// The hooks that stamp, as few as tell the two sides apart, so that those on the cores have their time: one in the sender's call, and where a receiver sleeps
-/// the one before it is woken. A receiver that spins has its CPU all the time, or somebody among the events has it.
+/// the one before it is woken. A receiver that spins has its CPU all the time, or somebody among the events has it. Frames past the stack are first seen as the
+/// receiver's, and last when they are in its ring.
 fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
+    let is_direct = matches!(route, Route::Packet | Route::Xdp);
     let takes = |moment| match moment {
-        Moment::Started => true,
-        Moment::Ready => sleeps,
+        Moment::Started => !is_direct,
+        Moment::Passed => is_direct,
+        Moment::Redirected => route == Route::Xdp,
+        Moment::Ready => sleeps || is_direct,
         // The time outside of this host ends there.
         Moment::Received => route == Route::Remote,
         _ => false,
