@@ -81,6 +81,10 @@ int main(int argc, char **argv) {
     memset(&action, 0, sizeof action);
     action.sa_handler = end;
     if (sigaction(SIGTERM, &action, NULL)) die("sigaction");
+    /* Whoever started this may wait for signals of its own, and have them blocked. */
+    sigset_t all;
+    sigfillset(&all);
+    if (sigprocmask(SIG_UNBLOCK, &all, NULL)) die("sigprocmask");
     while (!over) {
         if (!spins && poll(fds, 2, -1) < 0) continue;
         for (int i = 0; i < 2; i++) reply(fds[i].fd, i, wait);
