@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
 use crate::support::asked::Asked;
-use crate::support::terminal::{Terminal, terminals};
+use crate::support::terminal::{Terminal, on_terminal_called, scripts, terminals};
 use crate::support::{HAIRPIN, Home, LIMIT, can, free_port, links, root, rows};
 use serde_json::Value;
 
@@ -373,7 +373,7 @@ fn a_running_server_is_drawn_stage_by_stage(name: &str) -> bool {
     true
 }
 
-fn without_a_terminal_there_is_no_view(_name: &str) -> bool {
+fn without_a_terminal_there_is_no_view(name: &str) -> bool {
     let home = Home::new();
     home.hairpin("ping --link loopback --path udp --watch")
         .fails(2, &["--watch draws on a terminal, and this is none", "-o jsonl"]);
@@ -382,6 +382,11 @@ fn without_a_terminal_there_is_no_view(_name: &str) -> bool {
     home.hairpin("watch latest").fails(2, &["hairpin watch draws on a terminal, and this is none"]);
     home.hairpin("explain --live --port 1").fails(2, &["--live draws on a terminal, and this is none", "leave it out"]);
     home.hairpin("explain --live --link loopback --path udp").fails(2, &["--live watches a server that runs", "ping --watch"]);
+    if !scripts(name) {
+        return false;
+    }
+    let dumb = on_terminal_called(&home, "dumb", "ping loopback --watch");
+    assert!(dumb.code == Some(2) && dumb.out.contains("TERM is unset or dumb"), "{dumb:?}");
     assert!(!home.runs().exists(), "nothing was measured");
     true
 }

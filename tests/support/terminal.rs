@@ -23,8 +23,13 @@ pub fn scripts(name: &str) -> bool {
 
 /// All that a command of hairpin writes to a terminal.
 pub fn on_terminal(home: &Home, args: &str) -> Done {
+    on_terminal_called(home, "xterm-256color", args)
+}
+
+/// The same, with this TERM.
+pub fn on_terminal_called(home: &Home, term: &str, args: &str) -> Done {
     let mut command = home.command("script");
-    command.args(["-qec", &format!("{HAIRPIN} {args}"), "/dev/null"]).env("TERM", "xterm-256color");
+    command.args(["-qec", &format!("{HAIRPIN} {args}"), "/dev/null"]).env("TERM", term);
     home.spawn(command).done()
 }
 

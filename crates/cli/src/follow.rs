@@ -21,8 +21,11 @@ struct Head {
     schema: String,
 }
 
-/// True if the file is output of `--json-stream`, by its name or its first line.
+/// True if the file is output of `--json-stream`, by its name or its first line, or a pipe, which can be read only once.
 pub fn is_stream(file: &Path) -> bool {
+    if file.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir()) {
+        return true;
+    }
     let mut first = String::new();
     let read = |first: &mut String| BufReader::new(File::open(file)?).take(MAX_RECORD).read_line(first);
     let by_name = file.extension().is_some_and(|extension| extension == "jsonl") && file.exists();
@@ -88,6 +91,8 @@ fn take(line: &[u8], state: &Shared) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
     use std::sync::{Arc, Mutex};
 
     use hairpin_report::watch::{Source, State};
@@ -105,6 +110,19 @@ mod tests {
             follow(text.as_bytes(), false, &state);
             assert!(lock(&state).version() > 0, "{text:?}: something is said");
         }
+    }
+
+    #[test]
+    fn nothing_of_a_pipe_is_read_to_know_it() {
+        let (mut reads, mut writes) = std::io::pipe().unwrap();
+        writes.write_all(b"a line\n").unwrap();
+        drop(writes);
+        let by_name = format!("/dev/fd/{}", reads.as_raw_fd());
+        assert!(is_stream(Path::new(&by_name)));
+        let mut text = String::new();
+        reads.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "a line\n");
+        assert!(!is_stream(Path::new("/")) && !is_stream(Path::new("/no/such/file")));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::exit::Failure;
-use crate::terminal::colour;
+use crate::terminal::{can_be_drawn_on, colour};
 
 /// Least time between two frames, and longest delay before an event shows.
 const FRAME: Duration = Duration::from_millis(250);
@@ -37,10 +37,13 @@ pub fn lock<V>(state: &Shared<V>) -> MutexGuard<'_, V> {
 
 /// Fails without a terminal for output and keys, before anything starts; `or` names the alternative that needs none.
 pub fn check(flag: &str, or: &str) -> Result<(), Failure> {
-    if io::stdout().is_terminal() && keys().is_ok() {
-        return Ok(());
+    if !io::stdout().is_terminal() || keys().is_err() {
+        return Err(Failure::usage(format_args!("{flag} draws on a terminal, and this is none: run it in one, or {or}")));
     }
-    Err(Failure::usage(format_args!("{flag} draws on a terminal, and this is none: run it in one, or {or}")))
+    if !can_be_drawn_on(&io::stdout()) {
+        return Err(Failure::usage(format_args!("{flag} draws on a terminal, and TERM is unset or dumb: set it, or {or}")));
+    }
+    Ok(())
 }
 
 /// The meaning of a key.

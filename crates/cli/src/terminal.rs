@@ -5,6 +5,11 @@ use std::io::{self, IsTerminal};
 use hairpin_report::Options;
 use ratatui::crossterm::terminal;
 
+/// True for a terminal on which lines can be drawn anew: TERM is set, and not dumb.
+pub fn can_be_drawn_on(of: &impl IsTerminal) -> bool {
+    of.is_terminal() && std::env::var("TERM").is_ok_and(|term| term != "dumb")
+}
+
 /// The columns of a terminal, or as COLUMNS says; 80 for a file or pipe.
 pub fn width(of: &impl IsTerminal) -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);

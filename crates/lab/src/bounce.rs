@@ -28,7 +28,7 @@ use hairpin_session::error::Blame;
 use hairpin_session::io::IoSpec;
 use hairpin_session::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Flush, Order};
 use hairpin_session::pinnable::{choices, refused};
-use hairpin_session::row::busy_core;
+use hairpin_session::row::foreign_time;
 use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
 use hairpin_session::side::{SideError, WorkerSide, wait};
@@ -143,11 +143,9 @@ pub fn run(plan: &BouncePlan, signals: &Signals, watcher: &mut dyn BounceWatcher
     };
     worker.send(&Order::Bounce(Box::new(work)))?;
     let report = watch(&mut worker, signals, watcher)?;
-    let mut warnings = Vec::new();
-    busy_core(Side::Server, &report.cpu, report.duration, &mut warnings);
-    let warnings = warnings.into_iter().filter_map(|warning| match warning {
-        Warning::ForeignTime { took, of, .. } => Some(Warning::BusyCore { took, of }.note()),
-        // The tail of a distribution does not matter to a rate.
+    let foreign = foreign_time(Side::Server, &report.cpu, report.duration);
+    let warnings = foreign.into_iter().filter_map(|warning| match warning {
+        Warning::ForeignTime { took, of, cores, .. } => Some(Warning::BusyCore { took, of, cores }.note()),
         _ => None,
     });
     let (frames, duration_ns) = (report.frames, report.duration.0);

@@ -61,6 +61,11 @@ fn add(all: &mut CpuSide, one: &CpuSide) {
     let own = one.user_ns + one.system_ns;
     let foreign = all.foreign_ns.zip(one.foreign_ns);
     all.foreign_ns = foreign.map(|(all, one)| if is_shared { all.saturating_sub(own) } else { all + one });
+    if !is_shared {
+        all.irq_ns = all.irq_ns.zip(one.irq_ns).map(|(all, one)| all + one);
+        all.softirq_ns = all.softirq_ns.zip(one.softirq_ns).map(|(all, one)| all + one);
+        all.steal_ns = all.steal_ns.zip(one.steal_ns).map(|(all, one)| all + one);
+    }
     let more = one.cpus.iter().copied().filter(|cpu| !all.cpus.contains(cpu)).collect::<Vec<_>>();
     all.cpus.extend(more);
     all.user_ns += one.user_ns;
@@ -82,13 +87,18 @@ mod tests {
 
     #[test]
     fn responders_on_one_core_are_no_other_processes() {
-        let side =
-            |cpu, user_ns, foreign_ns| CpuSide { cpus: vec![cpu], user_ns, foreign_ns: Some(foreign_ns), ..CpuSide::default() };
+        let side = |cpu, user_ns, foreign_ns| CpuSide {
+            cpus: vec![cpu],
+            user_ns,
+            softirq_ns: Some(3),
+            foreign_ns: Some(foreign_ns),
+            ..CpuSide::default()
+        };
         // 10 of a core's 50 are others', 15 and 25 the responders'.
         let mut all = side(1, 15, 35);
         add(&mut all, &side(1, 25, 25));
-        assert_eq!((all.user_ns, all.foreign_ns), (40, Some(10)));
+        assert_eq!((all.user_ns, all.foreign_ns, all.softirq_ns), (40, Some(10), Some(3)));
         add(&mut all, &side(2, 5, 7));
-        assert_eq!((all.cpus, all.user_ns, all.foreign_ns), (vec![1, 2], 45, Some(17)));
+        assert_eq!((all.cpus, all.user_ns, all.foreign_ns, all.softirq_ns), (vec![1, 2], 45, Some(17), Some(6)));
     }
 }

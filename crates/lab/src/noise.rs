@@ -241,8 +241,7 @@ fn warnings(host: &dyn Host, noise: &NoiseBody, only: Option<u32>, left_out: usi
         );
         found.push(note("not-all-cores", text));
     }
-    let guest_of = noise.host.facts.get("hypervisor").and_then(|name| name.as_str()).filter(|name| *name != "none");
-    if let (Some(name), Some(0)) = (guest_of, stolen_ticks(host)) {
+    if let (Some(name), Some(0)) = (noise.host.hypervisor(), stolen_ticks(host)) {
         found.push(note(
             "steal-not-reported",
             format!("this is a guest of a hypervisor ({name}) that has reported no stolen time since boot (steal in /proc/stat): what it takes is among the unknown stalls"),

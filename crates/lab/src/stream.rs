@@ -37,7 +37,7 @@ use hairpin_session::message::Flush;
 use hairpin_session::message::{
     Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, StreamWork,
 };
-use hairpin_session::row::busy_core;
+use hairpin_session::row::foreign_time;
 use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
 use hairpin_session::side::{SideError, WorkerSide, wait};
@@ -202,12 +202,8 @@ impl<'a> StreamTestbed<'a> {
         let mut warnings = Vec::new();
         let shown = found.lossless.as_ref().unwrap_or(&offered);
         for (side, cpu) in [(Side::Client, Some(&shown.cpu.client)), (Side::Server, shown.cpu.server.as_ref())] {
-            if let Some(cpu) = cpu {
-                busy_core(side, cpu, Nanos(shown.duration_ns), &mut warnings);
-            }
+            warnings.extend(cpu.and_then(|cpu| foreign_time(side, cpu, Nanos(shown.duration_ns))));
         }
-        // The tail of a distribution does not matter to a rate.
-        warnings.retain(|warning| matches!(warning, Warning::ForeignTime { .. }));
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
         warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu, spins: true }));
         if found.lossless.is_none() && self.searches(plan, ask) && !self.interrupted {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use hairpin_record::design::CableType;
+use hairpin_record::floor::Class;
 use hairpin_units::Picos;
 use serde::Deserialize;
 
@@ -69,13 +70,13 @@ impl FromStr for Cable {
             }
         };
         let digits = length.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(length.len());
-        let unit = match &length[digits..] {
-            "cm" => 0.01,
-            "m" => 1.0,
-            "km" => 1000.0,
-            _ => 0.0,
+        let number = length[..digits].parse::<f64>().ok();
+        let metres = match &length[digits..] {
+            "cm" => number.map(|number| number / 100.0),
+            "m" => number,
+            "km" => number.map(|number| number * 1000.0),
+            _ => None,
         };
-        let metres = length[..digits].parse::<f64>().ok().filter(|_| unit > 0.0).map(|number| number * unit);
         let metres = metres.filter(|metres| *metres <= MAX_METRES).ok_or_else(|| ParseCableError::Length(length.into()))?;
         Ok(Cable { kind, metres })
     }
@@ -112,6 +113,14 @@ impl Cable {
         match self.kind {
             Kind::Published(at) => published().cable[at].ns_per_m,
             Kind::Factor(factor) => from_factor(factor),
+        }
+    }
+
+    /// The class of the delay: a declared velocity factor is assumed.
+    pub fn class(&self) -> Class {
+        match self.kind {
+            Kind::Published(_) => Class::Derived,
+            Kind::Factor(_) => Class::Assumed,
         }
     }
 
@@ -195,6 +204,7 @@ mod tests {
         for text in ["twinax:3m", "optical:0.5m", "vf=0.72:12.5m"] {
             assert_eq!(cable(text).to_string(), text);
         }
+        assert_eq!(cable("twinax:70cm").to_string(), "twinax:0.7m");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Stages {
     pub transfer: Transfer,
     /// The row of a published table, if the size is one of its rows.
     pub row: Option<PublishedRow>,
+    /// What is not published of this size.
+    pub note: Option<String>,
 }
 
 /// The conditions of published stages.

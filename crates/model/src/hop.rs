@@ -7,12 +7,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hairpin_units::{Nanos, Picos, parse_duration};
+use hairpin_units::Picos;
 
 use crate::cable::{Cable, ParseCableError};
 
 /// Longest latency of a switch.
-const MAX_LATENCY: Nanos = Nanos::from_secs(1);
+const MAX_LATENCY: Picos = Picos::from_ns(1_000_000_000);
 
 /// One hop.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,18 +62,29 @@ impl FromStr for Hop {
     fn from_str(text: &str) -> Result<Hop, ParseHopError> {
         let bad = || ParseHopError::Form(text.into());
         let (hop, cable) = text.split_once(',').map_or((text, None), |(hop, cable)| (hop, Some(cable)));
-        let (kind, latency) = hop.split_once(':').ok_or_else(bad)?;
+        let (kind, time) = hop.split_once(':').ok_or_else(bad)?;
         let forwards = match kind {
             "cut-through" => Forwards::CutThrough,
             "store-and-forward" => Forwards::StoreAndForward,
             _ => return Err(bad()),
         };
-        // A bare number means seconds elsewhere, which is never meant for a switch.
-        let unit = latency.ends_with('s');
-        let time = parse_duration(latency).ok().filter(|time| unit && *time <= MAX_LATENCY);
-        let time = time.ok_or_else(|| ParseHopError::Latency(latency.into()))?;
-        Ok(Hop { forwards, latency: Picos::from_ns(time.0 as i64), cable: cable.map(str::parse).transpose()? })
+        let latency = latency(time).ok_or_else(|| ParseHopError::Latency(time.into()))?;
+        Ok(Hop { forwards, latency, cable: cable.map(str::parse).transpose()? })
     }
+}
+
+/// A time to the picosecond. It has a unit: a bare number means seconds elsewhere, which is never meant for a switch.
+fn latency(text: &str) -> Option<Picos> {
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let unit = match &text[digits..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return None,
+    };
+    let number: f64 = text[..digits].parse().ok()?;
+    Picos::from_ns_f64(number * unit).filter(|time| *time <= MAX_LATENCY)
 }
 
 #[cfg(test)]
@@ -87,6 +98,8 @@ mod tests {
         assert_eq!(hop.cable, Some("twinax:2m".parse().unwrap()));
         let hop: Hop = "store-and-forward:5us".parse().unwrap();
         assert_eq!((hop.forwards, hop.latency, hop.cable), (Forwards::StoreAndForward, Picos(5_000_000), None));
+        assert_eq!("cut-through:0.4ns".parse::<Hop>().unwrap().latency, Picos(400));
+        assert_eq!("cut-through:1s".parse::<Hop>().unwrap().latency, MAX_LATENCY);
         for text in ["", "cut-through", "tunnel:5ns", "300ns"] {
             assert!(matches!(text.parse::<Hop>(), Err(ParseHopError::Form(_))), "{text}");
         }

@@ -33,9 +33,9 @@ impl Frame {
         Frame { len, tagged: false }
     }
 
-    /// Bytes on the line, with preamble, padding, FCS and gap.
+    /// Bytes on the line, with preamble, tag, padding, FCS and gap.
     pub fn wire_bytes(self) -> u64 {
-        wire_bytes(self.len) + if self.tagged { VLAN_TAG } else { 0 }
+        wire_bytes(self.len + if self.tagged { VLAN_TAG } else { 0 })
     }
 }
 
@@ -126,7 +126,9 @@ mod tests {
     #[test]
     fn padding_tag_and_gap() {
         assert_eq!(serialization(Frame::plain(1), TEN), serialization(Frame::plain(60), TEN));
-        assert_eq!(Frame { len: 60, tagged: true }.wire_bytes(), 88);
+        for (len, bytes) in [(1, 84), (56, 84), (57, 85), (60, 88)] {
+            assert_eq!(Frame { len, tagged: true }.wire_bytes(), bytes, "{len}");
+        }
         assert_eq!(until_last_bit(Frame::plain(60), TEN), Picos(57_600));
         assert_eq!(bits(1, 3), Picos(333_333_333_333));
     }

@@ -159,6 +159,9 @@ impl TryFrom<Raw> for NicFile {
                 if last.up_to.is_some() || !ends.is_sorted_by(|a, b| a < b) {
                     return Err("[[design]]s go from shorter frames to longer ones by up_to, and the last one has none".into());
                 }
+                if before.iter().zip(&designs[1..]).any(|(one, next)| one.up_to.is_some_and(|Length(end)| next.frame <= end)) {
+                    return Err("frame lies within the up_to of the [[design]] before: the figures would hold for no frame".into());
+                }
                 Body::Designs(designs)
             }
             (designs, Some(table)) if designs.is_empty() => Body::Table(table),
@@ -275,6 +278,9 @@ impl TryFrom<RawTable> for Table {
     type Error = String;
 
     fn try_from(raw: RawTable) -> Result<Table, String> {
+        if raw.counts == Counts::Frame && raw.header.0 > 0 {
+            return Err("a table that counts frames has header = 0: their bytes hold all headers".into());
+        }
         let RawTable { class, source: Text(source), .. } = raw;
         let rows: Result<Vec<Row>, String> = raw.rows.into_iter().map(|row| row.with(class, &source)).collect();
         let rows = rows?;
@@ -405,7 +411,8 @@ impl NicModel for NicFile {
 impl Design {
     fn stages(&self) -> Stages {
         let reference = Reference { frame: Frame::plain(self.frame), rate: self.rate, cable: self.cable.clone() };
-        Stages { stages: self.stages.clone(), reference: Some(reference), transfer: self.transfer, row: None }
+        let transfer = self.transfer;
+        Stages { stages: self.stages.clone(), reference: Some(reference), transfer, ..Stages::default() }
     }
 }
 
@@ -418,10 +425,14 @@ impl Table {
             // Between two.
             (Some(low), Some(high)) => (size, low.towards(high, size)),
             // Outside the table: its first or last row, and the time on the wire of the difference.
-            (Some(end), None) | (None, Some(end)) => (end.bytes, Row { published: None, ..end.clone() }),
+            (Some(end), None) | (None, Some(end)) => (end.bytes, end.beyond()),
             // Not reached: a table has rows.
             (None, None) => return Stages::default(),
         };
+        let note = (at != size).then(|| {
+            let figure = if row.time.ns.is_some() { "figure" } else { "upper end" };
+            format!("the published {figure} holds for {at} bytes; beyond it only the wire is added")
+        });
         let stage = Stage {
             name: "half round trip".into(),
             part: Part::Whole,
@@ -431,11 +442,17 @@ impl Table {
             what: self.what.clone(),
         };
         let reference = Reference { frame: Frame::plain(at + self.header), rate: self.rate, cable: self.cable.clone() };
-        Stages { stages: vec![stage], reference: Some(reference), transfer: Transfer::Unknown, row: row.published }
+        Stages { stages: vec![stage], reference: Some(reference), transfer: Transfer::Unknown, row: row.published, note }
     }
 }
 
 impl Row {
+    /// Its figure for sizes outside the table.
+    fn beyond(&self) -> Row {
+        let source = format!("the figure of {} bytes, assumed beyond it: {}", self.bytes, self.source);
+        Row { class: Class::Assumed, source, published: None, ..self.clone() }
+    }
+
     /// Linear interpolation to the next row.
     fn towards(&self, next: &Row, bytes: u64) -> Row {
         let share = (bytes - self.bytes) as f64 / (next.bytes - self.bytes) as f64;

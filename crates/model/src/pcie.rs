@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   write     device ──[framing|header 16|data ≤ 256|LCRC]──▶ host            one packet per 256 bytes
-//!   read      device ──[framing|header 16|LCRC]─────────────▶ host
+//!   read      device ──[framing|header 16|LCRC]─────────────▶ host            the first request
 //!             device ◀─[framing|header 12|data ≤ 256|LCRC]─── host            one completion per 256 bytes
 //! ```
-//! Only time on the link is counted; the time in root complex, memory and device is in the published stages
+//! The further requests of a long read go up while completions come down, so they take no time of their own. Only time
+//! on the link is counted; the time in root complex, memory and device is in the published stages
 //! of a NIC design. Sources: PCI Express Base Specification (encoding, framing 4 bytes, LCRC 4 bytes; Gen6:
 //! flits of 256 bytes that carry 236 of packets). Header sizes: the published "TX 12 B, RX 16 B", taken for
 //! those of packets with three and four doublewords of header (inferred).
@@ -72,9 +73,9 @@ impl Pcie {
         self.time(packets(len) * self.overhead(published().tlp.rx_header_bytes) + len)
     }
 
-    /// A non-posted read of `len` bytes: the request up, the completions down.
+    /// A non-posted read of `len` bytes: the first request up, the completions down.
     pub fn read(self, len: u64) -> Picos {
-        let request = packets(len) * self.overhead(published().tlp.rx_header_bytes);
+        let request = self.overhead(published().tlp.rx_header_bytes);
         self.time(request) + self.time(packets(len) * self.overhead(published().tlp.tx_header_bytes) + len)
     }
 
@@ -126,8 +127,9 @@ mod tests {
         assert_eq!(pcie("gen3x1").posted_write(64), Picos(89_375));
         assert_eq!(pcie("gen3x8").posted_write(64), Picos(11_172));
         assert_eq!(pcie("gen5x16").posted_write(64), pcie("gen4x32").posted_write(64));
-        // 1500 bytes are six packets.
+        // 1500 bytes are six packets, and one request goes up before the first of them.
         assert_eq!(pcie("gen2x1").posted_write(1500), Picos((1500 + 6 * 24) * 2000));
+        assert_eq!(pcie("gen2x1").read(1500), Picos((24 + 1500 + 6 * 20) * 2000));
         // Gen6: 80 bytes of packet are 80 × 256 / 236 of flits at 0.125 ns a byte and lane.
         assert_eq!(pcie("gen6x1").posted_write(64), Picos(10_847));
     }

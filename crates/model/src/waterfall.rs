@@ -110,7 +110,7 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
     if !(MIN_RATE..=MAX_RATE).contains(&rate) {
         return Err(NoFloor::Rate(rate));
     }
-    let mut notes: Vec<String> = nic.notes().to_vec();
+    let mut notes: Vec<String> = nic.notes().iter().chain(&design.note).cloned().collect();
     let mut between = wire(&design, frame, rate, link, &mut notes);
     between.extend(fec(rate, link, &mut notes)?);
     between.extend(hops(frame, rate, link, &mut notes));
@@ -129,6 +129,11 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
         return Err(NoFloor::TooFar { nic: nic.name().into(), left: total.low_ns });
     }
     let rtt = total + total;
+    // A declared cable is not in figures that hold an unnamed one.
+    let cable = match &design.reference {
+        Some(at) => at.cable.as_ref().map(|published| link.cable.as_ref().unwrap_or(published)),
+        None => link.cable.as_ref(),
+    };
     Ok(Floor {
         label: Label::of::<Floor>(),
         nic: nic.name().into(),
@@ -138,7 +143,7 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
         frame_bytes: frame.len,
         wire_bytes: frame.wire_bytes(),
         rate_bit_per_s: rate.0,
-        cable: link.cable.as_ref().or(design.reference.as_ref().and_then(|at| at.cable.as_ref())).map(Cable::to_string),
+        cable: cable.map(Cable::to_string),
         total_ns: total.ns,
         total_low_ns: total.low_ns,
         total_high_ns: total.high_ns,
@@ -184,6 +189,22 @@ pub fn round_trip(nic: &dyn NicModel, request: Size, reply: Size, link: &Link) -
     Ok(there)
 }
 
+/// Adds the handshake of a connection to a floor's RTT: one more round trip, of two frames of `size`.
+///
+/// # Errors
+/// As [`floor`], for this size.
+pub fn add_handshake(there: &mut Floor, nic: &dyn NicModel, size: Size, link: &Link) -> Result<(), NoFloor> {
+    let handshake = floor(nic, Some(size), link)?;
+    there.rtt = there.rtt + handshake.rtt;
+    there.transactions_per_s = per_second(there.rtt);
+    there.notes.push(format!(
+        "the RTT holds the handshake too, one more round trip, of frames without payload: {}",
+        handshake.rtt.low_ns
+    ));
+    there.notes.extend(handshake.notes.into_iter().filter(|note| !there.notes.contains(note)).collect::<Vec<_>>());
+    Ok(())
+}
+
 /// Sequential round trips per second, at the upper and at the lower end.
 fn per_second(rtt: Span) -> [f64; 2] {
     [rtt.high_ns, rtt.low_ns].map(|rtt| 1e9 / rtt.as_ns_f64())
@@ -223,7 +244,8 @@ fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut V
         match &link.cable {
             Some(cable) => {
                 notes.extend(cable.misfit());
-                stages.push(derived("cable".into(), cable.propagation(), format!("{cable}: {}", cable.source()), CABLE));
+                let stage = derived("cable".into(), cable.propagation(), format!("{cable}: {}", cable.source()), CABLE);
+                stages.push(Stage { class: cable.class(), ..stage });
             }
             None => notes.push("no cable is declared, so propagation is not counted (--cable twinax:3m)".into()),
         }
@@ -234,12 +256,9 @@ fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut V
             notes.extend(declared.misfit());
             let source = format!("{declared} instead of {published}: {}", declared.source());
             let time = declared.propagation() - published.propagation();
-            stages.push(derived(
-                "cable, difference".into(),
-                time,
-                source,
-                "The signal travels down more cable, or less, than in the published figure.",
-            ));
+            let what = "The signal travels down more cable, or less, than in the published figure.";
+            let stage = derived("cable, difference".into(), time, source, what);
+            stages.push(Stage { class: declared.class().max(published.class()), ..stage });
         }
         (None, Some(declared)) => notes.push(format!(
             "the published figures contain a cable that their source does not tell, so {declared} is not counted on top"
@@ -301,12 +320,9 @@ fn hops(frame: Frame, rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Ve
             Some(cable) => {
                 notes.extend(cable.misfit().filter(|misfit| !notes.contains(misfit)));
                 let source = format!("{cable}: {}", cable.source());
-                stages.push(derived(
-                    format!("hop {number}: cable"),
-                    cable.propagation(),
-                    source,
-                    "The signal travels down the cable behind the switch.",
-                ));
+                let what = "The signal travels down the cable behind the switch.";
+                let stage = derived(format!("hop {number}: cable"), cable.propagation(), source, what);
+                stages.push(Stage { class: cable.class(), ..stage });
             }
             None => {
                 notes.push(format!("no cable is declared behind hop {number}, so it is not counted (--hop KIND:LATENCY,CABLE)"))

@@ -27,6 +27,26 @@ pub struct HostFacts {
     pub facts: BTreeMap<String, serde_json::Value>,
 }
 
+impl HostFacts {
+    /// The hypervisor under this host; `None` on bare metal, which is recorded as `none`, and where it is unknown.
+    pub fn hypervisor(&self) -> Option<&str> {
+        self.facts.get("hypervisor").and_then(|name| name.as_str()).filter(|name| *name != "none")
+    }
+
+    /// The longest exit from idle that every demand on this host's cores allows, in us. Where the cores differ, that of the core with the
+    /// weakest demand.
+    pub fn longest_exit_us(&self) -> u64 {
+        // -1 is any.
+        let allowed = |value: &serde_json::Value| value.as_u64().unwrap_or(u64::MAX);
+        let of_all = self.facts.get("cpu_dma_latency_us").map_or(u64::MAX, allowed);
+        let of_cores = match self.facts.get("resume_latency_us") {
+            Some(serde_json::Value::Object(by_cpu)) => by_cpu.values().map(allowed).max().unwrap_or(u64::MAX),
+            one => one.map_or(u64::MAX, allowed),
+        };
+        of_all.min(of_cores)
+    }
+}
+
 /// The link between the two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {

@@ -30,17 +30,21 @@ pub enum Warning {
     ForeignTime {
         /// The side whose core it is.
         side: Side,
-        /// The time that they ran.
+        /// The time that they ran, at least.
         took: Nanos,
-        /// The whole time.
+        /// The whole time of all the side's cores.
         of: Nanos,
+        /// Number of the side's cores.
+        cores: usize,
     },
     /// Other processes ran on the core of a verb that has one side only.
     BusyCore {
-        /// The time that they ran.
+        /// The time that they ran, at least.
         took: Nanos,
-        /// The whole time.
+        /// The whole time of all its cores.
         of: Nanos,
+        /// Number of its cores.
+        cores: usize,
     },
     /// A worker was pushed off its core.
     InvoluntarySwitches {
@@ -48,6 +52,8 @@ pub enum Warning {
         side: Side,
         /// Number of switches.
         count: u64,
+        /// Number of the side's cores.
+        cores: usize,
     },
     /// Both ends ran on one core.
     SharedCore {
@@ -64,6 +70,8 @@ pub enum Warning {
         state: String,
         /// Time to leave it, as the kernel states it.
         exit: Option<Nanos>,
+        /// Whether a process holds /dev/cpu_dma_latency could not be read.
+        demand_unread: bool,
     },
     /// The clock is not the CPU's counter.
     NoTsc {
@@ -167,6 +175,8 @@ pub enum Warning {
     },
     /// Spinning under SCHED_FIFO runs into the kernel's limit for realtime threads.
     RealtimeThrottling {
+        /// The side that keeps its core busy.
+        side: Side,
         /// Realtime time per period in microseconds.
         runtime_us: i64,
         /// The period in microseconds.
@@ -274,14 +284,19 @@ impl Warning {
             Warning::TooFewSamples { quantile, count } => format!(
                 "{quantile} is left blank: {count} samples leave fewer than ten beyond it; use a longer --duration or a larger --count"
             ),
-            Warning::ForeignTime { side, took, of } => format!(
-                "other processes took {took} of {of} on the {side}'s core; end them, or choose another core with --cpu CLIENT,SERVER"
+            Warning::ForeignTime { side, took, of, cores } => format!(
+                "other processes took {took} of {of} on the {side}'s {}; end them, or choose {} with --cpu CLIENT,SERVER",
+                core(*cores),
+                another(*cores)
             ),
-            Warning::BusyCore { took, of } => {
-                format!("other processes took {took} of {of} on its core; end them, or choose another core with --cpu N")
-            }
-            Warning::InvoluntarySwitches { side, count } => format!(
-                "the {side} was pushed off its core {count} times, so the tail holds the scheduler's time; use a quiet core (--cpu) or --sched fifo:1"
+            Warning::BusyCore { took, of, cores } => format!(
+                "other processes took {took} of {of} on its {}; end them, or choose {} with --cpu N",
+                core(*cores),
+                another(*cores)
+            ),
+            Warning::InvoluntarySwitches { side, count, cores } => format!(
+                "the {side} was pushed off its {} {count} times, so the tail holds the scheduler's time; use a quiet core (--cpu) or --sched fifo:1",
+                core(*cores)
             ),
             Warning::SharedCore { cpu, spins: true } => format!(
                 "both ends ran on CPU {cpu}, so each waits for the other to yield; give each a core of its own with --cpu CLIENT,SERVER"
@@ -289,10 +304,11 @@ impl Warning {
             Warning::SharedCore { cpu, spins: false } => format!(
                 "both ends ran on CPU {cpu} and block, so no wake-up crosses from core to core: often quicker than two cores, and never what two hosts see; compare both with --cpu CLIENT,SERVER"
             ),
-            Warning::DeepIdle { side, state, exit } => {
+            Warning::DeepIdle { side, state, exit, demand_unread } => {
+                let unread = if *demand_unread { " (only root can read whether a process holds it already)" } else { "" };
                 let cost = exit.map_or(String::new(), |exit| format!(", {exit} to leave"));
                 format!(
-                    "the {side} blocks, and its core may enter idle state {state}{cost}; that wake-up is inside every RTT: compare with :spin, or hold /dev/cpu_dma_latency at 0"
+                    "the {side} blocks, and its core may enter idle state {state}{cost}; that wake-up is inside every RTT: compare with :spin, or hold /dev/cpu_dma_latency at 0{unread}"
                 )
             }
             Warning::NoTsc { why } => format!(
@@ -360,8 +376,8 @@ impl Warning {
             Warning::TuplesUsedUp { connections } => format!(
                 "the run ended after {connections} connections, before a pair of addresses and ports would be used a second time; use a shorter --duration, a lower --rate, or a wider --local-port rotate:N"
             ),
-            Warning::RealtimeThrottling { runtime_us, period_us } => format!(
-                "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
+            Warning::RealtimeThrottling { side, runtime_us, period_us } => format!(
+                "the {side} keeps its core busy under SCHED_FIFO: before Linux 6.12, or with CONFIG_RT_GROUP_SCHED, the kernel stops it after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); since then ordinary threads that wait on that core get up to 50 ms of each second; the pauses are in the tail: use --sched other to compare"
             ),
             Warning::NoFloor { why } => format!("there is no floor beside these figures: {why}"),
             Warning::AlwaysLoss { least_per_s } => format!(
@@ -395,4 +411,12 @@ impl Warning {
     pub fn note(&self) -> Note {
         Note { code: self.code().into(), message: self.message() }
     }
+}
+
+fn core(cores: usize) -> &'static str {
+    if cores > 1 { "cores" } else { "core" }
+}
+
+fn another(cores: usize) -> &'static str {
+    if cores > 1 { "other cores" } else { "another core" }
 }

@@ -14,7 +14,8 @@ const SHOWN: usize = 3;
 /// Most characters of a text that a line quotes.
 const QUOTED: usize = 32;
 /// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
-/// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides.
+/// every RTT, then one on the tail, then missing data. `{0}` is the first figure of the message, `{side}` the sides, `{core}`
+/// their core or cores.
 const KINDS: [(&str, &str); 29] = [
     ("error-replies", "{0} of {1} replies are errors: {quoted}"),
     ("tuples-used-up", "ended after {0} connections, before a pair of addresses would come again"),
@@ -25,7 +26,7 @@ const KINDS: [(&str, &str); 29] = [
     ("always-loss", "frames were lost at every rate, down to {0}"),
     ("no-answer", "no answer for {0}: the server or the way to it stood still"),
     ("stopped", "stopped for {0}, as a paused virtual machine"),
-    ("realtime-throttling", "the kernel stops a SCHED_FIFO spinner after {0} in every {1}"),
+    ("realtime-throttling", "the kernel may stop a SCHED_FIFO spinner for a part of each second{side}"),
     ("core-states", "the cores moved: a cache line took {0} at best, {1} at worst"),
     ("not-accelerated", "not the stack but the kernel carried{side}: {0} for {1} messages"),
     ("busy-poll-not-in-force", "busy polling is not in force{side}: the device polls nothing"),
@@ -37,8 +38,8 @@ const KINDS: [(&str, &str); 29] = [
     ("no-tsc", "the clock is not the CPU's counter: each stamp costs a call"),
     ("clock-suspect", "two clocks more than {0} apart over {1} blocks"),
     ("clock-set", "the time of day was set by {0} in mid-run{side}; RTTs hold"),
-    ("foreign-time", "other processes took {0} on the core{side}: in the tail"),
-    ("involuntary-switches", "pushed off the core {0} times a row{side}: in the tail"),
+    ("foreign-time", "other processes took {0} on the {core}{side}: in the tail"),
+    ("involuntary-switches", "pushed off the {core} {0} times a row{side}: in the tail"),
     ("stray-frames", "{0} frames of others came to the ring{side}"),
     ("replies-differ", "{0} of {1} replies begin otherwise than the first"),
     ("certificate-unchecked", "the server's certificate was not checked"),
@@ -108,7 +109,9 @@ fn in_short(code: &str, messages: &[&str]) -> Option<String> {
         ends.map(|(low, high)| low.to(high))
     };
     let quoted = messages.first().and_then(|message| message.split('"').nth(1)).unwrap_or_default();
-    let mut text = words.replace("{side}", side).replace("{quoted}", &clean(quoted).chars().take(QUOTED).collect::<String>());
+    let core = if says("cores;") || says("its cores") { "cores" } else { "core" };
+    let words = words.replace("{side}", side).replace("{core}", core);
+    let mut text = words.replace("{quoted}", &clean(quoted).chars().take(QUOTED).collect::<String>());
     for (at, place) in ["{0}", "{1}"].into_iter().enumerate() {
         if text.contains(place) {
             text = text.replace(place, &range(at)?);
@@ -171,11 +174,11 @@ mod tests {
         let longest = Silence { at_ns: 1, length_ns: 150_200_000, sent: 3, answered: 2 };
         vec![
             Warning::TooFewSamples { quantile: Quantile::P999, count: 9_999 },
-            Warning::ForeignTime { side, took: ms, of: s },
-            Warning::BusyCore { took: ms, of: s },
-            Warning::InvoluntarySwitches { side, count: 12_502 },
+            Warning::ForeignTime { side, took: ms, of: s, cores: 8 },
+            Warning::BusyCore { took: ms, of: s, cores: 8 },
+            Warning::InvoluntarySwitches { side, count: 12_502, cores: 8 },
             Warning::SharedCore { cpu: 127, spins: true },
-            Warning::DeepIdle { side, state: "C6".into(), exit: Some(Nanos(133_000)) },
+            Warning::DeepIdle { side, state: "C6".into(), exit: Some(Nanos(133_000)), demand_unread: true },
             Warning::NoTsc { why: "the hypervisor hides it".into() },
             Warning::ClockSuspect { blocks: 100 },
             Warning::ClockSet { side, forward: false, by: s },
@@ -195,7 +198,7 @@ mod tests {
             Warning::BusyPollInVain { side, packets: 12_345, transactions: 1_180_034 },
             Warning::Stopped { gap: ms },
             Warning::TuplesUsedUp { connections: 28_231 },
-            Warning::RealtimeThrottling { runtime_us: 950_000, period_us: 1_000_000 },
+            Warning::RealtimeThrottling { side, runtime_us: 950_000, period_us: 1_000_000 },
             Warning::NoFloor { why: "nothing tells the rate".into() },
             Warning::AlwaysLoss { least_per_s: 100_000.0 },
             Warning::StrayFrames { side, count: 12_345 },
@@ -221,14 +224,16 @@ mod tests {
 
     #[test]
     fn figures_have_the_range_of_all_rows_and_sides() {
-        let switches = |side, count| Warning::InvoluntarySwitches { side, count }.note().message;
+        let switches = |side, count| Warning::InvoluntarySwitches { side, count, cores: 1 }.note().message;
         let all = [switches(Side::Client, 502), switches(Side::Server, 398), switches(Side::Client, 411)];
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         assert_eq!(words("involuntary-switches", &all), "pushed off the core 398-502 times a row, both sides: in the tail");
-        let foreign = |took| Warning::BusyCore { took: Nanos(took), of: Nanos(3_500_000_000) }.note().message;
+        let of_cores = |took, cores| Warning::BusyCore { took: Nanos(took), of: Nanos(3_500_000_000), cores }.note().message;
+        let foreign = |took| of_cores(took, 1);
         let all = [foreign(980_000_000), foreign(1_020_000_000)];
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         assert_eq!(words("foreign-time", &all), "other processes took 980.0 ms-1.020 s on the core: in the tail");
+        assert_eq!(words("foreign-time", &[&of_cores(98_000_000, 2)]), "other processes took 98.00 ms on the cores: in the tail");
         assert_eq!(words("of-tomorrow", &["it rains; take a coat"]), "it rains");
         assert_eq!(
             words("loss", &["3 requests were never answered in time; it looks better"]),

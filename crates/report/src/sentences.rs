@@ -206,7 +206,7 @@ pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
 /// The deepest idle state that the host's settings allow its cores, with its exit latency.
 ///
 /// `idle_states` is a list of `{name, latency_us, disabled}`, or an object of such lists by CPU where the cores differ. A state
-/// with an exit latency above `cpu_dma_latency_us` is not entered.
+/// with an exit latency above [`HostFacts::longest_exit_us`] is not entered.
 pub(crate) fn idle(host: &HostFacts) -> Option<String> {
     let states: Vec<&Value> = match host.facts.get("idle_states")? {
         Value::Array(states) => states.iter().collect(),
@@ -214,8 +214,7 @@ pub(crate) fn idle(host: &HostFacts) -> Option<String> {
         _ => return None,
     };
     let latency = |state: &Value| state.get("latency_us").and_then(Value::as_u64);
-    let virtual_machine = host.facts.contains_key("hypervisor");
-    let longest = host.facts.get("cpu_dma_latency_us").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let longest = host.longest_exit_us();
     let allowed = |state: &&Value| {
         let disabled = state.get("disabled").and_then(Value::as_bool).unwrap_or(false);
         !disabled && latency(state).is_some_and(|us| us <= longest)
@@ -223,7 +222,7 @@ pub(crate) fn idle(host: &HostFacts) -> Option<String> {
     let deepest = states.into_iter().filter(allowed).max_by_key(|state| latency(state))?;
     let name = crate::prose::clean(deepest.get("name")?.as_str()?);
     // In a virtual machine the guest's exit latency is not the real cost: the hypervisor runs others meanwhile.
-    Some(if virtual_machine { name } else { format!("{name} ({} us to leave)", latency(deepest)?) })
+    Some(if host.hypervisor().is_some() { name } else { format!("{name} ({} us to leave)", latency(deepest)?) })
 }
 
 /// The spec that a demo measures at low rates.
@@ -322,6 +321,9 @@ mod tests {
         assert_eq!(idle(&host(&[("idle_states", by_cpu)])).unwrap(), "C3 (40 us to leave)");
         let guest = [("idle_states", json!([state("haltpoll idle", 1, false)])), ("hypervisor", json!("KVM"))];
         assert_eq!(idle(&host(&guest)).unwrap(), "haltpoll idle", "what a virtual machine says of the exit is not what it costs");
+        let metal = [("idle_states", json!([state("C1", 2, false)])), ("hypervisor", json!("none"))];
+        assert_eq!(idle(&host(&metal)).unwrap(), "C1 (2 us to leave)");
+        assert_eq!(idle(&host(&[("idle_states", states), ("resume_latency_us", json!(10))])).unwrap(), "C1 (2 us to leave)");
         assert_eq!(idle(&host(&[("cpuidle_driver", "none".into())])), None);
     }
 }

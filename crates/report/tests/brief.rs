@@ -53,11 +53,13 @@ fn usual() -> Run {
         let note = |warning: Warning| warning.note();
         let sides = [Side::Client, Side::Server];
         if !row.path.contains("spin") {
-            row.warnings.extend(sides.map(|side| note(Warning::DeepIdle { side, state: "C1".into(), exit: None })));
+            let idle = |side| Warning::DeepIdle { side, state: "C1".into(), exit: None, demand_unread: false };
+            row.warnings.extend(sides.map(|side| note(idle(side))));
         }
-        row.warnings.extend(sides.map(|side| note(Warning::InvoluntarySwitches { side, count: switches })));
+        row.warnings.extend(sides.map(|side| note(Warning::InvoluntarySwitches { side, count: switches, cores: 1 })));
         row.warnings.push(note(Warning::NoTsc { why: "the hypervisor hides it".into() }));
-        row.warnings.push(note(Warning::ForeignTime { side: Side::Client, took: Nanos(98_000_000), of: Nanos(3_500_000_000) }));
+        let (took, of) = (Nanos(98_000_000), Nanos(3_500_000_000));
+        row.warnings.push(note(Warning::ForeignTime { side: Side::Client, took, of, cores: 1 }));
     }
     run(rows)
 }

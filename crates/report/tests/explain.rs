@@ -292,7 +292,7 @@ pub fn troubled() -> Explain {
         advice: "end it, or choose another core with --cpu CLIENT,SERVER".into(),
     }];
     result.stages[6].ns = around(14_200.0, 7_400).quantiles();
-    result.warnings = vec![Warning::InvoluntarySwitches { side: Server, count: 171 }.note()];
+    result.warnings = vec![Warning::InvoluntarySwitches { side: Server, count: 171, cores: 1 }.note()];
     let asked = Granted {
         side: Client,
         option: "busy_poll".into(),

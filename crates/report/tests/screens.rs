@@ -61,10 +61,10 @@ fn placed(arms: &mut [Arm]) {
 fn noise() -> Vec<hairpin_record::warning::Note> {
     use hairpin_record::run::Side;
     [
-        Warning::DeepIdle { side: Side::Server, state: "C1".into(), exit: None },
-        Warning::InvoluntarySwitches { side: Side::Client, count: 411 },
+        Warning::DeepIdle { side: Side::Server, state: "C1".into(), exit: None, demand_unread: false },
+        Warning::InvoluntarySwitches { side: Side::Client, count: 411, cores: 1 },
         Warning::NoTsc { why: "the hypervisor hides it".into() },
-        Warning::ForeignTime { side: Side::Client, took: Nanos(98_000_000), of: Nanos(3_500_000_000) },
+        Warning::ForeignTime { side: Side::Client, took: Nanos(98_000_000), of: Nanos(3_500_000_000), cores: 1 },
     ]
     .map(|warning| warning.note())
     .into()

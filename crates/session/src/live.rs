@@ -34,6 +34,8 @@ pub struct Live<'a> {
     threads: Vec<Option<Progress>>,
     /// The least and the greatest distance between the two cores so far.
     cores: Option<(u64, u64)>,
+    /// Time for which the probe has stood still since measuring began.
+    paused: Nanos,
 }
 
 /// The cores of one side, and their activity counters when measuring began.
@@ -67,9 +69,17 @@ impl Cores {
 
     /// The side's CPU figures so far, in the form of the record.
     fn side(&self, own_ns: u64, switches_involuntary: u64) -> CpuSide {
-        let busy_ns = self.before.as_ref().and_then(|before| CoreActivity::read(&RealHost, &self.cpus).since(before).busy_ns);
-        let foreign_ns = busy_ns.map(|busy| busy.saturating_sub(own_ns));
-        CpuSide { cpus: self.cpus.clone(), user_ns: own_ns, foreign_ns, switches_involuntary, ..CpuSide::default() }
+        let so_far = self.before.as_ref().map(|before| CoreActivity::read(&RealHost, &self.cpus).since(before));
+        let activity = so_far.unwrap_or_default();
+        CpuSide {
+            cpus: self.cpus.clone(),
+            user_ns: own_ns,
+            irq_ns: activity.irq_ns,
+            softirq_ns: activity.softirq_ns,
+            foreign_ns: activity.busy_ns.map(|busy| busy.saturating_sub(own_ns)),
+            switches_involuntary,
+            ..CpuSide::default()
+        }
     }
 }
 
@@ -85,6 +95,7 @@ impl<'a> Live<'a> {
             server: testbed.server.is_here().then(here),
             threads: vec![None; job.threads as usize],
             cores: None,
+            paused: Nanos::ZERO,
         }
     }
 
@@ -93,7 +104,8 @@ impl<'a> Live<'a> {
         let cpu = progress.cpu.clone().unwrap_or_default();
         // CPU time is metered from the start of the warm-up.
         let measured_ns = cpu.elapsed_ns.saturating_sub(self.job.warmup.0);
-        let mut row = Row { duration_ns: measured_ns, ..Row::default() };
+        let paused_ns = Some(self.paused.0).filter(|ns| *ns > 0);
+        let mut row = Row { duration_ns: measured_ns, paused_ns, ..Row::default() };
         row.rtt_ns.count = self.threads.iter().flatten().map(|line| line.transactions).sum();
         row.cpu.client = self.client.side(cpu.client_ns, cpu.client_switches_involuntary);
         row.cpu.server = self.server.as_ref().zip(cpu.server_ns).map(|(server, own_ns)| server.cores.side(own_ns, 0));
@@ -129,6 +141,7 @@ impl Watcher for Live<'_> {
     }
 
     fn ready(&mut self) -> Result<(), String> {
+        self.paused = Nanos::ZERO;
         if self.watcher.wants_snapshots() {
             self.client.begin();
             if let Some(server) = &mut self.server {
@@ -152,6 +165,7 @@ impl Watcher for Live<'_> {
     }
 
     fn resumed(&mut self, paused: Nanos) {
+        self.paused.0 += paused.0;
         self.watcher.resumed(paused);
     }
 
@@ -243,6 +257,7 @@ mod tests {
             server: None,
             threads: vec![None; 2],
             cores: None,
+            paused: Nanos::ZERO,
         };
         let line = |thread, lost, core| Progress {
             thread,
@@ -260,6 +275,10 @@ mod tests {
             cpu: Some(CpuSoFar { client_switches_involuntary: 11, ..CpuSoFar::default() }),
             ..line(0, 1, None)
         });
+        live.resumed(Nanos(5));
+        assert_eq!(live.row(&line(0, 1, None)).paused_ns, Some(5));
+        live.ready().unwrap();
+        assert_eq!(live.row(&line(0, 1, None)).paused_ns, None, "before measuring began");
         let codes: Vec<Vec<&str>> =
             kept.0.iter().map(|line| line.warnings.iter().map(|note| note.code.as_str()).collect()).collect();
         let expected: [&[&str]; 4] = [&[], &["loss"], &["loss", "core-states"], &["loss", "involuntary-switches", "core-states"]];

@@ -1,6 +1,8 @@
 //! Joins both sides' reports into one row, with every warning that the record itself justifies.
 
-use hairpin_plan::job::{Job, Schedule};
+use std::collections::BTreeSet;
+
+use hairpin_plan::job::Job;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
 use hairpin_record::stack::Stacks;
@@ -11,12 +13,14 @@ use serde_json::Value;
 
 use crate::message::{ClientReport, ServerReport};
 
-/// CPU time of others on a measured core that deserves a warning: more than this …
+/// CPU time of others that deserves a warning: more than this on each measured core …
 const FOREIGN_LEAST: Nanos = Nanos::from_millis(30);
 /// … and more than this share of the run.
 const FOREIGN_SHARE: f64 = 0.02;
-/// Involuntary switches per second that deserve a warning; a handful happens on any host.
+/// Involuntary switches per second and core that deserve a warning; a handful happens on any host.
 const SWITCHES_PER_S: f64 = 5.0;
+/// A side that runs for more than this part of the time hardly sleeps, whatever its policy.
+const BUSY_SHARE: f64 = 0.9;
 /// The code of [`Warning::ClockSet`].
 const CLOCK_SET: &str = "clock-set";
 /// Two distances between the cores count as two states if one is at least this many times the other.
@@ -103,10 +107,14 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
     let warm_up_alone = count == 0 && row.duration_ns + row.gap_ns < job.warmup.0;
     for (side, cpu, facts, spec) in sides {
         if let Some(cpu) = cpu.filter(|_| !warm_up_alone) {
-            busy_core(side, cpu, metered, &mut warnings);
+            // While a probe stands still, the session that it waits for may use its cores.
+            warnings.extend(foreign_time(side, cpu, metered).filter(|_| row.paused_ns.is_none()));
+            warnings.extend(involuntary_switches(side, cpu, metered));
         }
         if let Some(facts) = facts {
             idle_core(side, facts, spec, &mut warnings);
+            let busy = !sleeps(spec) || cpu.is_some_and(|cpu| own_share(cpu, metered) > BUSY_SHARE);
+            warnings.extend(throttled(side, facts).filter(|_| busy && is_fifo(row, side)));
         }
     }
     if let (Some(server), true) = (&row.cpu.server, around.one_host)
@@ -123,16 +131,22 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
     {
         warnings.push(Warning::CoreStates { near: Nanos(near), far: Nanos(far) });
     }
-    let is_fifo = row.granted.iter().any(|granted| granted.option == "sched" && granted.got.starts_with("fifo"));
-    if is_fifo && matches!(job.sched, Schedule::Fifo(_)) {
-        let number = |name| around.hosts.client.facts.get(name).and_then(Value::as_i64);
-        if let (Some(runtime_us), Some(period_us)) = (number("sched_rt_runtime_us"), number("sched_rt_period_us"))
-            && (0..period_us).contains(&runtime_us)
-        {
-            warnings.push(Warning::RealtimeThrottling { runtime_us, period_us });
-        }
-    }
     warnings
+}
+
+fn is_fifo(row: &Row, side: Side) -> bool {
+    row.granted.iter().any(|granted| granted.side == side && granted.option == "sched" && granted.got.starts_with("fifo"))
+}
+
+/// The part of its cores' time that a side ran itself.
+fn own_share(cpu: &CpuSide, metered: Nanos) -> f64 {
+    (cpu.user_ns + cpu.system_ns) as f64 / (metered.0 as f64 * cores(cpu) as f64)
+}
+
+fn throttled(side: Side, facts: &HostFacts) -> Option<Warning> {
+    let number = |name| facts.facts.get(name).and_then(Value::as_i64);
+    let (runtime_us, period_us) = (number("sched_rt_runtime_us")?, number("sched_rt_period_us")?);
+    (0..period_us).contains(&runtime_us).then_some(Warning::RealtimeThrottling { side, runtime_us, period_us })
 }
 
 /// Warns of each side whose messages passed the kernel although a library should have carried them.
@@ -141,18 +155,27 @@ pub fn not_accelerated(stacks: &Stacks) -> Vec<Warning> {
     slow.map(|(side, stack)| Warning::NotAccelerated { side, stack: stack.name.clone(), passed: stack.passed() }).collect()
 }
 
-/// Warns of a core that others used; `whole` is the time over which CPU time was metered.
-pub fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<Warning>) {
-    // Accurate to one tick of /proc/stat.
-    if let Some(took) = cpu.foreign_ns.map(|took| Nanos(took).min(whole))
-        && took > FOREIGN_LEAST
-        && took.0 as f64 > whole.0 as f64 * FOREIGN_SHARE
-    {
-        warnings.push(Warning::ForeignTime { side, took, of: whole });
-    }
-    if cpu.switches_involuntary as f64 > (whole.as_secs_f64() * SWITCHES_PER_S).max(10.0) {
-        warnings.push(Warning::InvoluntarySwitches { side, count: cpu.switches_involuntary });
-    }
+/// Warns of a side's cores that others used; `metered` is the time over which CPU time was metered.
+pub fn foreign_time(side: Side, cpu: &CpuSide, metered: Nanos) -> Option<Warning> {
+    let cores = cores(cpu);
+    // A lower bound: interrupts, most of them for the side's own packets, may be part of no process's time. Accurate to one tick of
+    // /proc/stat per core.
+    let interrupts = cpu.irq_ns.unwrap_or(0) + cpu.softirq_ns.unwrap_or(0);
+    let of = Nanos(metered.0 * cores as u64);
+    let took = Nanos(cpu.foreign_ns?.saturating_sub(interrupts)).min(of);
+    let deserves = took.0 > FOREIGN_LEAST.0 * cores as u64 && took.0 as f64 > of.0 as f64 * FOREIGN_SHARE;
+    deserves.then_some(Warning::ForeignTime { side, took, of, cores })
+}
+
+fn involuntary_switches(side: Side, cpu: &CpuSide, metered: Nanos) -> Option<Warning> {
+    let (count, cores) = (cpu.switches_involuntary, cores(cpu));
+    let usual = (metered.as_secs_f64() * SWITCHES_PER_S).max(10.0) * cores as f64;
+    (count as f64 > usual).then_some(Warning::InvoluntarySwitches { side, count, cores })
+}
+
+/// Number of the side's cores; several threads may share one.
+fn cores(cpu: &CpuSide) -> usize {
+    cpu.cpus.iter().collect::<BTreeSet<_>>().len().max(1)
 }
 
 /// True for a policy with which a side gives up its core to wait.
@@ -164,7 +187,8 @@ fn idle_core(side: Side, facts: &HostFacts, spec: &SideSpec, warnings: &mut Vec<
     if sleeps(spec)
         && let Some((state, exit)) = deepest_idle(facts)
     {
-        warnings.push(Warning::DeepIdle { side, state, exit });
+        let demand_unread = facts.unread.contains_key("cpu_dma_latency_us");
+        warnings.push(Warning::DeepIdle { side, state, exit, demand_unread });
     }
     let governor = facts.facts.get("scaling_governor").and_then(first_text);
     if let Some(governor) = governor.filter(|governor| governor != "performance") {
@@ -172,10 +196,10 @@ fn idle_core(side: Side, facts: &HostFacts, spec: &SideSpec, warnings: &mut Vec<
     }
 }
 
-/// The deepest idle state that a core may enter, unless /dev/cpu_dma_latency forbids all, with the kernel's figure for its exit
-/// latency. On a virtual machine the real cost of leaving it is another.
+/// The deepest idle state that a core may enter, unless a demand forbids all, with the kernel's figure for its exit latency. On a
+/// virtual machine the real cost of leaving it is another.
 fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
-    let allowed_us = facts.facts.get("cpu_dma_latency_us").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let allowed_us = facts.longest_exit_us();
     let states = facts.facts.get("idle_states")?;
     // One list if all cores have the same states, else one list per core.
     let lists: Vec<&Vec<Value>> = match states {
@@ -183,7 +207,6 @@ fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
         Value::Object(by_cpu) => by_cpu.values().filter_map(Value::as_array).collect(),
         _ => return None,
     };
-    let virtual_machine = facts.facts.contains_key("hypervisor");
     let states = lists.into_iter().flatten().filter_map(|state| {
         let name = state.get("name")?.as_str()?.to_owned();
         let latency_us = state.get("latency_us")?.as_u64()?;
@@ -191,7 +214,7 @@ fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
         (usable && (latency_us <= allowed_us && allowed_us > 0)).then_some((latency_us, name))
     });
     let (latency_us, name) = states.max()?;
-    Some((name, (!virtual_machine).then_some(Nanos(latency_us * 1000))))
+    Some((name, facts.hypervisor().is_none().then_some(Nanos(latency_us * 1000))))
 }
 
 fn first_text(value: &Value) -> Option<String> {
@@ -225,6 +248,95 @@ mod tests {
         assert_eq!(deepest_idle(&facts(&[("idle_states", states.clone()), ("cpu_dma_latency_us", json!(50))])), None);
         let guest = facts(&[("idle_states", json!({"0": states})), ("hypervisor", json!("KVM"))]);
         assert_eq!(deepest_idle(&guest), Some(("C6".into(), None)));
+        let metal = facts(&[("idle_states", states.clone()), ("hypervisor", json!("none"))]);
+        assert_eq!(deepest_idle(&metal), found, "the exit latency of bare metal is the kernel's");
+        let cores = |resume_us: Value| deepest_idle(&facts(&[("idle_states", states.clone()), ("resume_latency_us", resume_us)]));
+        assert_eq!((cores(json!(50)), cores(json!(0))), (None, None));
+        assert_eq!((cores(json!(-1)), cores(json!({"0": 0, "1": -1}))), (found.clone(), found), "some core may");
+    }
+
+    #[test]
+    fn an_idle_state_that_a_demand_may_forbid_says_who_can_read_it() {
+        let states = json!([{"name": "C6", "latency_us": 133, "disabled": false}]);
+        let mut facts = facts(&[("idle_states", states)]);
+        let spec: hairpin_plan::spec::Spec = "udp:block".parse().unwrap();
+        let message = |facts: &HostFacts| {
+            let mut warnings = Vec::new();
+            idle_core(Side::Client, facts, &spec.client, &mut warnings);
+            warnings[0].message()
+        };
+        assert!(message(&facts).ends_with("/dev/cpu_dma_latency at 0"), "{}", message(&facts));
+        facts.unread.insert("cpu_dma_latency_us".into(), "permission denied".into());
+        assert!(message(&facts).contains("only root can read"), "{}", message(&facts));
+    }
+
+    #[test]
+    fn other_processes_are_what_remains_per_core() {
+        let second = Nanos::from_secs(1);
+        let took = |cpus: &[u32], foreign_ms: u64, interrupts_ms: [u64; 2]| {
+            let [irq_ns, softirq_ns] = interrupts_ms.map(|ms| Some(Nanos::from_millis(ms).0));
+            let foreign_ns = Some(Nanos::from_millis(foreign_ms).0);
+            let cpu = CpuSide { cpus: cpus.to_vec(), foreign_ns, irq_ns, softirq_ns, ..CpuSide::default() };
+            foreign_time(Side::Server, &cpu, second)
+        };
+        let of = |took_ms, cores: usize| {
+            let (took, of) = (Nanos::from_millis(took_ms), Nanos::from_secs(cores as u64));
+            Some(Warning::ForeignTime { side: Side::Server, took, of, cores })
+        };
+        assert_eq!((took(&[1], 31, [0, 0]), took(&[1], 30, [0, 0])), (of(31, 1), None));
+        assert_eq!((took(&[1], 400, [30, 350]), took(&[1], 400, [0, 350])), (None, of(50, 1)), "interrupts are no processes");
+        assert_eq!((took(&[1, 2], 60, [0, 0]), took(&[1, 2], 1500, [0, 0])), (None, of(1500, 2)));
+        assert_eq!(took(&[1, 1], 1500, [0, 0]), of(1000, 1), "two threads on one core");
+        let message = of(1500, 2).map(|warning| warning.message()).unwrap_or_default();
+        assert!(message.contains("1.500 s of 2.000 s on the server's cores; end them, or choose other cores"), "{message}");
+
+        let switched = |cpus: &[u32], switches_involuntary| {
+            let cpu = CpuSide { cpus: cpus.to_vec(), switches_involuntary, ..CpuSide::default() };
+            involuntary_switches(Side::Client, &cpu, second).is_some()
+        };
+        assert_eq!((switched(&[1], 11), switched(&[1, 2, 3], 30), switched(&[1, 2, 3], 31)), (true, false, true));
+    }
+
+    #[test]
+    fn the_session_that_a_probe_waits_for_is_no_disturbance() {
+        let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let around = RowContext { hosts: &hosts, one_host: false, shown: &[] };
+        let mut row = Row { duration_ns: 1_000_000_000, ..Row::default() };
+        row.cpu.client.foreign_ns = Some(500_000_000);
+        assert_eq!(derive(&job, &row, around).len(), 1);
+        row.paused_ns = Some(500_000_000);
+        assert_eq!(derive(&job, &row, around), []);
+    }
+
+    #[test]
+    fn throttling_is_of_the_side_that_spins_and_of_its_own_host() {
+        use hairpin_record::run::Granted;
+        let limits = |runtime_us: i64| {
+            facts(&[("sched_rt_runtime_us", json!(runtime_us)), ("sched_rt_period_us", json!(1_000_000))])
+        };
+        let fifo = |side| Granted { side, option: "sched".into(), asked: "fifo:1".into(), got: "fifo:1".into(), why: "".into() };
+        let of = |path: &str, granted: &[Side], server_us: i64, client_ns: u64| -> Vec<Side> {
+            let job = hairpin_plan::job::Job::new(path.parse().unwrap());
+            let whole = Nanos::from_secs(1).0;
+            let hosts = Hosts { client: limits(950_000), server: Some(limits(server_us)) };
+            let around = RowContext { hosts: &hosts, one_host: false, shown: &[] };
+            let granted = granted.iter().copied().map(fifo).collect();
+            let mut row = Row { duration_ns: whole - job.warmup.0, granted, ..Row::default() };
+            row.cpu.client.user_ns = client_ns;
+            let throttled = |warning: Warning| match warning {
+                Warning::RealtimeThrottling { side, .. } => Some(side),
+                _ => None,
+            };
+            derive(&job, &row, around).into_iter().filter_map(throttled).collect()
+        };
+        let both = [Side::Client, Side::Server];
+        assert_eq!(of("udp:spin", &both, 950_000, 0), both);
+        assert_eq!(of("udp:spin", &both, -1, 0), [Side::Client]);
+        assert_eq!(of("udp:spin", &[Side::Server], 950_000, 0), [Side::Server]);
+        assert_eq!(of("udp:block/spin", &both, 950_000, 0), [Side::Server]);
+        assert_eq!(of("udp", &both, 950_000, 500_000_000), []);
+        assert_eq!(of("udp", &both, 950_000, 910_000_000), [Side::Client], "under more load than it can carry");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The line of the running row, below those of finished rows. All are removed before the result is printed.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::resize::Drawn;
 use crate::exit::is_quiet;
-use crate::terminal::width;
+use crate::terminal::{can_be_drawn_on, width};
 
 /// More finished rows push the older ones off.
 pub const DONE: usize = 8;
@@ -38,7 +38,7 @@ pub struct Lines {
 impl Lines {
     /// `None` where nobody looks.
     pub fn on_terminal() -> Option<Lines> {
-        let looks = io::stderr().is_terminal() && !is_quiet();
+        let looks = can_be_drawn_on(&io::stderr()) && !is_quiet();
         looks.then(|| Lines { lines: MultiProgress::new(), done: VecDeque::new(), row: None, drawn: Drawn::default() })
     }
 

@@ -6,7 +6,7 @@
 //! round 17  ━━━━━━━╸────────────   18 s left
 //! ```
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::time::{Duration, Instant};
 
 use hairpin_lab::experiment::BlockWatcher;
@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::line::DONE;
 use super::resize::Drawn;
 use crate::exit::is_quiet;
-use crate::terminal::width;
+use crate::terminal::{can_be_drawn_on, width};
 
 /// Four times a second, between two blocks.
 const EVERY: Duration = Duration::from_millis(250);
@@ -39,7 +39,7 @@ impl Turns {
     /// `whole` is the duration of all parts of the experiment, if there are several.
     pub fn new(whole: Option<Duration>) -> Turns {
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-        let looks = io::stderr().is_terminal() && !is_quiet();
+        let looks = can_be_drawn_on(&io::stderr()) && !is_quiet();
         let line = looks.then(|| ProgressBar::new_spinner().with_style(style));
         Turns {
             line,

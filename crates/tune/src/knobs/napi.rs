@@ -27,7 +27,8 @@ pub(crate) static GRO_FLUSH_TIMEOUT: Knob = Knob {
         values: Values::Number(0, 1_000_000_000),
         mechanism: "With napi_defer_hard_irqs: how long packets may wait in the queue, with the interrupt \
                     off, before a timer processes them.",
-        effect: "Alone it adds up to this time to a round trip that no application polls for. With busy \
+        effect: "With napi_defer_hard_irqs at 0 it alone only delays what GRO holds back. With it above \
+                 0 it adds up to this time to a round trip that no application polls for; with busy \
                  polling it keeps interrupts away from the polling thread.",
         cost: "Latency for receivers that do not poll.",
         needs: "Root and the interface's namespace; for one queue (`@rx-2`) Linux 6.13.",

@@ -94,9 +94,10 @@ pub(crate) static XPS_CPUS: Knob = Knob {
         scope: Scope::Interface,
         values: Values::CpusOrNone,
         write: Write::CPU_MASK,
-        mechanism: "The CPUs that send through each transmit queue. Every queue gets the same list.",
-        effect: "A queue per core needs no lock between cores, and its completions come back to the core \
-                 that sent.",
+        mechanism: "The CPUs that send through each transmit queue. Every queue gets the same list: it \
+                    widens or narrows all queues at once.",
+        effect: "The CPUs of the list send through any of the queues, chosen by the flow's hash. It \
+                 gives no core a queue of its own.",
         cost: "None.",
         needs: "Root, and an interface with more than one transmit queue.",
         reference: "Documentation/networking/scaling.rst",

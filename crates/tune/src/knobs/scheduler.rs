@@ -53,15 +53,20 @@ pub(crate) static RT_RUNTIME: Knob = Knob {
     name: "sched_rt_runtime_us",
     summary: "How much of each period real-time threads may use; -1 is all of it",
     read: Read::Host("/proc/sys/kernel/sched_rt_runtime_us", number),
-    why: "A FIFO thread that spins is stopped once it has used this much of a period: with the usual 950000 \
-          of 1000000, for up to 50 ms each second. -1 lifts the limit, and a spinning FIFO thread then owns \
-          its core.",
+    why: "Before Linux 6.12, or with CONFIG_RT_GROUP_SCHED, a FIFO thread that spins is stopped once it \
+          has used this much of a period: with the usual 950000 of 1000000, for up to 50 ms each second. \
+          -1 lifts the limit, and before 6.12 a spinning FIFO thread then owns its core. Since then \
+          ordinary threads that wait on that core get up to 50 ms of each second, whatever this says \
+          (`/sys/kernel/debug/sched/fair_server/cpu<n>/runtime`).",
     change: Some(Control {
         values: Values::Number(-1, 1_000_000_000),
-        mechanism: "Real-time threads may use this much of every sched_rt_period_us and are then stopped \
-                    until it ends. -1 lifts the limit.",
-        effect: "At the kernel's default, a thread that spins at real-time priority is stopped for 50 ms of \
-                 each second. With -1 it is not.",
+        mechanism: "Before Linux 6.12, or with CONFIG_RT_GROUP_SCHED, real-time threads may use this \
+                    much of every sched_rt_period_us and are then stopped until it ends. -1 lifts the \
+                    limit. Since then the kernel's fair server gives ordinary threads that wait up to 50 \
+                    ms of each second, whatever the value.",
+        effect: "Before Linux 6.12, or with CONFIG_RT_GROUP_SCHED: at the kernel's default, a thread \
+                 that spins at real-time priority is stopped for 50 ms of each second, with -1 it is \
+                 not. Otherwise none.",
         cost: "None.",
         risk: "A real-time thread that never sleeps takes its core for good: ssh, kernel threads and this \
                very command may not run there.",

@@ -145,7 +145,7 @@ pub(crate) static PINGPONG_THRESH: Knob = Knob {
         effect: "Higher: the first requests of a connection are acknowledged at once, which helps a sender \
                  that waits for the ACK (Nagle).",
         cost: "Bare ACKs.",
-        needs: "CAP_NET_ADMIN in the network namespace. Linux 6.6 or later.",
+        needs: "CAP_NET_ADMIN in the network namespace. Linux 6.7 or later.",
         reference: "Documentation/networking/ip-sysctl.rst",
         ..Control::PLAIN
     }),
