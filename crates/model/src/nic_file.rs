@@ -542,21 +542,29 @@ source = "a guess of mine"
     fn a_file_holds_ordered_designs_or_a_table() {
         let design = SOUND.split_once("[[design]]").unwrap().1;
         let two = |first: &str, second: &str| {
-            let with = |up_to: &str| format!("[[design]]{}", design.replacen("frame = 60", &format!("frame = 60\n{up_to}"), 1));
+            let with = |frame: &str| format!("[[design]]{}", design.replacen("frame = 60", frame, 1));
             parse(&format!("name = \"a\"\nabout = \"b\"\n{}{}", with(first), with(second)))
         };
-        assert_eq!(two("up_to = 60", "").unwrap().stages(61).stages.len(), 2);
-        for (first, second) in [("", ""), ("up_to = 60", "up_to = 90"), ("", "up_to = 60")] {
-            assert!(two(first, second).is_err(), "{first} {second}");
+        assert_eq!(two("frame = 60\nup_to = 60", "frame = 61").unwrap().stages(61).stages.len(), 2);
+        for (first, second, words) in [
+            ("frame = 60", "frame = 61", "only the last"),
+            ("frame = 60\nup_to = 60", "frame = 61\nup_to = 90", "the last one has none"),
+            ("frame = 60\nup_to = 60", "frame = 60", "within the up_to"),
+        ] {
+            let error = two(first, second).unwrap_err();
+            assert!(error.message.contains(words), "{first} {second}: {error}");
         }
         assert!(parse("name = \"a\"\nabout = \"b\"\n").unwrap_err().message.contains("either"));
         assert!(parse("").unwrap_err().message.contains("missing field `name`"));
-        let table = |rows: &str| {
+        let counting = |counts: &str, rows: &str| {
             parse(&format!(
-                "name = \"a\"\nabout = \"b\"\n[table]\ncounts = \"payload\"\nheader = 14\nrate = \"10G\"\nclass = \"published\"\nsource = \"s\"\nrows = [{rows}]"
+                "name = \"a\"\nabout = \"b\"\n[table]\ncounts = \"{counts}\"\nheader = 14\nrate = \"10G\"\nclass = \"published\"\nsource = \"s\"\nrows = [{rows}]"
             ))
         };
+        let table = |rows: &str| counting("payload", rows);
         assert!(table("{ bytes = 1, ns = 5 }").is_ok());
+        let error = counting("frame", "{ bytes = 60, ns = 5 }").unwrap_err();
+        assert!(error.message.contains("header = 0"), "{error}");
         for rows in [
             "",
             "{ bytes = 1 }",

@@ -198,7 +198,7 @@ pub fn add_handshake(there: &mut Floor, nic: &dyn NicModel, size: Size, link: &L
     there.rtt = there.rtt + handshake.rtt;
     there.transactions_per_s = per_second(there.rtt);
     there.notes.push(format!(
-        "the RTT holds the handshake too, one more round trip, of frames without payload: {}",
+        "the RTT holds the handshake too, one more round trip, of frames without payload: at least {}",
         handshake.rtt.low_ns
     ));
     there.notes.extend(handshake.notes.into_iter().filter(|note| !there.notes.contains(note)).collect::<Vec<_>>());

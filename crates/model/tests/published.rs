@@ -4,7 +4,7 @@ use hairpin_model::compare::compare;
 use hairpin_model::design::NicModel;
 use hairpin_model::nic::{built_in, files, find};
 use hairpin_model::nic_file::parse;
-use hairpin_model::waterfall::{Link, NoFloor, Size, floor, round_trip, window};
+use hairpin_model::waterfall::{Link, NoFloor, Size, add_handshake, floor, round_trip, window};
 use hairpin_record::floor::{Class, Counts, Floor, Span};
 use hairpin_units::{BitRate, Picos};
 use proptest::prelude::*;
@@ -162,7 +162,8 @@ fn between_and_beyond_the_rows_of_a_table() {
     // 2048 + 14 bytes are the last row; 100 bytes more take 80 ns more on the wire.
     let beyond = at("sniffer10g", 2148, &Link::default());
     assert_eq!(beyond.total_ns, Some(Picos::from_ns(9400 + 80)));
-    assert_eq!(beyond.stages[1].class, Class::Derived);
+    assert_eq!([beyond.stages[0].class, beyond.stages[1].class], [Class::Assumed, Class::Derived]);
+    assert!(beyond.notes.iter().any(|note| note.contains("published figure holds for 2048 bytes")), "{:?}", beyond.notes);
     // The same row at another rate: 1038 + 24 bytes take 84.96 ns instead of 849.6.
     let faster = at("sniffer10g", 1024, &Link { rate: Some(BitRate(100_000_000_000)), ..Link::default() });
     assert_eq!(faster.total_ns, Some(Picos(7_210_000 + 84_960 - 849_600)));
@@ -171,6 +172,7 @@ fn between_and_beyond_the_rows_of_a_table() {
     let cable = at("sniffer10g", 1024, &link("10G", "optical:1km"));
     assert_eq!(cable.total_ns, Some(Picos::from_ns(7210)));
     assert!(cable.notes.iter().any(|note| note.contains("optical:1000m is not counted")), "{:?}", cable.notes);
+    assert_eq!(cable.cable, None);
 }
 
 #[test]
@@ -224,6 +226,11 @@ fn the_worst_case_of_receiving_is_a_figure_with_its_source() {
 fn dna_is_between_the_wire_and_five_microseconds() {
     let dna = floor(nic("dna-82599"), None, &Link::default()).unwrap();
     assert_eq!((dna.rtt.low_ns, dna.rtt.high_ns), (Picos(134_400), Picos::from_ns(5000)));
+    let note = "the published upper end holds for 60 bytes";
+    assert!(dna.stages[0].class == Class::Derived && !dna.notes.iter().any(|told| told.contains(note)), "{dna:?}");
+    // No source bounds a large packet.
+    let large = at("dna-82599", 1514, &Link::default());
+    assert!(large.stages[0].class == Class::Assumed && large.notes.iter().any(|told| told.contains(note)), "{large:?}");
 }
 
 #[test]
@@ -238,8 +245,17 @@ fn elsewhere_the_differences_are_derived_stages() {
     // They are on the link, before the receiver's stages.
     let names: Vec<&str> = moved.stages.iter().map(|stage| stage.name.as_str()).collect();
     assert_eq!(names[4..8], ["cable", "cable, difference", "serialization, difference", "phy rx"]);
-    // A shorter frame is padded to the published one.
+    // A declared velocity factor is an assumption, before the hop and behind it.
+    let hops = vec!["cut-through:1us,vf=0.7:3m".parse().unwrap()];
+    let factor = at("niq", 60, &Link { hops, ..link("10G", "vf=0.7:10m") });
+    let alone = at("none", 60, &link("10G", "vf=0.7:10m"));
+    for (floor, name) in [(&factor, "cable, difference"), (&factor, "hop 1: cable"), (&alone, "cable")] {
+        let stage = floor.stages.iter().find(|stage| stage.name == name).unwrap();
+        assert_eq!(stage.class, Class::Assumed, "{name}");
+    }
+    // A shorter frame is padded to the published one, its tag counted.
     assert_eq!(at("niq", 20, &Link::default()).total_ns, Some(Picos::from_ns(1989)));
+    assert_eq!(at("niq", 56, &Link { tagged: true, ..Link::default() }).total_ns, Some(Picos::from_ns(1989)));
     // Four bytes more, or a tag, leave the inline line: 64 bytes go by descriptor, as published; a tag takes 3.2 ns.
     assert_eq!(at("niq", 64, &Link::default()).total_ns, Some(Picos::from_ns(3059)));
     assert_eq!(at("niq", 60, &Link { tagged: true, ..Link::default() }).total_ns, Some(Picos(1_989_000 + 3_200)));
@@ -266,6 +282,16 @@ fn request_and_reply_of_other_sizes() {
 }
 
 #[test]
+fn a_handshake_is_one_more_round_trip() {
+    let ten = link("10G", "coax:0m");
+    let mut floor = at("none", 154, &ten);
+    add_handshake(&mut floor, nic("none"), Size::Frame(60), &ten).unwrap();
+    assert_eq!((floor.total_ns, floor.rtt), (Some(Picos(142_400)), Span::point(Picos(2 * (142_400 + 67_200)))));
+    assert_eq!(floor.transactions_per_s.map(f64::round), [2_385_496.0; 2]);
+    assert!(floor.notes.iter().any(|note| note.contains("handshake") && note.ends_with("134.4 ns")), "{:?}", floor.notes);
+}
+
+#[test]
 fn hops_fec_and_pcie() {
     let with = |link: Link| at("none", 60, &link);
     let ten = || link("10G", "coax:0m");
@@ -285,11 +311,11 @@ fn hops_fec_and_pcie() {
         floor(nic("none"), Some(Size::Frame(60)), &Link { fec, ..link("1G", "coax:0m") }),
         Err(NoFloor::NoFec(BitRate(1_000_000_000)))
     );
-    // PCIe: 1514 bytes instead of 64, six packets instead of one, at 0.5 ns a byte.
+    // PCIe: 1514 bytes instead of 64, six packets instead of one, at 0.5 ns a byte; a read's further requests go up meanwhile.
     let pcie = Some("gen2x4".parse().unwrap());
     let dma = at("dma", 1514, &Link { pcie, ..Link::default() });
     let wire = (1514 - 64) * 800;
-    let read = (5 * 24 + 5 * 20 + 1450) * 500;
+    let read = (5 * 20 + 1450) * 500;
     let write = (5 * 24 + 1450) * 500;
     assert_eq!(dma.total_ns, Some(Picos(3_059_000 + wire + read + write)));
     assert!(at("dma", 1514, &Link::default()).notes.iter().any(|note| note.contains("--pcie")));
