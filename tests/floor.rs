@@ -40,6 +40,9 @@ fn the_published_pingpong_table() {
     assert_eq!(lines.len(), 12);
     assert_eq!(lines[0], "elapsed = 1034146 us, 5.17 per HRT (min:4.94, max:42.67), size 1");
     assert_eq!(lines[11], "elapsed = 1880280 us, 9.40 per HRT (min:7.07, max:20.99), size 2048");
+    // The payload that was asked for, not its frame.
+    let payload = home.hairpin("floor --nic niq --size 18 --format pingpong");
+    assert!(payload.out.contains("size 18\n"), "{}", payload.out);
 }
 
 #[test]
@@ -53,6 +56,9 @@ fn the_least_tcp_window() {
     assert!(home.json("floor --rate 1G")["window"].is_null());
     home.hairpin("floor --rate 1G --frame 60,64 --window").fails(2, &["--window takes one size"]);
     home.hairpin("floor --nic niq --compare dma --window").fails(2, &["--window"]);
+    for window in ["0s", "1001s"] {
+        home.hairpin(&format!("floor --rate 1G --window={window}")).fails(2, &["1ns to 1000s"]);
+    }
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl TryFrom<Raw> for NicFile {
                     return Err("[[design]]s go from shorter frames to longer ones by up_to, and the last one has none".into());
                 }
                 if before.iter().zip(&designs[1..]).any(|(one, next)| one.up_to.is_some_and(|Length(end)| next.frame <= end)) {
-                    return Err("frame lies within the up_to of the [[design]] before: the figures would hold for no frame".into());
+                    return Err("frame lies within the up_to of the [[design]] before: figures would hold for no frame".into());
                 }
                 Body::Designs(designs)
             }
@@ -411,8 +411,7 @@ impl NicModel for NicFile {
 impl Design {
     fn stages(&self) -> Stages {
         let reference = Reference { frame: Frame::plain(self.frame), rate: self.rate, cable: self.cable.clone() };
-        let transfer = self.transfer;
-        Stages { stages: self.stages.clone(), reference: Some(reference), transfer, ..Stages::default() }
+        Stages { stages: self.stages.clone(), reference: Some(reference), transfer: self.transfer, row: None, note: None }
     }
 }
 

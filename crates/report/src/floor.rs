@@ -280,9 +280,9 @@ fn explained(comparison: &Comparison) -> String {
 }
 
 /// A line per size in the format of `snf_pingpong`: half round trips of the model. Minimum and maximum appear only for a
-/// published table that has them.
-pub fn floor_pingpong(sizes: &Sizes) -> String {
-    let rows = sizes.floors.iter().map(|floor| {
+/// published table that has them. `payloads` are those asked for; without them a line has the size of its design.
+pub fn floor_pingpong(sizes: &Sizes, payloads: &[u64]) -> String {
+    let rows = sizes.floors.iter().enumerate().map(|(at, floor)| {
         let mean_ns = floor.total_ns.map(Picos::as_ns_f64);
         let elapsed_us = floor
             .published
@@ -293,7 +293,7 @@ pub fn floor_pingpong(sizes: &Sizes) -> String {
             mean_ns,
             min_ns: floor.published.map(|row| row.min_ns.as_ns_f64()),
             max_ns: floor.published.map(|row| row.max_ns.as_ns_f64()),
-            bytes: floor.size_bytes,
+            bytes: payloads.get(at).copied().unwrap_or(floor.size_bytes),
         })
     });
     rows.collect()

@@ -66,6 +66,9 @@ fn page_agrees_with_the_commands_output() {
     let both = term(&compare(at("niq", None, &Link::default()), at("dma", None, &Link::default())), &Options::default());
     let table = &both[both.find("stage ").unwrap()..both.find("\nnote: ").unwrap()];
     assert!(page.contains(table), "{table}");
+    let fit = term(&of_run(&stepped(), "latest", "10G".parse().ok()), &Options::default());
+    let path = &fit[fit.find("udp:spin/spin").unwrap()..fit.find("\ntcp:spin/spin").unwrap()];
+    assert!(page.contains(path), "{path}");
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn two_designs_side_by_side() {
 
 #[test]
 fn the_published_pingpong_table_line_by_line() {
-    let table = floor_pingpong(&sizes("sniffer10g", &payloads(), &Link::default()));
+    let table = floor_pingpong(&sizes("sniffer10g", &payloads(), &Link::default()), &[]);
     assert_eq!(
         table,
         "\
@@ -133,8 +136,11 @@ elapsed = 1441682 us, 7.21 per HRT (min:5.53, max:55.82), size 1024
 elapsed = 1880280 us, 9.40 per HRT (min:7.07, max:20.99), size 2048
 "
     );
-    let derived = floor_pingpong(&sizes("niq", &[Size::Payload(18)], &Link::default()));
-    assert_eq!(derived, "elapsed = 397800 us, 1.99 per HRT (min:nan, max:nan), size 60\n");
+    let derived = sizes("niq", &[Size::Payload(18)], &Link::default());
+    for (payloads, bytes) in [(vec![18], 18), (vec![], 60)] {
+        let line = format!("elapsed = 397800 us, 1.99 per HRT (min:nan, max:nan), size {bytes}\n");
+        assert_eq!(floor_pingpong(&derived, &payloads), line);
+    }
 }
 
 #[test]
@@ -169,12 +175,15 @@ fn measured(rows: &[(&str, &[u64])], rtt: impl Fn(u64) -> u64) -> Run {
     example
 }
 
+const SIZES: [u64; 10] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1400];
+
+fn stepped() -> Run {
+    measured(&[("udp:spin/spin", &SIZES), ("tcp:spin/spin", &[64, 128])], |n| if n < 64 { 3978 } else { 6118 } + 16 * n / 10)
+}
+
 #[test]
 fn fits_of_known_runs() {
-    const SIZES: [u64; 10] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1400];
-    let stepped =
-        measured(&[("udp:spin/spin", &SIZES), ("tcp:spin/spin", &[64, 128])], |n| if n < 64 { 3978 } else { 6118 } + 16 * n / 10);
-    assert_snapshot!(fits(term(&of_run(&stepped, "latest", "10G".parse().ok()), &Options::default())));
+    assert_snapshot!(fits(term(&of_run(&stepped(), "latest", "10G".parse().ok()), &Options::default())));
     let flat = measured(&[("memory", &SIZES)], |n| 200 + n % 3);
     assert_snapshot!(fits(term(&of_run(&flat, "20261120-115007-4c1f", None), &Options::default())));
 }

@@ -13,7 +13,8 @@ use hairpin_model::cable;
 use hairpin_model::design::Transfer;
 use hairpin_model::nic::{Nic, built_in};
 use hairpin_model::pcie::Pcie;
-use hairpin_model::waterfall::{Link, Size, floor, round_trip};
+use hairpin_model::phy::{Code, Fec};
+use hairpin_model::waterfall::{Link, Size, add_handshake, floor, round_trip};
 use hairpin_plan::job::{Emulated, FrameTimes, Job};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::SideSpec;
@@ -23,7 +24,7 @@ use hairpin_record::floor::{Counts, Floor, Part};
 use hairpin_record::run::{HostFacts, Row};
 use hairpin_record::warning::Warning;
 use hairpin_units::{BitRate, Picos};
-use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, MIN_FRAME_WITHOUT_FCS, TCP_HEADER, UDP_HEADER};
+use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, MIN_FRAME_WITHOUT_FCS, TCP_HEADER, UDP_HEADER, VLAN_TAG};
 use serde_json::Value;
 
 /// The timestamp option of TCP with its padding (RFC 7323).
@@ -31,6 +32,9 @@ const TCP_TIMESTAMPS: u64 = 12;
 
 /// Bytes of headers that the path `niq` puts before the payload.
 const NIQ_HEADERS: u64 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
+
+/// Drivers of interfaces that claim a rate which is that of no wire.
+const WITHOUT_A_WIRE: [&str; 5] = ["bonding", "bridge", "team", "tun", "veth"];
 
 /// The user's declarations.
 #[derive(Clone, Debug)]
@@ -67,14 +71,22 @@ impl Declared {
         }
         let nic = self.nic.model();
         let size = |payload: u64| match nic.counts() {
-            Counts::Frame => Size::Frame(payload + headers),
+            Counts::Frame => Size::Frame(self.padded(payload + headers)),
             Counts::Payload => Size::Payload(payload),
         };
         let mut link = self.link.clone();
         if !known.one_host {
-            self.ask(&mut link, known.client, request + headers, &mut notes);
+            self.ask(&mut link, known.client, [request, reply].map(|payload| self.padded(payload + headers)), &mut notes);
         }
         let mut floor = round_trip(nic, size(request), size(reply), &link).map_err(|error| error.to_string())?;
+        if job.spec.client.speaks() == Speaks::TcpPerTransaction {
+            // A published half round trip reaches the programs, a handshake does not.
+            if floor.stages.iter().any(|stage| stage.part == Part::Whole) {
+                notes.push("the handshake, one more round trip, is not counted".into());
+            } else {
+                add_handshake(&mut floor, nic, size(0), &link).map_err(|error| error.to_string())?;
+            }
+        }
         floor.notes.splice(..0, notes);
         Ok(floor)
     }
@@ -91,7 +103,7 @@ impl Declared {
         let times = |payload: u32| {
             let payload = u64::from(payload);
             let size = match nic.counts() {
-                Counts::Frame => Size::Frame((payload + NIQ_HEADERS).max(MIN_FRAME_WITHOUT_FCS)),
+                Counts::Frame => Size::Frame(self.padded(payload + NIQ_HEADERS)),
                 Counts::Payload => Size::Payload(payload),
             };
             let floor = floor(nic, Some(size), &self.link).map_err(|error| error.to_string())?;
@@ -102,10 +114,18 @@ impl Declared {
         Ok(Some(Emulated { nic: nic.name().into(), whole, request, reply }))
     }
 
+    /// The frame without FCS and tag as it is sent: with padding, which a tag replaces.
+    fn padded(&self, frame: u64) -> u64 {
+        frame.max(MIN_FRAME_WITHOUT_FCS - if self.link.tagged { VLAN_TAG } else { 0 })
+    }
+
     /// Fills in missing declarations from the host's facts about its interface.
-    fn ask(&self, link: &mut Link, client: &HostFacts, frame: u64, notes: &mut Vec<String>) {
+    fn ask(&self, link: &mut Link, client: &HostFacts, frames: [u64; 2], notes: &mut Vec<String>) {
         if link.rate.is_none() {
+            let driver = client.facts.get("driver").and_then(Value::as_str);
             let speed = client.facts.get("link_speed_mbit_per_s").and_then(Value::as_u64);
+            // An interface without a driver has no device.
+            let speed = speed.filter(|_| driver.is_some_and(|driver| !WITHOUT_A_WIRE.contains(&driver)));
             link.rate = speed.and_then(|mbit| mbit.checked_mul(1_000_000)).map(BitRate);
             notes.push(match link.rate {
                 Some(rate) => {
@@ -113,9 +133,16 @@ impl Declared {
                 }
                 None => "the client's interface does not say its rate".into(),
             });
+            // Every PHY of the rate corrects errors, but a claimed rate proves no PHY.
+            if link.fec == Fec::AsTheRate && link.rate.and_then(Code::of).is_some_and(Code::always) {
+                link.fec = Fec::Off;
+                notes.push("error correction is counted only at a declared rate, or with --fec on".into());
+            }
         }
         let nic = self.nic.model();
-        let moves = nic.counts() == Counts::Frame && nic.stages(frame).transfer == Transfer::Dma;
+        let transfers = frames.map(|frame| nic.stages(frame).transfer);
+        let moves =
+            nic.counts() == Counts::Frame && transfers.contains(&Transfer::Dma) && !transfers.contains(&Transfer::Unknown);
         if link.pcie.is_none() && moves {
             let speed = client.facts.get("pcie_gt_per_s").and_then(Value::as_f64);
             let lanes = client.facts.get("pcie_lanes").and_then(Value::as_u64);
@@ -206,6 +233,7 @@ fn headers(side: &SideSpec, known: Known<'_>, notes: &mut Vec<String>) -> Result
 
 #[cfg(test)]
 mod tests {
+    use hairpin_record::floor::Span;
     use hairpin_units::Picos;
     use serde_json::json;
 
@@ -257,7 +285,12 @@ mod tests {
 
     #[test]
     fn undeclared_facts_come_from_the_interface() {
-        let client = facts(&[("link_speed_mbit_per_s", json!(25_000)), ("pcie_gt_per_s", json!(8.0)), ("pcie_lanes", json!(8))]);
+        let client = facts(&[
+            ("driver", json!("ice")),
+            ("link_speed_mbit_per_s", json!(25_000)),
+            ("pcie_gt_per_s", json!(8.0)),
+            ("pcie_lanes", json!(8)),
+        ]);
         let dma = declared("dma", Link::default());
         let floor = dma.of(&sized("udp", 1000, 1000), known(&client)).unwrap();
         assert_eq!(floor.rate_bit_per_s, 25_000_000_000);
@@ -269,6 +302,50 @@ mod tests {
         assert_eq!(here.rate_bit_per_s, 10_000_000_000);
         // A design without DMA uses no PCIe link.
         assert!(declared("sniffer10g", Link::default()).of(&sized("udp", 64, 64), known(&client)).is_ok());
+        // The request goes inline, the reply by DMA.
+        let reply = declared("niq", Link::default()).of(&sized("udp", 18, 1000), known(&client)).unwrap();
+        assert!(reply.notes.iter().any(|note| note.contains("gen3x8")), "{:?}", reply.notes);
+        // Padding crosses PCIe too, and a tag replaces some of it.
+        let rtt = |payload: u32| dma.of(&sized("udp", payload, payload), known(&client)).unwrap().rtt;
+        assert_eq!(rtt(1), rtt(18));
+        let tagged = declared("none", Link { tagged: true, ..Link::default() });
+        assert_eq!(tagged.of(&sized("udp", 1, 1), known(&client)).unwrap().wire_bytes, 84);
+    }
+
+    #[test]
+    fn a_claimed_rate_is_that_of_a_wire_or_none() {
+        let claims = |driver: Option<&str>, mbit: u64| {
+            let driver = driver.map(|driver| ("driver", json!(driver)));
+            facts(&driver.into_iter().chain([("link_speed_mbit_per_s", json!(mbit))]).collect::<Vec<_>>())
+        };
+        let niq = declared("niq", Link::default());
+        let of = |client: &HostFacts| niq.of(&sized("udp", 18, 18), known(client)).unwrap();
+        for driver in WITHOUT_A_WIRE.map(Some).into_iter().chain([None]) {
+            let floor = of(&claims(driver, 25_000));
+            assert_eq!(floor.rate_bit_per_s, 10_000_000_000, "{driver:?}");
+            assert!(floor.notes.contains(&"the client's interface does not say its rate".into()), "{:?}", floor.notes);
+        }
+        // Every PHY of 400G corrects errors: counted where that rate is declared.
+        let claimed = of(&claims(Some("ice"), 400_000));
+        let fec = |floor: &Floor| floor.stages.iter().any(|stage| stage.name == "FEC");
+        assert!(!fec(&claimed) && claimed.notes.iter().any(|note| note.contains("only at a declared rate")), "{claimed:?}");
+        let link = Link { rate: "400G".parse().ok(), ..Link::default() };
+        assert!(fec(&declared("niq", link).of(&sized("udp", 18, 18), known(&claims(Some("ice"), 400_000))).unwrap()));
+    }
+
+    #[test]
+    fn a_connection_per_transaction_begins_with_a_handshake() {
+        let ten = Link { rate: "10G".parse().ok(), ..Link::default() };
+        let client = facts(&[("tcp_timestamps", json!(0))]);
+        let of = |nic: &str, spec: &str| declared(nic, ten.clone()).of(&sized(spec, 100, 100), known(&client)).unwrap();
+        let (standing, each) = (of("none", "tcp"), of("none", "tcp-crr"));
+        // SYN and SYN-ACK without payload are the shortest frames: 67.2 ns each.
+        assert_eq!(each.rtt, standing.rtt + Span::point(Picos(134_400)));
+        assert_eq!(each.total_ns, standing.total_ns);
+        // The published half round trips reach the programs.
+        let whole = of("sniffer10g", "tcp-crr");
+        assert_eq!(whole.rtt, of("sniffer10g", "tcp").rtt);
+        assert!(whole.notes.iter().any(|note| note.contains("handshake") && note.contains("not counted")), "{:?}", whole.notes);
     }
 
     /// A round trip of `udp` over veth with nothing but its sizes.

@@ -11,7 +11,7 @@ use hairpin_model::waterfall::{self, Size};
 use hairpin_record::floor::{self, Floor as Record};
 use hairpin_record::head::Label;
 use hairpin_report::{Options, Tool, floor_pingpong};
-use hairpin_units::{Nanos, Picos, list, parse_duration};
+use hairpin_units::{Picos, list, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::output::{Format, Output, PINGPONG, formats, options, print, store_of};
@@ -49,11 +49,10 @@ pub struct Floor {
         value_name = "RTT",
         num_args = 0..=1,
         require_equals = true,
-        value_parser = parse_duration,
-        default_missing_value = "0s",
+        value_parser = rtt,
         conflicts_with_all = ["compare", "fit"]
     )]
-    window: Option<Nanos>,
+    window: Option<Option<Picos>>,
     #[command(flatten)]
     declared: Declared,
     #[command(flatten)]
@@ -66,6 +65,12 @@ struct Lengths(Vec<u64>);
 
 fn lengths(text: &str) -> Result<Lengths, String> {
     list::parse(text).map(Lengths).map_err(|error| error.to_string())
+}
+
+fn rtt(text: &str) -> Result<Picos, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let known = Picos::from_ns_f64(time.0 as f64).filter(|rtt| *rtt > Picos::ZERO);
+    known.ok_or_else(|| "an RTT is 1ns to 1000s".to_owned())
 }
 
 /// A part of the floor that can be measured.
@@ -118,13 +123,12 @@ impl Floor {
         let mut sizes = floor::Sizes { label: Label::of::<floor::Sizes>(), floors: floors? };
         if let Some(rtt) = self.window {
             let [one] = &mut sizes.floors[..] else { return Err(Failure::usage("--window takes one size")) };
-            // Without a value, the RTT is the floor's own.
-            let declared = (rtt > Nanos::ZERO).then(|| i64::try_from(rtt.0).ok()).flatten().and_then(|ns| ns.checked_mul(1000));
-            one.window = Some(waterfall::window(one, declared.map(Picos)));
+            one.window = Some(waterfall::window(one, rtt));
         }
         if self.output.form() == PINGPONG {
             say(format_args!("{}; from published and derived figures, nothing was measured", Tool::SnfPingpong.note()));
-            return print(&floor_pingpong(&sizes));
+            let payloads = self.sizes.as_ref().map(|Lengths(all)| all.as_slice()).unwrap_or_default();
+            return print(&floor_pingpong(&sizes, payloads));
         }
         match &sizes.floors[..] {
             [one] => self.output.print_with(one, &Options { detail: self.explain.into(), ..options() }),
