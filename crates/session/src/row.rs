@@ -312,9 +312,8 @@ mod tests {
     #[test]
     fn throttling_is_of_the_side_that_spins_and_of_its_own_host() {
         use hairpin_record::run::Granted;
-        let limits = |runtime_us: i64| {
-            facts(&[("sched_rt_runtime_us", json!(runtime_us)), ("sched_rt_period_us", json!(1_000_000))])
-        };
+        let limits =
+            |runtime_us: i64| facts(&[("sched_rt_runtime_us", json!(runtime_us)), ("sched_rt_period_us", json!(1_000_000))]);
         let fifo = |side| Granted { side, option: "sched".into(), asked: "fifo:1".into(), got: "fifo:1".into(), why: "".into() };
         let of = |path: &str, granted: &[Side], server_us: i64, client_ns: u64| -> Vec<Side> {
             let job = hairpin_plan::job::Job::new(path.parse().unwrap());
