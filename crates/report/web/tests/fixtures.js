@@ -18,7 +18,7 @@ export function random(seed) {
 /** A kind of round trip: its share, the logarithm's centre and spread.
  * @typedef {{ share: number, ns: number, spread: number }} Kind */
 
-/** Buckets of 1/64, and of 1/16 where less than a thousandth lies on their side, in which `count` samples of these kinds lie, and nothing beyond `max`.
+/** Buckets of 1/64, and of 1/16 where less than a hundredth lies on their side, in which `count` samples of these kinds lie, and nothing beyond `max`.
  * @param {number} count @param {Kind[]} kinds @returns {Bucket[]} */
 export function buckets(count, kinds) {
   const low = Math.min(...kinds.map((kind) => kind.ns * Math.exp(-4 * kind.spread)));

@@ -76,7 +76,7 @@ export function distribution(view: View): Figure | null {
       "The share of round trips answered within a time. A steep line is a narrow distribution; a step with a shelf is two kinds of round trip. " +
       "Grey lines mark the selected percentiles; the tail beyond them is in the percentile plot.",
     caption: (shown) =>
-      `Cumulative share against RTT, log scale, from histogram buckets of at most 1/64 of their value, 1/16 in the outermost thousandths; ${about(withBuckets(shown).map((row) => row.row))}.`,
+      `Cumulative share against RTT, log scale, from histogram buckets of at most 1/64 of their value, 1/16 in the outermost hundredths; ${about(withBuckets(shown).map((row) => row.row))}.`,
     legend: lines,
     empty: (shown) => noRows(shown) ?? (withBuckets(shown).length === 0 ? "No histogram in the selected rows." : null),
     table,
