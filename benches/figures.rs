@@ -82,7 +82,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         if others > quiet::MOST {
             busy(&directory.join(part.name).join("table.txt"), others)?;
         }
-        // What has failed goes on after its last pair or trial, which it finds in its text.
+        // A part that failed goes on after its last pair or trial; --resume reads those from the file as text.
         if word != state::FAILED {
             compress(&directory.join(part.name))?;
         }

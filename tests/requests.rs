@@ -187,7 +187,7 @@ fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
     let done = ask(port, "--count 1000 --warmup 0s");
     fails(&done, "the server closed the connection (4 bytes into a reply, after 40 whole ones)");
     assert!(rows(&done.json())[0]["transactions"].as_u64() > Some(20), "{done:?}");
-    // As servers of HTTP do after so many requests.
+    // HTTP servers close a connection after a number of requests.
     let port = service(|mut stream| {
         let mut request = [0; 2];
         for _ in 0..40 {

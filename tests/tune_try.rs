@@ -30,7 +30,7 @@ const TESTS: &[Listed] = &[
 /// The sysctl that is tried: of this network namespace.
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
 /// One of more than two values.
-const PINGPONG: &str = "/proc/sys/net/ipv4/tcp_pingpong_thresh";
+const TIMESTAMPS: &str = "/proc/sys/net/ipv4/tcp_timestamps";
 
 fn tests(list: &[Listed]) -> Vec<Test> {
     let test = |(name, run): &Listed| {
@@ -87,8 +87,8 @@ fn autocorking() -> String {
     fs::read_to_string(AUTOCORKING).expect("the sysctl").trim().to_owned()
 }
 
-fn pingpong() -> String {
-    fs::read_to_string(PINGPONG).expect("the sysctl").trim().to_owned()
+fn timestamps() -> String {
+    fs::read_to_string(TIMESTAMPS).expect("the sysctl").trim().to_owned()
 }
 
 fn until_switched(before: &str) {
@@ -221,32 +221,32 @@ fn compare_and_sweep_switch_settings(_: &str) -> bool {
 
 fn values_of_others_are_left_and_cost_no_record(_: &str) -> bool {
     let host = Host::new();
-    let before = pingpong();
+    let before = timestamps();
     for verb in [
-        "tune try --link loopback --path tcp:spin --knob tcp_pingpong_thresh=7",
-        "sweep --link loopback --path tcp:spin --knob tcp_pingpong_thresh=as-is,7",
+        "tune try --link loopback --path tcp:spin --knob tcp_timestamps=0",
+        "sweep --link loopback --path tcp:spin --knob tcp_timestamps=as-is,0",
     ] {
         let mut running = host.start(&format!("{verb} --duration 30s --yes --json"));
         // On once a round, of which the first two do not count, and in a rehearsal.
         let (mut times, mut last) = (0, before.clone());
         while running.goes_on() {
-            let now = pingpong();
-            times += u32::from(now == "7" && last != "7");
-            if times > 4 && now == "7" {
-                fs::write(PINGPONG, "9").expect("the sysctl");
+            let now = timestamps();
+            times += u32::from(now == "0" && last != "0");
+            if times > 4 && now == "0" {
+                fs::write(TIMESTAMPS, "2").expect("the sysctl");
             }
             last = now;
             sleep(Duration::from_millis(1));
         }
         let done = running.done();
-        done.fails(1, &["not everything could be put back", "another program changed it since, to 9"]);
+        done.fails(1, &["not everything could be put back", "another program changed it since, to 2"]);
         let record = done.json();
         assert!(record["error"].as_str().is_some_and(|error| error.contains("another program changed it")), "{record}");
         assert!(done.err.contains("stored as"), "{done:?}");
-        assert_eq!((pingpong().as_str(), host.entries()), ("9", 1), "{verb}");
+        assert_eq!((timestamps().as_str(), host.entries()), ("2", 1), "{verb}");
         assert!(host.hairpin("paths").err.is_empty(), "it has ended, so it is no orphan");
         assert_eq!(host.hairpin("tune revert --force").code, Some(0));
-        assert_eq!((pingpong(), host.entries()), (before.clone(), 0));
+        assert_eq!((timestamps(), host.entries()), (before.clone(), 0));
     }
     true
 }

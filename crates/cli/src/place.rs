@@ -9,10 +9,10 @@ use hairpin_plan::job::group::Group;
 use hairpin_plan::job::{Job, Reflector, Rewrite};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::Spec;
+use hairpin_session::address::interface_at;
 use hairpin_session::key::Key;
 use hairpin_session::link::{LinkSpec, Namespaces};
 use hairpin_session::plan::Target;
-use hairpin_session::testbed::interface_at;
 use hairpin_units::Arrange;
 
 use crate::exit::{Failure, say};

@@ -19,9 +19,9 @@ use hairpin_tune::plan::PlanError;
 use hairpin_tune::{Place, Setting, Tuning, network_of, plan, residency};
 
 use crate::experiment::Switch;
+use hairpin_session::address::{interface_of, local_address_towards};
 use hairpin_session::error::Blame;
 use hairpin_session::plan::Target;
-use hairpin_session::testbed::{interface_of, local_address_towards};
 
 /// Why an arm cannot have its settings.
 #[derive(Debug, thiserror::Error)]

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use hairpin_plan::job::Job;
 use hairpin_record::attached::Attached;
+use hairpin_session::address::{local_address_towards, server_at};
 use hairpin_session::error::{Blame, RunError};
 use hairpin_session::plan::{self, Plan, Target as Peer};
-use hairpin_session::testbed::{local_address_towards, server_at};
 use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::Signals;
 

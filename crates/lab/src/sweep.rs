@@ -203,7 +203,7 @@ pub fn run(
     Ok((record, finish))
 }
 
-/// What the rounds of one sweep have in common, whatever attempt they are of.
+/// The key of the kept rounds: a sweep goes on only with rounds of the same key.
 fn key(ask: &Ask, plan: &SweepPlan, target: &Target, duration: Duration, [hostname, kernel]: [&CStr; 2]) -> String {
     let (version, Job { cpus, own, .. }) = (env!("CARGO_PKG_VERSION"), &ask.template);
     format!("{version} {} {hostname:?} {kernel:?} {plan:?} {target:?} {cpus:?} {own:?} {duration:?}", ask.code)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
-use hairpin_session::testbed::local_address_towards;
+use hairpin_session::address::local_address_towards;
 
 /// An address of documentation (RFC 5737): asking for the way there sends nothing, and finds the default route.
 const ELSEWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);

@@ -36,7 +36,7 @@ pub struct Stages {
     pub transfer: Transfer,
     /// The row of a published table, if the size is one of its rows.
     pub row: Option<PublishedRow>,
-    /// What is not published of this size.
+    /// The limit of the published figure, for a size beyond it.
     pub note: Option<String>,
 }
 

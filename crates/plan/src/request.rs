@@ -71,7 +71,7 @@ pub enum ReplyEnd {
     Resp,
 }
 
-/// Most bytes of a reply on each of so many flows.
+/// Most bytes of a reply where `flows` share the room for replies. The measuring loop has the same limits of its own.
 #[must_use]
 pub fn most_of_reply(flows: u32) -> u64 {
     (MOST_TOGETHER / u64::from(flows.max(1))).clamp(LEAST_REPLY, MOST_REPLY)

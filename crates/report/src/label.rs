@@ -15,7 +15,7 @@ use crate::figure::{pace, payload};
 /// ```
 pub fn short(path: &str) -> String {
     let path = crate::prose::clean(path);
-    // What a comparison adds to a spec stays as it is: ` at 10/s`.
+    // A comparison adds the rate to a spec, ` at 10/s`, which is no side of it.
     let (spec, more) = path.split_at(path.find(' ').unwrap_or(path.len()));
     let Some((client, server)) = spec.split_once('/') else { return path };
     if client == server {

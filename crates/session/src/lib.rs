@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod channel;
 pub mod error;
 pub mod fds;

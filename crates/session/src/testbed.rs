@@ -8,25 +8,24 @@
 //! ```
 
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::iter;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use std::{io, iter};
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::group::Group;
 use hairpin_plan::job::{Address, Job, Listen, Reflector, Rewrite, Sides, scope_of};
-use hairpin_plan::path::Speaks;
 use hairpin_plan::schedule::OpenLoop;
 use hairpin_record::head::Place;
 use hairpin_record::run::{Hosts, Link, Side};
-use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
 use hairpin_sys::stack::Library;
 use hairpin_sys::thread;
 use hairpin_units::Nanos;
 
+use crate::address::{ends_of, interface_at, local_address_towards, server_at};
 use crate::channel::Channel;
 use crate::error::RunError;
 use crate::handshake::{self, Kind};
@@ -171,7 +170,7 @@ impl Testbed {
 
     /// The client's side of a session with a server to which `channel` is open.
     pub fn over(channel: Channel, stamps: Option<&Sides<Stamps>>, stack: Option<&Library>) -> Result<Testbed, RunError> {
-        let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
+        let (local, peer) = ends_of(&channel).map_err(RunError::Address)?;
         let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
         let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
         let interface = interface_at(local.ip(), scope_of(local));
@@ -582,53 +581,6 @@ fn died(who: &str, error: &SideError, watch: &RowState) -> RunError {
     RunError::Row { path: watch.path.clone(), why: format!("{who} has ended: {error}") }
 }
 
-fn addresses(channel: &impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
-    let local = SocketAddr::try_from(rustix::net::getsockname(channel)?).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
-    let peer = rustix::net::getpeername(channel)?.ok_or(io::ErrorKind::NotConnected)?;
-    let peer = SocketAddr::try_from(peer).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
-    Ok((local, peer))
-}
-
-/// A SYN that is lost is sent again after a second.
-const TRIED_FOR: Duration = Duration::from_secs(2);
-
-/// The address of a server that is there: of several, over TCP, the first that takes a connection, else the first.
-pub fn server_at(host: &str, port: u16, rows: &[Job]) -> io::Result<SocketAddr> {
-    let found: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-    let is_tcp = |job: &Job| matches!(job.spec.client.speaks(), Speaks::Tcp | Speaks::TcpPerTransaction);
-    let taking = if rows.iter().any(is_tcp) { taking_connections(&found) } else { None };
-    taking.or(found.first().copied()).ok_or_else(|| io::Error::other("it has no address"))
-}
-
-/// The first of several addresses that takes a connection.
-fn taking_connections(found: &[SocketAddr]) -> Option<SocketAddr> {
-    let mut tried = found.iter().filter(|_| found.len() > 1);
-    tried.find(|address| TcpStream::connect_timeout(address, TRIED_FOR).is_ok()).copied()
-}
-
-/// The address that this host would send from; connecting a datagram socket sends nothing.
-pub fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
-    let any: SocketAddr = if peer.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = std::net::UdpSocket::bind(any).ok()?;
-    socket.connect(peer).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
-}
-
-/// The interface with this address; a link-local address names it by its index.
-pub fn interface_at(address: IpAddr, scope: u32) -> Option<String> {
-    if scope == 0 {
-        return interface_of(address);
-    }
-    let links = Netlink::open().and_then(|netlink| netlink.links()).ok()?;
-    links.into_iter().find(|link| link.index == scope).map(|link| link.name)
-}
-
-/// The interface with this address.
-pub fn interface_of(address: IpAddr) -> Option<String> {
-    let interfaces = if_addrs::get_if_addrs().ok()?;
-    interfaces.into_iter().find(|interface| interface.ip() == address.to_canonical()).map(|interface| interface.name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -654,26 +606,5 @@ mod tests {
         }
         let Err(RowEnd::Failed(error)) = ended(Some("the server is gone"), false) else { panic!("it is whole") };
         assert_eq!(error.to_string(), "the server is gone");
-    }
-
-    #[test]
-    fn a_loopback_address_belongs_to_lo() {
-        assert_eq!(interface_of([127, 0, 0, 1].into()).as_deref(), Some("lo"));
-        assert_eq!(local_address_towards(([127, 0, 0, 1], 9).into()), Some([127, 0, 0, 1].into()));
-    }
-
-    #[test]
-    fn of_several_addresses_the_first_that_takes_a_connection_is_chosen() {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let there = listener.local_addr().unwrap();
-        let [nobody, nobody_else] = [2u8, 3].map(|last| SocketAddr::from(([127, 0, 0, last], there.port())));
-        assert_eq!((taking_connections(&[]), taking_connections(&[there])), (None, None));
-        assert!(listener.accept().is_err(), "the only address was tried");
-        assert_eq!(taking_connections(&[nobody, there]), Some(there));
-        assert_eq!(taking_connections(&[there, nobody]), Some(there));
-        assert_eq!(taking_connections(&[nobody, nobody_else]), None);
-        let rows = [Job::new("tcp".parse().unwrap())];
-        assert_eq!(server_at("127.0.0.1", 9, &rows).unwrap(), SocketAddr::from(([127, 0, 0, 1], 9)));
     }
 }

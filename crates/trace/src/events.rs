@@ -280,7 +280,7 @@ impl Events {
     /// # Errors
     /// The error of bpf(2).
     pub fn attach(&mut self) -> Result<(), TracerError> {
-        // What they left when they were detached: begins of intervals, the stolen time until then.
+        // The phase before left begins of intervals and the stolen time until its end, from which this one would count.
         (0..self.cpus.len()).for_each(|slot| self.variables.clear(slot * CPU, FIRST));
         let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.program)).collect::<Result<_, _>>()?;
         self.links = links;
@@ -416,8 +416,6 @@ fn constants(watched: &WatchedFlow) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_sys::clock::{Relation, Ticks};
-
     use super::*;
 
     fn words(at: u64, first: u32, second: u32, name: &str, kind: u8) -> [u64; EVENT] {
@@ -454,15 +452,7 @@ mod tests {
 
     #[test]
     fn what_follows_a_lost_event_on_either_cpu_is_not_known() {
-        let relation = |ns: u64| Relation {
-            ticks: Ticks(ns),
-            raw_ns: ns,
-            monotonic_less_raw_ns: 0,
-            realtime_less_raw_ns: 0,
-            width: 0,
-            step_ns: 0.0,
-        };
-        let span = Span::new(relation(1_000), relation(9_000), 1.0);
+        let span = Span::of_times(1_000, 9_000);
         let mut taken = Taken::default();
         taken.end(EVENTS as u64, 2_000);
         assert!(taken.lost == 0 && taken.is_whole_until(7_999, &span), "no room was wanted");

@@ -42,6 +42,20 @@ impl Span {
         Span { from, rate, slope: if kernel > 0.0 { ns / kernel } else { 1.0 }, ahead: kernel - ns, ns }
     }
 
+    /// Between these times of CLOCK_MONOTONIC, of which a tick is one ns.
+    #[cfg(test)]
+    pub(crate) fn of_times(from: u64, to: u64) -> Span {
+        let relation = |ns: u64| Relation {
+            ticks: hairpin_sys::clock::Ticks(ns),
+            raw_ns: ns,
+            monotonic_less_raw_ns: 0,
+            realtime_less_raw_ns: 0,
+            width: 0,
+            step_ns: 0.0,
+        };
+        Span::new(relation(from), relation(to), 1.0)
+    }
+
     /// Clocks that disagree by more than this over the block make it useless, in ns.
     pub(crate) fn tolerance_ns(&self) -> f64 {
         self.from.tolerance_ns()

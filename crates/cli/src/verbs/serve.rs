@@ -11,12 +11,12 @@ use std::time::SystemTime;
 
 use clap::Args;
 use hairpin_plan::job::{Schedule, scope_of};
+use hairpin_session::address::interface_at;
 use hairpin_session::error::RunError;
 use hairpin_session::key::Key;
 use hairpin_session::pinnable::{choices, refused};
 use hairpin_session::serve::{Grants, Service, serve};
 use hairpin_session::side::WorkerSide;
-use hairpin_session::testbed::interface_at;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::Netlink;

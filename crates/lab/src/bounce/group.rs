@@ -12,11 +12,11 @@ use hairpin_plan::spec::Spec;
 use hairpin_record::bounce::{Bounce, BounceBody};
 use hairpin_record::frames::{Rings, per_s};
 use hairpin_record::head::{Head, Record};
+use hairpin_session::address::{interface_of, local_address_towards};
 use hairpin_session::message::{Answer, Order, ServerReport};
 use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
 use hairpin_session::side::{SideError, WorkerSide, wait};
-use hairpin_session::testbed::{interface_of, local_address_towards};
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
 

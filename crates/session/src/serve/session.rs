@@ -13,10 +13,10 @@ use super::probes::{Pause, left};
 use super::probing::{Probing, RowState};
 use super::turn::Until;
 use super::{House, SILENCE};
+use crate::address::interface_at;
 use crate::channel::{Channel, RecvError};
 use crate::message::{Answer, Failure, Half, Order, Request};
 use crate::side::{SideError, WorkerSide, wait};
-use crate::testbed::interface_at;
 
 /// A row may last this much longer than planned.
 const GRACE: Duration = Duration::from_secs(60);

@@ -15,9 +15,9 @@ use std::net::IpAddr;
 use hairpin_sys::netlink::{Netlink, NetlinkError, PairKind, VethConfig, VirtualLink};
 use hairpin_sys::netns::{self, SysctlError};
 
+use crate::address::local_address_towards;
 use crate::link::{CLIENT_END, SERVER_END, VXLAN_BYTES};
 use crate::message::{At, Medium, Overlay};
-use crate::testbed::local_address_towards;
 
 const BRIDGE: &str = "hairpin-br";
 /// Links between the ends, or below them.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use hairpin_record::explain::Direction::{Reply, Request};
-use hairpin_sys::clock::{Relation, Ticks};
 
 use super::*;
 use Moment::{Copied, Queued, Ready, Received, Returned, Send, Switched, Waking, Woken};
@@ -56,15 +55,7 @@ fn stay(cpu: u32, from: i64, to: i64, thread: u32, own: u32) -> [Event; 2] {
 
 /// One tick is one ns of CLOCK_MONOTONIC.
 fn span() -> Span {
-    let relation = |ns: u64| Relation {
-        ticks: Ticks(ns),
-        raw_ns: ns,
-        monotonic_less_raw_ns: 0,
-        realtime_less_raw_ns: 0,
-        width: 0,
-        step_ns: 0.0,
-    };
-    Span::new(relation(0), relation(100_000_000), 1.0)
+    Span::of_times(0, 100_000_000)
 }
 
 struct Case {
