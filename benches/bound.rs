@@ -104,6 +104,12 @@ pub(crate) fn of_rounds(values: &[f64]) -> Option<Shift> {
     shift(values, CONFIDENCE)
 }
 
+/// The median; NaN of nothing.
+pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// The share of `counted` in `all`, as independent trials.
 pub(crate) fn of_count(counted: usize, all: usize) -> Option<Shift> {
     if all == 0 {
@@ -156,6 +162,12 @@ mod tests {
             assert_eq!((found, found.missed()), (word, !matches!(word, Word::Ok | Word::Dash)), "{limit:?} {low} {high}");
         }
         assert_eq!((Limit::AtMost(1.0).of(None), Limit::None.of(None)), (Word::None, Word::Dash));
+    }
+
+    #[test]
+    fn the_middle_is_by_size_and_not_by_place() {
+        assert_eq!(middle(vec![3.0, 9.0, 1.0]), 3.0);
+        assert!(middle(Vec::new()).is_nan());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   cost     p50 with --explain-above (a limit that nothing is above) over p50 without, and over that of round trips under `explain --light`:
-//!            pairs of runs by turns, by the method of `hairpin compare`, on cores that are held out of idle states
+//!            pairs of runs by turns, by the method of `hairpin compare`, on cores that are held out of idle states; each distance of the cores by itself
 //!   naming   a competitor wakes every 7 s for 2 ms on the client's core, then on the server's: named in at least 95 % of the incidents that it causes
 //!   memory   of the verb's process and its workers after two tenths of that run, and at its end
 //! ```
@@ -98,9 +98,11 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                         Block::of_row(&measure(&mut tool.ping("loopback", path, 64, length.max(LIGHT), warmup))?.results[0])
                     }
                     _ => {
+                        let mut distance = tool.distance()?;
                         let rtt = light(&tool, path)?;
+                        distance.extend(tool.distance()?);
                         let p50 = rtt.p50.ok_or("too few round trips for a median")?;
-                        Ok(Block::of_median(p50 as f64, rtt.count, [0, 1]))
+                        Ok(Block::of_median(p50 as f64, rtt.count, [0, 1]).with_cores(distance))
                     }
                 })?;
             }

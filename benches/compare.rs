@@ -26,7 +26,7 @@ use clap::{Args, ValueEnum};
 use hairpin_record::experiment::Verdict;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 
-use super::bound::{Limit, Word, of_count, share_text};
+use super::bound::{Limit, Word, middle, of_count, share_text};
 use super::hairpin::Tool;
 use super::journal::Journal;
 use super::pairs::interrupted;
@@ -294,12 +294,6 @@ fn name(part: Part) -> &'static str {
         Part::Gate => "gate",
         Part::Change => "change",
     }
-}
-
-/// The median; NaN of nothing.
-fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn line(cell: &Cell, trials: &[Trial]) -> String {

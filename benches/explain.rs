@@ -2,7 +2,7 @@
 //! untraced figure.
 //!
 //! ```text
-//!   hooks    udp:spin over loopback and veth: all hooks, all but the receive hook, --light       observer p50 ≤ 1.5, 1.0, 0.6 us
+//!   hooks    udp:spin over loopback and veth: all hooks, all but the receive hook, --light       observer p50 ≤ 1.2, 1.0, 0.5 us
 //!   sums     of every run above, and of udp:block: traced less hits · cost within 5 % of untraced, residual ≤ 5 %, no event lost,
 //!            ≥ 7 stages a way with all hooks
 //!   cost     of a hit with the same hooks, taken from another link than the one it is compared with: loopback's for veth and for udp:block, veth's for loopback

@@ -218,7 +218,7 @@ fn sum(state: &State, directory: &Path) -> String {
     let mut text = format!("\nfigures: {}\n{}", directory.display(), state.text());
     for done in state.all().filter(|done| done.word != state::HOLDS) {
         for line in state::marked(&directory.join(&done.part)) {
-            text.push_str(&format!("{}: {line}\n", done.part));
+            text.push_str(&format!("{}/{line}\n", done.part));
         }
     }
     text

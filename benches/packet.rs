@@ -19,7 +19,7 @@ use hairpin_session::time::rfc3339;
 use hairpin_units::Nanos;
 use serde_json::json;
 
-use super::bound::Limit;
+use super::bound::{Limit, middle};
 use super::children::{self, words};
 use super::control::{compiled, control};
 use super::hairpin::{Tool, measure};
@@ -243,17 +243,15 @@ fn per_frame(came: &Came, cpus: [u32; 2]) -> Block {
 
 /// Time per frame against batch size, the middle of three runs each.
 fn curve(yard: &Yard<'_>) -> Vec<(u32, f64)> {
-    let middle = |batch: u32| -> Result<f64, String> {
+    let of_batch = |batch: u32| -> Result<f64, String> {
         let bouncer = bouncing(&batch.to_string());
         let once = || flood(yard, &bouncer, FLOOD).map(|came| came.ns_per_frame());
-        let mut runs = [once()?, once()?, once()?];
-        runs.sort_by(f64::total_cmp);
-        Ok(runs[1])
+        Ok(middle(vec![once()?, once()?, once()?]))
     };
     let batches = [1, 2, 4, 8, 16, 32, 64];
     batches
         .into_iter()
-        .filter_map(|batch| Some((batch, middle(batch).map_err(|why| eprintln!("batch {batch}: {why}")).ok()?)))
+        .filter_map(|batch| Some((batch, of_batch(batch).map_err(|why| eprintln!("batch {batch}: {why}")).ok()?)))
         .collect()
 }
 

@@ -26,6 +26,7 @@ use serde_json::json;
 
 mod line;
 
+use super::bound::middle;
 use super::children;
 use super::record::{Flags, Stop};
 use super::states::{State, states};
@@ -161,9 +162,8 @@ fn medians(blocks: &[Block], states: &[State]) -> StateMedians {
             return None;
         }
         let median = |of: fn(&Block) -> Option<u64>| {
-            let mut all: Vec<u64> = blocks.iter().filter_map(|block| of(block)).collect();
-            all.sort_unstable();
-            all.get(all.len() / 2).map(|ns| *ns as f64)
+            let ns = middle(blocks.iter().filter_map(|block| of(block)).map(|ns| ns as f64).collect());
+            ns.is_finite().then_some(ns)
         };
         Some(Medians { p50: median(|block| block.p50)?, p99: median(|block| block.p99) })
     };

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use hairpin_record::experiment::Verdict;
 
+use super::super::bound::middle;
 use super::trial::{Delay, Trial, compared, ping, pinged, told};
 use super::{Cell, Options};
 
@@ -81,8 +82,7 @@ fn delay(options: &Options, cell: &Cell) -> Result<Option<Delay>, String> {
         run.results.first().and_then(|row| row.turnaround_ns.as_ref()?.mean).ok_or_else(|| "no turn-around".to_owned())
     };
     let with = slower(cell, Some(&delay));
-    let mut longer = (0..5).map(|_| Ok(-turnaround(cell.path)? + turnaround(&with)?)).collect::<Result<Vec<f64>, String>>()?;
-    longer.sort_by(f64::total_cmp);
-    delay.share = longer[2] / p50;
+    let longer = (0..5).map(|_| Ok(-turnaround(cell.path)? + turnaround(&with)?)).collect::<Result<Vec<f64>, String>>()?;
+    delay.share = middle(longer) / p50;
     Ok(Some(delay))
 }

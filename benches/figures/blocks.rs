@@ -171,7 +171,7 @@ fn pointed(line: &str, folder: &str, is_new: &dyn Fn(&str) -> bool) -> String {
     }
 }
 
-/// The faults of the blocks and of the sentences of README that cite a record, a line each. A block of older code is wrong if it says that it is of
+/// The faults of the blocks and of the sentences that cite a record, a line each. A block of older code is wrong if it says that it is of
 /// the present one, and with `strict` in any case.
 pub(crate) fn wrong(root: &Path, here: &str, strict: bool) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
@@ -201,15 +201,13 @@ pub(crate) fn wrong(root: &Path, here: &str, strict: bool) -> Result<Vec<String>
             }
             Ok(String::new())
         })?;
-        if page == Path::new("README.md") {
-            wrong.extend(unproved(root, &prose).into_iter().map(|why| format!("{name}: {why}")));
-        }
+        wrong.extend(unproved(root, &page, &prose).into_iter().map(|why| format!("{name}: {why}")));
     }
     Ok(wrong)
 }
 
 /// The figures that stand in none of the records in text that their sentence cites.
-fn unproved(root: &Path, prose: &str) -> Vec<String> {
+fn unproved(root: &Path, page: &Path, prose: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut fenced = false;
     let lines = prose.lines().filter(|line| {
@@ -224,8 +222,9 @@ fn unproved(root: &Path, prose: &str) -> Vec<String> {
     });
     for sentence in text.lines().flat_map(|paragraph| paragraph.split(". ")) {
         let targets = sentence.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-        let cited: Vec<&str> = targets.filter(|target| target.starts_with("runs/") && target.ends_with(".txt")).collect();
-        let texts: Vec<String> = cited.iter().filter_map(|record| read(root, Path::new(record)).ok()).collect();
+        let is_record = |target: &&str| target.trim_start_matches("../").starts_with("runs/") && target.ends_with(".txt");
+        let cited: Vec<&str> = targets.filter(is_record).collect();
+        let texts: Vec<String> = cited.iter().filter_map(|record| read(root, &page.with_file_name(record)).ok()).collect();
         if texts.is_empty() {
             continue;
         }
@@ -243,13 +242,19 @@ fn unproved(root: &Path, prose: &str) -> Vec<String> {
     wrong
 }
 
-/// The numbers in a text, but those that are part of a word such as p50.
+/// The numbers in a text, but those of a day and those that are part of a word such as p50.
 fn figures(text: &str) -> impl Iterator<Item = &str> {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | '_');
-    let words = text.split(move |c: char| !is_part(c)).map(|word| word.trim_matches(['.', ',', '_']));
-    words.filter(|word| {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | '_' | '-');
+    let words = text.split(move |c: char| !is_part(c)).filter(|word| !is_day(word)).flat_map(|word| word.split('-'));
+    words.map(|word| word.trim_matches(['.', ',', '_'])).filter(|word| {
         word.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',')) && word.contains(|c: char| c.is_ascii_digit())
     })
+}
+
+/// True of 2026-11-28, and of a time or a host after it.
+fn is_day(word: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
+    word.get(..10).is_some_and(|day| day.bytes().enumerate().all(fits))
 }
 
 /// True if a number of the text, in its unit or in one a thousand or a hundred times as large or small, is this figure when rounded like it.
@@ -391,12 +396,17 @@ mod tests {
             ("- It takes\n1,342 ns\nand 0.988 ([record](runs/d/peers/table.txt)). In 77 tries.", Some("0.988 ")),
             ("In 77 tries. See [it](runs/d/peers/table.txt).", None),
             ("In 77 tries, [of old](docs/method.md).", None),
+            ("On 2026-11-28 it took 1.34 us (0.989-0.989; [that of 2026-11-27](runs/d/peers/table.txt)).", None),
             ("```text\n77 tries [x](runs/d/peers/table.txt)\n```", None),
         ] {
-            let found = wrong(tree(sentence, table).path(), HERE, false).unwrap();
-            match missing {
-                None => assert_eq!(found, Vec::<String>::new(), "{sentence}"),
-                Some(figure) => assert!(found.len() == 1 && found[0].contains(figure), "{sentence}: {found:?}"),
+            for (page, up) in [("README.md", ""), ("docs/verbs/ping.md", "../../")] {
+                let root = tree("", table);
+                fs::write(root.path().join(page), sentence.replace("(runs", &format!("({up}runs"))).unwrap();
+                let found = wrong(root.path(), HERE, false).unwrap();
+                match missing {
+                    None => assert_eq!(found, Vec::<String>::new(), "{page}: {sentence}"),
+                    Some(figure) => assert!(found.len() == 1 && found[0].contains(figure), "{page}: {sentence}: {found:?}"),
+                }
             }
         }
     }

@@ -116,14 +116,16 @@ pub(crate) fn worse(one: &str, other: &str) -> &'static str {
     WORDS[rank(one).max(rank(other))]
 }
 
-/// The lines of a folder's tables that do not hold their bound.
+/// The lines of a folder's texts that do not hold their bound, each behind the name of its file.
 pub(crate) fn marked(folder: &Path) -> Vec<String> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     files.sort();
-    let texts = files.iter().filter(|file| file.extension().is_some_and(|end| end == "txt"));
-    let lines = texts.filter_map(|file| fs::read_to_string(file).ok());
-    let lines: Vec<String> = lines.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-    lines.into_iter().filter(|line| has(line, MISSED) || has(line, UNDECIDED)).collect()
+    let of_file = |file: &PathBuf| -> Vec<String> {
+        let (name, text) = (file.file_name().unwrap_or_default().display(), fs::read_to_string(file).unwrap_or_default());
+        let lines = text.lines().filter(|line| has(line, MISSED) || has(line, UNDECIDED));
+        lines.map(|line| format!("{name}: {line}")).collect()
+    };
+    files.iter().filter(|file| file.extension().is_some_and(|end| end == "txt")).flat_map(of_file).collect()
 }
 
 /// True if a line ends with one of these words, or has it before a reason.
@@ -196,5 +198,14 @@ mod tests {
             fs::write(folder.path().join("pairs.jsonl"), "a MISS\n").unwrap();
             assert_eq!((missed(folder.path()), marked(folder.path()).len()), (word, lines), "{table}");
         }
+    }
+
+    #[test]
+    fn a_miss_beside_a_table_that_holds_is_told_with_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("table.txt"), "a 1.00 ok\n").unwrap();
+        fs::write(folder.path().join("coalesce-xdp.txt"), "9 batches, bound 0: MISS\n8 batches, bound 0: ok\n").unwrap();
+        assert_eq!(marked(folder.path()), ["coalesce-xdp.txt: 9 batches, bound 0: MISS"]);
+        assert_eq!(missed(folder.path()), MISSES);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests read fixtures of their own, and no record of `runs/`, which may be moved; what a comment cites there exists. `figures.rs` alone holds the blocks of the docs against those that they name.
+//! Tests read fixtures of their own, and no record of `runs/`, which may be moved; what a comment cites there exists. `figures.rs` alone holds the docs against those that they name.
 
 use std::fs;
 use std::path::Path;

@@ -3,9 +3,9 @@
 //!     cargo bench --package hairpin-packet --bench rings -- memory | coalesce packet|xdp | af-xdp | niq
 //!
 //! Parts of `make bench-packet` and `make bench-niq`; compiled in this crate, so with the optimisation that its users have. Figures are typical values of blocks
-//! with their 95 % intervals, by the method of `hairpin compare` for blocks that follow each other; a bound is met if the whole interval is within it.
+//! with their 95 % intervals, by the method of `hairpin compare` for blocks that follow each other. Bounds and their words are those of `benches/bound.rs`.
 //!
-//! Exit codes: 0 every bound is met, 1 failed, 3 a bound is missed.
+//! Exit codes: 0 every bound is met, 1 failed, 3 a bound is missed or unclear.
 
 #![forbid(unsafe_code)]
 
@@ -14,17 +14,21 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hairpin_record::paired::{self, Shift};
+use hairpin_record::paired::Shift;
 use hairpin_record::statistics::Ratio;
 
 mod af_xdp;
+// Not all of it is used here.
+#[allow(dead_code, unused_imports)]
+#[path = "../../../../benches/bound.rs"]
+mod bound;
 mod coalesce;
 mod memory;
 mod niq;
 
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+use self::bound::{Limit, Word, of_rounds};
 
-const CONFIDENCE: f64 = 0.95;
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// The benchmarks of the packet rings.
 #[derive(Parser)]
@@ -74,7 +78,7 @@ struct Typical(Option<Shift>);
 
 impl Typical {
     fn of(blocks: &[f64]) -> Typical {
-        Typical(paired::shift(blocks, CONFIDENCE).filter(|of| of.low.is_finite() && of.high.is_finite()))
+        Typical(of_rounds(blocks).filter(|of| of.low.is_finite() && of.high.is_finite()))
     }
 
     /// The value itself, NaN where there is none.
@@ -82,12 +86,8 @@ impl Typical {
         self.0.map_or(f64::NAN, |of| of.typical)
     }
 
-    fn at_most(&self, bound: f64) -> bool {
-        self.0.is_some_and(|of| of.high <= bound)
-    }
-
-    fn at_least(&self, bound: f64) -> bool {
-        self.0.is_some_and(|of| of.low >= bound)
+    fn word(&self, limit: Limit) -> Word {
+        self.0.map_or(Word::Few, |of| limit.judged(of.low, of.high))
     }
 }
 

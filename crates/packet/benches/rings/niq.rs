@@ -6,8 +6,8 @@
 //!   one way     batches of 64 frames ─▶ rx_batch of 64, pool
 //!   emulated    the ping-pong, with a declared latency
 //! ```
-//! Blocks take turns, and each ratio is of two neighbouring blocks, because the two CPUs change their distance. Missed if the typical
-//! ratio of 60 bytes may be above 1.3 (p50) or 2 (p99), that of 1,024 bytes above 2.5 (p50), or fewer than 60 million 60-byte frames/s go one way.
+//! Blocks take turns, and each ratio is of two neighbouring blocks, because the two CPUs change their distance. Bounds: a ratio of 60 bytes of
+//! at most 1.3 (p50) and 2 (p99), of 1,024 bytes of at most 2.5 (p50), and at least 60 million 60-byte frames/s one way.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -20,20 +20,21 @@ use hairpin_packet::umem::Frame;
 use hairpin_sys::thread as cpu;
 use hairpin_units::Picos;
 
+use super::bound::Limit;
 use super::{Outcome, Typical, ratio};
 
 /// Sizes of the ping-pong, and the bounds of their ratios to the control: p50, p99.
-const BOUNDS: [(usize, f64, f64); 7] = [
-    (60, 1.3, 2.0),
-    (61, f64::INFINITY, f64::INFINITY),
-    (128, f64::INFINITY, f64::INFINITY),
-    (256, f64::INFINITY, f64::INFINITY),
-    (512, f64::INFINITY, f64::INFINITY),
-    (1024, 2.5, f64::INFINITY),
-    (1514, f64::INFINITY, f64::INFINITY),
+const BOUNDS: [(usize, Limit, Limit); 7] = [
+    (60, Limit::AtMost(1.3), Limit::AtMost(2.0)),
+    (61, Limit::None, Limit::None),
+    (128, Limit::None, Limit::None),
+    (256, Limit::None, Limit::None),
+    (512, Limit::None, Limit::None),
+    (1024, Limit::AtMost(2.5), Limit::None),
+    (1514, Limit::None, Limit::None),
 ];
-/// The fewest 60-byte frames one way, in millions/s.
-const RATE: f64 = 60.0;
+/// Of 60-byte frames one way, in millions/s.
+const RATE: Limit = Limit::AtLeast(60.0);
 const SIZES: [usize; 10] = [60, 61, 64, 128, 256, 512, 1024, 1514, 4096, 9000];
 const BATCH: usize = 64;
 /// Round trips of a block.
@@ -153,10 +154,9 @@ fn measure(io: &mut Port, clock: Tsc, between: &SharedLines, blocks: usize) -> O
         println!("niq {len:5} bytes  p50 {:.0} ns  p99 {:.0} ns", Typical::of(&cell[0]), Typical::of(&cell[1]));
         for (at, (name, bound)) in [("p50", *p50), ("p99", *p99)].into_iter().enumerate() {
             let ratio = ratio(&control[at], &cell[at]);
-            let over = bound.is_finite() && !ratio.at_most(bound);
-            let word = if bound.is_infinite() { "no bound".into() } else { format!("at most {bound}") };
-            println!("                 {name} {ratio:.2} times the control, {word}{}", if over { ": MISSED" } else { "" });
-            missed |= over;
+            let word = ratio.word(bound);
+            println!("niq {len:5} bytes  {name} {ratio:.2} times the control, bound {}: {word}", bound.text());
+            missed |= word.missed();
         }
     }
 
@@ -170,12 +170,10 @@ fn measure(io: &mut Port, clock: Tsc, between: &SharedLines, blocks: usize) -> O
         }
     }
     for (len, rates) in SIZES.into_iter().zip(&rates) {
-        let rate = Typical::of(rates);
-        println!("niq {len:5} bytes  {rate:.2} million frames/s  {:6.2} GB/s", rate.value() * len as f64 / 1e3);
-        if len == 60 && !rate.at_least(RATE) {
-            println!("                 at least {RATE} million: MISSED");
-            missed = true;
-        }
+        let (rate, bound) = (Typical::of(rates), if len == 60 { RATE } else { Limit::None });
+        let (bytes, word) = (rate.value() * len as f64 / 1e3, rate.word(bound));
+        println!("niq {len:5} bytes  {bytes:6.2} GB/s  {rate:.2} million frames/s, bound {}: {word}", bound.text());
+        missed |= word.missed();
     }
     println!("{:?}, woken {} times, without credit {} times", io.pcie(), io.wake_ups(), io.no_credit());
     Ok(missed)
