@@ -8,7 +8,7 @@ use hairpin_plan::paths::PATHS;
 
 use crate::exit::note;
 
-/// Tells of what is deprecated in the words of a verb.
+/// Tells of deprecated forms in the words of a verb.
 pub fn tell(verb: &Command, words: &[OsString]) {
     lines(verb, words).iter().for_each(|line| note(format_args!("hairpin: {line}")));
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_once_meant_something_else_is_told_of() {
+    fn forms_with_a_new_meaning_are_told_of() {
         let told = |line: &str| {
             let mut command = crate::parse::command();
             command.build();

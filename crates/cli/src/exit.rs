@@ -57,7 +57,7 @@ impl Failure {
         Failure { message: message.to_string(), code }
     }
 
-    /// The same, with what failed in front.
+    /// The same, with `whose` in front.
     pub fn of(self, whose: impl Display) -> Failure {
         Failure { message: format!("{whose}: {}", self.message), ..self }
     }

@@ -247,7 +247,7 @@ impl WorkFlags {
 /// The value of --request.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// So many bytes of Hairpin's own.
+    /// The number of bytes of a request of Hairpin's own.
     Bytes(u32),
     /// The bytes to send, with the rest if it is a preset.
     Own(Preset),

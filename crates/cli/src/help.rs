@@ -309,7 +309,7 @@ mod tests {
         command
     }
 
-    /// The words of a line as a shell parts them, without what starts it (`sudo`, `srun`) and without pipes.
+    /// The words of a line as a shell parts them, without a starter (`sudo`, `srun`) and without pipes.
     fn words(line: &str) -> Vec<OsString> {
         let line = line.find("hairpin ").map_or(line, |at| &line[at..]).split(" | ").next().unwrap_or_default();
         let (mut words, mut quoted) = (vec![String::new()], false);

@@ -1,4 +1,4 @@
-//! The command line: as it was typed, as clap read it, and what of it was given.
+//! The command line: as it was typed, as clap read it, and which flags were given.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;

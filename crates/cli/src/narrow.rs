@@ -4,7 +4,7 @@ use hairpin_report::prose::wrap;
 
 /// Where less room than this is left beside a line's first columns, its last one goes below.
 const LEAST: usize = 24;
-/// The indent of what goes below.
+/// The indent of the lines below a flag.
 const BELOW: usize = 6;
 
 /// The text with no line longer than `columns`, unless a word is.

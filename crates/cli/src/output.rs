@@ -49,7 +49,7 @@ const FORMATS: [(Format, &str, &str); 11] = [
 /// The form of `floor` too.
 pub const PINGPONG: Format = Format::Words(Tool::SnfPingpong);
 
-/// So many formats at the beginning show every record.
+/// Number of formats at the beginning of the list that show every record.
 const OF_ALL: usize = 4;
 
 /// True for the name of another tool's words.
@@ -261,7 +261,7 @@ pub fn options() -> Options {
     Options { colour: colour(), width: width(&io::stdout()), ..Options::default() }
 }
 
-/// Writes a finished document to stdout. A reader that has gone is not a failure, and what follows printing takes place all the same.
+/// Writes a finished document to stdout. A reader that has gone is not a failure: the caller goes on.
 pub fn print(text: &str) -> Result<(), Failure> {
     match write(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -132,7 +132,7 @@ pub fn run(plan: &AttachPlan, signals: &Signals, news: &mut dyn FnMut(News<'_>))
     run_until(plan, Until::Signals(signals), news)
 }
 
-/// What ends the watching beside its duration and the end of the process.
+/// An end of the watching other than its duration and the end of the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until<'a> {
     /// The user.

@@ -1,4 +1,4 @@
-//! Caught in the act: the round trips of a ping above a limit, each explained by what the hooks saw of it.
+//! Caught in the act: the round trips of a ping above a limit, each explained by the events that hooks saw.
 //!
 //! ```text
 //!   block     the flow runs; hooks stamp it and watch its cores, in buffers of a fixed size            nobody reads
@@ -401,7 +401,7 @@ impl Watcher for Caught<'_> {
             self.pass();
         } else {
             self.look(&block, &slow, above_ns, told);
-            // The more other work the host has, the more events a block has, and the allocator keeps what the largest one took.
+            // The more other work the host has, the more events a block has, and the allocator keeps the memory of the largest one.
             allocator::return_freed();
         }
         let turn = (!std::mem::replace(&mut self.on, true)).then(|| self.attach()).transpose()?;

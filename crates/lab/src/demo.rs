@@ -5,7 +5,7 @@ use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
 use hairpin_plan::job::Job;
 use hairpin_plan::path::LinkKind;
-use hairpin_plan::paths::{self, PATHS};
+use hairpin_plan::paths::{PACED, PATHS};
 use hairpin_plan::spec::Spec;
 use hairpin_sys::netns;
 use hairpin_sys::wait::Policy;
@@ -70,7 +70,7 @@ fn rows(link: &LinkSpec, template: &Job, skipped: &mut Vec<String>) -> Vec<Job> 
             let Ok(spec) = format!("{}:{policy}", path.name).parse::<Spec>() else { continue };
             let size = path.fixed_payload().unwrap_or(template.request.min(path.payload_limit(false)));
             let job = Job { spec, request: size, reply: size, warmup: WARMUP, ..template.clone() };
-            if link.kind() == LinkKind::Loopback && **path == paths::UDP && *policy == Policy::Block {
+            if link.kind() == LinkKind::Loopback && *path == PACED && *policy == Policy::Block {
                 rows.extend(PACES.map(|(per_s, duration)| Job { pace: Some(per_s), duration: Some(duration), ..job.clone() }));
             }
             rows.push(job);

@@ -1,4 +1,4 @@
-//! The stamps of a network device: what it claims (ethtool), its clock, and what is seen on a link of one's own.
+//! The stamps of a network device: those that it claims (ethtool), its clock, and those seen on a link of one's own.
 //!
 //! ```text
 //!   the device        ETHTOOL_GET_TS_INFO ─▶ claimed         /dev/ptpN ─▶ two readings: bracket, rate        only read
@@ -40,7 +40,7 @@ const ONE_AT_A_TIME: &[&str] = &["e1000e", "igb", "ixgbe", "i40e"];
 /// How to see the stamps of a device.
 pub const TO_SEE: &str = "hairpin ping HOST --hw-stamps";
 
-/// Reads what the device claims and its clock, and probes a link of one's own. Nothing is changed on the host.
+/// Reads the device's claims and its clock, and probes a link of one's own. Nothing is changed on the host.
 ///
 /// # Errors
 /// There is no such interface.
@@ -56,7 +56,7 @@ pub fn of(interface: &str, signals: &Signals) -> Result<DeviceStamps, EthtoolErr
             Err(why) => (None, Some(why.to_string())),
         },
     };
-    // Loopback is every program's own, so that what is seen there is seen on the device.
+    // Loopback is every program's own, so that stamps seen there are seen on the device.
     let is_loopback = interface == LOOPBACK;
     let (own_link, no_own_link) = match seen(is_loopback, signals) {
         Ok(seen) => (Some(seen), None),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_claimed_says_so() {
+    fn stamps_that_are_not_claimed_say_so() {
         let software = 0b1_1010;
         let rows = of(Some(Claims::new(software, -1, 0, 0)), "veth");
         assert_eq!(rows[0], (false, None, "the driver claims none".into()));

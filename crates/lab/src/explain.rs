@@ -229,7 +229,7 @@ pub(crate) fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     let (client, server) = (of(job.spec.client.path)?, of(job.spec.server.path)?);
     match (client, server) {
         _ if client == server => Ok(client),
-        // What io_uring adds is then part of the stages beside it.
+        // The time in io_uring is then part of the stages beside it.
         (Route::Uring, Route::Sockets) | (Route::Sockets, Route::Uring) => Ok(Route::Sockets),
         _ => Err("explain takes the same path on both sides".into()),
     }

@@ -64,7 +64,7 @@ impl<'h> StampingDevices<'h> {
     /// Puts everything back.
     ///
     /// # Errors
-    /// What could not be: the journal keeps it for `hairpin tune revert`.
+    /// The settings that could not be restored: the journal keeps them for `hairpin tune revert`.
     pub fn off(self) -> Result<(), KnobError> {
         let Some(Err(left)) = self.tuning.map(Tuning::restore) else { return Ok(()) };
         Err(KnobError::Left(left.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))

@@ -48,7 +48,6 @@ const STALL_NS: f64 = 1_000.0;
 /// … unless the clock is coarse: then it takes this many steps.
 const STEPS: f64 = 4.0;
 
-/// What to look at.
 #[derive(Clone, Debug)]
 pub struct NoisePlan {
     /// The cores; the isolated ones and those allowed if not given.
@@ -224,7 +223,7 @@ fn pairs(cpus: &[u32], interrupted: &mut bool, signals: &Signals, watcher: &mut 
     found
 }
 
-/// What may mislead. `only`: the one core that this process is allowed, if it was looked at; `left_out`: cores that were not, as nobody named any.
+/// Reasons why the figures may mislead. `only`: the one core that this process is allowed, if it was looked at; `left_out`: cores that were not, as nobody named any.
 fn warnings(host: &dyn Host, noise: &NoiseBody, only: Option<u32>, left_out: usize, missing: &[&str], lost: u64) -> Vec<Note> {
     let note = |code: &str, message: String| Note { code: code.into(), message };
     let mut found = Vec::new();

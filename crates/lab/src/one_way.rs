@@ -7,8 +7,8 @@
 //!
 //!   both clocks   one clock (a link of this host) │ one kernel │ one source, by chrony's or ptp4l's word │ else refused
 //! ```
-//! A delay is right to within what both clocks may be off from their common source, what their error grows between two readings, and what the
-//! placing of the stamps takes. The states of the clocks are read before the row, every few seconds between two blocks, and after it.
+//! A delay is right to within the errors of both clocks against their common source, the growth of these between two readings, and the error
+//! of placing the stamps. The states of the clocks are read before the row, every few seconds between two blocks, and after it.
 
 mod fold;
 mod shared_source;
@@ -41,7 +41,7 @@ use self::shared_source::{Addresses, Between, Readings, one_kernel};
 /// The clocks' states are read anew after this time.
 const READ_EVERY: Duration = Duration::from_secs(2);
 
-/// Refuses what has no one-way delays, before anything starts.
+/// Refuses plans without one-way delays, before anything starts.
 ///
 /// # Errors
 /// Why not.
@@ -82,7 +82,7 @@ impl Clocks {
     /// Reads both clocks' states.
     ///
     /// # Errors
-    /// They have nothing in common, or nothing says how far they may be off; with what to set up.
+    /// They have nothing in common, or no bound of their errors is known; the message names the set-up.
     pub fn read(server: &mut Server, clock: AnyClock) -> Result<Clocks, RunError> {
         let server_at = server.address().map(|at| at.ip().to_canonical());
         let client_at = server.address().and_then(local_address_towards).map(|at| at.to_canonical());

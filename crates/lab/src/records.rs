@@ -72,7 +72,7 @@ pub fn run(store: &Store, text: &str, task: &'static str) -> Result<(String, Run
 }
 
 /// The verbs whose records can be compared.
-const COMPARED: &str = "ping, demo, load, explain, compare, sweep and tune try, or two of check --host,";
+const COMPARED: &str = "ping, demo, load, explain, explain :PORT, compare, sweep and tune try, or two of check --host,";
 
 /// The runs of one RUN in a form that can be compared row by row: those of ping and demo as they are, those of load with one row
 /// per rate and RTTs from due, those of explain without hooks, and those of experiments with a row per arm.
@@ -147,7 +147,7 @@ mod tests {
         let file = file.to_str().unwrap();
         assert_eq!(
             comparable(load(&store, file).unwrap()).unwrap_err().to_string(),
-            "check.json is a record of `hairpin check`: there is nothing to compare in it; records of ping, demo, load, explain, compare, sweep and tune try, or two of check --host, can be used"
+            "check.json is a record of `hairpin check`: there is nothing to compare in it; records of ping, demo, load, explain, explain :PORT, compare, sweep and tune try, or two of check --host, can be used"
         );
         assert!(run(&store, file, "watch").unwrap_err().to_string().contains("nothing to watch in it"));
         assert_eq!(load(&store, file).unwrap()[0].record.verb(), "check");

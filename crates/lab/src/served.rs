@@ -55,7 +55,7 @@ impl ServedError {
 /// Asks the server at `host` and `port`, as the plan's only row says, and watches its port meanwhile; the warm-up is watched too.
 ///
 /// # Errors
-/// The errors of a ping and of the watching; what was measured before an error in mid-run is kept, with the error in the record.
+/// The errors of a ping and of the watching; figures from before an error in mid-run are kept, with the error in the record.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Attached, ServedError> {
     plan::check(plan)?;
     let Peer::Echo { host, port } = &plan.target else { return Err(ServedError::Elsewhere(plan.target.label(), 0)) };

@@ -260,7 +260,7 @@ pub(crate) fn split_of(
     Ok(Box::new(stamping.finish()))
 }
 
-/// Moves what a ring says of its stamps from the row's options to its split, which has a line for each side and way.
+/// Moves a ring's facts about its stamps from the row's options to its split, which has a line for each side and way.
 pub(crate) fn of_rings(mut row: Row) -> Row {
     let Some(split) = &mut row.split else { return row };
     row.granted.retain(|granted| {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stamped_in_turn_is_refused() {
+    fn a_job_that_cannot_be_stamped_in_turn_is_refused() {
         let job = Job { nic_stamps: Some(NicStamps::default()), ..Job::new("udp".parse().unwrap()) };
         let said = |job: &Job, raw| check(job, raw).map_or_else(|error| error.to_string(), |()| "goes".into());
         assert_eq!(said(&job, false), "goes");

@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_again_is_not_stored() {
+    fn a_record_too_large_to_be_read_again_is_not_stored() {
         let (_dir, store, ids) = store(&[10]);
         let mut large = run("2026-11-20T11:50:20.000000Z");
         large.head.command = vec!["x".repeat(MAX_RECORD as usize)];

@@ -50,7 +50,7 @@ impl Station<'_> {
         })
     }
 
-    /// What this rank is to measure again.
+    /// The further slots of this rank.
     pub fn more(&mut self, until: Instant) -> Result<Vec<Slot>, Undelivered> {
         self.insist(Ask::More, until, |_, reply, _| match reply {
             Reply::Slots(slots) => Some(Ok(slots)),

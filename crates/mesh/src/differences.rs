@@ -1,4 +1,4 @@
-//! What differs on a host from the others: facts of which most of the others have another value.
+//! The differences of a host from the others: facts of which most of the others have another value.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tune_check_finds_there_and_not_on_the_others_is_said() {
+    fn findings_of_tune_check_on_this_host_alone_are_said() {
         let usual: &[(&str, Value)] = &[("timer_migration", json!(0)), ("gro", json!(true))];
         let odd: &[(&str, Value)] = &[("timer_migration", json!(1)), ("gro", json!(false))];
         let mut body = mesh(&[usual, odd, usual, usual]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_most_at_stake_comes_first_and_at_most_three_are_named() {
+    fn differences_come_by_their_stake_and_at_most_three() {
         let usual = [
             ("gro", json!(true)),
             ("kernel_release", json!("6.12")),

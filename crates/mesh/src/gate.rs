@@ -18,7 +18,7 @@ use crate::schedule::Slot;
 use crate::visit::Told;
 use crate::words::{Ask, Delivery, Hello, Reply};
 
-/// A client says what it wants within this time.
+/// The hello of a client comes within this time.
 const HEARS_WITHIN: Duration = Duration::from_secs(2);
 /// A piece of a delivery comes within this time …
 const PIECE_WITHIN: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ pub struct RankGate(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// What others must say of themselves to be of this mesh.
+    /// This rank's hello; that of another rank of its mesh has the same mesh, tool and setup.
     own: Hello,
     state: Mutex<State>,
     /// A byte for each change that the rank itself waits for.
@@ -53,7 +53,7 @@ struct State {
     guest: Option<Guest>,
     /// How long it was, once it is over.
     ended: Option<Duration>,
-    /// What rank 0 collects; `None` while it measures, and at other ranks.
+    /// The deliveries at rank 0; `None` while it measures, and at other ranks.
     collection: Option<Collection>,
     /// Ranks that delivered before, in an earlier phase.
     slots: Option<BTreeMap<u32, Vec<Slot>>>,
@@ -68,7 +68,7 @@ struct Guest {
     since: Instant,
 }
 
-/// What the other ranks have delivered.
+/// The deliveries of the other ranks.
 #[derive(Debug, Default)]
 pub struct Collection {
     /// Each with its card.
@@ -78,7 +78,7 @@ pub struct Collection {
 }
 
 impl RankGate {
-    /// The gate of the rank that says `own` of itself.
+    /// The gate of the rank whose hello is `own`.
     pub fn new(own: Hello) -> std::io::Result<RankGate> {
         let (wakes, woken) = UnixStream::pair()?;
         wakes.set_nonblocking(true)?;
@@ -283,7 +283,7 @@ impl Gate for RankGate {
                 reply
             }
             (None, Ask::Deliver) if inner.state().collection.is_some() => {
-                // What is not delivered whole is delivered again, or read from its file.
+                // A delivery that is not whole comes again, or its visits are read from the rank's file.
                 let _ = inner.receive(hello.rank, channel);
                 return Entry::Over;
             }

@@ -25,7 +25,7 @@ pub enum HostsError {
     /// A bracket without its partner, or one inside another.
     #[error("a list of hosts has '{bracket}' at column {column} without its partner: write brackets as in n[1-3,7]")]
     Bracket { bracket: char, column: usize },
-    /// What stands in brackets is no number and no range.
+    /// A text in brackets that is no number and no range.
     #[error("{text:?} in a list of hosts at column {column} is no number and no range of numbers: write [1-3,7] or [001-016]")]
     Range { text: String, column: usize },
     /// The range ends before it starts.
@@ -212,8 +212,8 @@ pub fn compact<S: AsRef<str>>(names: &[S]) -> String {
     text
 }
 
-/// How many names from the first on differ in one number only, and which number that is; `None` if the second already differs in
-/// more.
+/// The number of names from the first on that differ in one number only, and the place of that number; `None` if the second
+/// already differs in more.
 fn alike(cuts: &[Cut]) -> (usize, Option<usize>) {
     let first = &cuts[0];
     let differs = |other: &Cut| {

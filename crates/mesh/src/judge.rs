@@ -1,4 +1,4 @@
-//! What the pairs of a mesh say together, and which of them are visited again.
+//! The effects in a mesh, by all its pairs together, and the pairs that are visited again.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::stages;
 use crate::topology::{Level, Topology, UnknownHosts};
 use crate::verdict::{Limits, Observation, Verdict, Way, judge};
 
-/// Pairs are visited again once at most, and of all pairs no more than one in this many.
+/// Pairs are visited again once at most, and of all pairs no more than one in `ONE_IN`.
 const ONE_IN: usize = 4;
 
 /// Judges a mesh by the RTT p50 of its visits.
@@ -26,17 +26,17 @@ pub struct Judge {
     pub limits: Limits,
 }
 
-/// What the pairs of a mesh say.
+/// A judged mesh.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     /// Every rank and group that can be compared, and every slow link, the slowest first.
     pub effects: Vec<Effect>,
-    /// What cannot be told, and why.
+    /// The questions that stay open, and why.
     pub notes: Vec<Note>,
 }
 
 impl Judge {
-    /// Judges the mesh, and says what differs on those that are slow.
+    /// Judges the mesh, and names the differences of slow hosts.
     #[must_use]
     pub fn of(&self, body: &MeshBody) -> Judged {
         let names = names(body);

@@ -24,7 +24,7 @@ const DATA_PORTS: (u16, u16) = (24_500, 24_599);
 const MEMORY: u64 = 256;
 /// Memory that a visit takes at rank 0, which has those of all, in bytes.
 const VISIT: u64 = 8192;
-/// Time of a Job beside what the mesh may take: images are pulled, pods placed.
+/// Time of a Job on top of the mesh's own: images are pulled, pods placed.
 const PLACING: Duration = Duration::from_secs(300);
 
 /// A mesh to run in a cluster.
@@ -104,7 +104,7 @@ impl Job {
             if !word.is_empty() && !holds(word) {
                 continue;
             }
-            // Each value goes in once: what it holds is no name of another.
+            // Each value goes in once: a name within a value stays as it is.
             let mut filled = String::new();
             let mut rest = line;
             while let Some((at, (name, value))) =
@@ -140,7 +140,7 @@ impl Job {
     }
 }
 
-/// What either side's path takes, as in docs/install.md.
+/// The capabilities for the path of either side, as in docs/install.md.
 fn capabilities(spec: &Spec) -> &'static [&'static str] {
     let routes = [spec.client.path.route, spec.server.path.route];
     if routes.contains(&Route::XdpRing) {

@@ -3,13 +3,13 @@
 //! ```text
 //!   rank      which rank this is, of how many, as its launcher says        address   where it listens
 //!   meeting   the directory of the ranks: the key, rank-K.json             peers     where the others listen
-//!   setup     what is measured, the same for all                           schedule  rounds of disjoint pairs, computed by each rank
+//!   setup     the work, the same for all ranks                             schedule  rounds of disjoint pairs, computed by each rank
 //!
 //!   mesh ──▶ run (a rank's slots in order) ──▶ collect (to rank 0) ──▶ merge ──▶ record hairpin.mesh/1
-//!             ├ gate    who may come in, and when         words   what ranks say to each other
+//!             ├ gate    who may come in, and when         words   the messages of the ranks
 //!             └ visit   pairs-K.jsonl, a visit a line     judge   effects, and the pairs to visit again      limit   --fail-if
 //!
-//!   judge ──▶ verdict  which rank, link or group is slow, from every visit's value     differences  what differs on it          stages  and which stage takes it
+//!   judge ──▶ verdict  which rank, link or group is slow, from every visit's value     differences  its host's odd settings     stages  the stage that grew
 //!             ├ topology  which switches each host is behind, from topology.conf       hosts        lists of hosts, n[1-3,7], to names and back
 //!             └ pick      the ranks of lowest mutual latency                           parquet      the store of many meshes
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   DIR/key             the mesh's key, made by rank 0 (mode 0600)
-//!   DIR/rank-K.json     rank K: its address, its version, what it measures, its host     written whole
+//!   DIR/rank-K.json     rank K: its address, its version, its work, its host             written whole
 //!   DIR/pairs-K.jsonl   rank K: its visits, a line each                                  written at once
 //! ```
 
@@ -21,7 +21,7 @@ use crate::setup::Setup;
 /// The name of every mesh with a list of hosts and without a launcher: its ranks have nothing else in common before they meet.
 pub const LISTED: &str = "listed";
 
-/// What a rank tells of itself, in its file and to rank 0.
+/// A rank as it presents itself, in its file and to rank 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Card {
     /// The mesh's name.
@@ -30,7 +30,7 @@ pub struct Card {
     pub rank: u32,
     /// The launcher's or the kernel's name of its host.
     pub host: String,
-    /// Tells hosts apart, whatever they are called.
+    /// Differs between hosts, also between two of one name.
     pub host_id: String,
     /// The address at which it listens.
     pub address: String,
@@ -42,7 +42,7 @@ pub struct Card {
     pub command: Vec<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
-    /// What it measures.
+    /// Its work.
     pub setup: Setup,
     /// Facts of its host.
     pub facts: HostFacts,

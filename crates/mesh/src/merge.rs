@@ -1,4 +1,4 @@
-//! The record of a mesh: from what the ranks have delivered, or from the files alone.
+//! The record of a mesh: from the deliveries of the ranks, or from the files alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,11 +17,11 @@ use crate::visit::{self, Told};
 /// All that is known of a mesh.
 #[derive(Debug)]
 pub struct Parts {
-    /// What was measured.
+    /// The work of the ranks.
     pub setup: Setup,
     /// The ranks that are known.
     pub cards: BTreeMap<u32, Card>,
-    /// What they tell.
+    /// The visits, as they tell of them.
     pub visits: Vec<Told>,
     /// Ranks that are not there, or not to the end, and why.
     pub missing: BTreeMap<u32, String>,

@@ -46,7 +46,7 @@ const ALL_MEET: u32 = 1024;
 /// Pauses between looks at the directory.
 const LOOK: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
 
-/// What one rank was started with.
+/// One rank's part, as its flags and its launcher have it.
 #[derive(Debug)]
 pub struct Plan {
     /// Which rank it is.
@@ -263,7 +263,7 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
     };
     if me == 0 {
         let (body, interrupted) = collects(&mut station, &plan, &card)?;
-        // It is of no use any more.
+        // The key is of no use any more.
         if plan.key.is_none() {
             meeting::remove_key(&plan.dir);
         }
@@ -277,12 +277,12 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
 /// Refuses work that cannot be measured between two hosts.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason.
 pub fn check(job: Job) -> Result<(), RunError> {
     plan::check(&plan_of(job, "0.0.0.0".into(), 0))
 }
 
-/// A rank but 0: measures, delivers, and again if rank 0 says so.
+/// A rank other than 0: measures, delivers, and again if rank 0 has further slots for it.
 fn delivers(station: &mut Station<'_>, card: &Card) -> Ended {
     let (mut slots, mut last) = (station.schedule.slots(station.hello.rank).collect::<Vec<Slot>>(), station.schedule.rounds());
     loop {
@@ -321,7 +321,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         cards.extend(collection.cards);
         of_others.extend(collection.visits);
         for rank in gone.keys() {
-            // What cannot be read is missing with the reason of the rank.
+            // A card or visits that cannot be read are missing, with the rank's reason.
             cards.extend(meeting::read_card(&plan.dir, *rank).ok().flatten().map(|card| (*rank, card)));
             let (read, known) = (visit::read(&plan.dir, *rank).unwrap_or_default(), of_others.entry(*rank).or_default());
             if read.len() > known.len() {

@@ -239,7 +239,7 @@ impl MeshWriter {
         Ok(())
     }
 
-    /// Writes what is left, syncs the file and gives it its name, which is returned.
+    /// Writes the last rows, syncs the file and gives it its name, which is returned.
     ///
     /// # Errors
     /// The file cannot be written, or one of its name was made meanwhile.

@@ -1,21 +1,21 @@
 //! The ranks of lowest mutual latency: `--pick K`.
 //!
-//! What is lowest is the mean over all pairs of the K; a pair that was not measured counts with what its two ranks' other pairs
-//! make expected. Up to [`EXACT`] choices are all looked at. Beyond, a set grows from every rank (the quickest ones, if there are
-//! many) by the rank that adds least, then the best exchange of a member for another one is made until none helps. That may miss
-//! the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are looked at.
+//! The latency of K ranks is the mean over all their pairs; a pair that was not measured counts with the time expected from the
+//! other pairs of its two ranks. Up to [`EXACT`] choices are all tried. Beyond, a set grows from every rank (the quickest ones, if
+//! there are many) by the rank that adds least, then the best exchange of a member for another one is made until none helps. That
+//! may miss the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are tried.
 
 use hairpin_units::Arrange;
 
 use crate::verdict::{RankEffect, Verdict};
 
-/// All choices are tried up to this many.
+/// The most choices of which all are tried.
 pub const EXACT: u64 = 200_000;
-/// So many ranks are looked at; their times take 8 MB.
+/// The most ranks of which any may be picked; their times take 8 MB.
 pub const CANDIDATES: usize = 1_000;
-/// Sets grow from this many ranks at most.
+/// The most ranks from which sets grow.
 const SEEDS: usize = 24;
-/// Exchanges of one set at most.
+/// The most exchanges in one set.
 const EXCHANGES: usize = 200;
 
 /// Ranks of low mutual latency.
@@ -29,7 +29,7 @@ pub struct Picked {
     pub longest: Option<f64>,
     /// Pairs of theirs that were not measured.
     pub expected: usize,
-    /// Whether all choices were looked at, so that there is none better.
+    /// Whether all choices were tried, so that there is none better.
     pub is_exact: bool,
 }
 
@@ -175,7 +175,7 @@ fn improved(times: &Times, mut members: Vec<usize>) -> Vec<usize> {
             (0..members.len()).flat_map(|place| (0..n).map(move |other| (place, other))).filter(|(_, other)| !is_member[*other]);
         let best =
             exchanges.map(|(place, other)| (gain(place, other), place, other)).max_by(|one, other| one.0.total_cmp(&other.0));
-        // What is gained must be more than what rounding makes of nothing.
+        // A gain within the rounding of sums is none.
         let Some((_, place, other)) = best.filter(|(gained, ..)| *gained > 1e-9 * sums[0].abs()) else { break };
         let left = std::mem::replace(&mut members[place], other);
         (is_member[left], is_member[other]) = (false, true);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_picked_is_told() {
+    fn more_ranks_than_were_measured_or_none_are_refused() {
         let found = verdict(8, |a, b| (a < 5 && b < 5).then_some(9.0));
         assert_eq!(pick(&found, 6), Err(PickError::Number { asked: 6, measured: 5 }));
         assert_eq!(pick(&found, 0).unwrap_err().to_string(), "cannot pick 0 of 5 measured hosts: pick between 1 and 5");

@@ -13,7 +13,7 @@ use std::fmt;
 /// Most ranks of a mesh: four bytes of a rank's number would allow more, a directory of as many files would not.
 pub const MOST: u32 = 65_536;
 
-/// What the user says of the rank.
+/// The user's flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// `--rank`.
@@ -31,7 +31,7 @@ pub struct Identity {
     pub rank: u32,
     /// How many there are, 2 at least.
     pub ranks: u32,
-    /// The launcher's name for what it started, such as `1234.0`; `None` without one.
+    /// The launcher's name for the step or job, such as `1234.0`; `None` without one.
     pub job: Option<String>,
     /// The launcher's name for this host, if it has one.
     pub host: Option<String>,
@@ -58,9 +58,9 @@ pub enum RankError {
     /// A rank without the number of ranks, or the other way round.
     #[error("{there} is there and {missing} is not: add --rank K --ranks N, or start it with `srun hairpin mesh`")]
     Half {
-        /// What is there, with its value.
+        /// The one that is there, with its value.
         there: Source,
-        /// What is missing.
+        /// The one that is missing.
         missing: String,
     },
     /// A variable that holds no number.
@@ -99,7 +99,7 @@ impl fmt::Display for Source {
 /// A number and where it stands.
 type Said = (u32, Source);
 
-/// This process's place, from the environment and what the user says.
+/// This process's place, from the environment and the user's flags.
 pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Result<Identity, RankError> {
     let by_hand = |name: &str, value: u32| (value, Source { name: name.into(), value: value.to_string() });
     let number = |name: &str| -> Result<Option<Said>, RankError> {
@@ -153,7 +153,7 @@ pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Resu
     })
 }
 
-/// The one value of all that say something.
+/// The value that all who give one agree on.
 fn agreed(said: impl IntoIterator<Item = Said>) -> Result<Option<Said>, RankError> {
     let mut said = said.into_iter();
     let Some((value, first)) = said.next() else { return Ok(None) };
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn a_missing_or_impossible_number_is_named() {
         let said = |given, variables: &[(&str, &str)]| of(given, variables).unwrap_err().to_string();
         assert!(said(Given::default(), &[]).contains("`srun hairpin mesh`"));
         assert!(said(hand(0, 1), &[]).contains("two ranks at least"));

@@ -65,7 +65,7 @@ const FINISHES_WITHIN: Duration = Duration::from_millis(500);
 
 /// A rank with all that it needs to walk its slots.
 pub struct Station<'a> {
-    /// What it says of itself, with any question.
+    /// Its hello, which comes with every question.
     pub hello: Hello,
     /// The work.
     pub setup: Setup,
@@ -169,7 +169,7 @@ impl Station<'_> {
         }
     }
 
-    /// Nothing of this round is waited for beyond this time, whatever the others do.
+    /// The time at which all waiting for this round ends.
     pub fn deadline(&self, round: u32) -> Instant {
         self.begun + self.wait + LATE + 2 * self.setup.visit_lasts() * round
     }
@@ -189,7 +189,7 @@ impl Station<'_> {
         }
     }
 
-    /// What this rank says to ask for something.
+    /// This rank's hello with the question `ask`.
     pub(crate) fn asking(&self, ask: Ask) -> Hello {
         Hello { ask, ..self.hello.clone() }
     }
@@ -399,7 +399,7 @@ impl Station<'_> {
         }
     }
 
-    /// The round in which a rank is. The error says why it is not heard, and the patience with it from now on, if that is another.
+    /// The round in which a rank is. The error has the reason why it is not heard, and the patience with it from now on, if that changes.
     pub(crate) fn look(&mut self, rank: u32) -> Result<u32, (String, Option<Duration>)> {
         let peer = match self.peers.find(rank) {
             Ok(peer) => peer,

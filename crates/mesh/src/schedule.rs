@@ -60,7 +60,7 @@ pub type Pair = (u32, u32);
 pub struct Slot {
     /// The round, from 1.
     pub round: u32,
-    /// Which visit of the pair it is, from 1.
+    /// The visit of the pair, from 1.
     pub visit: u32,
     /// The other rank of the pair.
     pub partner: u32,
@@ -162,7 +162,7 @@ impl Schedule {
         ((round - 1) / each + 1, (round - 1) % each + 1)
     }
 
-    /// What one rank does in a round; `None`: it rests.
+    /// The slot of a rank in a round; `None`: it rests.
     pub fn slot(&self, rank: u32, round: u32) -> Option<Slot> {
         let (visit, within) = self.place(round);
         let partner = self.partner(rank, within)?;
@@ -170,7 +170,7 @@ impl Schedule {
         Some(Slot { round, visit, partner, client: (rank < partner) == (visit % 2 == 1), explain: false })
     }
 
-    /// What one rank does, in order.
+    /// The slots of a rank, in order.
     pub fn slots(&self, rank: u32) -> impl Iterator<Item = Slot> + '_ {
         (1..=self.rounds()).filter_map(move |round| self.slot(rank, round))
     }

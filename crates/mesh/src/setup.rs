@@ -1,4 +1,4 @@
-//! What a mesh measures: the same for all its ranks, or they refuse each other.
+//! The work of a mesh: the same for all its ranks, or they refuse each other.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const SILENCE: Nanos = Nanos::from_secs(2);
 pub struct Setup {
     /// Number of ranks.
     pub ranks: u32,
-    /// Which pairs are measured, as `--pairs` takes it.
+    /// The choice of pairs, as `--pairs` takes it.
     pub pairs: String,
     /// Visits of each pair.
     pub visits: u32,
@@ -79,7 +79,7 @@ impl Setup {
         Duration::from(self.duration) + Duration::from(self.warmup) + AROUND
     }
 
-    /// What the mesh costs, before it begins: `28 pairs, 2 visits, 14 rounds, about 11 s`.
+    /// The cost of the mesh, before it begins: `28 pairs, 2 visits, 14 rounds, about 11 s`.
     pub fn cost(&self, schedule: &Schedule) -> String {
         let count = |n: u64, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
         let whole = self.visit_lasts() * schedule.rounds();

@@ -22,7 +22,7 @@ use hairpin_sys::process::unblocked;
 use hairpin_sys::signal::Signals;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What srun is to end with for an error of Slurm, and when the job did not start in time: no rank ends so.
+/// The exit codes of srun for an error of Slurm and for a job that did not start in time; no rank ends with them.
 const REFUSED: i32 = 97;
 const NOT_STARTED: i32 = 96;
 /// Pause between two looks at srun, its words and the signals.
@@ -54,7 +54,7 @@ pub struct Job {
 pub enum Ended {
     /// Rank 0's record.
     Record(Box<Mesh>),
-    /// No record came; what the last of the ranks or srun said.
+    /// No record came; the last words of a rank or of srun.
     Silent(String),
 }
 
@@ -76,7 +76,7 @@ pub enum SlurmError {
         partition: Option<String>,
         /// The time that it waited.
         queue: Duration,
-        /// What srun said of it.
+        /// The words of srun; empty without any.
         said: String,
     },
     /// Slurm takes no such job.
@@ -105,7 +105,7 @@ fn because(said: &str) -> String {
     if said.is_empty() { String::new() } else { format!(" ({said})") }
 }
 
-/// What comes from srun.
+/// A piece of srun's outputs.
 enum Heard {
     Record(Box<Mesh>),
     Words(String),
@@ -143,7 +143,7 @@ pub fn run(job: &Job, signals: &Signals, say: &dyn Fn(String), pass: &dyn Fn(Str
             let _ = wait(&[signals.as_fd()], Some(LOOK));
         }
     };
-    // What is still in the pipes; a process that it left behind may hold them open.
+    // The pipes may hold more, and a process that srun left behind may keep them open.
     let until = Instant::now() + STAYS;
     while !outcome.is_over && Instant::now() < until {
         outcome.hear(&heard, LOOK, say, pass);
@@ -203,7 +203,7 @@ fn read_record(mut out: impl Read, tells: &Sender<Heard>) {
     }
 }
 
-/// What has come of the job so far.
+/// The job so far.
 #[derive(Default)]
 struct Outcome {
     record: Option<Box<Mesh>>,
@@ -217,7 +217,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Takes what comes within `pause`.
+    /// Takes the next piece if it comes within `pause`.
     fn hear(&mut self, heard: &Receiver<Heard>, pause: Duration, say: &dyn Fn(String), pass: &dyn Fn(String)) {
         match heard.recv_timeout(pause) {
             Ok(Heard::Record(record)) => self.record = Some(record),
@@ -278,7 +278,7 @@ impl Stop {
         self.at = Some(self.at.map_or(at, |before| before.min(at)));
     }
 
-    /// A signal has come: the first asks the ranks for what they have, a second one ends the job.
+    /// A signal has come: the first asks the ranks for their visits so far, a second one ends the job.
     fn signal(&mut self, srun: &Child) {
         self.signals += 1;
         match self.signals {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_srun_says_is_one_sentence() {
+    fn the_words_of_srun_become_one_sentence() {
         let no_partition = [
             "srun: error: invalid partition specified: p",
             "srun: error: Unable to allocate resources: Invalid partition name specified",

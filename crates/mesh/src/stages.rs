@@ -1,7 +1,7 @@
 //! The stages of a slow pair beside those of an ordinary one: which of them takes the difference.
 //!
 //! ```text
-//!   shared ── slow        a rank of both pairs is the client in both, so what differs is the other host, or the way to it
+//!   shared ── slow        a rank of both pairs is the client in both, so only the other host and the way to it differ
 //!   shared ── ordinary
 //! ```
 
@@ -13,7 +13,7 @@ use hairpin_units::{Arrange, Nanos};
 
 use crate::schedule::{Pair, Slot, client_of};
 
-/// Stages that take less than this much longer in all say nothing of a slow pair.
+/// The least ratio of the stages of both pairs, all together, at which one of them is named.
 const LEAST: f64 = 1.05;
 
 /// Two pairs with a common client.
@@ -81,7 +81,7 @@ impl Beside {
     }
 }
 
-/// The stage that takes most of what a slow pair of the subject takes longer than the ordinary one, if the stages of both were measured.
+/// The stage with most of the difference between a slow pair of the subject and the ordinary one, if the stages of both were measured.
 #[must_use]
 pub fn difference(body: &MeshBody, subject: &Subject) -> Option<String> {
     let of_pair = body.pairs.iter().flat_map(|pair| pair.visits.iter().map(move |visit| ((pair.a, pair.b), visit)));

@@ -57,7 +57,7 @@ pub enum TopologyError {
     Hosts {
         line: usize,
         key: &'static str,
-        /// What is wrong with it.
+        /// The error in the list.
         source: HostsError,
     },
     /// Two lines for a switch.
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_told_with_its_line() {
+    fn a_text_that_is_no_tree_is_refused_with_its_line() {
         for (text, words) in [
             ("", "names no switch"),
             ("# nothing\n", "names no switch"),

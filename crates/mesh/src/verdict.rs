@@ -4,24 +4,24 @@
 //!   visits ──▶ a logarithm a pair ──▶ level + effects, few of them large ──▶ against the others' ──▶ intervals ──▶ convicted?
 //!              robust::median         fit                                    robust::location        all at once
 //! ```
-//! Effects multiply: a rank of effect 1.3 makes all its pairs take 1.3 times as long. A link's effect is beside what its two
-//! ranks and their groups explain.
+//! Effects multiply: a rank of effect 1.3 makes all its pairs take 1.3 times as long. A link's effect comes on top of those of
+//! its two ranks and their groups.
 //!
 //! **Intervals** hold all at once, with the confidence asked for: each is Student's t interval at (1 − confidence) / m, where m
 //! is the number of all ranks, links and groups together (Bonferroni's inequality; Dunn, Journal of the American Statistical
 //! Association 56, 1961). It holds however the effects depend on each other, and they do: a pair is in the effects of both its
 //! ranks. Holm's steps (Scandinavian Journal of Statistics 6, 1979) begin with the same bound and differ by little where few of
-//! many are slow, but leave nothing beyond "more than the least effect" as an interval of what they convict (Strassburger and
-//! Bretz, Statistics in Medicine 27, 2008), and the interval is what people read. Permutations of four hosts' six pairs are too
-//! few for a bound of 5 % on ten effects.
+//! many are slow, but for those convicted they give no interval beyond "more than the least effect" (Strassburger and Bretz,
+//! Statistics in Medicine 27, 2008), and people read the interval. Permutations of four hosts' six pairs are too few for a bound
+//! of 5 % on ten effects.
 //!
-//! **Noise** is what the visits differ by from the fit, without the few that are no noise. Visits of a pair resemble each other,
+//! **Noise** is the scatter of the visits around the fit, without the few far ones. Visits of a pair resemble each other,
 //! so they count as if half of their noise were the same in all of them, or more if the pairs scatter more. A rank whose own
 //! pairs disagree, or a link whose visits do, has a wider interval for it: heavy tails hit one visit, a slow link is slow in all.
 //!
-//! **Convicted** is what has the lower end of its interval above the least effect, and could be told from the rest: a rank by
-//! three pairs or more, a link by two visits or more and by other pairs of both its ranks, nobody among fewer than four ranks.
-//! [`Untold`] says what could not be told, and why.
+//! **Convicted** is a rank, link or group whose whole interval lies above the least effect and that can be told from the rest: a
+//! rank by three pairs or more, a link by two visits or more and by other pairs of both its ranks. Among fewer than four ranks
+//! nobody is convicted. [`Untold`] has the questions that stay open, with the reason.
 
 mod again;
 mod fit;
@@ -122,20 +122,20 @@ pub struct PairEffect {
     pub b: usize,
     /// The visits.
     pub visits: usize,
-    /// What was measured, in ns: the middle of the visits, both clients alike.
+    /// The middle of the visits in ns, with equal weight for both clients.
     pub value: f64,
-    /// What the level, the two ranks and their groups make of it, in ns.
+    /// The time in ns that follows from the level, the two ranks and their groups.
     pub expected: f64,
     /// The measured against the expected; `None` if there are too few pairs to say. With one visit the interval trusts that its
     /// noise is ordinary, so it convicts nobody.
     pub ratio: Option<Ratio>,
     pub is_convicted: bool,
-    /// The standard deviation of this pair's logarithm, and of what its visits differ by.
+    /// Standard deviations: of this pair's logarithm, and among its visits.
     noise: f64,
     spread: f64,
 }
 
-/// Which pairs of a group are meant.
+/// The pairs of a group that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// Those that meet in it.
@@ -155,12 +155,12 @@ pub struct GroupEffect {
     pub way: Way,
     /// The measured pairs.
     pub pairs: usize,
-    /// Their times against the median of the other groups' at this height, beside what ranks explain.
+    /// Their times against the median of the other groups' at this height, without the effects of ranks.
     pub ratio: Option<Ratio>,
     pub is_convicted: bool,
 }
 
-/// What the observations cannot tell.
+/// A question that the observations leave open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Untold {
     /// No pair was measured.
@@ -171,16 +171,15 @@ pub enum Untold {
     Unmeasured { ranks: Vec<usize> },
     /// Ranks with too few pairs.
     FewPairs { ranks: Vec<usize> },
-    /// This many pairs had one visit.
+    /// Pairs with one visit only.
     OneVisit { pairs: usize },
-    /// At this height of the topology only two groups have pairs between them: which of them is slow, or whether they are, has no
-    /// comparison.
+    /// Only two groups have pairs between them at this height of the topology, so neither can be compared.
     TwoGroups { level: usize },
-    /// So few pairs meet at this height that they have nothing to be compared with.
+    /// Too few pairs meet at this height to be compared with each other.
     FewOfKind { kind: usize, pairs: usize },
 }
 
-/// What a mesh's visits tell.
+/// The effects in a mesh, and the questions that stay open.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Every rank, in order.
@@ -209,7 +208,7 @@ impl Verdict {
     }
 }
 
-/// What two ranks' round trips take.
+/// The time of a round trip of two ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Time {
     pub ns: f64,
@@ -221,7 +220,7 @@ pub struct Time {
 struct Visited {
     pair: (usize, usize),
     logs: Vec<f64>,
-    /// The middle of the visits, both clients alike.
+    /// The middle of the visits, with equal weight for both clients.
     middle: f64,
 }
 
@@ -272,7 +271,7 @@ pub fn judge(ranks: usize, observations: &[Observation], levels: &[Level], limit
     Ok(Verdict { ranks, pairs, groups, untold, limits, noise, fit })
 }
 
-/// The standard deviation of the mean of this many visits, in those of one visit.
+/// The standard deviation of the mean of `visits` visits, as a ratio to that of one.
 fn of_mean(visits: usize) -> f64 {
     (SHARED + (1.0 - SHARED) / visits.max(1) as f64).sqrt()
 }
@@ -345,7 +344,7 @@ impl Judge<'_> {
     /// The ranks' effects, and the standard deviation of ordinary ones.
     fn ranks(&self, critical: f64) -> (Vec<RankEffect>, f64) {
         let ranks = self.measured.len();
-        // What a rank's pairs have beside the other rank's effect: its own.
+        // The pairs of each rank, without the effect of the other rank.
         let mut own: Vec<Vec<f64>> = vec![Vec::new(); ranks];
         for (visited, left) in self.visited.iter().zip(&self.fit.left) {
             [visited.pair.0, visited.pair.1].iter().for_each(|&rank| own[rank].push(left + self.effect(rank)));
@@ -380,7 +379,7 @@ impl Judge<'_> {
             let visits = visited.logs.len();
             let scale = |rank: usize| 1.0 / self.measured[rank] as f64;
             let noise = (self.visit * of_mean(visits)).max(self.pair * of_mean(visits) / of_mean(LEAST_VISITS));
-            // What the visits differ by counts for this pair alone.
+            // The scatter among its visits counts for this pair alone.
             let squares: f64 = visited.logs.iter().map(|log| (log - visited.middle).powi(2)).sum();
             let spread = if visits > 1 { (squares / (visits - 1) as f64).sqrt() } else { 0.0 };
             let error = (noise.powi(2) * (1.0 + scale(a) + scale(b)) + spread.powi(2) / visits as f64).sqrt();
@@ -502,7 +501,7 @@ fn median_without(sorted: &[f64], value: f64) -> f64 {
     }
 }
 
-/// A logarithm with what its interval reaches to either side.
+/// A logarithm as a ratio; its interval reaches `reach` to either side.
 fn ratio(log: f64, reach: f64) -> Ratio {
     Ratio { ratio: log.exp(), low: (log - reach).exp(), high: (log + reach).exp() }
 }

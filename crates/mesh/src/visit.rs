@@ -1,7 +1,6 @@
 //! The visits that a rank has made, one JSON object a line in `pairs-K.jsonl`, and the file they are in.
 //!
-//! A rank writes each visit at once, so that what it has measured is there whatever becomes of it. A line that is torn, as by a kill or a full disk,
-//! is left out when the file is read.
+//! A rank writes each visit at once, so that its visits outlive it. A line that is torn, as by a kill or a full disk, is left out when the file is read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +18,7 @@ pub struct Told {
     pub pair: Pair,
     /// Who tells.
     pub by: u32,
-    /// What it tells.
+    /// The visit.
     #[serde(flatten)]
     pub visit: Visit,
 }
@@ -50,7 +49,7 @@ impl Visits {
         Visits { path, file, all: Vec::new(), broken }
     }
 
-    /// Adds a visit. The first time that one cannot be written, returns what to say of it.
+    /// Adds a visit. The first time that one cannot be written, returns the line for the user.
     pub fn add(&mut self, told: Told) -> Option<String> {
         let was_whole = self.broken.is_none();
         if let Some(file) = &mut self.file

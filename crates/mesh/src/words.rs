@@ -1,10 +1,10 @@
-//! What ranks say to each other, over the handshake and the frames of a session, before one begins or in place of one.
+//! The messages of the ranks, over the handshake and the frames of a session, before one begins or in place of one.
 //!
 //! ```text
 //!   client ── Hello(Visit) ──▶ server    ◀─ Come: a session follows     ◀─ NotYet: it is in an earlier round   ◀─ Past, Refused: never
 //!   rank ──── Hello(Where) ──▶ rank      ◀─ Here
 //!   rank ──── Hello(Deliver) ─▶ rank 0   ◀─ Take ── Delivery… End ──▶ ◀─ Taken     ◀─ NotYet: it still measures
-//!   rank ──── Hello(More) ───▶ rank 0    ◀─ Slots: what it is to measure again     ◀─ NotYet: others have not delivered yet
+//!   rank ──── Hello(More) ───▶ rank 0    ◀─ Slots: its further ones                ◀─ NotYet: others have not delivered yet
 //! ```
 
 use std::time::Duration;
@@ -26,15 +26,15 @@ pub struct Hello {
     pub mesh: String,
     /// Name and version of its tool.
     pub tool: String,
-    /// What it measures.
+    /// Its work.
     pub setup: Setup,
     /// Its number.
     pub rank: u32,
-    /// What it asks for.
+    /// Its question.
     pub ask: Ask,
 }
 
-/// What a rank asks for.
+/// The question of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ask {
@@ -83,7 +83,7 @@ pub enum Reply {
     Take,
     /// The delivery is there, whole.
     Taken,
-    /// What to measure again; if nothing, the mesh is over.
+    /// Further slots; if there are none, the mesh is over.
     Slots(Vec<Slot>),
 }
 

@@ -23,6 +23,7 @@ use crate::hop::{Forwards, Hop};
 use crate::line::{Frame, MAX_FRAME, MAX_RATE, MIN_RATE, frames_per_second, serialization, until_last_bit};
 use crate::pcie::{self, Pcie};
 use crate::phy::{Code, Fec};
+use crate::published::published;
 
 /// The declared path between the two NICs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -355,6 +356,8 @@ fn crossing(
         ));
         return Ok(None);
     };
+    let tlp = &published().tlp;
+    notes.push(format!("{slot}: {}; {}; {}", tlp.label, tlp.class, tlp.source));
     let source = format!("{} bytes instead of {at} over {slot}; {}", frame.len, pcie::SOURCE);
     let stage =
         |name: &str, part, time, what| Stage { part, class: Class::Assumed, ..derived(name.into(), time, source.clone(), what) };

@@ -4,6 +4,7 @@ use hairpin_model::compare::compare;
 use hairpin_model::design::NicModel;
 use hairpin_model::nic::{built_in, files, find};
 use hairpin_model::nic_file::parse;
+use hairpin_model::published::published;
 use hairpin_model::waterfall::{Link, NoFloor, Size, add_handshake, floor, round_trip, window};
 use hairpin_record::floor::{Class, Counts, Floor, Span};
 use hairpin_units::{BitRate, Picos};
@@ -114,9 +115,15 @@ fn the_difference_of_1070_ns_stage_by_stage() {
 #[test]
 fn the_wire_alone_at_10g() {
     let no_cable = link("10G", "coax:0m");
-    for (frame, one_way, rtt, per_second) in [(60, 67_200, 134_400, 14_880_952.0), (1514, 1_230_400, 2_460_800, 812_743.0)] {
+    for (frame, bytes, one_way, rtt, per_second) in [
+        (60, 84, 67_200, 134_400, 14_880_952.0),
+        (1514, 1538, 1_230_400, 2_460_800, 812_743.0),
+        // An MTU of 9000; no source prints it.
+        (9014, 9038, 7_230_400, 14_460_800, 138_304.0),
+    ] {
         let wire = at("none", frame, &no_cable);
-        assert_eq!((wire.total_ns, wire.rtt.ns), (Some(Picos(one_way)), Some(Picos(rtt))));
+        assert_eq!((wire.wire_bytes, wire.total_ns, wire.rtt.ns), (bytes, Some(Picos(one_way)), Some(Picos(rtt))));
+        assert!(wire.stages.iter().all(|stage| stage.class == Class::Derived), "{:?}", wire.stages);
         assert_eq!(wire.line_rate_frames_per_s.floor(), per_second);
     }
     let cable = at("none", 60, &link("10G", "twinax:3m"));
@@ -223,6 +230,15 @@ fn the_worst_case_of_receiving_is_a_figure_with_its_source() {
 }
 
 #[test]
+fn claims_without_figures_are_published_and_have_source_and_conditions() {
+    let sockets = &published().busy_poll_sockets;
+    assert!(["T520-LL-CR", "X520-DA2", "not at hand"].iter().all(|part| sockets.source.contains(part)), "{}", sockets.source);
+    assert!(["TCP_RR", "UDP_RR", "MTU 1500"].iter().all(|part| sockets.conditions.contains(part)), "{}", sockets.conditions);
+    assert_eq!(sockets.claims.len(), 4);
+    assert!(sockets.claims.iter().all(|claim| claim.class == Class::Published));
+}
+
+#[test]
 fn dna_is_between_the_wire_and_five_microseconds() {
     let dna = floor(nic("dna-82599"), None, &Link::default()).unwrap();
     assert_eq!((dna.rtt.low_ns, dna.rtt.high_ns), (Picos(134_400), Picos::from_ns(5000)));
@@ -319,7 +335,11 @@ fn hops_fec_and_pcie() {
     let write = (5 * 24 + 1450) * 500;
     assert_eq!(dma.total_ns, Some(Picos(3_059_000 + wire + read + write)));
     assert!(at("dma", 1514, &Link::default()).notes.iter().any(|note| note.contains("--pcie")));
-    assert_eq!(at("dma", 64, &Link { pcie, ..Link::default() }).total_ns, Some(Picos::from_ns(3059)));
+    let same = at("dma", 64, &Link { pcie, ..Link::default() });
+    assert_eq!(same.total_ns, Some(Picos::from_ns(3059)));
+    // The label of the header sizes stands where they are used.
+    let labelled = |floor: &Floor| floor.notes.iter().any(|note| note.contains(published().tlp.label));
+    assert_eq!([&dma, &same].map(labelled), [true, false]);
     assert_eq!(floor(nic("none"), Some(Size::Frame(60)), &Link { pcie, ..ten() }), Err(NoFloor::NoPcie("none".into())));
 }
 

@@ -29,6 +29,9 @@ pub static TOWARDS_REFLECTOR: [&Path; 1] = [&PACKET];
 /// Paths that others are held against; the first of them that was measured counts.
 pub static PLAIN: [&Path; 2] = [&UDP, &TCP];
 
+/// The path that the demonstration measures at low rates too.
+pub static PACED: &Path = &UDP;
+
 /// The path to a UNIX socket of another program.
 pub static TOWARDS_SOCKET: [&Path; 1] = [&UNIX];
 

@@ -1,6 +1,8 @@
-//! A published figure to show beside measured ones.
+//! Published figures to show beside measured ones, and published claims without figures.
 
 use serde::Serialize;
+
+use crate::floor::Class;
 
 /// A row of a published table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,4 +17,24 @@ pub struct Published {
     pub source: String,
     /// Points: payload in bytes and RTT in ns.
     pub points: Vec<[f64; 2]>,
+}
+
+/// A published comparison whose figures are not at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Claims {
+    /// The source.
+    pub source: &'static str,
+    /// The conditions of its measurement.
+    pub conditions: &'static str,
+    /// The claims.
+    pub claims: &'static [Claim],
+}
+
+/// A claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// What the source claims.
+    pub claim: &'static str,
+    /// `published`: the source makes it.
+    pub class: Class,
 }

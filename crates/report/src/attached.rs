@@ -150,7 +150,7 @@ fn heading(total: &Total, record: &Attached) -> String {
     format!("{} {}", spanned(total, record), table::FIGURES)
 }
 
-/// The sides that were seen, and what the sum spans.
+/// The sides that were seen, and the span of the sum.
 pub(crate) fn spanned(total: &Total, record: &Attached) -> String {
     let (who, sum) = match total.view {
         View::Both => ("Client and server are on this host", "the client's send -> its read of the reply"),

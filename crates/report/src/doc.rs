@@ -139,12 +139,12 @@ impl Table {
         }
     }
 
-    /// The raw numbers for scripts.
     /// A table that folds long figures, so that none makes it wider than the screen.
     pub(crate) fn folded<R: Into<Row>>(columns: Vec<Column>, labels: usize, rows: impl IntoIterator<Item = R>) -> Table {
         Table { folds: true, ..Table::new(columns, labels, rows) }
     }
 
+    /// The raw numbers for scripts.
     pub(crate) fn data(&self) -> Data {
         let all: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].place.is_written()).collect();
         let unit = |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty());

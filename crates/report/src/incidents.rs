@@ -25,7 +25,7 @@ pub(crate) fn sentences(names: &[Name], rows: &[&Row]) -> Doc {
     doc
 }
 
-/// How many there are, and what became of their lines.
+/// The number of incidents, and the fate of their lines.
 pub(crate) fn sentence(found: &Incidents) -> String {
     let above = match found.above_ns {
         Some(ns) if found.above.starts_with('p') => format!("{} ({} now)", found.above, time(ns as f64)),

@@ -53,7 +53,7 @@ pub(crate) fn lines<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note
     lines_of(rows, notes, |of| if of.len() == rows.len() { String::new() } else { format!("{}: ", join(names, of)) })
 }
 
-/// The same, each line after what `whose` says of its rows.
+/// The same, each line after the text of `whose` for its rows.
 pub(crate) fn lines_of<R>(rows: &[&R], notes: impl Fn(&R) -> &[Note], whose: impl Fn(&[usize]) -> String) -> Vec<Text> {
     let mut found: Vec<(&str, Vec<usize>, Vec<&str>)> = Vec::new();
     for (at, row) in rows.iter().enumerate() {

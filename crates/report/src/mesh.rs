@@ -86,7 +86,7 @@ fn of_visits(visits: &[&Visit]) -> Vec<String> {
         .collect()
 }
 
-/// The ratio and the interval of a convicted subject, and what differs on it.
+/// The ratio and the interval of a convicted subject, and its differences.
 fn slow(mesh: &MeshBody, effect: &Effect) -> String {
     let subject = match &effect.subject {
         Subject::Rank(rank) => clean(&mesh.host_of(*rank)),

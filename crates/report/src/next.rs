@@ -19,7 +19,7 @@ pub(crate) fn show(doc: &mut Doc, items: &[String], options: &Options) {
 }
 
 fn lines(items: &[String], columns: usize) -> Vec<String> {
-    // Where there is no command, the words on what else there is stand alone.
+    // Where there is no command, the words on other choices stand alone.
     if let [only] = items
         && only.starts_with('(')
     {

@@ -138,7 +138,7 @@ fn causes(doc: &mut Doc, noise: &NoiseBody) {
     doc.part(Shown::Full, full);
 }
 
-/// What the hooks add to a typical stall.
+/// The cost of the hooks in a typical stall.
 fn cost(noise: &NoiseBody) -> String {
     let with_most = noise.cores.iter().max_by_key(|core| core.traced_stall_ns.count);
     let both = with_most.and_then(|core| Some((core.stall_ns.p50?, core.traced_stall_ns.p50?)));
@@ -193,7 +193,7 @@ fn distances(doc: &mut Doc, noise: &NoiseBody) {
     }
 }
 
-/// What the kernel counted on each core over all blocks: stolen time, if there was some, and interrupts, which are all that is known without hooks.
+/// The kernel's counts on each core over all blocks: stolen time, if there was some, and interrupts, which are all that is known without hooks.
 fn meanwhile(doc: &mut Doc, noise: &NoiseBody) {
     let mut lines = Vec::new();
     for core in &noise.cores {

@@ -1,4 +1,4 @@
-//! One-way delays: a sentence a row, and below it what the bound is made of.
+//! One-way delays: a sentence a row, and below it the parts of the bound.
 
 use hairpin_record::one_way::{OneWay, SignedTimes};
 use hairpin_record::run::Row;
@@ -23,7 +23,7 @@ pub(crate) fn sentences(names: &[Name], rows: &[&Row]) -> Doc {
     doc
 }
 
-/// What the bounds are made of.
+/// The parts of each bound.
 pub(crate) fn bounds(names: &[Name], rows: &[&Row]) -> List {
     let words = |found: &OneWay| {
         let parts: Vec<String> = found.parts.iter().map(|part| format!("{} {}", part.what, time(part.ns))).collect();
@@ -74,7 +74,7 @@ pub(crate) fn sentence(found: &OneWay) -> String {
     )
 }
 
-/// What makes the figures doubtful.
+/// Reasons to doubt the figures.
 pub(crate) fn faults(found: &OneWay) -> Vec<String> {
     let mut all = Vec::new();
     if found.impossible > 0 {

@@ -1,4 +1,4 @@
-//! What was asked of a server that is no server of Hairpin's: a line a row.
+//! The requests to a server that is no server of Hairpin's: a line a row.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::label::Name;
 use crate::notes::merged;
 use crate::prose::clean;
 
-/// The request, where a reply ends, and what came.
+/// The request, where a reply ends, and the replies.
 pub(crate) fn replies(names: &[Name], rows: &[&Row]) -> List {
     let words =
         |row: &Row| row.own_request.as_deref().map(|found| sentence(found, &row.parts_ns)).into_iter().collect::<Vec<_>>();

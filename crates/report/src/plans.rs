@@ -1,5 +1,6 @@
 //! The output of `hairpin sweep --list`, and of `--show` in a form that is asked for.
 
+use hairpin_record::published::{Claim, Claims};
 use serde::Serialize;
 
 use crate::cell::Cell;
@@ -32,6 +33,8 @@ pub struct PlanRow {
     /// The path spec, with `{NAME}` for a factor's level.
     pub path: String,
     pub factors: Vec<PlanFactor>,
+    /// The published comparison that the plan repeats, if its figures are not at hand.
+    pub published: Option<&'static Claims>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,7 +67,21 @@ impl Show for Plans {
         columns.extend(["link", "duration", "path", "factors"].map(Column::page));
         let mut doc = Doc::default();
         doc.table(Table::new(columns, 1, self.plans.iter().map(|plan| row(plan).to_vec())));
+        for plan in &self.plans {
+            if let Some(published) = plan.published {
+                claims(&mut doc, &plan.name, published);
+            }
+        }
         doc.data = Some(Data::table("name title link duration path factors", self.plans.iter().map(row)));
         doc
     }
+}
+
+fn claims(doc: &mut Doc, plan: &str, published: &Claims) {
+    doc.gap();
+    doc.lead(format!("{plan}: "), format!("repeats {}", published.source));
+    doc.lead("conditions ", published.conditions);
+    doc.gap();
+    let row = |claim: &Claim| -> Vec<Cell> { vec![claim.claim.into(), claim.class.to_string().into()] };
+    doc.table(Table::new(["claim", "class"].map(Column::words).to_vec(), 1, published.claims.iter().map(row)));
 }

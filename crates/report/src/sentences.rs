@@ -4,7 +4,7 @@
 //! a handful of rows shows a difference but does not prove it.
 
 use hairpin_plan::path::Speaks;
-use hairpin_plan::paths::{PLAIN, UDP, by_name, sides};
+use hairpin_plan::paths::{PACED, PLAIN, by_name, sides};
 use hairpin_record::core_states::Apart;
 use hairpin_record::run::{HostFacts, Origin, Row};
 use hairpin_units::{Nanos, Quantile};
@@ -227,11 +227,11 @@ pub(crate) fn idle(host: &HostFacts) -> Option<String> {
 
 /// The spec that a demo measures at low rates.
 fn spec() -> String {
-    format!("{}:block", UDP.name)
+    format!("{}:block", PACED.name)
 }
 
 fn low_rate(entries: &[Entry<'_>]) -> String {
-    let rows: Vec<&Entry<'_>> = entries.iter().filter(|e| e.is(UDP.name, "block")).collect();
+    let rows: Vec<&Entry<'_>> = entries.iter().filter(|e| e.is(PACED.name, "block")).collect();
     let mut links: Vec<&str> = rows.iter().filter(|e| !e.flat_out()).map(|e| e.link).collect();
     links.dedup();
     let mut why = None;

@@ -1,4 +1,4 @@
-//! Cases that tests of this crate and of the page read, for what both compute.
+//! Cases that tests of this crate and of the page read, for figures that both compute.
 
 /// Holds `tests/data/<name>.json` to these cases; `HAIRPIN_BLESS=1` writes it.
 pub(crate) fn held<T: serde::Serialize>(name: &str, cases: &T) {

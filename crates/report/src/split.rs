@@ -10,7 +10,7 @@ use crate::figure::{beside, time};
 use crate::label::{Name, path};
 use crate::prose::{capital, clean};
 
-/// The sentences of all rows with a split, and what a full view has beside them.
+/// The sentences of all rows with a split, and the further parts of a full view.
 pub(crate) fn splits(names: &[Name], rows: &[&Row]) -> Doc {
     let all: Vec<(&Name, &Row, &Split)> =
         names.iter().zip(rows).filter_map(|(name, row)| Some((name, *row, row.split.as_deref()?))).collect();
@@ -70,7 +70,7 @@ fn both(split: &Split) -> Option<(f64, f64)> {
     mean(PartName::Server).zip(mean(PartName::Wire))
 }
 
-/// What the hosts are of the typical round trips, and what the wire is; `None` if not even the client's host is known.
+/// The hosts' and the wire's parts of the typical round trips; `None` if not even the client's host is known.
 pub(crate) fn hosts(split: &Split) -> Option<String> {
     let rtt = split.typical.rtt_ns;
     let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
@@ -139,7 +139,7 @@ pub(crate) fn with_stamps(split: &Split) -> String {
     capital(&layers(split))
 }
 
-/// What became of the transactions that were stamped.
+/// Outcomes of the stamped transactions.
 pub(crate) fn counted(split: &Split) -> String {
     let counts = &split.counts;
     let which = if split.every > 1 { format!(", one in {}", split.every) } else { String::new() };
@@ -208,7 +208,7 @@ fn table(all: &[(&Name, &Row, &Split)]) -> Table {
     Table::new(columns, 2, lines)
 }
 
-/// The stamps of each side and way, and what became of the transactions.
+/// The stamps of each side and way, and the outcomes of the transactions.
 pub(crate) fn stamps(name: &str, split: &Split) -> Vec<String> {
     let of = |of: &StampsOf| {
         let way = of.way.name();

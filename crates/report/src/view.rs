@@ -38,7 +38,7 @@ pub struct Beside {
     pub designs: Option<fn(&Explain, &Explained) -> Vec<Design>>,
 }
 
-/// The whole report. `web/src/view.ts` has the same fields, with what `drawn/page.rs` adds.
+/// The whole report. `web/src/view.ts` has the same fields, and those that `drawn/page.rs` adds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct View {
     /// Name and version of the tool that made the report.
@@ -469,7 +469,7 @@ pub struct Checked {
 pub struct Application {
     /// [`Record::number`] of its record.
     pub record: usize,
-    /// The sides that were seen, and what the sum spans, in words.
+    /// The sides that were seen, and the span of the sum, in words.
     pub said: String,
     /// From the first hook to the last.
     pub sum: ApplicationStage,

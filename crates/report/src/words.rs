@@ -1,7 +1,7 @@
 //! A run in the words of other tools, for the scripts that parse those.
 //!
 //! docs/formats.md has each field with the tool's definition of it, which holds here too: half a round trip where the tool prints that, the
-//! tool's own rank of a percentile. What was not measured is as the tool prints the unknown, or left out.
+//! tool's own rank of a percentile. A figure that was not measured is as the tool prints the unknown, or left out.
 
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::Spec;
@@ -31,7 +31,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// What its times are; the lines themselves have no room for it.
+    /// The meaning of its times; the lines themselves have no room for it.
     pub fn note(self) -> &'static str {
         match self {
             Tool::Netperf | Tool::NetperfCsv => "netperf's latency is the RTT in us",
@@ -60,7 +60,7 @@ impl Tool {
     }
 }
 
-/// A row, with what several tools say of it.
+/// A row, with figures that several tools print.
 struct Ping<'a> {
     row: &'a Row,
     /// The path as in tables, with its origin unless measured.

@@ -83,7 +83,7 @@ fn only_the_median_is_bold() {
 }
 
 #[test]
-fn what_differs_between_rows_has_a_column() {
+fn facts_that_differ_between_rows_have_a_column() {
     let mut rows = vec![row("udp:block", 36_000, 78_900), row("udp:block", 36_000, 79_900), row("tcp:block", 36_000, 75_000)];
     (rows[1].request_bytes, rows[1].reply_bytes) = (1024, 16);
     rows[2].cpu.client.cpus = vec![1];

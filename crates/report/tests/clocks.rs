@@ -1,4 +1,4 @@
-//! What is shown of clocks: the stamps of a device, and one-way delays beside the round trips.
+//! Clocks as shown: the stamps of a device, and one-way delays beside the round trips.
 
 use hairpin_record::device::{DeviceStamps, NicClock, OwnLink, StampClaim};
 use hairpin_record::one_way::{ErrorPart, OneWay, SignedTimes};

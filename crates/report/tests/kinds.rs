@@ -1,5 +1,6 @@
 //! The report of a record of each kind alone, for a terminal and as Markdown.
 
+use hairpin_model::published::published;
 use hairpin_record::any::AnyRecord;
 use hairpin_report::view::{Beside, Input, View};
 use hairpin_report::{Options, PlanFactor, PlanRow, Plans, view};
@@ -17,7 +18,7 @@ fn of(verb: &str) -> View {
     view(&of_verb, "2026-11-22T12:00:00Z", Beside::default())
 }
 
-/// Both forms up to what every report ends in.
+/// Both forms without the end that every report has.
 fn forms(verb: &str) -> String {
     let view = of(verb);
     let [term, markdown] =
@@ -47,6 +48,7 @@ fn plans_have_a_table_and_rows_for_scripts() {
         duration: None,
         path: "udp:{wait}".into(),
         factors: vec![factor],
+        published: Some(&published().busy_poll_sockets),
     };
     let plans = Plans::new(vec![plan]);
     assert_eq!(
@@ -55,6 +57,10 @@ fn plans_have_a_table_and_rows_for_scripts() {
     );
     let table = hairpin_report::term(&plans, &Options::default());
     assert!(table.contains("sizes") && table.contains("what a byte costs") && !table.contains("udp:"), "{table}");
+    for claim in published().busy_poll_sockets.claims {
+        let line = table.lines().find(|line| line.contains(claim.claim));
+        assert!(line.is_some_and(|line| line.ends_with("published")), "{}:\n{table}", claim.claim);
+    }
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn a_knee_that_stalls_hide_and_a_rate_measured_again() {
 }
 
 #[test]
-fn what_lies_beyond_an_early_end_was_not_measured() {
+fn rates_beyond_an_early_end_were_not_measured() {
     let rates = vec![row(20_000.0, 1.0, 9_500, 40), row(40_000.0, 1.0, 10_200, 90), row(60_000.0, 0.4, 10_200, 90)];
     let last = curve("udp:spin/udp:spin", rates.clone(), knee(Some(40_000.0), None, ""));
     let one = curve("udp:spin/udp:spin", rates[..1].to_vec(), None);

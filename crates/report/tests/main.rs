@@ -10,6 +10,7 @@ mod floor;
 mod formats;
 mod goldens;
 mod host_and_wire;
+mod incidents;
 mod kinds;
 mod load;
 mod mesh;

@@ -33,7 +33,7 @@ pub fn fits(record: &(impl Show + ?Sized), options: &Options) -> String {
     for line in text.lines() {
         assert!(line.width() <= options.width, "{}: {line}\n{text}", options.width);
         assert_eq!(line, line.trim_end());
-        // Words of letters; a figure may have fewer digits where it has a range beside it, and ".." ends what was cut.
+        // Words of letters; a figure may have fewer digits where it has a range beside it, and ".." ends a word that was cut.
         let whole = |word: &str| all.contains(word) || full.contains(word);
         for word in line.split_whitespace().filter(|word| !word.ends_with("..") && !word.contains("..")) {
             let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -138,7 +138,7 @@ fn paths() -> Paths {
     Paths::new((0..12).map(row).collect())
 }
 
-/// Name, text at 80 columns, and what the answer has in it.
+/// Name, text at 80 columns, and a part of the answer.
 fn screens() -> Vec<(&'static str, String, &'static str)> {
     let at = |record: &dyn Show| term(record, &brief(80));
     let mut streams = goldens::streams();

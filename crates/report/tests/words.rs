@@ -1,4 +1,4 @@
-//! A run in other tools' words, read as scripts read those tools: what PerfKitBenchmarker, k8s-netperf, LISA and one-liners look for, restated.
+//! A run in other tools' words, read as scripts read those tools: the patterns of PerfKitBenchmarker, k8s-netperf, LISA and one-liners, restated.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ fn sockperf_s_summary_is_half_the_rtt() {
     let text = Tool::Sockperf.text(&run(vec![udp()]));
     assert_snapshot!(text);
     assert!(text.lines().all(|line| line.starts_with("sockperf: ")), "{text}");
-    // What exporters and scripts look for.
+    // The patterns of exporters and scripts.
     assert_eq!(between(&text, "Summary: Latency is ", " usec"), "19.998");
     assert_eq!(between(&text, "> avg-latency=", " "), "19.998");
     assert_eq!((between(&text, "RunTime=", " sec"), between(&text, "SentMessages=", ";")), ("0.040", "1002"));

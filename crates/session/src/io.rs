@@ -38,6 +38,10 @@ impl BackEndName {
             BackEndName::Packet => &PACKET,
         }
     }
+
+    fn names() -> String {
+        BackEndName::ALL.map(|back_end| back_end.path().name).join(", ")
+    }
 }
 
 /// One side: a ring, its policy, its options. The device chooses missing options.
@@ -52,7 +56,7 @@ pub struct IoSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IoError {
     /// The path has no packet rings.
-    #[error("there is no packet ring \"{0}\"; there are: xdp, packet")]
+    #[error("there is no packet ring \"{0}\"; there are: {known}", known = BackEndName::names())]
     BackEnd(String),
     /// The spec cannot be parsed.
     #[error(transparent)]

@@ -186,7 +186,7 @@ pub enum Request {
     Nics,
     /// A traced block is over: report its times by the time of day of the server's host.
     Times,
-    /// Tell what the time of day of the server's host follows, and how far it may be off.
+    /// Tell the source of the time of day of the server's host, and its largest error.
     Clock,
     /// A sign of life from the client.
     Beat,
@@ -218,7 +218,7 @@ pub enum Answer {
     },
     /// The server's side gives its address; the client's side has opened its flows.
     Ready(Option<Address>),
-    /// What provides the sockets of the worker.
+    /// The provider of the worker's sockets.
     Stack(StackFound),
     /// Number of the row's flows that the client's side has open so far.
     Opened(u32),

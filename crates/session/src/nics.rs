@@ -1,7 +1,7 @@
 //! The stamps of one side's packets, read on its own host between two blocks.
 //!
 //! ```text
-//!   relation ── block: the side's worker leaves stamps in its area ── relation      what lies between two relations can be placed on one clock
+//!   relation ── block: the side's worker leaves stamps in its area ── relation      stamps between two relations can be placed on one clock
 //! ```
 
 use hairpin_sys::clock::{AnyClock, Clock, Relation};
@@ -39,7 +39,7 @@ impl BlockReader {
         BlockReader { clock, phc, seen: 0, seen_packets: 0, before: None, drift: Drift::default() }
     }
 
-    /// A block begins that is the first one to be read: what was left before it is passed over.
+    /// The first block to be read begins: earlier stamps are passed over.
     pub fn begin(&mut self, area: &Stamps) {
         self.seen = area.count();
         self.seen_packets = area.packets_since(u64::MAX).1;

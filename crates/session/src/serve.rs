@@ -63,7 +63,7 @@ pub struct Service {
     pub grants: Grants,
     /// The library that takes the place of the kernel's sockets in the workers; no client chooses one.
     pub stack: Option<Library>,
-    /// What clients with the key have to pass before they have a session; `None`: nothing.
+    /// The gate that clients with the key pass before their session, if any.
     pub gate: Option<Arc<dyn Gate>>,
 }
 

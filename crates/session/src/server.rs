@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// Makes a remote server change what it does for the blocks to come; a local worker is told by the verb itself.
+    /// Makes a remote server work differently in the blocks to come; a local worker is told by the verb itself.
     pub fn turn(&mut self, turn: Turn) -> Result<(), SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(()) };
         let request = match turn {
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// What a remote server's host tells of the block that is over. Nothing for a local worker: the verb itself sees all of it.
+    /// The report of a remote server's host on the block that is over. Nothing for a local worker: the verb itself sees all of it.
     pub fn told(&mut self, wants: Wants) -> Result<Told, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Told::Nothing) };
         let request = match wants {
@@ -182,7 +182,7 @@ impl Server {
         }
     }
 
-    /// What the time of day of a remote server's host follows; `None` for a local worker, which has this host's.
+    /// The source of the time of day of a remote server's host; `None` for a local worker, which has this host's.
     pub fn clock(&mut self) -> Result<Option<time_source::Told>, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(None) };
         channel.send(&Request::Clock).map_err(SideError::ToServer)?;

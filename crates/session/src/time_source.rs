@@ -56,7 +56,7 @@ pub fn read(clock: &AnyClock) -> Told {
 }
 
 impl Told {
-    /// What another host told, if it may be trusted to be shown and added: it may run another version, or be hostile.
+    /// The state as another host told it, if it can be shown and added: that host may run another version, or be hostile.
     ///
     /// # Errors
     /// Why not.
@@ -116,7 +116,7 @@ fn decide(
         }
     };
     let state = chrony::state(&tracking)?;
-    // What chrony follows may itself follow something.
+    // The clock that chrony follows may itself follow another.
     let Follows::Reference(id) = &state.follows else { return Ok(state) };
     if !chrony::is_nic_clock(id) {
         return Ok(state);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_host_tells_is_taken_only_if_it_is_sound() {
+    fn another_hosts_state_is_taken_only_if_it_is_sound() {
         assert!(told(sound()).checked().is_ok());
         assert!(Told { state: Err("chrony is not there".into()), ..told(sound()) }.checked().is_ok());
         let part = |ns| ErrorPart { what: "x".into(), ns };

@@ -9,7 +9,7 @@ use hairpin_units::Nanos;
 use crate::message::{NicReport, Times};
 use crate::time_source;
 
-/// What a watcher wants of a remote server's host when a block is over.
+/// A watcher's request to a remote server's host when a block is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     Nothing,
@@ -19,7 +19,7 @@ pub enum Wants {
     Nics,
 }
 
-/// What a remote server's host has told of a block.
+/// The report of a remote server's host on a block.
 #[derive(Debug)]
 pub enum Told {
     Nothing,
@@ -29,12 +29,12 @@ pub enum Told {
     Nics(Box<NicReport>),
 }
 
-/// A change of what a remote server does for the blocks to come.
+/// A change of a remote server's work for the blocks to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Attach (true) or detach (false) hooks.
     Hooks(bool),
-    /// Have the packets of every so-many-th transaction stamped; 0: of none.
+    /// Stamp the packets of every n-th transaction; 0: of none.
     Stamps(u32),
 }
 
@@ -42,7 +42,7 @@ pub enum Turn {
 pub trait Watcher {
     /// A row begins.
     fn begins(&mut self, _index: usize, _of: usize, _job: &Job) {}
-    /// So many flows of a row are open; told four times a second while more are being opened.
+    /// `flows` of the row's flows are open; told four times a second while more are being opened.
     fn opened(&mut self, _flows: u32) {}
     /// The flows of a row are open on both sides, and nothing is measured yet.
     ///
@@ -51,11 +51,11 @@ pub trait Watcher {
     fn ready(&mut self) -> Result<(), String> {
         Ok(())
     }
-    /// What a remote server's host is to tell of the traced block that is over.
+    /// The report wanted of a remote server's host on the block that is over.
     fn wants(&self) -> Wants {
         Wants::Nothing
     }
-    /// A traced block is over, and a remote server's host has `told` what it saw of it. The next block begins when this returns.
+    /// A traced block is over, and a remote server's host has `told` its part. The next block begins when this returns.
     /// Returns the change that a remote server must make before that, if any.
     ///
     /// # Errors
@@ -69,11 +69,11 @@ pub trait Watcher {
     }
     /// These times, before [`block`](Watcher::block).
     fn times(&mut self, _times: Times) {}
-    /// True to learn between blocks what the time of day of a remote server's host follows.
+    /// True to get between blocks the source of the time of day of a remote server's host.
     fn wants_clock(&self) -> bool {
         false
     }
-    /// What it follows, before [`block`](Watcher::block).
+    /// That source, before [`block`](Watcher::block).
     fn clock(&mut self, _told: time_source::Told) {}
     /// True to get snapshots: each progress message then holds the data since the one before, CPU time and warnings.
     fn wants_snapshots(&self) -> bool {
@@ -83,7 +83,7 @@ pub trait Watcher {
     fn draws(&self) -> bool {
         false
     }
-    /// Another session measures at the server, for about so long: the probe stands still, or waits before it begins.
+    /// Another session measures at the server for about `left`: the probe stands still, or waits before it begins.
     fn paused(&mut self, _left: Option<Nanos>) {}
     /// The probe goes on, after `paused`.
     fn resumed(&mut self, _paused: Nanos) {}

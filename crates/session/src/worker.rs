@@ -536,7 +536,7 @@ pub fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
     }
 }
 
-/// What a host lacks for a link is a missing feature.
+/// A failure to make a link is a missing feature of the host.
 fn made(made: Result<(), links::MakeError>) -> Result<Answer, Failure> {
     made.map(|()| Answer::Done).map_err(|error| Failure { message: error.to_string(), missing: true })
 }

@@ -92,7 +92,7 @@ impl BlockWatcher for Turns {
     }
 }
 
-/// An arm as it was given, its path without what follows from the rest.
+/// An arm as it was given, its path without the parts that follow from the rest.
 fn short(given: &str) -> String {
     let path = |word: &str| if word.starts_with('-') { word.to_owned() } else { hairpin_report::short_path(word) };
     given.split(' ').map(path).collect::<Vec<_>>().join(" ")

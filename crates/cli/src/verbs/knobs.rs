@@ -58,7 +58,7 @@ fn failure(error: KnobError) -> Failure {
     Failure::blamed(&error, error.blame())
 }
 
-/// Asks the user at the terminal; `else_` is what else than --yes the verb has.
+/// Asks the user at the terminal; `else_` names the verb's other choices beside --yes.
 pub(super) fn agreed(question: &str, else_: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(format_args!(

@@ -8,7 +8,7 @@ use hairpin_lab::bulk::streams;
 use hairpin_lab::load::{self, How, Rates, Schedule};
 use hairpin_model::nic::Nic;
 use hairpin_plan::job::NicStamps;
-use hairpin_plan::paths::NIQ;
+use hairpin_plan::paths::PATHS;
 use hairpin_session::floor;
 use hairpin_session::plan::Plan;
 use hairpin_units::{list, parse_decimal};
@@ -125,8 +125,10 @@ impl Load {
             rows.iter_mut().for_each(|row| row.duration = Some(each));
         }
         ipv6_has_effect(self.ipv6, &rows)?;
-        if self.nic.is_some() && rows.iter().all(|row| row.spec.client.path != &NIQ) {
-            return Err(Failure::usage("--nic is what the path niq emulates: add -p niq, or leave --nic out"));
+        if self.nic.is_some() && !rows.iter().any(|row| row.spec.client.path.emulates) {
+            let names = PATHS.iter().filter(|path| path.emulates).map(|path| path.name).collect::<Vec<_>>().join(" or ");
+            let why = format!("--nic is what the path {names} emulates: add -p {names}, or leave --nic out");
+            return Err(Failure::usage(why));
         }
         let declared = Declared { nic: self.nic, ..Declared::default() };
         let floor = declared.is_any().then(|| declared.nic().map(|nic| floor::Declared { nic, link: declared.link() }));

@@ -58,7 +58,7 @@ impl FromStr for Asked {
 }
 
 impl Paths {
-    /// Lists the paths, or the stamps of a device. Only reads; what it sends goes over a link of its own.
+    /// Lists the paths, or the stamps of a device. Only reads; it sends over a link of its own alone.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let device = self.interface.as_deref().map(stamps_of).transpose()?;
         let (mut names, mut links) = (Vec::new(), Vec::from_iter(self.link));

@@ -101,7 +101,7 @@ impl Serve {
     }
 }
 
-/// The address to listen on; `by` is what took it.
+/// The address to listen on; `by` is the verb or flag that it was given to.
 fn address(listen: &HostPort, by: &str) -> Result<SocketAddr, Failure> {
     let port = listen.port.unwrap_or(PORT);
     if let Some((ip, interface)) = scoped(&listen.host) {

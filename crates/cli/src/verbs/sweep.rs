@@ -9,6 +9,7 @@ use clap::Args;
 use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::sweep::{self, Ask, Factor, Level, PLANS, SavedSweepError, Shape, SweepError, SweepPlan, SweepWatcher};
+use hairpin_model::published::published;
 use hairpin_plan::job::Job;
 use hairpin_plan::paths::UDP;
 use hairpin_plan::request::ReplyEnd;
@@ -168,7 +169,7 @@ impl Sweep {
         let (mut plan, mut places) = (None, Vec::new());
         let is_plan = |word: &str| {
             let is_file = word.ends_with(".toml") || word.contains('/');
-            PLANS.iter().any(|(name, _)| *name == word) || (is_file && !LinkSpec::is_named(word))
+            PLANS.iter().any(|(name, _)| *name == word) || (is_file && !LinkSpec::is_named(word) && !word.starts_with("echo:"))
         };
         for word in std::mem::take(&mut self.plan) {
             match word.parse() {
@@ -343,7 +344,8 @@ fn row(plan: &SweepPlan) -> PlanRow {
     let levels = |factor: &Factor| factor.levels.iter().map(|level| level.name().to_owned()).collect();
     let SweepPlan { name, title, link, duration, path, .. } = plan.clone();
     let factors = plan.factors.iter().map(|factor| PlanFactor { name: factor.name.clone(), levels: levels(factor) });
-    PlanRow { name, title, link, duration, path, factors: factors.collect() }
+    let published = (name == "busy-poll").then(|| &published().busy_poll_sockets);
+    PlanRow { name, title, link, duration, path, factors: factors.collect(), published }
 }
 
 impl Sweep {

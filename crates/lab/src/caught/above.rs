@@ -11,7 +11,7 @@ use hairpin_units::{Nanos, Quantile, parse_decimal, parse_duration};
 pub enum Above {
     /// This RTT.
     Time(Nanos),
-    /// So many times this percentile of all round trips so far.
+    /// A multiple of this percentile of all round trips so far.
     Times(Quantile, f64),
 }
 

@@ -10,7 +10,7 @@ use hairpin_record::head::Body;
 use hairpin_record::incident::Incident;
 use rustix::fs::OFlags;
 
-/// The file, and what has become of the lines for it.
+/// The file, and the fate of the lines for it.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Lines {
     said: bool,
 }
 
-/// Incidents by what became of their lines.
+/// Incidents by the fate of their lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) written: u64,
@@ -94,7 +94,7 @@ impl Lines {
         self.dropped += count;
     }
 
-    /// Writes a line for an incident. Returns what to say to the user when that fails for the first time.
+    /// Writes a line for an incident. Returns the message to the user when that fails for the first time.
     pub(super) fn write(&mut self, incident: Incident) -> Option<String> {
         self.second.1 += 1;
         let whole = serde_json::to_vec(&Incident { dropped: self.dropped, ..incident });

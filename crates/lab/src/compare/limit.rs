@@ -74,7 +74,7 @@ impl Limit {
     }
 }
 
-/// Applies the thresholds to what was measured in turn. Part of a measurement gives no verdict.
+/// Applies the thresholds to a comparison measured in turn. Part of a measurement gives no verdict.
 pub(crate) fn held(limits: &[Limit], record: &Compare) -> Vec<Threshold> {
     let mut held: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(record)).collect();
     if record.head.interrupted || record.head.error.is_some() {

@@ -132,7 +132,7 @@ fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<Rates> {
     all
 }
 
-/// Fills in the ratio and what its interval says.
+/// Fills in the ratio and the verdict of its interval.
 fn judge(rates: &mut Rates, confidence: f64, margin: f64) {
     let (first, second) = ((rates.first_count, rates.first_ns as f64), (rates.second_count, rates.second_ns as f64));
     let (low, high) = rate_ratio(first, second, confidence);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_either_look_did_not_count_is_not_compared() {
+    fn figures_that_either_look_lacks_are_not_compared() {
         let first = look(1, [0, 10, 1], &[("timer", "", 9)]);
         let mut second = look(1, [100, u64::MAX, 1], &[("timer", "", 9)]);
         (second.threshold_ns, second.no_causes) = (4_000, Some("no rights: run as root".into()));

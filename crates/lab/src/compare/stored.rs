@@ -258,7 +258,7 @@ fn value(block: &Block, figure: Figure) -> Option<f64> {
     (ns > 0.0).then_some(ns)
 }
 
-/// The figure of each block; the rate is that of all threads: with what each of the others did in its latest block, or else its first.
+/// The figure of each block. A rate is the sum over all threads: each other thread counts with its latest block, or before that with its first.
 fn values(row: &Row, figure: Figure) -> impl Iterator<Item = (&Block, Option<f64>)> {
     let is_rate = figure == Figure::Rate;
     let backwards = row.blocks.iter().rev().filter(move |_| is_rate);

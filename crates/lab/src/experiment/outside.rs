@@ -184,7 +184,7 @@ fn with_states(measured: &[Round]) -> (Vec<Round>, States) {
     (with_distances_of_neighbours(measured), States::of(measured))
 }
 
-/// What one state of the cores has to say.
+/// The result in one state of the cores.
 #[derive(Clone, Debug)]
 pub struct InState {
     /// The median distance between the cores in this state; `None` where it plays no part, or was never told.

@@ -1,4 +1,4 @@
-//! The hooks of one row: those in the kernel that stamp its flow and those that watch its cores, and what this host lacks of them.
+//! The hooks of one row: those in the kernel that stamp its flow and those that watch its cores, and the ones that this host lacks.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(crate) struct Hooked<'a> {
     pub(crate) ring_stamps: bool,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) meanwhile: Meanwhile,
-    /// What this host lacks.
+    /// The hooks that this host lacks.
     pub(crate) missing: Vec<Missing>,
     /// The moments that nothing stamps.
     pub(crate) absent: Vec<Moment>,

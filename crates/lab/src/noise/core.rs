@@ -56,7 +56,7 @@ impl Core {
         }
     }
 
-    /// Adds what the kernel counted over a block.
+    /// Adds the kernel's counts over a block.
     pub(super) fn count(&mut self, meanwhile: Activity) {
         self.steal = self.steal.zip(meanwhile.steal_ns).map(|(sum, ns)| sum + ns);
         for (name, count) in meanwhile.interrupts.unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! A thread that reads the clock and does nothing else: what it misses, its core did for somebody else.
+//! A thread that reads the clock and does nothing else: time that it misses, its core spent on somebody else.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

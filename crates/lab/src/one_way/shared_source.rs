@@ -148,7 +148,7 @@ impl Readings {
         (self.longest, self.count) = (Duration::ZERO, 1);
     }
 
-    /// The bound so far, with what the row's stamps were placed with.
+    /// The bound so far, with the error of placing the row's stamps.
     fn finish(&self, placing: ErrorPart) -> OneWay {
         // After the last reading the errors have grown as well.
         let longest = self.longest.max(self.last_at.elapsed());
@@ -177,7 +177,6 @@ impl Readings {
     }
 }
 
-/// What to set up.
 const SET_UP: &str =
     "point chrony on both at one server (`server ADDRESS iburst`), or at each other, or run ptp4l and phc2sys (docs/phc.md)";
 

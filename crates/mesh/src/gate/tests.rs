@@ -9,7 +9,7 @@ fn hello(rank: u32, ask: Ask) -> Hello {
     Hello { mesh: "m".into(), tool: TOOL.into(), setup: setup(4, "all"), rank, ask }
 }
 
-/// What rank 1 answers, and whether a session follows.
+/// The reply of rank 1, whether a session follows, and the client's channel.
 fn answered(gate: &RankGate, hello: &Hello) -> (Reply, Entry, Channel) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (mut client, mut server) = (Channel::plain(ours), Channel::plain(theirs));

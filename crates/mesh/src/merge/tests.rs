@@ -88,7 +88,7 @@ fn a_missing_visit_has_the_reason_of_the_one_who_knows() {
 }
 
 #[test]
-fn what_no_schedule_has_is_left_out() {
+fn visits_of_no_schedule_are_left_out() {
     let mut visits = all();
     let stray = |pair, round, visit| {
         let told = measured(pair, visit, 5, 100);
@@ -181,7 +181,7 @@ fn peak_mb() -> u64 {
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// What rank 0 does with 200,000 visits of 10,000 ranks: it keeps them as they came, and makes and judges a record of copies.
+/// Rank 0 with 200,000 visits of 10,000 ranks: it keeps them as they came, and makes and judges a record of copies.
 /// `cargo test --release -p hairpin-mesh -- --ignored --nocapture ten_thousand`
 #[test]
 #[ignore = "takes a GB and long; it prints the figures of docs/mesh.md"]

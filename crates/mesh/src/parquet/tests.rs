@@ -1,4 +1,4 @@
-//! The store: what is written is read back, merges exactly, and stays small.
+//! The store: meshes are read back as written, merge exactly, and stay small.
 
 use std::time::Instant;
 
@@ -115,7 +115,7 @@ fn a_full_disk_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_stored_or_read_is_told() {
+fn bad_ids_folders_and_files_are_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     for id in ["", ".a", "a/b", "../a", "a b", "ä", &"a".repeat(201)] {
         assert!(matches!(MeshWriter::create(dir.path(), id, began(0)), Err(StoreError::Id { .. })), "{id}");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Checks what holds for every schedule, and returns its pairs.
+/// Checks the rules for every schedule, and returns its pairs.
 fn checked(schedule: &Schedule) -> BTreeSet<Pair> {
     let mut seen: BTreeMap<Pair, Vec<u32>> = BTreeMap::new();
     for round in 1..=schedule.rounds() {

@@ -4,18 +4,16 @@ use hairpin_units::Arrange;
 
 use super::Verdict;
 
-/// Pairs farther than this many standard deviations above what is expected, or whose visits differ by as many, are not explained
-/// by noise.
+/// Noise explains no more standard deviations than this, of a pair above its expected time or among its visits.
 const BEYOND: f64 = 2.5;
 
 impl Verdict {
     /// The pairs that deserve another visit, the most deserving first, at most `most`: those that noise does not explain, because
-    /// they are slower than their ranks explain or because their visits disagree, and those of ranks that look slow and are not
-    /// convicted.
+    /// they are slower than expected or their visits disagree, and those of ranks that look slow and are not convicted.
     #[must_use]
     pub fn suspicious(&self, most: usize) -> Vec<(usize, usize)> {
         let least = self.limits.least.ln();
-        // How far a rank that is not decided is beyond the least effect, in the noise of a pair.
+        // Each undecided rank's distance beyond the least effect, in standard deviations of a pair.
         let undecided: Vec<f64> = self
             .ranks
             .iter()

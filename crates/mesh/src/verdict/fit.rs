@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   y(a,b) = level of its kind + effect(a) + effect(b) + within(G) of the group where a and b meet
-//!                              + across(G) of every group that only one of them is in + what is left
+//!                              + across(G) of every group that only one of them is in + rest
 //! ```
-//! What is minimised is the sum of the sizes of what is left and of all effects, each as √(x² + ε²): absolute values, rounded off
+//! The fit minimises the sum of the sizes of all rests and effects, each as √(x² + ε²): absolute values, rounded off
 //! where noise rules. So a cause costs as much as a pair that is not explained: a slow rank is cheaper than its slow pairs, a
 //! slow pair cheaper than two ranks, a slow group cheaper than most of its ranks. Sums of absolute values ignore outliers and prefer few
 //! causes (Tibshirani, Journal of the Royal Statistical Society B 58, 1996), and this one is convex: there is one answer,
@@ -17,12 +17,12 @@ use super::robust::{median, noise};
 
 /// Where the rounding of absolute values ends, in standard deviations of the noise.
 const ROUND: f64 = 0.5;
-/// The same of effects, smaller: small effects must not be cheap, or many ranks take what is a group's.
+/// The same for effects, and smaller: if small effects were cheap, many ranks would share that of their group.
 const ROUND_EFFECT: f64 = 0.25;
 /// The least noise: a bucket of the histogram is up to 0.1 % wide.
 pub(super) const BUCKET: f64 = 1e-3;
-/// What a group's effect costs, where a rank's costs 1. At 1 it would be a draw whether a rack of four is slow, or the other rack
-/// fast but for one slow rank. Of two racks, one with three slow ranks of four is called slow itself, then.
+/// The cost of a group's effect, where a rank's costs 1. At 1 it would be a draw whether a rack of four is slow, or the other rack
+/// fast but for one slow rank. At this cost, of two racks the one with three slow ranks of four is called slow itself.
 const GROUP_COST: f64 = 0.75;
 /// Rounds of fit and noise: the noise found rounds the next fit.
 const ROUNDS: usize = 3;
@@ -51,7 +51,7 @@ pub(super) enum Of {
     },
 }
 
-/// Which parameters a pair's value is the sum of.
+/// The parameters whose sum is a pair's value.
 #[derive(Clone, Debug)]
 pub(super) struct Design {
     pub(super) parameters: Vec<Of>,
@@ -146,12 +146,12 @@ impl Design {
     }
 }
 
-/// The parameters' values, and what they leave of the pairs.
+/// The parameters' values, and the rest of each pair.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     pub(super) design: Design,
     pub(super) values: Vec<f64>,
-    /// What is left of each pair.
+    /// Each pair's value less the sum of its parameters.
     pub(super) left: Vec<f64>,
 }
 
@@ -180,8 +180,8 @@ impl Rows {
     }
 }
 
-/// Fits the pairs' values. `visits` gives the noise of the visits as a standard deviation from what each pair is fitted to, and
-/// by how many parameters.
+/// Fits the values `y` of the pairs. `visits` takes each pair's fitted value and the number of parameters, and returns the standard
+/// deviation of the visits.
 pub(super) fn fit(design: Design, pairs: &[(usize, usize)], y: &[f64], visits: impl Fn(&[f64], usize) -> f64) -> Fit {
     let mut rows = Rows { starts: vec![0], columns: Vec::new() };
     for &(a, b) in pairs {
@@ -195,7 +195,7 @@ pub(super) fn fit(design: Design, pairs: &[(usize, usize)], y: &[f64], visits: i
     for round in 0..ROUNDS {
         let fitted: Vec<f64> = (0..y.len()).map(|row| rows.sum(row, &values)).collect();
         let left: Vec<f64> = y.iter().zip(&fitted).map(|(y, fitted)| y - fitted).collect();
-        // At first all effects are left over; what the visits of a pair differ by is noise alone.
+        // At first the rests hold all effects; the scatter among the visits of a pair is noise alone.
         let sigma = if round == 0 { visits(y, y.len()) } else { visits(&fitted, values.len()) };
         let sigma = if sigma > 0.0 { sigma } else { noise(&left, 0) };
         solve(&design, &rows, y, sigma.max(BUCKET), &mut values);

@@ -13,7 +13,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Uniform between 0 and 1, without both.
+    /// Uniform between 0 and 1, both ends left out.
     pub(super) fn uniform(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -56,8 +56,7 @@ impl Mesh {
         Mesh { ranks, visits: 2, noise: 0.03, spread: 0.01 }
     }
 
-    /// All pairs, by the circle method in rounds, each round of visits after the other; `cause` is what makes a pair slow, as a
-    /// ratio.
+    /// All pairs, by the circle method in rounds, each round of visits after the other; a pair is slow by the ratio `cause`.
     pub(super) fn all(&self, random: &mut Random, cause: impl Fn(usize, usize) -> f64) -> Vec<Observation> {
         let even = self.ranks + self.ranks % 2;
         let rounds = (0..even - 1).map(|round| {

@@ -20,7 +20,6 @@ fn judged(ranks: usize, observations: &[Observation], levels: &[Level]) -> Verdi
 /// Ranks, links and groups.
 type Convicted = (Vec<usize>, Vec<(usize, usize)>, Vec<(String, Way)>);
 
-/// What is convicted.
 fn convicted(verdict: &Verdict) -> Convicted {
     let ranks = verdict.ranks.iter().filter(|rank| rank.is_convicted).map(|rank| rank.rank).collect();
     let pairs = verdict.pairs.iter().filter(|pair| pair.is_convicted).map(|pair| (pair.a, pair.b)).collect();
@@ -118,7 +117,7 @@ fn one_slow_link_convicts_the_link_and_neither_node() {
 }
 
 #[test]
-fn what_is_fast_convicts_nobody() {
+fn fast_links_and_ranks_convict_nobody() {
     for seed in 0..10 {
         for cause in [&slow_link((1, 2), 0.3) as &dyn Fn(usize, usize) -> f64, &slow(1, 0.5)] {
             let verdict = judged(8, &Mesh::of(8).all(&mut Random::new(500 + seed), cause), &[]);

@@ -1,4 +1,4 @@
-//! What cannot be told, in words.
+//! The open questions of a verdict, in words.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_untold_is_said_in_words() {
+    fn every_open_question_has_its_sentence() {
         let names = ["n1", "n2", "n3", "n7"];
         for (untold, words) in [
             (Untold::Nothing, "no pair was measured"),

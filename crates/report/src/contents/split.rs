@@ -1,4 +1,4 @@
-//! How much of round trips is either host's and how much the wire's: the bar, its table, and what the stamps are.
+//! How much of round trips is either host's and how much the wire's: the bar, its table, and the stamps.
 
 use hairpin_record::run::{Quantiles, Side};
 use hairpin_record::split::{self, PartName};

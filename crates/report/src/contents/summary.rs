@@ -74,7 +74,7 @@ pub(super) fn summary(given: &[Input], labels: &Labels, states: &CoreStates) -> 
         false => None,
     };
     let lead = lead.unwrap_or_else(|| leads(&rows, &explained, &compared));
-    // A mesh has its own words of stages and of what differs on a slow host.
+    // A mesh has its own words on stages and on the differences of a slow host.
     if given.iter().all(|given| matches!(given.record, AnyRecord::Mesh(_))) && !given.is_empty() {
         return vec![clean(&lead)];
     }

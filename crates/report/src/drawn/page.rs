@@ -4,8 +4,8 @@
 //!   apart                                      the meaning of the mark on a row of another core state
 //!   curves[].fit_said, fit_lines               the fit in sentences, and its points in bytes and ns
 //!   breakdowns[].headline, measured            the conditions, and the measured pieces of the budget's bar
-//!   loads[].split_said, split_scale_ns         what the stamps of its rates are, and the whole that their bars are drawn in
-//!   comparisons[].meaning                      what the intervals say
+//!   loads[].split_said, split_scale_ns         the stamps of its rates, and the whole that their bars are drawn in
+//!   comparisons[].meaning                      the meaning of the intervals
 //! ```
 
 use serde_json::{Value, json};

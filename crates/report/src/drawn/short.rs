@@ -1,4 +1,4 @@
-//! A report on a terminal of 24 lines: what was found in sentences, the first chart that there is, the bars by host and wire that there is room for,
+//! A report on a terminal of 24 lines: the findings in sentences, the first chart that there is, the bars by host and wire that there is room for,
 //! and where the rest is.
 
 use super::results::offered;

@@ -1,4 +1,4 @@
-//! Host and wire: what of a round trip is the client's host, the wire and the server's host, by stamps; and its two ways apart, by synchronised clocks.
+//! Host and wire: the parts of a round trip in the client's host, the wire and the server's host, by stamps; and its two ways apart, by synchronised clocks.
 
 use hairpin_units::Arrange;
 
@@ -35,7 +35,7 @@ pub(super) fn show(doc: &mut Doc, view: &View) {
     delays(doc, view);
 }
 
-/// What has a split of its own, with its name: rows, then explained paths.
+/// All splits with the names of their owners: rows, then explained paths.
 pub(super) fn stamped(view: &View) -> Vec<(String, &Split)> {
     let rows = view.rows.iter().filter_map(|row| Some((numbered(view, row), row.split.as_ref()?)));
     let explained = view.breakdowns.iter().filter_map(|found| Some((explained(&words::breakdown(found)), found.split.as_ref()?)));
@@ -88,7 +88,7 @@ fn parts(split: &Split) -> Table {
     Table::folded(columns, 1, split.parts.iter().map(cells))
 }
 
-/// A bar for each rate on one scale, a table of all, and what the stamps are.
+/// A bar for each rate on one scale, a table of all, and the stamps.
 fn load(doc: &mut Doc, curve: &LoadCurve) {
     let rates = rates(curve);
     if rates.is_empty() {
@@ -163,7 +163,7 @@ fn table(rates: &[(&LoadRate, &Split)]) -> Table {
     Table::folded(columns, 1, rates.iter().map(cells))
 }
 
-/// What is told of the stamps of all rates: first what is true of each, then each other sentence after its rates.
+/// The sentences on the stamps of all rates: first those true of each, then each other one after its rates.
 pub(super) fn said(curve: &LoadCurve) -> Vec<String> {
     let rates = rates(curve);
     let mut said: Vec<(&String, Vec<&str>)> = Vec::new();

@@ -44,7 +44,7 @@ pub(crate) struct Share {
     pub(crate) notices: usize,
 }
 
-/// What gives way, in this order, once there are as few rows as are worth a table: causes, then warnings, then the table.
+/// Shares of smaller and smaller screens, once there are as few rows as are worth a table: causes give way first, then warnings, then the table.
 const SHARES: [Share; 8] = [
     Share { rows: LEAST_ROWS, causes: CAUSES, notices: NOTICES },
     Share { rows: LEAST_ROWS, causes: 4, notices: NOTICES },

@@ -1,4 +1,4 @@
-//! The short view of a load, within a terminal of 24 lines: what all rates share, the picture of one path, the rates that tell most while there is
+//! The short view of a load, within a terminal of 24 lines: the facts that all rates share, the picture of one path, the rates that tell most while there is
 //! room, warnings, and the verdicts last.
 
 use hairpin_record::load::{Load, LoadCurve, LoadRow};

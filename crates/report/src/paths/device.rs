@@ -1,4 +1,4 @@
-//! The stamps of one network device: a line for each direction and layer, its clock, and what was seen on a link of one's own.
+//! The stamps of one network device: a line for each direction and layer, its clock, and the stamps seen on a link of one's own.
 
 use hairpin_record::device::{DeviceStamps, NicClock, OwnLink};
 

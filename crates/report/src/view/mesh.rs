@@ -31,7 +31,7 @@ pub struct MeshHost {
     pub switch: Option<String>,
     /// Times the others' RTT p50; `null` if that cannot be told.
     pub effect: Option<f64>,
-    /// True if it is slow beyond what chance and the other pairs explain.
+    /// True if neither chance nor the other pairs explain its slowness.
     pub slow: bool,
 }
 

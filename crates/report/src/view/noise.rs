@@ -9,7 +9,7 @@ use super::MeshMap;
 pub struct HostNoise {
     /// [`Record::number`](super::Record::number) of its record.
     pub record: usize,
-    /// Sentences: the two cores to take, and what a stall is.
+    /// Sentences: the two cores to take, and the meaning of a stall.
     pub said: Vec<String>,
     pub cores: Vec<CoreStalls>,
     /// Why stalls have no cause; empty where hooks looked.

@@ -1,4 +1,4 @@
-//! What stamps and synchronised clocks tell of round trips: their parts by host and wire, and their two ways.
+//! Round trips by stamps and synchronised clocks: their parts by host and wire, and their two ways.
 
 use hairpin_record::split::StampCounts;
 use serde::Serialize;
@@ -6,18 +6,18 @@ use serde::Serialize;
 /// How much of the round trips of a row, a rate or an explained path is either host's and how much the wire's.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Split {
-    /// What of the typical round trips is the hosts' and the wire's; or that there is nothing to show.
+    /// The hosts' and the wire's parts of the typical round trips; or that there is nothing to show.
     pub headline: String,
-    /// RTT and what each host and the wire are of it, as quantiles; empty if there is nothing to show.
+    /// RTT and the parts of each host and the wire, as quantiles; empty if there is nothing to show.
     pub quantiles: String,
-    /// What the stamps are, what became of the transactions, and why stamps are no better.
+    /// The stamps, the outcomes of the transactions, and why stamps are no better.
     pub said: Vec<String>,
     pub rtt_p50_ns: Option<u64>,
     pub rtt_p99_ns: Option<u64>,
     /// Layer of the client's stamps: `hardware`, `software` or `none`.
     pub stamps_client: String,
     pub stamps_server: String,
-    /// What became of the stamped transactions.
+    /// Outcomes of the stamped transactions.
     pub counts: StampCounts,
     /// Number of typical transactions (RTT from p40 to p60).
     pub typical_count: u64,
@@ -56,7 +56,7 @@ pub struct SplitPart {
 /// The one-way delays of a row.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OneWay {
-    /// The delays with their bound and what the clocks have in common, and what makes them doubtful.
+    /// The delays with their bound, what the clocks have in common, and reasons for doubt.
     pub said: Vec<String>,
     /// `request`, `reply`, and `request - reply`.
     pub delays: Vec<Delay>,

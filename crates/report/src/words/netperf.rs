@@ -9,7 +9,7 @@ use super::Ping;
 /// A result: key of `-k`, heading of `-o`, value.
 type Field = (&'static str, &'static str, String);
 
-/// What netperf prints of something that it did not measure.
+/// netperf's word for a figure that it did not measure.
 const UNKNOWN: &str = "-1";
 
 /// Rows of its histogram: each ten times the one before, from 1 us, in ten buckets.

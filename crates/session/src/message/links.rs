@@ -1,10 +1,10 @@
-//! What a link between two network namespaces is made of.
+//! The parts of a link between two network namespaces.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// What lies between the two ends of a link.
+/// The kind of device between the two ends of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Medium {
     #[default]

@@ -96,7 +96,7 @@ impl From<nics::Half> for NicHalf {
 }
 
 impl From<NicHalf> for nics::Half {
-    /// Bounds the times: the other side may be hostile. What they say is judged where they are joined.
+    /// Bounds the times: the other side may be hostile. They are judged where they are joined.
     fn from(NicHalf(sequence, turnaround_ns, nic, stack): NicHalf) -> nics::Half {
         let bounded = |ns: i64| ns.clamp(-(LONGEST_NS as i64), LONGEST_NS as i64);
         let layer = |NicLayer(came, left, inside, into): NicLayer| nics::Layered {
@@ -109,7 +109,7 @@ impl From<NicHalf> for nics::Half {
 }
 
 impl NicReport {
-    /// The halves and counts in it, within the bounds of a row, and what it tells of the NIC's clock; the rest counts as unknown.
+    /// The halves and counts in it, within the bounds of a row, and the NIC's clock; the rest counts as unknown.
     pub fn read(self) -> (Vec<nics::Half>, nics::Counts, Result<NicClock, String>) {
         let too_many = self.halves.len().saturating_sub(MOST_HALVES) as u64;
         let halves = self.halves.into_iter().take(MOST_HALVES).map(nics::Half::from).collect();

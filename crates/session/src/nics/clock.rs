@@ -39,7 +39,7 @@ impl FollowedPhc {
         FollowedPhc { followed: phc.map(|phc| Followed { phc, course: Course::new(clock.rate()), last: None, width_ns: 0 }) }
     }
 
-    /// Reads it. What lies since the last reading: two points to place its stamps by, and whether it has kept its rate.
+    /// Reads it. Returns the last reading and this one, to place its stamps by, and whether it has kept its rate between them.
     pub(super) fn read(&mut self, clock: &AnyClock) -> Option<([Point; 2], bool)> {
         let followed = self.followed.as_mut().ok()?;
         match followed.phc.point(clock) {
@@ -61,7 +61,7 @@ impl FollowedPhc {
         self.followed.as_ref().err().cloned().unwrap_or_default()
     }
 
-    /// What the record says of it, if it was read.
+    /// Its facts in the record, if it was read.
     pub fn found(&self, side: Side) -> Option<NicClock> {
         let followed = self.followed.as_ref().ok().filter(|followed| followed.last.is_some())?;
         Some(NicClock {

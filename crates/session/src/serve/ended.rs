@@ -27,7 +27,7 @@ pub(super) enum SessionError {
     /// A probe did not stand still in time.
     #[error("it did not stand still for the session that measures")]
     Moving,
-    /// A probe asked for what only a session that measures alone has.
+    /// A probe asked for something that only a session that measures alone has.
     #[error("a probe has no hooks, stamps and times of day")]
     NotForProbes,
     /// A probe sent too many messages.

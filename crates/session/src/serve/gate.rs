@@ -1,4 +1,4 @@
-//! Who may have a session beyond those with the key: a server that is one side of many decides by what the client says first.
+//! Admission beyond the key: a server that is one side of many decides by the client's first words.
 
 use std::fmt::Debug;
 
@@ -10,7 +10,7 @@ pub trait Gate: Debug + Send + Sync {
     fn enter(&self, channel: &mut Channel) -> Entry;
 }
 
-/// What follows the words at the gate.
+/// The outcome of the words at the gate.
 #[non_exhaustive]
 pub enum Entry {
     /// The client's session; the value is dropped when the session and its worker have ended.

@@ -125,7 +125,7 @@ impl ServersHost {
         Times { transactions: stamps.iter().map(timed).collect(), error_ns: leg.steady.then(|| leg.error_ns().ceil() as u64) }
     }
 
-    /// What the time of day follows, and how far it may be off.
+    /// The source of the time of day, and its largest error.
     pub(crate) fn told(&mut self) -> Told {
         let fresh = |(at, _): &(Instant, Told)| at.elapsed() < TOLD_FOR;
         if let Some((_, told)) = self.told.as_ref().filter(|told| fresh(told)) {

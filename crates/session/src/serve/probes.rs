@@ -58,7 +58,7 @@ pub(super) enum NoPlace {
     Failed(io::Error),
 }
 
-/// What a probe's session has to do.
+/// The duty of a probe's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     GoOn,
@@ -175,7 +175,7 @@ impl Place<'_> {
         self.probes.state().seats.iter().flatten().count()
     }
 
-    /// What it has to do; from the answer to go on it counts as moving.
+    /// Its duty; from the answer to go on it counts as moving.
     pub(super) fn wanted(&self) -> Wanted {
         let _ = rustix::io::read(&self.woken, &mut [0; 8]);
         let mut state = self.probes.state();

@@ -22,7 +22,7 @@ pub(super) struct RowState {
     pub(super) done: bool,
 }
 
-/// What the session of a probe has beyond that of others.
+/// State of a session that only a probe's has.
 #[derive(Debug)]
 pub(super) struct Probing<'a> {
     place: Place<'a>,
@@ -51,7 +51,7 @@ impl<'a> Probing<'a> {
     /// Counts a message of the client.
     ///
     /// # Errors
-    /// It is one too many, or asks for what a probe does not get.
+    /// It is one too many, or a request that no probe may make.
     pub(super) fn counts(&mut self, request: &Request) -> Result<(), SessionError> {
         if self.window.elapsed() >= WINDOW {
             (self.window, self.messages) = (Instant::now(), 0);
@@ -74,7 +74,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Does what is wanted of it now; returns what the client has to know.
+    /// Does its duty; returns the message for the client, if any.
     ///
     /// # Errors
     /// It did not stand still in time.

@@ -209,7 +209,7 @@ impl<'a> Session<'a> {
         self.pause = Some(pause);
     }
 
-    /// Does what a probe has to do now.
+    /// Does the duty of a probe.
     fn follow(&mut self) -> Result<(), SessionError> {
         let Some(probing) = &mut self.probing else { return Ok(()) };
         if let Some(answer) = probing.follow(&mut self.row, &mut self.worker)? {

@@ -7,7 +7,7 @@
 //!   |true time − time of day| ≤ |system time| + root dispersion + root delay / 2                 (the same page; RFC 5905, section 11.2)
 //! ```
 //! The bound holds as far as the servers of stratum 1 at the end of the chain are right. Half of the root delay is in it since a request and its
-//! reply may take unlike times; the dispersion grows until the next update, by the skew and by what a clock may wander (`maxclockerror`).
+//! reply may take unlike times; the dispersion grows until the next update, by the skew and by the wander of a clock (`maxclockerror`).
 
 use std::net::IpAddr;
 
@@ -24,14 +24,14 @@ const WANDER_PPB: f64 = 1_000.0;
 /// No clock that is followed is off by more, in seconds.
 const MOST_S: f64 = 3_600.0;
 
-/// What chrony tells of its time.
+/// chrony's facts about its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracking {
     pub id: u32,
     /// Address of a server, or ID of a reference clock.
     pub name: String,
     pub stratum: u32,
-    /// What the time of day is still off by chrony's own estimate, in seconds.
+    /// Remaining error of the time of day by chrony's own estimate, in seconds.
     pub system_s: f64,
     pub residual_ppm: f64,
     pub skew_ppm: f64,
@@ -130,7 +130,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_it_follows_is_told_apart() {
+    fn a_server_a_nics_clock_and_chrony_itself_are_told_apart() {
         let of = |line: &str| state(&tracking(line).expect("a line"));
         assert_eq!(of(PHC).expect("a state").follows, Follows::Reference("PHC0".into()));
         assert!(is_nic_clock("PHC0") && is_nic_clock("PHC12") && !is_nic_clock("GPS") && !is_nic_clock("PHCX"));

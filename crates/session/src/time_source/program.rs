@@ -41,7 +41,7 @@ pub(super) fn output(program: &str, arguments: &[&str]) -> Result<String, String
     }
 }
 
-/// All that a program wrote there; what could not be read is not there.
+/// The text that a program wrote there, as far as it can be read.
 fn text(from: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     let _ = from.map(|from| from.take(MOST).read_to_end(&mut bytes));

@@ -8,7 +8,7 @@
 //! ```
 //! The offset is ptp4l's last measurement, ((t2 − t1) − (t4 − t3)) / 2. If the two ways take unlike times it is wrong by half of their difference, and that is
 //! at most the mean path delay, since neither way takes less than nothing (IEEE 1588-2008, clause 11.3). With P2P only the delay of the last link is
-//! known, so that there is no bound. What a NIC's stamps are off by is in none of the figures.
+//! known, so that there is no bound. None of the figures contains the error of a NIC's stamps.
 //!
 //! With stamps in hardware ptp4l steers the NIC's clock, and something else (phc2sys) the time of day: the difference between the two is read
 //! here, not believed. Sources: pmc(8), ptp4l(8), IEEE 1588-2008 clauses 8.2 and 15.5.
@@ -36,11 +36,11 @@ const SERVO_PPB: f64 = 100.0;
 /// A time of day further from the NIC's clock than this is not set from it, in ns.
 const MOST_APART_NS: i64 = 500_000_000;
 
-/// What ptp4l tells of the clock that it steers.
+/// ptp4l's facts about the clock that it steers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ptp {
     pub follows: Follows,
-    /// Errors of the clock that it steers, against what it follows.
+    /// Errors of the clock that it steers, against its source.
     pub parts: Vec<ErrorPart>,
     /// Errors of the time of day against that clock, or why it is not set from it.
     pub realtime: Result<Vec<ErrorPart>, String>,

@@ -51,7 +51,7 @@ pub(super) struct Reports {
     pub(super) drawn: bool,
 }
 
-/// What this process has.
+/// Facts of this process.
 #[derive(Clone, Copy)]
 pub(super) struct Own<'a> {
     /// The CPUs allowed to it.

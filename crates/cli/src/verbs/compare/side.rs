@@ -180,7 +180,7 @@ impl Side {
     }
 }
 
-/// `--for` is the whole of an experiment; `--duration` is what it once was called.
+/// `--for` is the whole of an experiment; `--duration` is its old name.
 pub fn whole_first(arg: Arg) -> Arg {
     arg.long("for").alias("duration").help("Time of the whole experiment; the blocks choose their own")
 }

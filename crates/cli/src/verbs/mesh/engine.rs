@@ -170,7 +170,6 @@ impl Mesh {
         self.result.of(record, &[])
     }
 
-    /// What each rank is started with.
     fn arguments(&self, dir: &std::path::Path) -> Vec<String> {
         let ns = |time: Nanos| format!("{}ns", time.0);
         let path = |path: &PathBuf| path.display().to_string();
