@@ -60,6 +60,13 @@ setup_unpack() {
     setup_has "$1"
 }
 
+# True if each of these programs starts: one that was unpacked may lack a library.
+setup_starts() {
+    for setup_program in "$@"; do
+        "$setup_program" --version >/dev/null 2>&1 || return 1
+    done
+}
+
 # setup_at_least HAVE WANT: compares versions such as 1.95.0 and 1.88.
 setup_at_least() {
     awk -v have="$1" -v want="$2" 'BEGIN {
@@ -128,6 +135,18 @@ fi
 if [ "${HAIRPIN_FOR:-demo}" = test ]; then
     setup_has redis-check-rdb || setup_has redis-server || setup_apt redis-tools || setup_say "no redis: hairpin explain is not tried on one"
     setup_unpack nginx nginx || setup_say "no nginx: hairpin explain is not tried on one"
+    { setup_unpack memcached memcached && { setup_starts memcached || setup_apt libevent-2.1-7 libsasl2-2; }; } ||
+        setup_say "no memcached: hairpin ping --request is not tried on one"
+    # Each version of PostgreSQL has a folder of programs, which no PATH names.
+    setup_initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb "$setup_folder"/usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
+    if [ -z "$setup_initdb" ]; then
+        setup_version=$(apt-cache show postgresql 2>/dev/null | sed -n 's/^Depends: postgresql-\([0-9]*\).*/\1/p' | head -n 1)
+        setup_initdb=$setup_folder/usr/lib/postgresql/$setup_version/bin/initdb
+    fi
+    {
+        setup_unpack "$setup_initdb" "postgresql-${setup_version:-}" &&
+            { setup_starts "$setup_initdb" "${setup_initdb%initdb}postgres" || setup_apt libpq5 libxml2; }
+    } || setup_say "no PostgreSQL: hairpin ping --request is not tried on one"
     setup_has python3 || setup_apt python3 || setup_say "no python3: the Python reader is not compared with the command"
     setup_has man || setup_apt man-db || setup_say "no man: the man pages are not rendered"
     # A terminal for the live view, and a scraper for its metrics.

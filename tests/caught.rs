@@ -11,7 +11,7 @@ use std::{env, io};
 
 use self::competitor::{Judged, judge, wakes};
 use crate::support::alone::{self, Listed, Part};
-use crate::support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, rows, unwrapped};
+use crate::support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, rows, unwrapped, workers_of};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("caught", || alone::listed(TESTS)).playing(play);
@@ -19,6 +19,7 @@ pub const PART: Part = Part::new("caught", || alone::listed(TESTS)).playing(play
 const TESTS: &[Listed] = &[
     ("a_competitor_is_named_on_either_core", a_competitor_is_named_on_either_core),
     ("a_delayed_acknowledgement_is_named", a_delayed_acknowledgement_is_named),
+    ("a_limit_by_a_percentile_follows_the_run", a_limit_by_a_percentile_follows_the_run),
     ("limits_and_a_full_disk_are_said_and_counted", limits_and_a_full_disk_are_said_and_counted),
     ("ctrl_c_leaves_whole_lines_and_the_table", ctrl_c_leaves_whole_lines_and_the_table),
     ("metrics_count_incidents_by_cause", metrics_count_incidents_by_cause),
@@ -94,6 +95,36 @@ fn a_delayed_acknowledgement_is_named(name: &str) -> bool {
         assert!(causes.iter().any(|cause| cause == "delayed ACK"), "{causes:?}");
         true
     }
+}
+
+/// The workers are stopped until a round trip took longer than three times the p99 of those before.
+fn a_limit_by_a_percentile_follows_the_run(_: &str) -> bool {
+    let home = Home::new();
+    let mut run = home.start("ping --link loopback --path udp:block --forever --warmup 20ms --explain-above p99x3 --json");
+    while fs::metadata(home.file(FILE)).map_or(0, |file| file.len()) == 0 {
+        assert!(run.goes_on(), "{}", run.err());
+        let workers = workers_of(run.pid());
+        for (signal, lasts) in [("-STOP", 20), ("-CONT", 60)] {
+            for pid in &workers {
+                let done = Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill");
+                assert!(done.success(), "kill {signal} {pid}");
+            }
+            sleep(Duration::from_millis(lasts));
+        }
+    }
+    run.signal("INT");
+    let done = run.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let run = done.json();
+    let [row] = rows(&run) else { panic!("{run}") };
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{}, {}", row["incidents"], row["rtt_ns"]));
+    let (above, limit) = (number(&row["incidents"]["above_ns"]), 3.0 * number(&row["rtt_ns"]["p99"]));
+    assert!((above / limit - 1.0).abs() < 0.01, "{above} is not {limit}");
+    assert!(row["incidents"]["above"] == "p99 x3" && number(&row["incidents"]["count"]) > 0.0, "{}", row["incidents"]);
+    assert!(lines(&home, FILE).iter().all(|line| line["rtt_ns"].as_u64() > line["above_ns"].as_u64()));
+    let shown = home.hairpin("runs show latest");
+    assert!(unwrapped(&shown.out).contains("above p99 x3 ("), "{shown:?}");
+    true
 }
 
 /// Every round trip is above it.

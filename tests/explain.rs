@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
+use crate::support::net::{Net, joined};
 use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root};
 use hairpin_sys::bpf::tracing_links;
 use serde_json::Value;
@@ -25,6 +26,7 @@ const TESTS_OF_TIMES: &[Listed] = &[
 ];
 const TESTS: &[Listed] = &[
     ("a_receiver_that_sleeps_is_woken_in_stages", a_receiver_that_sleeps_is_woken_in_stages),
+    ("two_namespaces_that_exist_have_the_same_stages", two_namespaces_that_exist_have_the_same_stages),
     ("rings_have_the_stages_that_they_pass", rings_have_the_stages_that_they_pass),
     ("a_hook_that_is_left_out_makes_one_stage_of_two", a_hook_that_is_left_out_makes_one_stage_of_two),
     ("two_hosts_leave_the_time_outside_of_both", two_hosts_leave_the_time_outside_of_both),
@@ -153,10 +155,26 @@ fn a_receiver_that_sleeps_is_woken_in_stages(name: &str) -> bool {
     if !hooks(name) {
         return false;
     }
-    let record = explained(&Home::new(), "--link veth --path udp:block");
+    wakes_in_stages(first(&explained(&Home::new(), "--link veth --path udp:block")));
+    true
+}
+
+#[track_caller]
+fn wakes_in_stages(result: &Value) {
     let way = [&TO_QUEUE[..], &["notify", "wake-up", "run queue", "receive", "return"]].concat();
-    assert_eq!(usual(first(&record), "request"), way);
-    assert_eq!(usual(first(&record), "reply")[1..], way);
+    assert_eq!(usual(result, "request"), way);
+    assert_eq!(usual(result, "reply")[1..], way);
+}
+
+fn two_namespaces_that_exist_have_the_same_stages(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let (one, other) = (Net::new(), Net::new());
+    joined(&one, &other);
+    let record = explained(&Home::new(), &format!("netns:{},{} --path udp:block", one.pid(), other.pid()));
+    assert_eq!((&record["link"]["kind"], &record["link"]["interface"]), (&"netns".into(), &"east".into()));
+    wakes_in_stages(first(&record));
     true
 }
 

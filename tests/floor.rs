@@ -81,6 +81,17 @@ fn the_published_reads_over_pcie() {
 }
 
 #[test]
+fn pcie_header_sizes_are_labelled_where_they_are_counted() {
+    let home = Home::new();
+    let words = |args: &str| home.hairpin(args).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let label = "header sizes of three and four doublewords (inferred: the source prints TX 12 B and RX 16 B";
+    let counted = words("floor --nic dma --frame 1514 --pcie gen2x4");
+    assert!(counted.contains(label), "{counted}");
+    let published = words("floor --nic dma --frame 64 --pcie gen2x4");
+    assert!(published.contains("3059") && !published.contains("header sizes"), "{published}");
+}
+
+#[test]
 fn several_sizes_are_a_table() {
     let home = Home::new();
     let sizes = home.json("floor --nic niq --frame 60,64,1514");

@@ -23,6 +23,7 @@ const TESTS_OF_TIMES: &[Plain] = &[
     ("a stall of the server shows in the RTT from due and not in the RTT from sent", stalled_server),
     ("stalls of the server are as long and as many as another client sees them", stalls::as_seen_by_another_client),
     ("stalls of redis are as long and as many as another client sees them", stalls::of_redis_as_seen_by_another_client),
+    ("p99.9 of a stopped redis is what another client sees", stalls::p999_of_redis_as_seen_by_another_client),
     ("a server that stands still is said to", stands_still),
 ];
 const TESTS: &[Plain] = &[

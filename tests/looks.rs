@@ -41,7 +41,7 @@ fn two_looks_are_compared_in_every_form_and_nothing_is_stored() {
 }
 
 #[test]
-fn what_cannot_be_held_beside_a_look_is_refused() {
+fn records_that_cannot_be_held_beside_a_look_are_refused() {
     let home = Home::new();
     look(&home, "look.json", 5, |_| {});
     look(&home, "elsewhere.json", 5, |record| {

@@ -191,8 +191,10 @@ fn two_hosts_share_no_memory() {
 /// is held to its bound, and no round trip is shorter than declared.
 fn check_holds_the_instrument_against_other_clocks() {
     let name = "check_holds_the_instrument_against_other_clocks";
-    let done = Home::new().hairpin("check --json");
+    let home = Home::new();
+    let done = home.hairpin("check --json");
     let check = done.json();
+    home.shows_latest_in_every_form();
     let verdict = |of: &Value| match of["verdict"].as_str() {
         Some("passed") => true,
         Some("failed") => false,

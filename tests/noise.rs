@@ -1,4 +1,4 @@
-//! `hairpin check --host`: a competitor that is named, what is said without rights, and an early end.
+//! `hairpin check --host`: a competitor that is named, the pair of cores to take, what is said without rights, and an early end.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ pub const PART: Part = Part::new("noise", || alone::listed(TESTS));
 
 const TESTS: &[Listed] = &[
     ("a_competitor_is_named", a_competitor_is_named),
+    ("two_cores_have_a_distance_and_are_the_pair_to_take", two_cores_have_a_distance_and_are_the_pair_to_take),
     ("without_rights_stalls_are_counted_all_the_same", without_rights_stalls_are_counted_all_the_same),
     ("ctrl_c_keeps_what_was_seen", ctrl_c_keeps_what_was_seen),
 ];
@@ -67,6 +68,20 @@ fn a_competitor_is_named(name: &str) -> bool {
         }
     }
     panic!("{who} is not the cause of most stalls above 100 us: {seen:?}");
+}
+
+fn two_cores_have_a_distance_and_are_the_pair_to_take(name: &str) -> bool {
+    let cpus = allowed_cpus().expect("CPUs");
+    if !can(name, cpus.len() >= 2, "a pair takes two CPUs") {
+        return false;
+    }
+    let two = &cpus[..2];
+    let record = Home::new().json(&format!("check --host --cpu {},{} --duration 100ms", two[0], two[1]));
+    let [pair] = list(&record["pairs"]) else { panic!("{record}") };
+    assert_eq!(serde_json::json!([pair["client"], pair["server"]]), serde_json::json!(two), "{record}");
+    assert!(pair["core_rtt_ns"].as_u64() > Some(0), "{pair}");
+    assert_eq!(record["choice"], serde_json::json!(two), "{record}");
+    true
 }
 
 fn without_rights_stalls_are_counted_all_the_same(name: &str) -> bool {

@@ -49,8 +49,8 @@ fn a_link_of_this_host_has_one_clock() {
 }
 
 #[test]
-fn what_a_link_takes_of_one_direction_is_in_that_direction() {
-    if !can("what_a_link_takes_of_one_direction_is_in_that_direction", links(), "veth needs namespaces") {
+fn time_on_a_link_in_one_direction_is_in_that_direction() {
+    if !can("time_on_a_link_in_one_direction_is_in_that_direction", links(), "veth needs namespaces") {
         return;
     }
     let home = Home::new();
@@ -211,7 +211,7 @@ fn a_source_that_is_lost_in_mid_run_ends_the_figures_and_not_the_run() {
 }
 
 #[test]
-fn what_has_no_one_way_delays_is_refused_in_words() {
+fn jobs_without_one_way_delays_are_refused_in_words() {
     let home = Home::new();
     for (args, parts) in [
         ("echo:127.0.0.1:7 --one-way", &["--one-way: it takes a HOST on which hairpin serve runs, loopback or veth"][..]),

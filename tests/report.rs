@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::asked::Asked;
+use crate::support::net::{Net, apart, ip, veth};
 use crate::support::terminal::{on_terminal, scripts};
-use crate::support::{Done, HAIRPIN, Home, LIMIT, can, root, rows};
+use crate::support::{Done, HAIRPIN, Home, LIMIT, can, free_port, namespaces, root, rows};
 use serde_json::Value;
 
 const QUICK: &str = "--link loopback --count 2000 --warmup 5ms";
@@ -101,8 +103,8 @@ fn records_of_several_schemas_stand_in_one_page() {
 }
 
 /// A demo that is ended by Ctrl-C after a row or two.
-fn short_demo(home: &Home) -> Done {
-    let demo = home.start("demo");
+fn short_demo(home: &Home, args: &str) -> Done {
+    let demo = home.start(&format!("demo {args}"));
     // Its first worker runs, so it listens to Ctrl-C; the results until then are shown.
     let children = format!("/proc/{0}/task/{0}/children", demo.pid());
     let begun = Instant::now();
@@ -118,7 +120,7 @@ fn short_demo(home: &Home) -> Done {
 #[test]
 fn a_demo_ends_with_its_report() {
     let home = Home::new();
-    let done = short_demo(&home);
+    let done = short_demo(&home, "");
     assert_eq!(done.code, Some(0), "{done:?}");
     let page = home.file("hairpin-demo.html").canonicalize().unwrap();
     assert_eq!(done.err.lines().last(), Some(format!("report: {}", page.display()).as_str()), "{done:?}");
@@ -129,7 +131,16 @@ fn a_demo_ends_with_its_report() {
     // Without a place for the page, the runs are stored all the same.
     fs::remove_file(&page).unwrap();
     fs::create_dir(&page).unwrap();
-    short_demo(&home).fails(1, &["hairpin-demo.html is a directory", "the runs are stored: hairpin report 20", "-o FILE"]);
+    short_demo(&home, "").fails(1, &["hairpin-demo.html is a directory", "the runs are stored: hairpin report 20", "-o FILE"]);
+}
+
+#[test]
+fn a_demo_has_every_form() {
+    let home = Home::new();
+    for (form, begins) in [("md", "hairpin "), ("csv", "started,"), ("json", "{\"schema\":\"hairpin.run/1\",")] {
+        let done = short_demo(&home, &format!("--no-store --format {form}"));
+        assert!(done.code == Some(0) && done.out.starts_with(begins), "{form}: {done:?}");
+    }
 }
 
 #[test]
@@ -142,6 +153,22 @@ fn lines_of_progress_are_passed_over() {
     assert_eq!(view(&done.out)["records"].as_array().unwrap().len(), 1, "{done:?}");
 }
 
+/// Asserts that a command keeps its record, which has every form and makes a page.
+#[track_caller]
+fn keeps(home: &Home, args: &str, schema: &str) {
+    // On a busy host a comparison may end before its first round, and an explanation without a block.
+    let done = (0..4).map(|_| home.hairpin(args)).find(|done| done.code == Some(0));
+    let done = done.unwrap_or_else(|| panic!("four times no measurement: {args}"));
+    done.fails(0, &["stored as", "hairpin runs show"]);
+    let list = home.json("runs list");
+    let last = list["runs"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["schema"], schema, "{list:#}");
+    let record = home.json("runs show latest");
+    assert_eq!((&record["schema"], &record["started"]), (&schema.into(), &last["started"]));
+    home.shows_latest_in_every_form();
+    home.hairpin("report latest -o page.html").fails(0, &["report: "]);
+}
+
 #[test]
 fn every_verb_that_measures_keeps_its_record() {
     let home = Home::new();
@@ -150,20 +177,11 @@ fn every_verb_that_measures_keeps_its_record() {
     for (args, schema) in [
         (format!("load {quick} --rate 500,1000 --duration 100ms"), "hairpin.load/1"),
         (format!("compare {whole} --duration 3s -- udp:poll -- udp:block"), "hairpin.compare/1"),
+        ("sweep loopback -p udp -p unix --for 500ms".to_owned(), "hairpin.sweep/1"),
         (format!("explain {quick} --duration 600ms --light"), "hairpin.explain/1"),
         ("floor pcie".to_owned(), "hairpin.floor-pcie-primitives/1"),
     ] {
-        // On a busy host a comparison may end before its first round, and an explanation without a block.
-        let done = (0..4).map(|_| home.hairpin(&args)).find(|done| done.code == Some(0)).expect("a measurement");
-        done.fails(0, &["stored as", "hairpin runs show"]);
-        let list = home.json("runs list");
-        let last = list["runs"].as_array().unwrap().last().unwrap();
-        assert_eq!(last["schema"], schema, "{list:#}");
-        let record = home.json("runs show latest");
-        assert_eq!((&record["schema"], &record["started"]), (&schema.into(), &last["started"]));
-        let shown = home.hairpin("runs show latest");
-        assert!(shown.code == Some(0) && shown.out.lines().count() > 3, "{shown:?}");
-        home.hairpin("report latest -o page.html").fails(0, &["report: "]);
+        keeps(&home, &args, schema);
     }
     let steps = home.hairpin("runs export latest");
     assert!(steps.code == Some(0) && steps.out.lines().count() > 2, "a line for each step under one head: {steps:?}");
@@ -172,8 +190,10 @@ fn every_verb_that_measures_keeps_its_record() {
     home.hairpin("compare latest latest")
         .fails(2, &["is a record of `hairpin floor pcie`: there is nothing to compare in it", "ping, demo, load, explain"]);
     home.hairpin("floor --fit latest").fails(1, &["nothing to fit in it"]);
+    let count = || home.json("runs list")["runs"].as_array().unwrap().len();
+    let before = count();
     home.hairpin(&format!("load {quick} --rate 500,1000 --duration 100ms --no-store")).fails(0, &[]);
-    assert_eq!(home.json("runs list")["runs"].as_array().unwrap().len(), 4);
+    assert_eq!(count(), before);
     let load = home.json("runs list")["runs"][0]["id"].as_str().unwrap().to_owned();
     let compared = home.json(&format!("compare {load} {load}"));
     assert_eq!(compared["comparisons"].as_array().unwrap().len(), 2, "a comparison for each rate: {compared:#}");
@@ -181,6 +201,24 @@ fn every_verb_that_measures_keeps_its_record() {
     let table = home.hairpin(&format!("runs export {load}"));
     assert!(table.out.lines().count() >= 3, "a line for each rate under one head: {table:?}");
     home.hairpin(&format!("runs remove {load}")).fails(0, &["removed"]);
+}
+
+#[test]
+fn verbs_that_need_rights_keep_their_records() {
+    if !can("verbs_that_need_rights_keep_their_records", namespaces(), "hooks and frames need root") {
+        return;
+    }
+    apart(|| {
+        let (home, net) = (Home::new(), Net::new());
+        net.enter();
+        ip("link set lo up");
+        veth("a0", "b0");
+        let port = free_port();
+        let _asked = Asked::start(port);
+        keeps(&home, "bounce b0 -p packet:block -t 100ms", "hairpin.bounce/1");
+        keeps(&home, "stream veth -p packet -s 64 --direction inject -r 1k -t 50ms", "hairpin.stream/1");
+        keeps(&home, &format!("explain :{port} --for 300ms"), "hairpin.explain-attached/1");
+    });
 }
 
 #[test]
@@ -201,6 +239,21 @@ fn a_report_has_the_forms_of_every_verb_and_exported_tables_go_on() {
     let plan = home.hairpin("sweep sun-fire --show --json").json();
     assert_eq!(plan["plans"][0]["factors"][1]["name"], "delayed-ack");
     assert!(home.hairpin("sweep sun-fire --show").out.contains("[[factor]]"));
+}
+
+#[test]
+fn the_plan_busy_poll_shows_the_published_claims() {
+    let home = Home::new();
+    let published = |args: &str| home.hairpin(args).json()["plans"][0]["published"].clone();
+    let busy_poll = published("sweep busy-poll --show --json");
+    let claims = busy_poll["claims"].as_array().unwrap();
+    assert!(!claims.is_empty() && claims.iter().all(|claim| claim["class"] == "published"), "{busy_poll}");
+    assert!(published("sweep sun-fire --show --json").is_null());
+    let listed = home.hairpin("sweep --list").out;
+    let words = listed.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["Chelsio T520-LL-CR against Intel X520-DA2", "netperf TCP_RR and UDP_RR", claims[0]["claim"].as_str().unwrap()] {
+        assert!(words.contains(part), "{part}:\n{listed}");
+    }
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn flags_of_a_run_are_refused_of_other_records() {
 }
 
 #[test]
-fn what_is_deprecated_is_told_of_once() {
+fn deprecated_forms_are_told_of_once() {
     let home = Home::new();
     let told = |line: &str, words: &str| {
         let done = home.hairpin(line);

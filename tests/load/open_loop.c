@@ -3,7 +3,7 @@
  *     open_loop udp|tcp|unix|pipe RATE MS [AT_MS:FOR_MS ...]
  *
  * Due times are fixed in advance; one thread sends, another receives; the server is a child process that echoes, and is stopped (SIGSTOP) FOR_MS at each AT_MS.
- * Prints: requests due, requests answered, those that took more than 10 ms from due, the longest in us.
+ * Prints: requests due, requests answered, those that took more than 10 ms from due, the longest and p99.9 in us.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -104,6 +104,11 @@ static void inet_pair(int type, int pair[2]) {
         for (int i = 0; i < 2; i++) setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
+static int by_length(const void *one, const void *other) {
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
 int main(int argc, char **argv) {
     if (argc < 4) return 2;
     const char *kind = argv[1];
@@ -151,7 +156,11 @@ int main(int argc, char **argv) {
         slow += took[i] < 0 || took[i] > 10000000;
         if (took[i] > longest) longest = took[i];
     }
-    printf("%ld %ld %ld %ld\n", due_count, answered, slow, (long)(longest / 1000));
+    for (long i = 0; i < due_count; i++)
+        if (took[i] < 0) took[i] = INT64_MAX;
+    qsort(took, (size_t)due_count, sizeof took[0], by_length);
+    long rank = (due_count * 999 + 999) / 1000;
+    printf("%ld %ld %ld %ld %ld\n", due_count, answered, slow, (long)(longest / 1000), (long)(took[rank - 1] / 1000));
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
     return 0;

@@ -73,6 +73,15 @@ impl Home {
         done.json()
     }
 
+    /// Asserts that the latest run is shown in every form.
+    #[track_caller]
+    pub fn shows_latest_in_every_form(&self) {
+        for (form, least) in [("table", 4), ("md", 4), ("csv", 2), ("json", 1)] {
+            let shown = self.hairpin(&format!("runs show latest --format {form}"));
+            assert!(shown.code == Some(0) && shown.out.lines().count() >= least, "{form}: {shown:?}");
+        }
+    }
+
     pub fn start(&self, args: &str) -> Running {
         let mut command = self.command(HAIRPIN);
         command.args(args.split_whitespace());

@@ -78,6 +78,17 @@ pub fn veth(one: &str, other: &str) {
     }
 }
 
+/// A veth pair between two namespaces: `east`, 10.77.0.1, in `one` and `west`, 10.77.0.2, in `other`. The calling thread is in `one` afterwards.
+pub fn joined(one: &Net, other: &Net) {
+    one.enter();
+    ip(&format!("link add east type veth peer name west netns {}", other.pid()));
+    for (net, end, host) in [(other, "west", 2), (one, "east", 1)] {
+        net.enter();
+        ip(&format!("address add 10.77.0.{host}/24 dev {end}"));
+        ip(&format!("link set {end} up"));
+    }
+}
+
 pub const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 pub const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 pub const BROADCAST: [u8; 6] = [0xff; 6];
