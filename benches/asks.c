@@ -1,11 +1,15 @@
 /* PING to a Redis, or GET of five bytes to an nginx, on this host over one connection, as short as it can be written with epoll. Shares no code with hairpin.
  *
  *     asks redis|nginx stays|again|changes PORT CPU MILLISECONDS [US]
+ *     asks redis|nginx once|turns PORT CPU MILLISECONDS FLOWS
  *
  * Prints the time for a transaction in ns, measured time over transactions, their number, and the median RTT in ns, write call entered to reply read. The
  * first tenth warms up. `stays` registers the connection with epoll once. `again` does it as redis-benchmark 7.0 does: waits until the connection can be
  * written before each request, and takes it out of epoll and puts it in before and after the write. `changes` does it as wrk 4.1 does: the same wait, and what
  * it waits for is changed before and after the write. US: stays awake for that long between write and wait.
+ *
+ * With FLOWS connections, at most 64, and one request in flight on each, it prints the first two. `once` writes the next request as soon as a reply is read; `turns`
+ * reads all replies that are there and then writes the next requests, as redis-benchmark does.
  */
 #include "plain.h"
 #include <arpa/inet.h>
@@ -18,7 +22,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { MOST = 4000000 };
+enum { MOST = 4000000, MOST_FLOWS = 64 };
 
 /* A request, and the end of its reply. */
 struct talk { const char *server, *request, *end; };
@@ -38,19 +42,70 @@ static void waited(int epoll) {
     if (epoll_wait(epoll, &event, 1, -1) < 0) die("epoll_wait");
 }
 
-int main(int argc, char **argv) {
-    if (argc < 6) return fprintf(stderr, "asks redis|nginx stays|again|changes PORT CPU MILLISECONDS [US]\n"), 2;
-    const struct talk *talk = &talks[!strcmp(argv[1], "nginx")];
-    size_t asked = strlen(talk->request), ending = strlen(talk->end);
-    int again = !strcmp(argv[2], "again"), changes = !strcmp(argv[2], "changes"), yes = 1;
-    int64_t length = atol(argv[5]) * 1000000, awake = argc > 6 ? atol(argv[6]) * 1000 : 0;
-    pin(atoi(argv[4]));
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3])) };
+static void ask(const struct talk *talk, int fd) {
+    size_t asked = strlen(talk->request);
+    if (write(fd, talk->request, asked) != (ssize_t)asked) die("write");
+}
+
+static int connected(const char *port) {
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM, 0), epoll = epoll_create1(0);
-    if (fd < 0 || epoll < 0) die("socket");
+    int fd = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+    if (fd < 0) die("socket");
     if (connect(fd, (struct sockaddr *)&at, sizeof at)) die("connect");
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) die("TCP_NODELAY");
+    return fd;
+}
+
+/* Replies come whole here: they are short, and each server writes them in one call. */
+static int over_several(const struct talk *talk, int turns, const char *port, int64_t length, int flows) {
+    int epoll = epoll_create1(0);
+    if (epoll < 0) die("epoll_create1");
+    for (int i = 0; i < flows; i++) {
+        struct epoll_event event = { .events = EPOLLIN, .data.fd = connected(port) };
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, event.data.fd, &event)) die("epoll_ctl");
+        ask(talk, event.data.fd);
+    }
+    int64_t begun = now(), measured = begun + length / 10, end = measured + length, last = begun;
+    size_t count = 0, ending = strlen(talk->end);
+    while (last < end) {
+        struct epoll_event ready[MOST_FLOWS];
+        int n = epoll_wait(epoll, ready, MOST_FLOWS, -1);
+        if (n < 0) die("epoll_wait");
+        for (int i = 0; i < n; i++) {
+            char got[1024];
+            ssize_t have = read(ready[i].data.fd, got, sizeof got);
+            if (have < (ssize_t)ending || memcmp(got + have - ending, talk->end, ending))
+                return fprintf(stderr, "another reply than of a %s\n", talk->server), 1;
+            if (!turns) ask(talk, ready[i].data.fd);
+        }
+        for (int i = 0; turns && i < n; i++) ask(talk, ready[i].data.fd);
+        int64_t came = now();
+        if (last >= measured) count += (size_t)n;
+        else begun = came;
+        last = came;
+    }
+    if (!count) return fprintf(stderr, "nothing was measured\n"), 1;
+    printf("%.1f %zu\n", (double)(last - begun) / (double)count, count);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 6) return fprintf(stderr, "asks redis|nginx stays|again|changes|once|turns PORT CPU MILLISECONDS [US|FLOWS]\n"), 2;
+    const struct talk *talk = &talks[!strcmp(argv[1], "nginx")];
+    int turns = !strcmp(argv[2], "turns");
+    if (turns || !strcmp(argv[2], "once")) {
+        pin(atoi(argv[4]));
+        int flows = argc > 6 ? atoi(argv[6]) : 1;
+        if (flows < 1 || flows > MOST_FLOWS) return fprintf(stderr, "asks: 1 to %d connections\n", MOST_FLOWS), 2;
+        return over_several(talk, turns, argv[3], atol(argv[5]) * 1000000, flows);
+    }
+    size_t ending = strlen(talk->end);
+    int again = !strcmp(argv[2], "again"), changes = !strcmp(argv[2], "changes");
+    int64_t length = atol(argv[5]) * 1000000, awake = argc > 6 ? atol(argv[6]) * 1000 : 0;
+    pin(atoi(argv[4]));
+    int fd = connected(argv[3]), epoll = epoll_create1(0);
+    if (epoll < 0) die("epoll_create1");
     uint32_t *times = malloc(MOST * sizeof *times);
     if (!times) die("malloc");
     memset(times, 0, MOST * sizeof *times);
@@ -65,7 +120,7 @@ int main(int argc, char **argv) {
         if (changes) registered(epoll, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLOUT);
         if (again || changes) waited(epoll);
         int64_t sent = now();
-        if (write(fd, talk->request, asked) != (ssize_t)asked) die("write");
+        ask(talk, fd);
         if (again) {
             registered(epoll, EPOLL_CTL_DEL, fd, 0);
             registered(epoll, EPOLL_CTL_ADD, fd, EPOLLIN);

@@ -83,13 +83,20 @@ const STAYS: Other = Other::C("stays");
 const AGAIN: Other = Other::C("again");
 /// … and as wrk.
 const CHANGES: Other = Other::C("changes");
+/// Over several connections as hairpin …
+const ONCE: Other = Other::C("once");
+/// … and as redis-benchmark.
+const TURNS: Other = Other::C("turns");
 
-const CELLS: [Cell; 9] = [
+const CELLS: [Cell; 12] = [
     Cell { server: Server::Redis, other: Other::RedisBenchmark, flows: 1, outstanding: 1, is_rate: true },
     Cell { server: Server::Redis, other: STAYS, flows: 1, outstanding: 1, is_rate: true },
     Cell { server: Server::Redis, other: AGAIN, flows: 1, outstanding: 1, is_rate: true },
     Cell { server: Server::Redis, other: Other::RedisBenchmark, flows: 1, outstanding: 16, is_rate: true },
+    Cell { server: Server::Redis, other: STAYS, flows: 1, outstanding: 1, is_rate: false },
     Cell { server: Server::Redis, other: Other::RedisBenchmark, flows: 8, outstanding: 1, is_rate: true },
+    Cell { server: Server::Redis, other: ONCE, flows: 8, outstanding: 1, is_rate: true },
+    Cell { server: Server::Redis, other: TURNS, flows: 8, outstanding: 1, is_rate: true },
     Cell { server: Server::Nginx, other: Other::Wrk, flows: 1, outstanding: 1, is_rate: true },
     Cell { server: Server::Nginx, other: STAYS, flows: 1, outstanding: 1, is_rate: true },
     Cell { server: Server::Nginx, other: CHANGES, flows: 1, outstanding: 1, is_rate: true },
@@ -107,7 +114,7 @@ impl Cell {
     }
 
     fn limit(&self) -> Limit {
-        if self.outstanding > 1 || [AGAIN, CHANGES].contains(&self.other) { Limit::None } else { Limit::Within(WITHIN) }
+        if self.outstanding > 1 || [AGAIN, CHANGES, TURNS].contains(&self.other) { Limit::None } else { Limit::Within(WITHIN) }
     }
 }
 
@@ -145,7 +152,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             0 => {
                 let found = match cell.other {
                     Other::RedisBenchmark => redis_benchmark(cell, port, client, length, &mut per_s)?,
-                    Other::C(how) => asks(&program, [cell.server.name(), how], port, client, length)?,
+                    Other::C(how) => asks(&program, [cell.server.name(), how], cell, port, client, length)?,
                     Other::Wrk => wrk(cell, port, client, length)?,
                 };
                 Ok(Block::of_median(found.0, found.1, cpus))
@@ -212,14 +219,17 @@ fn redis_benchmark(cell: &Cell, port: u16, cpu: u32, length: Nanos, per_s: &mut 
     Ok((1e9 / *per_s, count))
 }
 
-/// Time for a transaction in ns, and the transactions, of the C program.
-fn asks(program: &Path, what: [&str; 2], port: u16, cpu: u32, length: Nanos) -> Result<(f64, u64), String> {
+/// Time for a transaction or p50 in ns, and the transactions, of the C program.
+fn asks(program: &Path, what: [&str; 2], cell: &Cell, port: u16, cpu: u32, length: Nanos) -> Result<(f64, u64), String> {
     let mut command = Command::new(program);
     command.args(what).args([&port.to_string(), &cpu.to_string(), &(length.0 / 1_000_000).max(1).to_string()]);
+    if cell.flows > 1 {
+        command.arg(cell.flows.to_string());
+    }
     let said = run(&mut command, Duration::from_secs(60))?;
-    let mut words = said.split_whitespace();
-    let each = words.next().and_then(|ns| ns.parse().ok()).zip(words.next().and_then(|count| count.parse().ok()));
-    each.ok_or_else(|| format!("{} said \"{}\"", program.display(), said.trim()))
+    let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let found = numbers.get(if cell.is_rate { 0 } else { 2 }).zip(numbers.get(1)).map(|(ns, count)| (*ns, *count as u64));
+    found.ok_or_else(|| format!("{} said \"{}\"", program.display(), said.trim()))
 }
 
 /// Time for a transaction or p50 in ns, and the transactions. It takes whole seconds.
