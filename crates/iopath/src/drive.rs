@@ -123,6 +123,8 @@ struct Loop<'a, C> {
     /// Length of a block, in ticks.
     longest_block: u64,
     patience: u64,
+    /// When the first late reply came after the last one in time, and the number of the block's samples by then.
+    late_since: Option<(Ticks, usize)>,
     timeout: u64,
     /// A wait for a reply may last this long past the next look, in ticks: a timer that runs out before the CPU's next tick has to be set with every sleep
     /// (redis: 5 % of a transaction; runs/2026-11-27-vm/requests/epoll-timeout.txt).
@@ -188,6 +190,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             uncounted: 0,
             longest_block: clock.to_ticks(BLOCK_NS * in_flight.div_ceil(BLOCK_IN_FLIGHT).min(LONGEST_BLOCK)),
             patience: clock.to_ticks(FIRST_PATIENCE_NS),
+            late_since: None,
             timeout: clock.to_ticks(work.timeout_ns),
             grace: clock.to_ticks(work.overstays_ns.min(TURN_NS)),
             look_at: now,
@@ -219,6 +222,9 @@ impl<'a, C: Clock> Loop<'a, C> {
 impl<C: Clock> Loop<'_, C> {
     /// Runs one block of at most `left` transactions until `ends`. Returns its start, and the reason for the run to end, if any.
     fn block(&mut self, over: &mut dyn Over<C>, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
+        if self.kept > 0 {
+            self.late_since = None;
+        }
         self.kept = 0;
         self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
         let start = self.clock.now();
@@ -226,7 +232,8 @@ impl<C: Clock> Loop<'_, C> {
         self.pass_over(self.paused);
         self.last_stamp = start;
         self.look_after(start);
-        let mut budget = left.min(self.work.block as u64) as usize;
+        // What the last block of an open loop has left in flight gives samples of this one.
+        let mut budget = (left.min(self.work.block as u64) as usize).saturating_sub(self.flight.live() as usize);
         if let Some(stamp) = self.stalled.take().filter(|_| budget > 0) {
             self.stamps[0] = stamp;
             (self.kept, budget) = (1, budget - 1);
@@ -335,6 +342,7 @@ impl<C: Clock> Loop<'_, C> {
             Stray::Late(request) => {
                 self.counts.late += 1;
                 self.heard(request.sent, now);
+                self.learn_from_late(request.sent, now);
                 self.keep_overdue(Overdue::late(request.sent, request.due, now));
             }
             Stray::Duplicate => self.counts.duplicates += 1,
@@ -350,6 +358,19 @@ impl<C: Clock> Loop<'_, C> {
             }
         }
         Ok(())
+    }
+
+    /// Makes the patience longer if every reply is late: a request sent after a late reply has a late one too, and none came in time between them. A peer that
+    /// stood still once is not waited for any longer.
+    fn learn_from_late(&mut self, sent: Ticks, now: Ticks) {
+        match self.late_since {
+            Some((since, kept)) if kept == self.kept => {
+                if sent >= since {
+                    self.patience = self.patience.max(2 * now.since(sent)).min(self.timeout);
+                }
+            }
+            _ => self.late_since = Some((now, self.kept)),
+        }
     }
 
     /// Called when no message, or no useful one, arrived: checks the stop flag and every deadline.
@@ -387,9 +408,10 @@ impl<C: Clock> Loop<'_, C> {
         Ok(())
     }
 
-    /// Sets the next look as late as allowed, with nothing in flight.
+    /// Sets the next look as late as allowed. What an open loop's last block has left in flight is still given up in time.
     fn look_after(&mut self, now: Ticks) {
-        self.walk_at = if self.lossy { now.plus(self.patience) } else { Ticks::NEVER };
+        let latest = if self.lossy { now.plus(self.patience) } else { Ticks::NEVER };
+        self.walk_at = if self.flight.live() > 0 { self.walk_at.min(latest) } else { latest };
         self.look_at = self.next_look(now);
     }
 
@@ -399,16 +421,19 @@ impl<C: Clock> Loop<'_, C> {
 
     #[cold]
     fn silent(&self, ns: u64) -> io::Error {
-        let why = match self.counts.corrupt {
-            0 => "the peer is dead, or something between drops its packets".into(),
-            strange => format!("{strange} messages came that answer nothing; is the peer an echo service?"),
+        let why = match (self.counts.corrupt, self.counts.late) {
+            (0, 0) => "the peer is dead, or something between drops its packets".into(),
+            (0, late) => format!("the peer is dead, or its replies come too late, as {late} did"),
+            (strange, _) => format!("{strange} messages came that answer nothing; is the peer an echo service?"),
         };
         let text = format!("no reply for {}: {why}", Nanos(ns));
         io::Error::new(io::ErrorKind::TimedOut, text)
     }
 
-    /// Time to wait for a datagram, in ticks, from the round trips so far.
+    /// Time to wait for a datagram, in ticks, from the round trips so far, and from the slowest of the last block: they may have become slow for good. `None`:
+    /// the block had none.
     fn patience_after(&self, rtt: &Times) -> Option<u64> {
+        let slowest = self.stamps[..self.kept].iter().map(|stamp| stamp.rtt).max()?;
         let slow = rtt.quantile(Quantile::P999).unwrap_or(rtt.max());
         let least = match &self.pace {
             Pace::Closed => LEAST_PATIENCE_NS,
@@ -416,7 +441,7 @@ impl<C: Clock> Loop<'_, C> {
             Pace::Every(table) => LEAST_PATIENCE_NS.max(table.mean_interval_ns() as u64),
             Pace::Open(_) => OPEN_PATIENCE_NS,
         };
-        (rtt.count() > 0).then(|| self.clock.to_ticks(slow.saturating_mul(10).max(least)))
+        (rtt.count() > 0).then(|| self.clock.to_ticks(slow.saturating_mul(10).max(least)).max(2 * slowest))
     }
 
     /// Excludes the time since `since` from the peer's silence.

@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_plan::option::{BUDGET, BUSY_USECS, DEFAULT_BUDGET, DELAY, PREFER};
 use hairpin_plan::path::Speaks;
-use hairpin_plan::schedule::Schedule;
+use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::bounce::Bounced;
 use hairpin_record::histogram::Times;
@@ -267,7 +267,7 @@ impl<'a> ClientRun<'a> {
         let (stop, neighbour, stamps, rate) = (self.stop, self.neighbour, self.stamps, self.clock.rate());
         let observer = self.observer;
         let polling = Polling::begin(&job.spec.client);
-        let results = each_chunk(job, Side::Client, self.cores(), flows, &mut self.found.side, |thread, flows| {
+        let results = each_chunk(job, Side::Client, self.cores(), flows, &mut self.found.side, stop, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32, stamps);
             let neighbour = neighbour.filter(|_| thread == 0);
             let mut between = AtClient {
@@ -282,7 +282,11 @@ impl<'a> ClientRun<'a> {
                 began: Ticks::default(),
                 block_from_ns: 0,
             };
-            run(flows, work, &mut between)
+            let result = run(flows, work, &mut between)?;
+            if matches!(result.end, LoopEnd::Failed(_)) {
+                stop.request_stop();
+            }
+            Ok(result)
         })?;
         self.keep(results);
         self.found.side.polled = polling.and_then(|polling| polling.end(self.found.exchanges));
@@ -356,11 +360,15 @@ impl<'a> ServerRun<'a> {
         let (most_per_s, clock) = (self.most_per_s, self.clock);
         let spins = job.spec.server.policy == Policy::Spin;
         let polling = Polling::begin(&job.spec.server);
-        let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
+        let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, stop, |thread, flows| {
             let neighbour = neighbour.filter(|_| thread == 0);
             let allowance = most_per_s.map(|per_s| Allowance::new(per_s, clock.rate(), clock.now()));
             let mut at = AtServer { stop, neighbour, thread, stamps, observer, spins, seen: 0, allowance };
-            run(flows, &mut at)
+            let echoed = run(flows, &mut at)?;
+            if echoed.error.is_some() {
+                stop.request_stop();
+            }
+            Ok(echoed)
         })?;
         self.keep(results);
         self.found.side.polled = polling.and_then(|polling| polling.end(self.found.answered));
@@ -486,21 +494,77 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock>(
     work: Work,
     between: &mut dyn BetweenBlocks,
 ) -> LoopResult {
+    drive(endpoint, clock, pace_of(clock, job, work.thread), work, between)
+}
+
+/// The pace of a thread; the rate is that of the whole run, and its threads take turns.
+fn pace_of<C: Clock>(clock: &C, job: &Job, thread: u32) -> Pace {
     let sleeps = job.spec.client.policy.sleeps();
-    let pace = match (&job.open, job.pace) {
+    let table = |open: &OpenLoop| Timetable::new(clock, open.share(thread, job.threads, job.request), sleeps);
+    match (&job.open, job.pace) {
         (None, None) => Pace::Closed,
-        (Some(open), _) => Pace::Open(Timetable::new(clock, open.share(work.thread, job.threads, job.request), sleeps)),
-        // The rate is that of the whole run; its threads share it.
-        (None, Some(per_s)) => {
-            Pace::Every(Timetable::new(clock, Schedule::fixed(per_s / f64::from(job.threads), job.request), sleeps))
-        }
-    };
-    drive(endpoint, clock, pace, work, between)
+        (Some(open), _) => Pace::Open(table(open)),
+        (None, Some(per_s)) => Pace::Every(table(&OpenLoop { per_s, arrivals: Arrivals::Fixed, smallest: job.request })),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use hairpin_sys::clock::{FakeClock, MonotonicRaw};
+    use hairpin_units::Nanos;
+
     use super::*;
+    use crate::fake::Null;
+
+    #[test]
+    fn paced_threads_take_turns() {
+        let job = Job { threads: 4, pace: Some(1_000.0), ..Job::new("udp".parse().unwrap()) };
+        let first = |thread| pace_of(&FakeClock::default(), &job, thread).timetable().map(|table| table.next().at);
+        assert_eq!([0, 1, 2, 3].map(first), [1, 2, 3, 4].map(|ms| Some(Ticks(ms * 1_000_000))));
+    }
+
+    #[test]
+    fn a_loop_that_fails_stops_those_of_the_other_threads() {
+        struct Silent;
+        impl Observer for Silent {
+            fn ready(&self, _: Option<&Address>) -> io::Result<()> {
+                Ok(())
+            }
+            fn progress(&self, _: u32, _: &Recorder, _: &Counts) {}
+            fn raw(&self, _: u32, _: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+                Ok(())
+            }
+            fn block(&self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (stop, allowed) = (Shared::create().unwrap(), hairpin_sys::thread::allowed_cpus().unwrap());
+        let job = Job { threads: 2, flows: 2, warmup: Nanos(0), ..Job::new("udp".parse().unwrap()) };
+        let clock = AnyClock::Raw(MonotonicRaw);
+        let mut run = ClientRun {
+            job: &job,
+            peer: Address::Inet(([127, 0, 0, 1], 1).into()),
+            clock,
+            stop: &stop,
+            neighbour: None,
+            stamps: None,
+            allowed: &allowed,
+            own_link: false,
+            observer: &Silent,
+            found: ClientFound::default(),
+        };
+        run.on_threads(&mut [Null::default(), Null::default()], |flows, work, between| {
+            let fails = work.thread == 1;
+            let work = Work { count: fails.then_some(1), ..work };
+            let mut result = drive(&mut flows[0], &clock, Pace::Closed, work, between);
+            if fails {
+                result.end = LoopEnd::Failed(io::Error::other("broken"));
+            }
+            Ok(result)
+        })
+        .unwrap();
+        assert_eq!((run.found.stopped, run.found.error.as_deref()), (true, Some("broken")));
+    }
 
     #[test]
     fn an_end_is_told_by_its_cause() {

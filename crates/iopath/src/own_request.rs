@@ -7,6 +7,7 @@
 //! To the loop each transaction is its own probe header there and back, so its figures are those of every other path. The time to find the end of a
 //! reply is in the RTT, as it is in every client's.
 
+mod reader;
 mod replies;
 
 use std::io;
@@ -17,6 +18,7 @@ use hairpin_plan::request::Request;
 #[cfg(feature = "tls")]
 use hairpin_sys::clock::Clock;
 use hairpin_sys::clock::Ticks;
+use hairpin_sys::socket;
 use hairpin_sys::wait::Waiting;
 use rustix::net::RecvFlags;
 
@@ -29,7 +31,7 @@ use crate::flows::Carrier;
 use crate::measure::{ClientRun, drive_paced};
 use crate::stream::Stream;
 
-/// A server that speaks first does so within this time, as does one that answers twice.
+/// A server that speaks first does so within this time, and within three round trips of its connection, as does one that answers twice.
 const UNASKED_WITHIN: Duration = Duration::from_millis(20);
 /// Flows that are looked at between blocks for bytes that nobody asked for: the others would show the same.
 const LOOKED_AT: usize = 64;
@@ -119,13 +121,28 @@ impl Asking<'_, '_> {
                 found.end = LoopEnd::Failed(silent(self.asked.request, &self.asked.replies, timeout));
             }
             LoopEnd::Done | LoopEnd::Stopped => {
-                std::thread::sleep(UNASKED_WITHIN);
+                std::thread::sleep(unasked_within(self.asked.flows));
                 self.look_for_unasked();
                 found.end = self.unasked.take().map_or(std::mem::replace(&mut found.end, LoopEnd::Done), LoopEnd::Failed);
             }
             LoopEnd::Failed(_) => {}
         }
     }
+}
+
+/// Time for bytes that nobody asked for to have come over these flows, whose TCP knows how far away the server is.
+fn unasked_within(flows: &[Stream<'_>]) -> Duration {
+    within(flows.iter().take(LOOKED_AT).filter_map(|flow| socket::tcp_info(flow.readable()).ok()).map(|info| info.rtt))
+}
+
+fn within(rtts: impl Iterator<Item = Duration>) -> Duration {
+    rtts.map(|rtt| 3 * rtt).fold(UNASKED_WITHIN, Duration::max)
+}
+
+/// The error of a request that the server does not take: not that of a reply that does not come, for which the loop's own timeout stands.
+#[cold]
+fn not_taken(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::TimedOut { io::Error::other(error) } else { error }
 }
 
 /// The error for a reply of which no end came.
@@ -162,7 +179,7 @@ impl Endpoint for Asking<'_, '_> {
         let mut header = Header::default();
         content.write(&mut header);
         let asked = &mut self.asked;
-        let sent = asked.flows[flow as usize].ask(&asked.request.bytes)?;
+        let sent = asked.flows[flow as usize].ask(&asked.request.bytes).map_err(not_taken)?;
         if sent {
             asked.replies[flow as usize].asked(header);
         }
@@ -212,7 +229,7 @@ impl ClientRun<'_> {
                 handshakes.add(session, clock.to_ns(clock.now().since(begun)));
             }
         }
-        std::thread::sleep(UNASKED_WITHIN);
+        std::thread::sleep(unasked_within(flows));
         for flow in flows.iter_mut().take(LOOKED_AT) {
             first_word(flow)?;
         }
@@ -241,5 +258,44 @@ fn first_word(flow: &mut Stream<'_>) -> Result<(), PathError> {
         None => Ok(()),
         Some(0) => Err(PathError::Peer("the server closed the connection before it was asked".into())),
         Some(len) => Err(PathError::Peer(replies::greeting(&bytes[..len]))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use hairpin_sys::clock::{AnyClock, MonotonicRaw};
+
+    use super::*;
+    use crate::stream::How;
+
+    #[test]
+    fn a_server_that_takes_no_more_is_not_one_that_says_nothing() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let (fds, how) = ([OwnedFd::from(ours)], How::plain(Duration::from_millis(20)));
+        let mut flows = Stream::all(&fds, &how).unwrap();
+        let request = Request { name: "x".into(), bytes: vec![b'x'; 8 << 20], end: "1".parse().unwrap(), tls: None };
+        let asked = AskedFlows {
+            request: &request,
+            flows: &mut flows,
+            replies: vec![Replies::new(&request, 1, 1)],
+            more: None,
+            current: Header::default(),
+            tally: Tally::default(),
+        };
+        let mut endpoint = Asking { wait: Waiting::spin(AnyClock::Raw(MonotonicRaw)), asked, unasked: None };
+        let why = endpoint.send(0, 16, Content { sequence: 0, cookie: 0, verify: false }).unwrap_err();
+        assert_ne!(why.kind(), io::ErrorKind::TimedOut, "as which it would be told as a missing reply");
+        assert!(why.to_string().starts_with("the peer takes no more"), "{why}");
+    }
+
+    #[test]
+    fn a_greeting_has_three_round_trips_to_come() {
+        let ms = Duration::from_millis;
+        assert_eq!(within(std::iter::empty()), ms(20), "a UNIX socket has no round trips");
+        assert_eq!(within([ms(1), ms(50), ms(7)].into_iter()), ms(150));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_sys::message::{recv, send};
 use hairpin_sys::socket::{self, TCP_QUICKACK};
@@ -81,7 +81,7 @@ impl<'fd> Stream<'fd> {
     }
 
     fn push(&self, rest: &[u8]) -> io::Result<()> {
-        push_rest(self.fd, rest, self.how.patience, |rest| send(self.fd, rest, SendFlags::NOSIGNAL))
+        push_to_socket(self.fd, rest, self.how.patience)
     }
 
     /// Puts TLS between this flow's bytes and its stream.
@@ -233,19 +233,32 @@ pub(crate) fn push_rest(
     patience: Duration,
     send: impl Fn(&[u8]) -> Result<usize, Errno>,
 ) -> io::Result<()> {
-    let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
+    let mut since = Instant::now();
     while !rest.is_empty() {
-        let ready = poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&patience));
-        if or_nothing(ready)? == Some(0) {
+        let left = patience.saturating_sub(since.elapsed());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let sent = match or_nothing(poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&left)))? {
+            Some(1..) => or_nothing(send(rest))?.unwrap_or(0),
+            _ => 0,
+        };
+        if sent > 0 {
+            rest = &rest[sent..];
+            since = Instant::now();
+        } else if since.elapsed() >= patience {
+            // However often a signal came meanwhile.
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the peer takes no more: with large payloads lower --outstanding, or raise sndbuf and rcvbuf",
             ));
         }
-        let sent = or_nothing(send(rest))?.unwrap_or(0);
-        rest = &rest[sent..];
     }
     Ok(())
+}
+
+/// As [`push_rest`], on a socket, which may be a blocking one without a time limit of its own.
+#[cold]
+pub(crate) fn push_to_socket(socket: BorrowedFd<'_>, rest: &[u8], patience: Duration) -> io::Result<()> {
+    push_rest(socket, rest, patience, |rest| send(socket, rest, SendFlags::NOSIGNAL | SendFlags::DONTWAIT))
 }
 
 /// Error for a peer that has closed its end.
@@ -255,7 +268,45 @@ pub(crate) fn closed() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::os::unix::net::UnixStream;
+    use std::thread::sleep;
+
     use super::*;
+
+    #[test]
+    fn patience_lasts_from_the_last_progress_however_many_signals_come() {
+        let (writable, _other) = UnixStream::pair().unwrap();
+        let calls = Cell::new(0);
+        let send = |_: &[u8]| {
+            calls.set(calls.get() + 1);
+            match calls.get() {
+                ..=3 => {
+                    sleep(Duration::from_millis(20));
+                    Ok(1)
+                }
+                ..=1_000 => {
+                    sleep(Duration::from_millis(1));
+                    Err(Errno::INTR)
+                }
+                _ => Err(Errno::PIPE),
+            }
+        };
+        let why = push_rest(&writable, &[0; 9], Duration::from_millis(30), send).unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::TimedOut, "{why}");
+        assert!(calls.get() > 3, "three sends of 20 ms each are progress");
+    }
+
+    #[test]
+    fn the_rest_waits_no_longer_than_patience_on_a_blocking_socket() {
+        let (blocking, _other) = UnixStream::pair().unwrap();
+        // Ends the test, not the wait.
+        blocking.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+        let began = Instant::now();
+        let why = push_to_socket(blocking.as_fd(), &vec![0; 8 << 20], Duration::from_millis(50)).unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::TimedOut, "{why}");
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    }
 
     #[test]
     fn parts_are_whole_together_and_none_is_empty() {

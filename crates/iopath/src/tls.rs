@@ -157,11 +157,14 @@ impl Session {
     }
 
     fn flush(&mut self, fd: BorrowedFd<'_>, patience: Duration) -> io::Result<()> {
+        // Since when nothing was taken, however often a signal came meanwhile.
+        let mut since = None;
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Wire { fd, flags: RecvFlags::empty() }) {
-                Ok(_) => {}
+                Ok(_) => since = None,
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    ready(fd, PollFlags::OUT, patience, "the server takes no more: lower --outstanding, or raise sndbuf")?;
+                    let left = patience.saturating_sub(since.get_or_insert_with(Instant::now).elapsed());
+                    ready(fd, PollFlags::OUT, left, "the server takes no more: lower --outstanding, or raise sndbuf")?;
                 }
                 Err(error) => return Err(error),
             }

@@ -23,7 +23,6 @@ use hairpin_sys::socket;
 use hairpin_sys::uring::{Completion, Config, Done, LentSends, Napi, Uring, lacking};
 use hairpin_sys::wait::{PATIENCE, Policy};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 
 use crate::content::Content;
 use crate::delay::Delay;
@@ -33,7 +32,7 @@ use crate::error::PathError;
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
 use crate::runner::Support;
-use crate::stream::{closed, push_rest};
+use crate::stream::{closed, push_to_socket};
 
 /// Send buffers of a thread: one a request in flight, within these bounds, and in at most this memory.
 const LEAST_SENDS: u32 = 2;
@@ -378,7 +377,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let (Some(buffer), socket) = (done.buffer, &self.sockets[flow as usize]) else { return Ok(()) };
         if sent < len {
             let rest = &self.uring.sent_bytes(buffer)[sent..len];
-            push_rest(socket, rest, self.patience, |rest| send(socket, rest, SendFlags::NOSIGNAL))?;
+            push_to_socket(socket.as_fd(), rest, self.patience)?;
         }
         Ok(())
     }

@@ -3,10 +3,9 @@
 //! ```text
 //!   --request text:PING\r\n │ hex:0000000804d2162f │ @FILE │ PRESET       --until 7 │ '\r\n' │ '\x0110=+4' │ length-prefix:4 │ http │ resp
 //! ```
-//! [`presets`] has the requests with names, [`reader`] finds the end of a reply.
+//! [`presets`] has the requests with names.
 
 pub mod presets;
-pub mod reader;
 
 use std::fmt;
 use std::fs;

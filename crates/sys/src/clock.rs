@@ -101,6 +101,8 @@ pub struct MonotonicRaw;
 
 /// The kernel's choice of clock.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// The clocks that it would choose from.
+const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// Reason not to use the CPU's counter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,6 +117,9 @@ pub enum NoTsc {
     /// The kernel's watchdog found it wrong, or the kernel never trusted it.
     #[error("the kernel uses clock source {0}")]
     KernelDistrusts(String),
+    /// The kernel's clock source corrects it for each CPU, and the counter alone is none of those that the kernel would take.
+    #[error("the kernel uses clock source {0} and has dropped the CPU's counter from the available ones")]
+    KernelDropped(String),
     /// The kernel's clock source is unknown.
     #[error("whether the kernel trusts the CPU's counter is not known: {CLOCKSOURCE} cannot be read; mount sysfs on /sys")]
     KernelUnread,
@@ -125,17 +130,21 @@ impl Tsc {
     /// it, then compares it with CLOCK_MONOTONIC_RAW for 10 ms. The rate is the one that the hardware states where that agrees to
     /// within 0.1 %, otherwise the measured one.
     pub fn calibrate() -> Result<Tsc, NoTsc> {
-        Self::calibrate_under(RealHost.read(CLOCKSOURCE).unwrap_or_default().trim())
+        let read = |path| RealHost.read(path).unwrap_or_default();
+        Self::calibrate_under(read(CLOCKSOURCE).trim(), &read(AVAILABLE))
     }
 
-    /// As [`Tsc::calibrate`], with the clock source given; empty if it could not be read.
-    fn calibrate_under(clocksource: &str) -> Result<Tsc, NoTsc> {
+    /// As [`Tsc::calibrate`], with the clock source and the available ones given; empty if they could not be read.
+    fn calibrate_under(clocksource: &str, available: &str) -> Result<Tsc, NoTsc> {
         arch::usable()?;
         if clocksource.is_empty() {
             return Err(NoTsc::KernelUnread);
         }
         if !arch::TRUSTED.contains(&clocksource) {
             return Err(NoTsc::KernelDistrusts(clocksource.into()));
+        }
+        if arch::PER_CPU.contains(&clocksource) && !available.split_whitespace().any(|name| name == arch::NAME) {
+            return Err(NoTsc::KernelDropped(clocksource.into()));
         }
         let provisional = Tsc { ticks_per_ns: 1.0, step: 1 };
         let step = step_of(&provisional);
@@ -423,8 +432,16 @@ mod tests {
     #[test]
     fn a_distrusted_counter_is_refused_with_the_reason() {
         if arch::usable().is_ok() {
-            assert_eq!(Tsc::calibrate_under("hpet").unwrap_err(), NoTsc::KernelDistrusts("hpet".into()));
-            assert_eq!(Tsc::calibrate_under("").unwrap_err(), NoTsc::KernelUnread, "what cannot be read is no reason to trust");
+            let refused = |clocksource: &str, available: &str| Tsc::calibrate_under(clocksource, available).unwrap_err();
+            assert_eq!(refused("hpet", "tsc hpet"), NoTsc::KernelDistrusts("hpet".into()));
+            assert_eq!(refused("", ""), NoTsc::KernelUnread, "what cannot be read is no reason to trust");
+            for clocksource in arch::PER_CPU {
+                assert_eq!(refused(clocksource, &format!("{clocksource} acpi_pm ")), NoTsc::KernelDropped((*clocksource).into()));
+                assert!(Tsc::calibrate_under(clocksource, &format!("{clocksource} tsc acpi_pm ")).is_ok());
+            }
+            if let Some(counter) = arch::TRUSTED.first() {
+                assert!(Tsc::calibrate_under(counter, "").is_ok(), "the kernel's clock is the counter itself");
+            }
         }
     }
 

@@ -135,6 +135,8 @@ pub struct TcpInfo {
     pub segments_in: u32,
     /// Segments retransmitted.
     pub retransmitted: u32,
+    /// Smoothed round-trip time, from the handshake on.
+    pub rtt: Duration,
 }
 
 /// The head of the kernel's struct tcp_info, up to the last field read here. The kernel fills as much as fits.
@@ -154,6 +156,8 @@ const _: () = assert!(size_of::<RawTcpInfo>() == 144);
 const _: () = assert!(std::mem::offset_of!(RawTcpInfo, segs_out) == 136);
 /// tcpi_snd_mss, the third word after the eight bytes.
 const SND_MSS: usize = 2;
+/// tcpi_rtt in us, the sixteenth.
+const RTT: usize = 15;
 /// tcpi_total_retrans, the last word before the rates.
 const TOTAL_RETRANS: usize = 23;
 
@@ -180,6 +184,7 @@ pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
         segments_out: info.segs_out,
         segments_in: info.segs_in,
         retransmitted: info.words[TOTAL_RETRANS],
+        rtt: Duration::from_micros(info.words[RTT].into()),
     })
 }
 
@@ -214,6 +219,8 @@ mod tests {
         let (mut server, _) = listener.accept().unwrap();
         set(&client, TCP_NODELAY, 1).unwrap();
         let before = tcp_info(&client).unwrap();
+        assert_eq!(std::mem::offset_of!(libc::tcp_info, tcpi_rtt), std::mem::offset_of!(RawTcpInfo, words) + 4 * RTT);
+        assert!(!before.rtt.is_zero() && before.rtt < Duration::from_secs(1), "over loopback: {before:?}");
         for _ in 0..10 {
             client.write_all(b"x").unwrap();
             server.read_exact(&mut [0]).unwrap();

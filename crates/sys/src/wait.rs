@@ -381,11 +381,15 @@ impl<'fd> Poll<'fd> {
             if let Some(found) = self.scan(attempt)? {
                 return Ok(Some(found));
             }
-            // A descriptor with an error that no attempt takes stays ready, such as a packet socket's whose interface is gone.
-            if !self.sleep(until)? || self.clock.now() >= until {
+            if !self.sleep(until)? {
                 return Ok(None);
             }
+            // The next wait attempts what this one has no time for.
             self.next = 0;
+            // A descriptor with an error that no attempt takes stays ready, such as a packet socket's whose interface is gone.
+            if self.clock.now() >= until {
+                return Ok(None);
+            }
         }
     }
 }
@@ -562,6 +566,16 @@ mod tests {
             let (ours, _theirs) = UnixDatagram::pair().unwrap();
             let waited = gives_up_after(Waiting::on(policy, 100, CLOCK, &[ours.as_fd()]).unwrap());
             assert!(waited >= 3_000_000, "{policy} gave up after {waited} ns");
+        }
+    }
+
+    #[test]
+    fn waits_whose_time_has_passed_lead_to_an_attempt() {
+        for policy in Policy::ALL.into_iter().filter(|p| p.takes_many()) {
+            let (ours, theirs) = UnixDatagram::pair().unwrap();
+            let mut wait = Waiting::on(policy, 0, CLOCK, &[ours.as_fd()]).unwrap();
+            theirs.send(&[1]).unwrap();
+            assert!((0..2).any(|_| wait.wait(Ticks(0), |at| Ok(Some(at))).unwrap().is_some()), "{policy}");
         }
     }
 

@@ -205,11 +205,14 @@ impl Flight {
         // The newest sequence below `next` with these bits; with four bytes and more it is the sequence itself.
         let last = entry.next.wrapping_sub(1);
         let sequence = last.wrapping_sub(last.wrapping_sub(carried) & self.mask);
-        if entry.next.wrapping_sub(sequence) as i32 <= 0 {
+        let age = entry.next.wrapping_sub(sequence);
+        if age as i32 <= 0 {
             return Stray::Corrupt;
         }
         let late = self.given_up.take(flow, sequence);
-        if (sequence.wrapping_sub(entry.first) as i32) < 0 {
+        // Against the number of requests since the warm-up, which is wrong for a moment after each 2^32 of them; against `first` itself it would be wrong for
+        // half of them.
+        if age > entry.next.wrapping_sub(entry.first) {
             return Stray::Before;
         }
         match late {
@@ -349,6 +352,17 @@ mod tests {
         assert!([u32::MAX - 1, 0].iter().all(|sequence| !land(&mut flight, *sequence)));
         assert!(land(&mut flight, u32::MAX), "0 comes after the largest");
         assert_eq!([stray(&mut flight, 0, u32::MAX), stray(&mut flight, 0, 2)], ["duplicate", "corrupt"]);
+    }
+
+    #[test]
+    fn a_second_reply_is_one_however_many_requests_there_were() {
+        let mut flight = Flight::new(1, 1, u32::MAX, true);
+        for next in [1 << 30, 1 << 31, u32::MAX - 1] {
+            flight.flows[0].next = next;
+            assert_eq!(launch(&mut flight, 0, 0), next);
+            land(&mut flight, next);
+            assert_eq!(stray(&mut flight, 0, next), "duplicate");
+        }
     }
 
     #[test]

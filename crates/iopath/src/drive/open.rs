@@ -8,7 +8,8 @@
 //! A request that finds the table or the path full is sent as soon as there is room and keeps its due time, as do all requests
 //! queued behind it. A stalled server keeps requests in flight, so no block ends during its stall, and every request that becomes
 //! due is either sent or late. Under a load that always has a request in flight, the loop holds back sending for at most
-//! [`HOLD_NS`] once a second, or once the block's samples are full; due times do not move for that.
+//! [`HOLD_NS`] once a second; due times do not move for that. Once the block's samples are full it holds back until nothing is in
+//! flight, or until no reply has come for [`HOLD_NS`]: datagrams that may be lost stay in flight across the block's end.
 
 use super::run::Over;
 use super::{BLOCK_NS, CATCH_UP_NS, Cut, Limits, Loop};
@@ -19,6 +20,8 @@ use hairpin_sys::clock::{Clock, Ticks};
 const LONGEST_NS: u64 = 10 * BLOCK_NS;
 /// … by holding requests back for at most this time, in ns.
 const HOLD_NS: u64 = 1_000_000;
+/// At a low rate replies are further apart: this many mean intervals without one mean that none comes.
+const QUIET_INTERVALS: f64 = 10.0;
 
 impl<C: Clock> Loop<'_, C> {
     /// Sends the requests that are due and receives replies until the block is over and nothing is in flight.
@@ -35,6 +38,8 @@ impl<C: Clock> Loop<'_, C> {
         let most = self.work.flows * self.work.outstanding;
         let sleeps = self.pace.timetable().is_some_and(Timetable::sleeps);
         let hold = self.clock.to_ticks(HOLD_NS);
+        let quiet_ns = self.pace.timetable().map_or(0.0, |table| QUIET_INTERVALS * table.mean_interval_ns());
+        let quiet = hold.max(self.clock.to_ticks(quiet_ns as u64));
         let last_send = limits.ends.plus(self.clock.to_ticks(CATCH_UP_NS));
         let mut held_from = limits.block.plus(self.clock.to_ticks(LONGEST_NS - BLOCK_NS));
         let (mut left, mut flow) = (limits.budget, 0);
@@ -49,7 +54,7 @@ impl<C: Clock> Loop<'_, C> {
             } else {
                 self.stalls.pass(now)
             }
-            self.last_stamp = now;
+            self.looked(now);
             let Some(table) = self.pace.timetable() else { return Ok(()) };
             let due = table.next();
             let is_full = left == 0;
@@ -66,10 +71,13 @@ impl<C: Clock> Loop<'_, C> {
                 idle = false;
                 continue;
             }
+            if is_full && self.lossy && self.kept > 0 && now < limits.ends && now.since(self.last_reply) >= quiet {
+                return Ok(());
+            }
             idle = !sleeps;
             if now >= held_from.plus(hold) {
                 // One slow request does not hold up the others.
-                held_from = now.plus(self.clock.to_ticks(BLOCK_NS));
+                held_from = now.plus(self.clock.to_ticks(LONGEST_NS));
             }
             let is_held = is_full || now >= held_from || now >= last_send;
             // Past its end the block waits for a moment without a request in flight.

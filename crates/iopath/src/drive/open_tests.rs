@@ -7,6 +7,7 @@ use hairpin_record::recorder::Recorder;
 use hairpin_sys::clock::FakeClock;
 use hairpin_units::Quantile;
 
+use super::script::{Fate, Script};
 use super::served::{SATURATION, SERVICE, Served};
 use super::*;
 use crate::content::Content;
@@ -189,6 +190,38 @@ fn a_lost_request_keeps_its_place_in_the_table_until_it_is_given_up_and_is_no_rt
     let (found, samples) = over(&mut server, Schedule::fixed(1_000.0, 64), 4, 910 * MS);
     assert_eq!(found.counts.sent - found.counts.lost, samples.len() as u64);
     assert!(found.counts.lost > 0 && samples.iter().all(|sample| sample.rtt_ns == SERVICE));
+}
+
+/// A path with `fates`, then with this RTT, which is longer than the interval: a request is in flight at every moment.
+fn always_in_flight(fates: impl IntoIterator<Item = Fate>, rtt: u64, per_s: f64, ns: u64) -> (LoopResult, Vec<Sample>) {
+    let mut script = Script::<true>::new(fates, 1);
+    script.then = Fate::Answer(rtt);
+    let clock = script.clock.clone();
+    let work = Work { outstanding: 64, duration_ns: Some(ns), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
+    let pace = Pace::Open(Timetable::new(&clock, Schedule::fixed(per_s, 64), true));
+    let mut kept = KeepSamples(Vec::new());
+    let found = drive(&mut script, &clock, pace, work, &mut kept);
+    (found, kept.0)
+}
+
+#[test]
+fn a_lost_request_holds_up_no_block_whose_samples_are_full() {
+    // The last but five of the first block.
+    let fates = (0..BLOCK_TRANSACTIONS - 6).map(|_| Fate::Answer(20 * US)).chain([Fate::Lose]);
+    let (found, samples) = always_in_flight(fates, 20 * US, 200_000.0, S);
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    assert_eq!((found.counts.sent, found.counts.lost, samples.len()), (199_999, 1, 199_998));
+    assert_eq!(found.recorder.never(), (1, 0));
+    let late = of(&found)[2].max();
+    assert!((MS..2 * MS).contains(&late), "{late}");
+}
+
+#[test]
+fn sending_is_held_back_once_a_second() {
+    let (found, samples) = always_in_flight([], 5 * MS, 1_000.0, 5 * S);
+    assert_eq!((found.counts.sent, found.counts.lost), (4_999, 0));
+    let late = samples.iter().filter(|sample| sample.sent_ns > sample.due_ns + 10 * US).count();
+    assert!((1..=8).contains(&late), "{late}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl<C: Clock> Loop<'_, C> {
             if end.is_some() {
                 break;
             }
-            if self.between.is_paused() {
+            if self.between.is_paused() && self.flight.live() == 0 {
                 match self.stand_still() {
                     Ok(ticks) => ends = ends.plus(ticks),
                     Err(error) => end = Some(LoopEnd::Failed(error)),
@@ -128,6 +128,10 @@ impl<C: Clock> Loop<'_, C> {
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(LoopEnd::Done);
         }
+        // The next block waits for what this one has left in flight.
+        if self.flight.live() > 0 {
+            return self.between.stopped().then_some(LoopEnd::Stopped);
+        }
         if self.pace.timetable().is_some_and(Timetable::is_over) {
             return Some(LoopEnd::Done);
         }
@@ -176,7 +180,7 @@ impl<C: Clock> Loop<'_, C> {
             if self.between.stopped() {
                 return Some(LoopEnd::Stopped);
             }
-            if self.between.is_paused() {
+            if self.between.is_paused() && self.flight.live() == 0 {
                 match self.stand_still() {
                     Ok(ticks) => ends = ends.plus(ticks),
                     Err(error) => return Some(LoopEnd::Failed(error)),
@@ -191,6 +195,8 @@ impl<C: Clock> Loop<'_, C> {
                 return end;
             }
         }
+        // What the last block has left in flight counts in no figure either.
+        self.flight.give_up(Ticks::NEVER, 0, false, |_| ());
         None
     }
 

@@ -75,8 +75,9 @@ pub(super) struct Member {
     pub(super) tally: Tally,
     pub(super) late: u64,
     pub(super) duplicates: u64,
-    /// Requests that it was to answer.
+    /// Requests that it was to answer, and the last of them.
     pub(super) asked: u64,
+    asked_last: Option<u32>,
     /// For each of the last requests that it answered the sequence number and 1.
     answered: Vec<u64>,
     /// When the first of the requests was sent that it has not answered since its last reply.
@@ -94,6 +95,7 @@ impl Member {
             late: 0,
             duplicates: 0,
             asked: 0,
+            asked_last: None,
             answered,
             silent_since: None,
             left: None,
@@ -173,6 +175,7 @@ impl Roll {
         (self.sequence, self.sent, self.open, self.none, self.missing) = (sequence, sent, true, true, 0);
         for member in self.members.iter_mut().filter(|member| member.left.is_none()) {
             member.asked += 1;
+            member.asked_last = Some(sequence);
             self.missing += 1;
         }
     }
@@ -185,8 +188,7 @@ impl Roll {
         if back > u32::MAX / 2 {
             return Heard::Invalid;
         }
-        member.silent_since = None;
-        let was_away = member.left.take().is_some();
+        (member.silent_since, member.left) = (None, None);
         let known = member.has_answered(carried);
         if (back as usize) < REMEMBERED {
             member.answered[carried as usize % REMEMBERED] = u64::from(carried) + 1;
@@ -200,11 +202,11 @@ impl Roll {
         }
         let stamp = Stamp { sent: self.sent, rtt: now.since(self.sent), sequence: carried };
         member.tally.push(stamp);
-        if was_away {
-            // Nobody waited for it.
-            member.asked += 1;
-        } else {
+        if member.asked_last == Some(carried) {
             self.missing -= 1;
+        } else {
+            // It was away when that was sent, so nobody waits for it.
+            member.asked += 1;
         }
         if self.none {
             self.first.push(stamp);
@@ -235,7 +237,8 @@ impl Roll {
     pub(super) fn give_up(&mut self, now: Ticks, timeout: u64) -> (usize, bool) {
         self.open = false;
         let (sequence, sent) = (self.sequence, self.sent);
-        for member in self.members.iter_mut().filter(|member| member.left.is_none() && !member.has_answered(sequence)) {
+        let silent = |member: &&mut Member| member.asked_last == Some(sequence) && !member.has_answered(sequence);
+        for member in self.members.iter_mut().filter(silent) {
             member.tally.lost += 1;
             let since = *member.silent_since.get_or_insert(sent);
             if now.since(since) >= timeout {
@@ -353,6 +356,25 @@ mod tests {
         roll.heard(at(1), 5, Ticks(8_010));
         assert_eq!(roll.heard(at(2), 5, Ticks(8_020)), Heard::Last, "and waited for");
         assert_eq!((roll.members[1].left, roll.members[1].asked), (None, 5));
+    }
+
+    #[test]
+    fn a_member_that_is_back_with_a_late_reply_is_not_waited_for_in_the_request_in_flight() {
+        let mut roll = asked(&[1, 2]);
+        roll.heard(at(1), 0, Ticks(130));
+        assert_eq!(roll.give_up(Ticks(5_200), TIMEOUT).0, 1, "the other one has left");
+        roll.ask(1, Ticks(6_000));
+        assert_eq!(roll.heard(at(2), 0, Ticks(6_010)), Heard::Other, "late");
+        assert_eq!(roll.heard(at(2), 1, Ticks(6_020)), Heard::One, "the request went to it as well");
+        assert_eq!(roll.heard(at(1), 1, Ticks(6_030)), Heard::Last);
+        roll.ask(2, Ticks(7_000));
+        roll.heard(at(1), 2, Ticks(7_010));
+        assert_eq!(roll.give_up(Ticks(12_100), TIMEOUT).0, 1);
+        roll.ask(3, Ticks(13_000));
+        assert_eq!(roll.heard(at(2), 2, Ticks(13_010)), Heard::Other, "late again");
+        roll.give_up(Ticks(18_100), TIMEOUT);
+        let back = &roll.members[1];
+        assert_eq!((back.asked, back.tally.lost, back.late), (3, 2, 2), "no request is lost to it that it was not asked for");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! datagram for a door, it walks the sockets of that port (before Linux 6.13 at every datagram), so a port has few.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -24,7 +25,7 @@ use socket2::{Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::opening::{BATCH, Opening};
 use super::proof::{PROOF_LEN, Proof, Step};
-use super::{after_connect, again, before_connect, bind_local, first_free, new_socket, no_port, random, unreached};
+use super::{after_connect, again, before_connect, bind_local, first_free, new_socket, no_port, unreached};
 use crate::error::PathError;
 use crate::measure::{Observer, SideFound};
 
@@ -206,7 +207,7 @@ pub(crate) fn accept_udp(
     found: &mut SideFound,
 ) -> Result<Vec<OwnedFd>, PathError> {
     let mut opening = Opening::begin(job, observer);
-    let (secret, flows) = (random()?, HashMap::with_capacity(job.flows as usize));
+    let (secret, flows) = (RandomState::new(), HashMap::with_capacity(job.flows as usize));
     let ports = doors.iter().map(port).collect::<Result<Vec<_>, _>>()?;
     let mut house = Accepting { job, doors, ports, at: 0, client: listen.client, secret, flows, strays: VecDeque::new() };
     while house.flows.len() < job.flows as usize {
@@ -234,6 +235,11 @@ struct Came {
     proof: Proof,
 }
 
+/// A different nonce for each way, of which none tells another's, without state for addresses that never answer.
+fn nonce(secret: &RandomState, came: &Came) -> u64 {
+    secret.hash_one((came.door, came.from.ip(), came.from.port()))
+}
+
 /// The server's side while flows are accepted.
 struct Accepting<'a> {
     job: &'a Job,
@@ -242,7 +248,7 @@ struct Accepting<'a> {
     /// The door that is looked at.
     at: usize,
     client: IpAddr,
-    secret: u64,
+    secret: RandomState,
     /// The flows by their door and the client's port, with their indices.
     flows: HashMap<(usize, u16), (u32, UdpSocket)>,
     /// Messages for a door that came to a flow's socket.
@@ -268,19 +274,13 @@ impl Accepting<'_> {
         Ok(ready.is_some())
     }
 
-    /// A different nonce for each way, without state for addresses that never answer.
-    fn nonce(&self, came: &Came) -> u64 {
-        let way = (came.door as u64) << 16 | u64::from(came.from.port());
-        self.secret ^ way.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
     /// Takes a message; true if a flow is open now.
     fn take(&mut self, came: &Came, found: &mut SideFound) -> Result<bool, PathError> {
         let (proof, from) = (came.proof, came.from);
         if proof.cookie != self.job.cookie || from.ip().to_canonical() != self.client.to_canonical() {
             return Ok(false);
         }
-        let nonce = self.nonce(came);
+        let nonce = nonce(&self.secret, came);
         match proof.step {
             Step::Hello => {
                 let group = (proof.index / FLOWS_PER_PORT) as usize;
@@ -428,6 +428,19 @@ mod tests {
         first.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let len = first.recv(&mut bytes).unwrap();
         assert_eq!(&bytes[..len], b"of flow 0", "the flows are in the order of their indices");
+    }
+
+    #[test]
+    fn a_nonce_tells_no_other_ways_nonce() {
+        let proof = Proof { step: Step::Hello, cookie: 7, nonce: 0, index: 0, port: 0 };
+        let came = |door, ip, port| Came { door, from: SocketAddr::new(ip, port), proof };
+        let elsewhere = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+        let ways = [came(0, HERE, 1), came(0, HERE, 2), came(1, HERE, 1), came(0, elsewhere, 1)];
+        let [one, other] = [RandomState::new(), RandomState::new()].map(|secret| ways.each_ref().map(|way| nonce(&secret, way)));
+        for (way, same_way) in one.iter().zip(&other).skip(1) {
+            assert_ne!(one[0], *way);
+            assert_ne!(one[0] ^ way, other[0] ^ same_way, "they differ by what is no secret");
+        }
     }
 
     #[test]

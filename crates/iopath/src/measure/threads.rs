@@ -1,10 +1,12 @@
 //! Splits the flows between threads, each pinned and scheduled as the job says.
 
+use std::io;
 use std::num::NonZeroU64;
 
 use hairpin_plan::job::{Job, Schedule};
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{Granted, Side};
+use hairpin_sys::shared::Shared;
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 
@@ -18,33 +20,37 @@ pub(super) struct Cores<'a> {
     pub(super) of_host: usize,
 }
 
-/// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's.
+/// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's. One that fails asks the others to `stop`.
 pub(super) fn each_chunk<F: Send, R: Send>(
     job: &Job,
     side: Side,
     cores: Cores<'_>,
     flows: &mut [F],
     found: &mut SideFound,
+    stop: &Shared,
     run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
 ) -> Result<Vec<R>, PathError> {
-    let run = &run;
+    let run = &|thread: u32, parted: io::Result<()>, chunk: &mut [F], granted: &mut Vec<Granted>| {
+        let result = parted
+            .map_err(PathError::at("cannot give a measuring thread its own file table"))
+            .and_then(|()| settle_thread(job, side, thread, cores, granted))
+            .and_then(|cpu| Ok((cpu, run(thread, chunk)?)));
+        if result.is_err() {
+            stop.request_stop();
+        }
+        result
+    };
     std::thread::scope(|scope| {
         let mut chunks = shares(flows, job.threads as usize).into_iter().enumerate();
         let first = chunks.next();
         let others: Vec<_> = chunks
-            .map(|(at, chunk)| {
-                thread::spawn_with_own_files(scope, move |parted| {
-                    parted.map_err(PathError::at("cannot give a measuring thread its own file table"))?;
-                    let mut granted = Vec::new();
-                    let cpu = settle_thread(job, side, at as u32, cores, &mut granted)?;
-                    Ok::<_, PathError>((cpu, run(at as u32, chunk)?))
-                })
-            })
+            .map(|(at, chunk)| thread::spawn_with_own_files(scope, move |parted| run(at as u32, parted, chunk, &mut Vec::new())))
             .collect();
         let mut results = Vec::new();
         if let Some((_, chunk)) = first {
-            found.cpus.push(settle_thread(job, side, 0, cores, &mut found.granted)?);
-            results.push(run(0, chunk)?);
+            let (cpu, result) = run(0, Ok(()), chunk, &mut found.granted)?;
+            found.cpus.push(cpu);
+            results.push(result);
         }
         for other in others {
             let joined = other.join().map_err(|_| PathError::Thread("a measuring thread panicked".into()))?;
@@ -138,6 +144,8 @@ fn takes_all(threads: u32, side: Side, policy: Policy, cores: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -147,6 +155,31 @@ mod tests {
             assert_eq!(takes_all(4, Side::Client, policy, 4), busy, "{policy}");
             assert_eq!(takes_all(2, Side::Server, policy, 4), busy, "{policy}");
             assert!(!takes_all(3, Side::Client, policy, 4) && !takes_all(1, Side::Server, policy, 4), "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_fails_stops_the_others() {
+        let job = Job { threads: 2, ..Job::new("udp".parse().unwrap()) };
+        let allowed = thread::allowed_cpus().unwrap();
+        let cores = Cores { allowed: &allowed, of_host: allowed.len() };
+        let stop = Shared::create().unwrap();
+        for fails in [0, 1] {
+            stop.clear_stop();
+            let run = |thread: u32, _: &mut [()]| {
+                if thread == fails {
+                    return Err(PathError::Thread("broken".into()));
+                }
+                for _ in 0..10_000 {
+                    if stop.stop_requested() {
+                        return Ok(());
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                panic!("thread {thread} is not stopped");
+            };
+            let result = each_chunk(&job, Side::Client, cores, &mut [(); 2], &mut SideFound::default(), &stop, run);
+            assert_eq!(result.unwrap_err().to_string(), "broken", "thread {fails} fails");
         }
     }
 

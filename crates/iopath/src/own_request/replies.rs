@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 
 use hairpin_plan::request::Request;
-use hairpin_plan::request::reader::{Reader, first_line, is_error, start};
 use hairpin_record::own_request::OwnRequest;
 use hairpin_wire::probe;
+
+use super::reader::{Reader, first_line, is_error, start};
 
 /// Most bytes of a reply …
 const MOST: usize = 1 << 20;
@@ -85,8 +86,8 @@ impl Replies {
 
     #[cold]
     fn make_room(&mut self) -> io::Result<()> {
-        // Each byte is moved a few times at most: half the buffer lies between two moves.
-        if self.from > self.buffer.len() / 4 {
+        // Each byte is moved a few times at most: a quarter of the buffer lies between two moves, or the end of a reply.
+        if self.from > self.buffer.len() / 4 || (self.have == self.buffer.len() && self.from > 0) {
             self.buffer.copy_within(self.from..self.have, 0);
             (self.from, self.have) = (0, self.have - self.from);
         }
@@ -259,7 +260,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_plan::request::reader::FIRST_LINE;
+    use crate::own_request::reader::FIRST_LINE;
 
     use super::*;
 
@@ -320,6 +321,25 @@ mod tests {
         };
         assert_eq!(got, LEAST);
         assert!(why.starts_with("no end of the reply within 16384 bytes: does --until name it? It begins xxx"), "{why}");
+    }
+
+    #[test]
+    fn a_reply_of_the_most_bytes_may_follow_a_small_one_in_the_same_piece() {
+        let mut replies = Replies::new(&request(r"\n"), 100_000, 2);
+        (1..=2).for_each(|n| replies.asked([n; 16]));
+        let bytes = [&b"a\n"[..], &[b'x'; LEAST - 1], b"\n"].concat();
+        let (mut sent, mut whole) = (0, Vec::new());
+        while whole.len() < 2 {
+            let room = replies.room().unwrap();
+            let len = room.len().min(bytes.len() - sent);
+            room[..len].copy_from_slice(&bytes[sent..sent + len]);
+            replies.came(len);
+            sent += len;
+            while let Some((_, reply)) = replies.next().unwrap() {
+                whole.push(reply.len());
+            }
+        }
+        assert_eq!(whole, [2, LEAST]);
     }
 
     #[test]

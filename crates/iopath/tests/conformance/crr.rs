@@ -1,6 +1,6 @@
 //! Features of `tcp-crr` alone: parts of a transaction, pairs used once, and clients that stall.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,4 +61,28 @@ fn a_client_that_stalls_holds_nobody_up_for_long() {
     assert!(began.elapsed() < Duration::from_secs(2));
     stop.request_stop();
     assert_eq!(server.recv_timeout(Duration::from_secs(5)).unwrap().unwrap().answered, 0);
+}
+
+#[test]
+fn a_client_that_takes_nothing_of_its_reply_holds_nobody_up_for_long() {
+    for spec in ["tcp-crr", "tcp-crr:poll"] {
+        let mut job = job(spec);
+        // More than the kernel's buffers of both ends take.
+        (job.timeout, job.request, job.reply) = (Nanos::from_secs(2), 8, 64 << 20);
+        let stop = Arc::new(Shared::create().unwrap());
+        let (address, server) = start_server(&job, listening(V4), &stop, None, spec);
+        let Address::Inet(address) = address else { panic!("no address") };
+        let ask = || {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            client.write_all(&[0; 8]).unwrap();
+            client
+        };
+        let _full = ask();
+        let mut next = ask();
+        next.read_exact(&mut [0; 1_000]).expect(spec);
+        drop(next);
+        stop.request_stop();
+        server.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
+    }
 }

@@ -49,7 +49,7 @@ pub struct TimingError {
     pub delay: Delay,
 }
 
-/// The times of every length, for a port. Both sides of a link take the same.
+/// The times of every length, for a port. Both sides of a link take the same, or each knows the other's ([`Timing::facing`]).
 #[derive(Clone, Debug)]
 pub struct Timing {
     clock: Tsc,
@@ -88,6 +88,12 @@ impl Timing {
         let most = |part: fn(&Parts) -> u64| parts.iter().map(part).max().unwrap_or(0).div_ceil(1 << FRACTION);
         let (alone, link) = (most(|parts| parts.out) + most(|parts| parts.rest), most(|parts| parts.link));
         Ok(Timing { clock, parts, alone, link, late: lateness(clock) })
+    }
+
+    /// For the port whose other side sends with the times `peer`: it takes frames that are as long on their way as those say.
+    #[must_use]
+    pub fn facing(self, peer: &Timing) -> Timing {
+        Timing { alone: self.alone.max(peer.alone), link: self.link.max(peer.link), ..self }
     }
 
     /// The longest frame in bytes that it knows times for.

@@ -10,6 +10,7 @@ use super::NoTsc;
 pub(super) const NAME: &str = "cntvct";
 /// Clock sources of a kernel that trusts the counter.
 pub(super) const TRUSTED: &[&str] = &["arch_sys_counter"];
+pub(super) const PER_CPU: &[&str] = &[];
 
 #[inline(always)]
 pub(super) fn settle() {

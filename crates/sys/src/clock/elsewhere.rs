@@ -4,6 +4,7 @@ use super::NoTsc;
 
 pub(super) const NAME: &str = "none";
 pub(super) const TRUSTED: &[&str] = &[];
+pub(super) const PER_CPU: &[&str] = &[];
 
 pub(super) fn start() -> u64 {
     unreachable!("no Tsc is ever made here")

@@ -26,8 +26,13 @@ const OPEN: &str = "/proc/thread-self/fd";
 /// ([`crate::stack`]), which keeps one table of its own for the numbers of the whole process.
 ///
 /// `work` must close the files it opens: the process aborts if a descriptor opened there is still open when `work` returns,
-/// because its number would mean another file elsewhere. Files that other threads open meanwhile are not open in this thread, so
-/// do not send them to it.
+/// because its number would mean another file elsewhere.
+///
+/// # What the caller must keep
+/// No descriptor that one side opens or closes while `work` runs may be used on the other, by whatever way it got there (a channel, a mutex, a static): there
+/// its number means another file, or none. The function is safe to call all the same, since the rule cannot be a bound: any code reaches statics, so no type
+/// of `work`, a plain `fn` included, keeps it. Each of its two callers (`git grep spawn_with_own_files`) hands `work` sockets or rings that are open before, and
+/// gets back these and counts.
 ///
 /// # Errors
 /// Passed to `work`: those of unshare(2), `CLONE_FILES`, and of reading `/proc/thread-self/fd`.
@@ -43,7 +48,8 @@ pub fn spawn_with_own_files<'scope, T: Send + 'scope>(
         let parted = open_numbers().and_then(|_| {
             // SAFETY: the thread was made for `work` and ends with it, so no descriptor of another owner's is used on it but those that `work` has. Those that
             // are open now name the same files in both tables; `work` closing one leaves it open in the other, which is no harm. Those that it opens are
-            // closed when it returns (seen below), so no owner of one is left to close that number in the other table.
+            // closed when it returns (seen below), so no owner of one is left to close that number in the other table. That none passes between the two
+            // meanwhile is the caller's to keep, as said above.
             unsafe { unshare_files() }?;
             open_numbers()
         });

@@ -27,7 +27,7 @@ use crate::error::PathError;
 use crate::inet;
 use crate::measure::SideFound;
 use crate::own_request::{self, Header, Replies, Tally};
-use crate::stream::{closed, push_rest};
+use crate::stream::{closed, push_to_socket};
 #[cfg(feature = "tls")]
 use crate::tls::{Connector, Handshakes, Session};
 
@@ -131,7 +131,8 @@ impl<'a> Client<'a> {
             prepared: None,
             current: None,
             outgoing: vec![0; job.request as usize],
-            incoming: vec![0; job.reply as usize],
+            // A reply of the user's own server is kept elsewhere; a byte is what its close is waited for with.
+            incoming: vec![0; job.reply.max(1) as usize],
             have: 0,
             server_closes: server_closes(job),
             connections: 0,
@@ -288,8 +289,7 @@ impl Endpoint for Client<'_> {
         };
         let sent = or_nothing(send(&fd, message, SendFlags::NOSIGNAL))?.unwrap_or(0);
         if sent < message.len() {
-            let patience = Duration::from(self.job.timeout);
-            push_rest(&fd, &message[sent..], patience, |rest| send(&fd, rest, SendFlags::NOSIGNAL))?;
+            push_to_socket(fd.as_fd(), &message[sent..], Duration::from(self.job.timeout))?;
         }
         self.current = Some(fd);
         self.connections += 1;
@@ -377,5 +377,28 @@ impl Parts {
             }
         }
         self.taken.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use hairpin_plan::job::LocalPort;
+    use hairpin_sys::clock::MonotonicRaw;
+
+    use super::*;
+
+    #[test]
+    fn the_servers_close_is_waited_for_after_a_reply_of_any_length() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = listener.local_addr().unwrap();
+        let own = Request { name: "x".into(), bytes: b"x".to_vec(), end: "1".parse().unwrap(), tls: None };
+        let job = Job { reply: 0, own: Some(own), ..Job::new("tcp-crr:closes=server".parse().unwrap()) };
+        let tuples = Tuples::new(peer, LocalPort::Any, 0);
+        let mut client = Client::new(&job, AnyClock::Raw(MonotonicRaw), peer, tuples).unwrap();
+        let connection = OwnedFd::from(TcpStream::connect(peer).unwrap());
+        drop(listener.accept().unwrap());
+        client.server_has_closed(&connection).unwrap();
     }
 }

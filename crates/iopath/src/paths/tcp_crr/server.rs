@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send
 use super::{Turn, server_closes};
 use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
-use crate::stream::push_rest;
+use crate::stream::push_to_socket;
 
 /// A connection is closed after this time, or a quarter of the run's timeout: a stalled client must not block the others.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -158,10 +158,11 @@ impl Endpoint for Server {
     fn reply(&mut self, _flow: u32, len: usize) -> io::Result<bool> {
         let Some(connection) = &self.connection else { return Ok(true) };
         let message = &self.buffer[..len];
-        let sent = or_nothing(send(connection, message, SendFlags::NOSIGNAL)).map(|sent| sent.unwrap_or(0));
+        // A blocking send would have no end where the client takes nothing.
+        let sent = or_nothing(send(connection, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)).map(|sent| sent.unwrap_or(0));
         let whole = match sent {
             Ok(sent) if sent == len => Ok(()),
-            Ok(sent) => push_rest(connection, &message[sent..], self.longest, |rest| send(connection, rest, SendFlags::NOSIGNAL)),
+            Ok(sent) => push_to_socket(connection.as_fd(), &message[sent..], self.longest),
             Err(error) => Err(error),
         };
         self.answered = true;

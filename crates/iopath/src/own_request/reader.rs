@@ -2,7 +2,7 @@
 //!
 //! A reply is read in tokens, each a line or a number of bytes; after each the rule says what comes next.
 
-use super::{ReplyEnd, Request, escaped};
+use hairpin_plan::request::{ReplyEnd, Request, escaped};
 
 /// The next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ enum Part {
 
 /// The state of reading one reply after the other.
 #[derive(Debug)]
-pub struct Reader {
+pub(super) struct Reader {
     end: ReplyEnd,
     head_alone: bool,
     most: usize,
@@ -56,12 +56,14 @@ pub struct Reader {
     part: Part,
     /// Values of RESP that are still to come.
     values: u64,
+    /// The last head of HTTP, with which most replies begin again, and what comes after it.
+    head: Vec<u8>,
+    follows: Option<(Part, Token)>,
 }
 
 impl Reader {
     /// For replies to `request`, each of at most `most` bytes.
-    #[must_use]
-    pub fn new(request: &Request, most: usize) -> Reader {
+    pub(super) fn new(request: &Request, most: usize) -> Reader {
         let mut reader = Reader {
             end: request.end.clone(),
             head_alone: request.wants_head_alone(),
@@ -71,13 +73,15 @@ impl Reader {
             token: Token::Rest,
             part: Part::Head,
             values: 0,
+            head: Vec::new(),
+            follows: None,
         };
         reader.begin();
         reader
     }
 
     /// Begins with another reply, whatever has come of this one.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         (self.at, self.seen, self.values) = (0, 0, 1);
         (self.part, self.token) = match &self.end {
             ReplyEnd::Bytes(count) => (Part::Last, Token::Bytes(*count)),
@@ -89,8 +93,7 @@ impl Reader {
     }
 
     /// True if only the end of the connection ends this reply.
-    #[must_use]
-    pub fn ends_with_the_connection(&self) -> bool {
+    pub(super) fn ends_with_the_connection(&self) -> bool {
         self.token == Token::Rest
     }
 
@@ -99,10 +102,11 @@ impl Reader {
     ///
     /// # Errors
     /// What the bytes have that the rule does not allow.
-    pub fn whole(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
+    pub(super) fn whole(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
         loop {
             let end = match self.token {
                 Token::Bytes(count) => Some(self.at + count).filter(|end| *end <= bytes.len()),
+                Token::Up(To::EmptyLine) if self.is_last_head(&bytes[self.at..]) => Some(self.at + self.head.len()),
                 Token::Up(to) => self.found(to, bytes),
                 Token::Rest => None,
             };
@@ -120,6 +124,10 @@ impl Reader {
             }
             (self.part, self.token) = (part, next);
         }
+    }
+
+    fn is_last_head(&self, bytes: &[u8]) -> bool {
+        !self.head.is_empty() && bytes.starts_with(&self.head)
     }
 
     /// The end of the token that ends `to`, if it has come.
@@ -153,7 +161,14 @@ impl Reader {
                 let count = usize::try_from(left).map_err(|_| format!("its length prefix is {length}"))?;
                 Ok(last(count))
             }
-            (Part::Head, ReplyEnd::Http) => self.after_head(token),
+            (Part::Head, ReplyEnd::Http) => {
+                if token != self.head {
+                    self.follows = self.after_head(token)?;
+                    self.head.clear();
+                    self.head.extend_from_slice(token);
+                }
+                Ok(self.follows)
+            }
             (Part::Head, ReplyEnd::Resp) => self.after_line(token),
             (Part::Text, _) => Ok((self.values > 0).then_some((Part::Head, LINE))),
             (Part::ChunkSize, _) => match chunk_size(token)? {
@@ -261,11 +276,10 @@ fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Most characters of a reply's first line that are kept.
-pub const FIRST_LINE: usize = 60;
+pub(super) const FIRST_LINE: usize = 60;
 
 /// The bytes up to the end of the first line of a reply, as far as that is kept; interim replies of HTTP before it are among them.
-#[must_use]
-pub fn first_line(reply: &[u8]) -> &[u8] {
+pub(super) fn first_line(reply: &[u8]) -> &[u8] {
     let from = interim(reply);
     let line = reply[from..].iter().take(FIRST_LINE);
     let end = from + line.clone().position(|byte| *byte == b'\n').map_or(line.len(), |at| at + 1);
@@ -273,16 +287,14 @@ pub fn first_line(reply: &[u8]) -> &[u8] {
 }
 
 /// The start of some bytes, for a message: of a reply over HTTP that of the final one.
-#[must_use]
-pub fn start(bytes: &[u8]) -> String {
+pub(super) fn start(bytes: &[u8]) -> String {
     let line = &first_line(bytes)[interim(bytes)..];
     escaped(line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(line))
 }
 
 /// True if the reply says that the server refused the request, as far as the rule tells: an error of RESP, a status of HTTP from 400 on, and after
 /// a delimiter an error of memcached or Redis.
-#[must_use]
-pub fn is_error(end: &ReplyEnd, reply: &[u8]) -> bool {
+pub(super) fn is_error(end: &ReplyEnd, reply: &[u8]) -> bool {
     match end {
         ReplyEnd::Resp => matches!(reply.first(), Some(b'-' | b'!')),
         ReplyEnd::Http => status(&reply[interim(reply)..]).is_some_and(|status| status >= 400),
@@ -329,6 +341,8 @@ mod tests {
             b"GET",
             &[
                 b"HTTP/1.1 200 OK\r\ncontent-LENGTH:  5\r\n\r\nhello",
+                b"HTTP/1.1 200 OK\r\ncontent-LENGTH:  5\r\n\r\nagain",
+                b"HTTP/1.1 200 OK\r\ncontent-LENGTH:  4\r\n\r\nless",
                 b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\nab\r\n\r\n0\r\nA: b\r\n\r\n",
                 b"HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n",
