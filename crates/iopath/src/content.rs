@@ -2,18 +2,17 @@
 
 use hairpin_wire::probe;
 
-/// What a request carries: the probe header, and behind it a pattern if replies are verified.
+/// The content of a request: the probe header, followed by a pattern if replies are verified.
 #[derive(Clone, Copy, Debug)]
 pub struct Content {
     pub sequence: u32,
     /// Session cookie, in every payload of 16 bytes and more.
     pub cookie: u64,
-    /// Fills the whole payload.
+    /// Replies are verified, so a pattern fills the rest of the payload.
     pub verify: bool,
 }
 
 impl Content {
-    /// Writes it to a payload.
     #[inline(always)]
     pub fn write(self, payload: &mut [u8]) {
         probe::write(payload, self.sequence, self.cookie);
@@ -23,7 +22,8 @@ impl Content {
     }
 }
 
-/// Fills the payload behind the probe header from the sequence, so that a reply to another request is recognised.
+/// Fills the payload behind the probe header with a pattern that depends on the sequence, so that a reply to another request is
+/// recognised.
 fn fill_pattern(payload: &mut [u8], sequence: u32) {
     for (at, byte) in payload.iter_mut().enumerate().skip(probe::LEN) {
         *byte = pattern(at, sequence);

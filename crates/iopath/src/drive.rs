@@ -1,15 +1,15 @@
-//! The measuring loop of all paths: sends, waits, takes stamps, and keeps samples in memory allocated beforehand. `group` has its own, as a request there has
-//! several replies.
+//! The measuring loop of all paths: sends, waits, takes stamps, and keeps samples in memory allocated beforehand. `group` has a
+//! loop of its own, because a request to a group has several replies.
 //!
 //! ```text
 //!   warm-up blocks │ gap │ block │ gap │ block │ gap │ …          a block: 65,536 transactions or 100 ms, more with many flows
 //!                          │       └ fold samples, publish, ask the neighbouring core how far it is: counted in gap_ns
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
-//! The closed loop is in this file, and what lies around its blocks in `run`; `paced` and `open` send at due times, and `overdue` handles late and missing replies.
-//! Inside a block nothing allocates, locks, logs or formats. The path is a type; loops with due times call it through a
-//! table, so they are compiled once. The pace is a value matched once per block; wait
-//! policy and clock are values whose branches are predicted.
+//! The closed loop is in this file and the run around the blocks in `run`; `paced` and `open` send at due times, and `overdue`
+//! handles late and missing replies. Inside a block nothing allocates, locks, logs or formats. The path is a type; loops with due
+//! times call it through a table, so they are compiled once. The pace is a value matched once per block; wait policy and clock
+//! are values whose branches are predicted.
 
 mod flight;
 mod given_up;
@@ -52,9 +52,10 @@ use crate::stalls::Stalls;
 
 /// A block ends after [`BLOCK_TRANSACTIONS`], or after this time in ns …
 pub const BLOCK_NS: u64 = 100_000_000;
-/// … for each this many requests in flight of a closed loop: a block begins and ends with none in flight, which is not what many flows are measured for.
+/// … for every `BLOCK_IN_FLIGHT` requests that a closed loop has in flight: a block begins and ends with none in flight, and a
+/// measurement of many flows should spend little time in that state.
 const BLOCK_IN_FLIGHT: u64 = 1024;
-/// That many times the time at most, as progress is told between blocks.
+/// The time of a block is at most `LONGEST_BLOCK` × [`BLOCK_NS`], because progress is told between blocks only.
 const LONGEST_BLOCK: u64 = 20;
 /// Shortest wait before a datagram is given up, in ns …
 pub(crate) const LEAST_PATIENCE_NS: u64 = 10_000_000;
@@ -123,11 +124,9 @@ struct Loop<'a, C> {
     /// Length of a block, in ticks.
     longest_block: u64,
     patience: u64,
-    /// When the first late reply came after the last one in time, and the number of the block's samples by then.
-    late_since: Option<(Ticks, usize)>,
     timeout: u64,
-    /// A wait for a reply may last this long past the next look, in ticks: a timer that runs out before the CPU's next tick has to be set with every sleep
-    /// (redis: 5 % of a transaction; runs/2026-11-27-vm/requests/epoll-timeout.txt).
+    /// A wait for a reply may last this long past the next look, in ticks: a timer that runs out before the CPU's next tick has
+    /// to be set with every sleep (redis: 5 % of a transaction; runs/2026-11-27-vm/requests/epoll-timeout.txt).
     grace: u64,
     /// Next time to check deadlines and the stop flag …
     look_at: Ticks,
@@ -140,7 +139,7 @@ struct Loop<'a, C> {
     /// The last request to end was answered, not given up.
     answered: bool,
     silence: u64,
-    /// This long without a look means that the process was stopped.
+    /// Time without a look, in ticks, from which on the process counts as stopped.
     stop_least: u64,
     silences: Silences,
     /// End of the last silence: only replies to requests sent before it can belong to that silence.
@@ -190,7 +189,6 @@ impl<'a, C: Clock> Loop<'a, C> {
             uncounted: 0,
             longest_block: clock.to_ticks(BLOCK_NS * in_flight.div_ceil(BLOCK_IN_FLIGHT).min(LONGEST_BLOCK)),
             patience: clock.to_ticks(FIRST_PATIENCE_NS),
-            late_since: None,
             timeout: clock.to_ticks(work.timeout_ns),
             grace: clock.to_ticks(work.overstays_ns.min(TURN_NS)),
             look_at: now,
@@ -223,7 +221,7 @@ impl<C: Clock> Loop<'_, C> {
     /// Runs one block of at most `left` transactions until `ends`. Returns its start, and the reason for the run to end, if any.
     fn block(&mut self, over: &mut dyn Over<C>, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
         if self.kept > 0 {
-            self.late_since = None;
+            self.flight.given_up.late_since = None;
         }
         self.kept = 0;
         self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
@@ -232,7 +230,7 @@ impl<C: Clock> Loop<'_, C> {
         self.pass_over(self.paused);
         self.last_stamp = start;
         self.look_after(start);
-        // What the last block of an open loop has left in flight gives samples of this one.
+        // Requests that the last block of an open loop has left in flight give samples of this one.
         let mut budget = (left.min(self.work.block as u64) as usize).saturating_sub(self.flight.live() as usize);
         if let Some(stamp) = self.stalled.take().filter(|_| budget > 0) {
             self.stamps[0] = stamp;
@@ -360,16 +358,16 @@ impl<C: Clock> Loop<'_, C> {
         Ok(())
     }
 
-    /// Makes the patience longer if every reply is late: a request sent after a late reply has a late one too, and none came in time between them. A peer that
-    /// stood still once is not waited for any longer.
+    /// Makes the patience longer if every reply is late: a request sent after a late reply is answered late too, and no reply
+    /// came in time between them. A peer that stood still only once does not make it longer.
     fn learn_from_late(&mut self, sent: Ticks, now: Ticks) {
-        match self.late_since {
+        match self.flight.given_up.late_since {
             Some((since, kept)) if kept == self.kept => {
                 if sent >= since {
                     self.patience = self.patience.max(2 * now.since(sent)).min(self.timeout);
                 }
             }
-            _ => self.late_since = Some((now, self.kept)),
+            _ => self.flight.given_up.late_since = Some((now, self.kept)),
         }
     }
 
@@ -408,7 +406,8 @@ impl<C: Clock> Loop<'_, C> {
         Ok(())
     }
 
-    /// Sets the next look as late as allowed. What an open loop's last block has left in flight is still given up in time.
+    /// Sets the next look as late as allowed. Requests that an open loop's last block has left in flight are still given up in
+    /// time.
     fn look_after(&mut self, now: Ticks) {
         let latest = if self.lossy { now.plus(self.patience) } else { Ticks::NEVER };
         self.walk_at = if self.flight.live() > 0 { self.walk_at.min(latest) } else { latest };
@@ -430,8 +429,8 @@ impl<C: Clock> Loop<'_, C> {
         io::Error::new(io::ErrorKind::TimedOut, text)
     }
 
-    /// Time to wait for a datagram, in ticks, from the round trips so far, and from the slowest of the last block: they may have become slow for good. `None`:
-    /// the block had none.
+    /// Time to wait for a datagram, in ticks, from the round trips so far and from the slowest of the last block, because round
+    /// trips may have become slow for good. `None`: the block had none.
     fn patience_after(&self, rtt: &Times) -> Option<u64> {
         let slowest = self.stamps[..self.kept].iter().map(|stamp| stamp.rtt).max()?;
         let slow = rtt.quantile(Quantile::P999).unwrap_or(rtt.max());

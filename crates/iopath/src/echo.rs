@@ -98,7 +98,7 @@ fn turns<E: Endpoint, C: Clock>(
         }
         until = sent.plus(turn);
         if callbacks.is_called() {
-            // The client comes to meet only once it has the reply.
+            // The client meets this core only once it has the reply.
             endpoint.flush()?;
             callbacks.answer_neighbour();
         }

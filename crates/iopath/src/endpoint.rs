@@ -7,8 +7,8 @@ use hairpin_sys::clock::Ticks;
 use crate::content::Content;
 
 /// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `recv` and `received`; on the
-/// server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`. `Self: Sized` keeps what only a
-/// server calls out of the table of a client's loops.
+/// server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`. `Self: Sized` keeps the methods that only a server
+/// calls out of the table of a client's loops.
 pub trait Endpoint {
     /// True if the path may drop a message: an unanswered request then means a loss, not a dead peer.
     fn is_lossy(&self) -> bool;
@@ -42,7 +42,8 @@ pub trait Endpoint {
         Ok(())
     }
 
-    /// Answers the request last returned by `recv` on `flow` with `len` bytes, beginning with the request's own. An error by default, as of a path's client.
+    /// Answers the request last returned by `recv` on `flow` with `len` bytes, beginning with the request's own. An error by
+    /// default, because a path's client never answers.
     #[inline(always)]
     fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool>
     where
@@ -51,7 +52,7 @@ pub trait Endpoint {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Sends what still waits for the next receive call. Does nothing by default.
+    /// Sends replies that are still queued for the next receive call. Does nothing by default.
     fn flush(&mut self) -> io::Result<()>
     where
         Self: Sized,

@@ -38,7 +38,7 @@ pub enum PathError {
         side: Side,
         /// The limit that would do.
         needed: u64,
-        /// The limit.
+        /// The hard limit.
         hard: u64,
     },
     /// A size or a route that the path does not support; detected at open.
@@ -53,7 +53,7 @@ pub enum PathError {
     /// A measuring thread could not be set up as requested.
     #[error("{0}")]
     Thread(String),
-    /// An option takes something that the host lacks; the text names it, and the way to get it.
+    /// An option needs something that the host lacks; the text names it, and the way to get it.
     #[error("{0}")]
     Missing(String),
     /// The run was stopped before it began.

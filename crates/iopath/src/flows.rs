@@ -21,8 +21,8 @@ pub(crate) trait Carrier<'fd> {
     fn readable(&self) -> BorrowedFd<'fd>;
     /// Sends one whole message. `false`: the path is full, nothing was sent.
     fn send(&mut self, message: &[u8]) -> io::Result<bool>;
-    /// Receives towards one whole message of `expected` bytes into `buffer`, which is one byte longer to detect a longer
-    /// datagram. `None`: not whole yet. The end of the stream is an error.
+    /// Receives more of a message of `expected` bytes into `buffer`, which is one byte longer to detect a longer datagram.
+    /// `None`: not whole yet. The end of the stream is an error.
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>>;
     /// Bytes of a message of which the remainder has not come.
     #[inline(always)]
@@ -56,12 +56,12 @@ pub(crate) struct Flows<'a, 'fd, F> {
     expected: usize,
 }
 
-/// Receive buffers. Short messages of all flows come into one: with many flows, each cache line that a flow has of its own takes time.
+/// Receive buffers. All flows share one for short messages, because with many flows each cache line of a flow's own takes time.
 struct Incoming {
-    /// One buffer, or those of all flows with `apart` bytes between the begins of two.
+    /// One buffer, or one for each flow, `apart` bytes from the beginning of one to that of the next.
     bytes: Vec<u8>,
     apart: usize,
-    /// With one buffer: each flow's part of a message that has begun, while another flow may have the buffer.
+    /// With one buffer: the begun part of each flow's message, kept here while another flow may use the buffer.
     begun: Vec<u8>,
     longest: usize,
 }
@@ -91,7 +91,7 @@ impl Incoming {
         Ok(len)
     }
 
-    /// Receives towards a message on flow `at`: the flow, and its length.
+    /// Receives more of a message on flow `at`; once it is whole, returns the flow and the message's length.
     #[inline(always)]
     fn attempt<'fd, F: Carrier<'fd>>(
         &mut self,
@@ -118,7 +118,7 @@ impl Incoming {
 }
 
 impl<'a, 'fd, F: Carrier<'fd>> Flows<'a, 'fd, F> {
-    /// Takes messages of `expected` bytes in and at most `longest` bytes out.
+    /// For messages of `expected` bytes in and at most `longest` bytes out.
     pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'fd>, expected: usize, longest: usize) -> Flows<'a, 'fd, F> {
         let incoming = Incoming::new::<F>(flows.len(), expected.max(longest));
         Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected }
@@ -146,7 +146,7 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
         let received = match self.wait.spinning() {
-            // The attempt is part of this loop; the others call it.
+            // Spinning has the attempt in its own loop; the other policies call it.
             Some(spin) => {
                 let mut turns = *spin;
                 let found = loop {

@@ -1,4 +1,4 @@
-//! What either side of a run finds beside its samples.
+//! The facts that either side of a run finds, apart from its samples.
 
 use hairpin_record::recorder::Recorder;
 use hairpin_record::run::{FlowFacts, FlowGroup, Granted, Pcie, Side, TcpSide};
@@ -11,7 +11,7 @@ pub struct SideFound {
     pub tcp: Option<TcpSide>,
     /// The queue and CPU on which the kernel delivered each flow.
     pub flow_facts: Vec<FlowFacts>,
-    /// The same of more than [`MOST_FLOW_FACTS`](hairpin_record::run::MOST_FLOW_FACTS) flows, which are counted.
+    /// The same for more than [`MOST_FLOW_FACTS`](hairpin_record::run::MOST_FLOW_FACTS) flows: a count for each queue and CPU.
     pub flow_groups: Vec<FlowGroup>,
     /// Options requested, with the values granted.
     pub granted: Vec<Granted>,
@@ -34,23 +34,23 @@ pub struct OfReply {
     pub recorder: Recorder,
     /// Requests that were given up.
     pub lost: u64,
-    /// Replies to those.
+    /// Replies to requests that were given up.
     pub late: u64,
     pub duplicates: u64,
-    /// Requests that it was to answer.
+    /// Requests that should have had this reply.
     pub asked: u64,
 }
 
 /// Work of busy polling during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polled {
-    /// Packets that it took from devices of this side's network namespace, for any process in it.
+    /// Packets that busy polling took from devices of this side's network namespace, for any process in it.
     pub packets: u64,
     /// This side's transactions, warm-up included. Each brings at least one packet.
     pub transactions: u64,
 }
 
-/// Records what the kernel granted of an option.
+/// Records the value that the kernel granted for an option.
 pub(crate) fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
     let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
     // Every flow makes the same requests; one entry is enough unless the answers differ.

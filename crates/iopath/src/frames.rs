@@ -61,7 +61,7 @@ pub(crate) struct Frames<'fd, I, F, const LOSSY: bool = true> {
     ring: Ring<I, F>,
 }
 
-/// All of it but the wait.
+/// The endpoint without its wait.
 struct Ring<I, F> {
     io: I,
     umem: Arc<Umem>,
@@ -117,7 +117,7 @@ impl<I: PacketIo, F: Framing> Ring<I, F> {
         frame.set_len(whole.max(MIN_FRAME_WITHOUT_FCS as usize));
         let bytes = umem.bytes_mut(frame);
         match bytes.get_mut(whole..) {
-            // Most frames have none, and then this would be a call.
+            // Most frames have no padding, and filling none would still be a call.
             Some([]) => {}
             Some(padding) => padding.fill(0),
             // The path has already checked the sizes against the ring's chunks.
@@ -212,7 +212,7 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
         let Frames { wait, ring } = self;
         ring.give_back();
         let came = match wait.spinning() {
-            // The look is part of this loop; the others call it.
+            // Spinning has the look in its own loop; the other policies call it.
             Some(spin) => loop {
                 let came = ring.look()?;
                 if came.is_some() || spin.is_over(until) {
@@ -222,7 +222,8 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
             None => wait.wait(until, |_| ring.look())?,
         };
         if LOSSY && came.is_none() && !ring.attended && wait.sleeps() {
-            // poll(2) says only that there is an error: the interface may be gone. A ring that loses nothing has none, and its peer may just have ended.
+            // poll(2) says only that there is an error: the interface may be gone. A ring that loses nothing has no interface,
+            // and its peer may just have ended.
             ring.io.kick(Kick::Receive)?;
         }
         let Ring { umem, held, .. } = ring;

@@ -1,11 +1,12 @@
-//! A multicast group in place of one server: one request, a reply of each responder.
+//! A multicast group in place of one server: one request, a reply from each responder.
 //!
 //! ```text
 //!   client                                             each responder
 //!   one socket without a peer ── request to the group ──▶ a socket bound to the group, which it has joined
 //!                             ◀────── reply, unicast ──── a socket of its own, so that its port tells it apart
 //! ```
-//! A reply is as long as its request, and goes to the request's source alone. [`asking`] has the client's loop, [`roll`] who answered what, [`answer`] a responder.
+//! A reply is as long as its request, and goes to the request's source alone. [`asking`] has the client's loop, [`roll`] the
+//! members and their answers, [`answer`] a responder.
 
 mod answer;
 mod asking;
@@ -33,9 +34,9 @@ use crate::found::SideFound;
 use crate::inet::{after_connect, before_connect, bind_local, new_socket};
 use crate::measure::{ClientRun, waiting_on};
 
-/// Without a number of responders, they are looked for during this time …
+/// If the number of responders is not given, the client looks for them during this time …
 const ROUND: Duration = Duration::from_secs(1);
-/// … with a request every so often.
+/// … with a request at this interval.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Index of loopback in every network namespace (LOOPBACK_IFINDEX of include/net/flow.h).
@@ -75,7 +76,7 @@ fn open(job: &Job, to: SocketAddr, interface: u32, found: &mut SideFound) -> Res
     let socket = new_socket(to, Type::DGRAM, Protocol::UDP)?;
     stay_on(&socket, interface)?;
     match job.local_port {
-        // The kernel would take an address of another interface, or 0.0.0.0: that of loopback is of this host alone.
+        // The kernel would take an address of another interface, or 0.0.0.0: loopback's address is of this host alone.
         port if interface == LOOPBACK && to.is_ipv4() => {
             let port = if let LocalPort::Fixed(port) = port { port } else { 0 };
             let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -136,7 +137,7 @@ fn discover(asking: &mut Asking<'_>, job: &Job, group: &Group, stopped: &dyn Fn(
     }
 }
 
-/// Describes a group that nothing can be sent to, or that cannot be joined.
+/// The error for a group that nothing can be sent to, or that cannot be joined.
 fn no_way(group: &Group, source: io::Error) -> PathError {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable, NotFound};
     let is_route = matches!(source.kind(), NetworkUnreachable | HostUnreachable | AddrNotAvailable | NotFound);

@@ -49,7 +49,7 @@ use crate::suspend::Suspension;
 /// Transactions of a traced block: few, so that blocks with and without a tracer are close in time and the tracer's output stays
 /// in the cache.
 pub const TRACED_BLOCK: usize = 4_096;
-/// Round trips of every flow in a block: it begins and ends with none in flight, which should be a small part of it.
+/// Round trips of every flow in a block: the block begins and ends with none in flight, and that should be a small part of it.
 const ROUNDS: usize = 16;
 /// Most transactions in such a block, at 32 bytes of memory each.
 const MOST_TRANSACTIONS: usize = 4 * BLOCK_TRANSACTIONS;
@@ -123,7 +123,7 @@ pub struct ClientFound {
     pub own_ns: Option<f64>,
     /// Relative change of the clock's rate over the run in parts per 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
-    /// What came back to a request of the user's own, if any reply came.
+    /// The replies to a request of the user's own, if any came.
     pub own: Option<OwnRequest>,
     /// Of a group: the first reply to each request, then the replies of each responder.
     pub replies: Vec<OfReply>,
@@ -148,7 +148,7 @@ pub struct ServerRun<'a> {
     pub cores: usize,
     /// True if the interface that leads to the client is in a network namespace of this process alone.
     pub own_link: bool,
-    /// The rate that the client gave, in requests per second: it is held to it. `None`: no limit.
+    /// Most requests per second that the client may send: the rate that it gave. `None`: no limit.
     pub most_per_s: Option<f64>,
     /// NAPI instances that the client's messages came through before the flows had sockets of their own.
     pub heard_on: Vec<u32>,
@@ -167,7 +167,7 @@ pub struct ServerFound {
     pub waits_in_vain: u64,
     /// The error that ended the run early, if any.
     pub error: Option<String>,
-    /// Frames of the responder of a group, as they follow from its datagrams.
+    /// Frames of a group's responder, calculated from its datagrams.
     pub bounced: Option<Bounced>,
     /// Facts that both sides report.
     pub side: SideFound,
@@ -435,7 +435,7 @@ fn in_words(job: &Job, sent: u64, error: &io::Error) -> String {
 fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps>) -> Work {
     // The first threads take the remainder.
     let share = |count: u64| count / u64::from(threads) + u64::from(u64::from(thread) < count % u64::from(threads));
-    // Of a request of the user's own the loop sees its own header alone.
+    // With a request of the user's own the loop sees only its probe header.
     let (request, reply) = match &job.own {
         Some(_) => (probe::LEN, probe::LEN),
         None => (job.open.as_ref().map_or(job.request, |open| open.smallest) as usize, job.reply as usize),
@@ -462,7 +462,7 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
         },
         block: match stamps {
             Some(_) => TRACED_BLOCK,
-            // As many due times as that are prepared.
+            // The timetable prepares `BLOCK_TRANSACTIONS` due times.
             None if job.open.is_some() || job.pace.is_some() => BLOCK_TRANSACTIONS,
             None => (ROUNDS * flows as usize * job.outstanding as usize).clamp(BLOCK_TRANSACTIONS, MOST_TRANSACTIONS),
         },
@@ -478,7 +478,7 @@ fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, flows: &[impl Carrier<'fd>]) -
 pub(crate) fn waiting_on<'fd>(spec: &SideSpec, clock: AnyClock, fds: &[BorrowedFd<'fd>]) -> Result<Waiting<'fd>, PathError> {
     let options = &spec.options;
     if let Some(usecs) = options.number(&BUSY_USECS).filter(|_| spec.policy == Policy::Epoll) {
-        // Cannot be cut off: the option is at most that.
+        // The cast cuts nothing off: the option is at most 65,535.
         let budget = options.number(&BUDGET).map_or(DEFAULT_BUDGET, |packets| packets as u16);
         let polling = EpollPolling { usecs, budget, prefer: options.get(&PREFER) == Some("on") };
         return Ok(Waiting::on_polling_epoll(polling, clock, fds)?);

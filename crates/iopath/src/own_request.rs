@@ -1,11 +1,11 @@
-//! Requests of the user's own to a server that is no server of Hairpin's, over standing connections.
+//! Requests of the user's own to a server that is not Hairpin's, over standing connections.
 //!
 //! ```text
 //!   drive ── its probe header ──▶ a queue per flow ◀── the oldest ── a whole reply
 //!                 the request's bytes ──▶ server ──▶ the reply's, up to the end that the rule names
 //! ```
-//! To the loop each transaction is its own probe header there and back, so its figures are those of every other path. The time to find the end of a
-//! reply is in the RTT, as it is in every client's.
+//! The loop sees each transaction as its own probe header there and back, so its figures mean the same as on every other path.
+//! The RTT includes the time to find the end of a reply, as it does in every client.
 
 mod reader;
 mod replies;
@@ -31,20 +31,20 @@ use crate::flows::Carrier;
 use crate::measure::{ClientRun, drive_paced};
 use crate::stream::Stream;
 
-/// A server that speaks first does so within this time, and within three round trips of its connection, as does one that answers twice.
+/// A server's greeting, or a second answer, comes within this time, or within three round trips if those take longer.
 const UNASKED_WITHIN: Duration = Duration::from_millis(20);
-/// Flows that are looked at between blocks for bytes that nobody asked for: the others would show the same.
+/// Flows that are checked between blocks for bytes that nobody asked for: the others would show the same.
 const LOOKED_AT: usize = 64;
 
 /// The flows of one thread.
 struct Asking<'a, 'fd> {
     wait: Waiting<'fd>,
     asked: AskedFlows<'a, 'fd>,
-    /// Found between blocks.
+    /// The error of bytes that nobody asked for, found between blocks.
     unasked: Option<io::Error>,
 }
 
-/// The same without the wait.
+/// The flows without their wait.
 struct AskedFlows<'a, 'fd> {
     request: &'a Request,
     flows: &'a mut [Stream<'fd>],
@@ -56,7 +56,7 @@ struct AskedFlows<'a, 'fd> {
 }
 
 impl AskedFlows<'_, '_> {
-    /// Receives towards a whole reply of flow `at`.
+    /// Receives more of a reply on flow `at`; returns the flow once the reply is whole.
     #[inline(always)]
     fn recv(&mut self, at: usize) -> io::Result<Option<usize>> {
         loop {
@@ -73,7 +73,7 @@ impl AskedFlows<'_, '_> {
         }
     }
 
-    /// Takes a whole reply of what came with the one before.
+    /// Takes a whole reply from the bytes that came with the one before.
     #[inline(always)]
     fn rest(&mut self, at: usize) -> io::Result<Option<usize>> {
         let found = self.take(at)?;
@@ -98,21 +98,21 @@ impl AskedFlows<'_, '_> {
 }
 
 impl Asking<'_, '_> {
-    /// Looks for bytes on flows on which nothing is out.
+    /// Looks for bytes on flows without a request in flight.
     fn look_for_unasked(&mut self) {
         let AskedFlows { flows, replies, .. } = &mut self.asked;
         for (flow, replies) in flows.iter_mut().zip(replies).take(LOOKED_AT).filter(|(_, replies)| replies.is_idle()) {
             let looked = replies.room().and_then(|room| flow.recv_some(room, RecvFlags::DONTWAIT)).map(|len| {
                 replies.came(len.unwrap_or(0));
             });
-            // The end of a connection is found by the next request.
+            // The next request finds the end of a connection.
             if let (Ok(()), Err(why)) = (looked, replies.next()) {
                 self.unasked = Some(why);
             }
         }
     }
 
-    /// The result with what the end of the run shows.
+    /// Completes the result: a timeout gets the error for a missing reply, and bytes that nobody asked for are an error.
     fn ended(&mut self, found: &mut LoopResult, timeout: Duration) {
         match &found.end {
             LoopEnd::Failed(error)
@@ -130,7 +130,7 @@ impl Asking<'_, '_> {
     }
 }
 
-/// Time for bytes that nobody asked for to have come over these flows, whose TCP knows how far away the server is.
+/// Time within which bytes that nobody asked for come over these flows, by the round trip that TCP has measured.
 fn unasked_within(flows: &[Stream<'_>]) -> Duration {
     within(flows.iter().take(LOOKED_AT).filter_map(|flow| socket::tcp_info(flow.readable()).ok()).map(|info| info.rtt))
 }
@@ -139,13 +139,13 @@ fn within(rtts: impl Iterator<Item = Duration>) -> Duration {
     rtts.map(|rtt| 3 * rtt).fold(UNASKED_WITHIN, Duration::max)
 }
 
-/// The error of a request that the server does not take: not that of a reply that does not come, for which the loop's own timeout stands.
+/// The error for a request that the server does not take. Its kind is not `TimedOut`, by which the loop reports a missing reply.
 #[cold]
 fn not_taken(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::TimedOut { io::Error::other(error) } else { error }
 }
 
-/// The error for a reply of which no end came.
+/// The error for a reply without an end, or for none at all.
 pub(crate) fn silent<'a>(request: &Request, replies: impl IntoIterator<Item = &'a Replies>, timeout: Duration) -> io::Error {
     let begun = replies.into_iter().find(|replies| replies.begun() > 0);
     strange(match begun {
@@ -251,7 +251,8 @@ impl ClientRun<'_> {
     }
 }
 
-/// Refuses a server that has sent something before it was asked: its greeting would be taken for the first reply, and each reply for the next one's.
+/// Refuses a server that has sent something before it was asked: its greeting would be taken for the first reply, and each reply
+/// for that to the next request.
 fn first_word(flow: &mut Stream<'_>) -> Result<(), PathError> {
     let mut bytes = [0; 256];
     match flow.recv_some(&mut bytes, RecvFlags::DONTWAIT).map_err(PathError::at("cannot look for a greeting"))? {

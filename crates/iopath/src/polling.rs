@@ -1,4 +1,5 @@
-//! Whether the kernel polled the device for a side's flows, as the side had asked: by the flows' NAPI ids, and by the kernel's own count.
+//! Finds out whether the kernel polled the device for a side's flows as the side had asked, from the flows' NAPI ids and from the
+//! kernel's own count.
 //!
 //! ```text
 //!   SO_INCOMING_NAPI_ID    a reply came through a queue that can be polled
@@ -47,7 +48,7 @@ fn packets_in(text: &str) -> Option<u64> {
     None
 }
 
-/// Records where the kernel delivered the client's flows, those that replies arrive on, and whether busy polling was in force; runs
+/// Records where the kernel delivered the client's flows, on which replies arrive, and whether busy polling was in force. Runs
 /// after the loop.
 pub(crate) fn note_queues(flows: &[OwnedFd], spec: &SideSpec, side: Side, found: &mut SideFound) {
     let mut can_poll = true;

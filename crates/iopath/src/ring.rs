@@ -48,7 +48,7 @@ use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
 /// Entries of a ring: twice the requests in flight, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
 const MOST_ENTRIES: u32 = 4096;
-/// Packet memory of the least rings, in bytes.
+/// Packet memory of the smallest rings, in bytes.
 pub(crate) const LEAST_MEMORY: u64 = 4 * LEAST_ENTRIES as u64 * LARGEST_CHUNK as u64;
 /// Upper bound for frames that take chunks of up to 64 KiB and several entries each.
 const MOST_LARGE: u32 = 256;
@@ -256,7 +256,7 @@ fn link_to(peer: IpAddr, scope: u32) -> Result<LinkFacts, PathError> {
     Ok(Netlink::open()?.route_over(peer, scope)?.link)
 }
 
-/// The job for the sockets that only prove and hold: they receive nothing, so they need no polling.
+/// The job for sockets that only prove addresses and hold ports: they receive nothing, so they need no polling.
 fn for_sockets(job: &Job) -> Job {
     let mut job = job.clone();
     (job.spec.client.policy, job.spec.server.policy) = (Policy::Block, Policy::Block);
@@ -460,13 +460,13 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
     };
     let elsewhere = elsewhere(device.astray(), &place).filter(|_| run.found.answered == 0);
     device.stop()?;
-    // The client waits for the reason shorter than a link may take to come back.
+    // The client waits for the reason, but not as long as a link may take to come back.
     let closed = if elsewhere.is_none() { device.close().err() } else { None };
     run.found.error = run.found.error.take().or(elsewhere).or(closed.map(|error| error.to_string()));
     outcome
 }
 
-/// Wraps a ring of a traced run, of whatever device it is.
+/// Wraps the ring of a traced run, whatever its device.
 fn stamped<'a, F: Framing>(
     io: Box<dyn PacketIo>,
     clock: AnyClock,

@@ -8,13 +8,13 @@ use hairpin_sys::descriptors::{self, TooFew};
 use crate::error::PathError;
 use crate::paths::runner;
 
-/// Descriptors of a side beside those of its flows: listening sockets, one for every 256 flows over UDP; the sockets and maps of a ring; what a
-/// thread waits on.
+/// Descriptors of a side apart from those of its flows: listening sockets, one for every 256 flows over UDP; the sockets and maps
+/// of a ring; descriptors that a thread waits on.
 fn others(flows: u32) -> u64 {
     u64::from(flows / 256) + 32
 }
 
-/// Whether this process may open the flows of its side, perhaps after [`make_room`].
+/// Checks that this process may open the flows of its side, perhaps after [`make_room`].
 ///
 /// # Errors
 /// The hard limit of descriptors is too low.

@@ -4,9 +4,9 @@
 //!   client   send ─────── wait ──── receive ─ stop stamp ─ the request's stamps are read        outside the RTT
 //!   server   receive ─ turn-around ─ send ─ the reply's stamps are read, while it is on its way  outside the turn-around
 //! ```
-//! Stamps of what was sent come through the socket's error queue. A NIC's may come later than they are read here; then they are read after the
-//! next message, and its key says which message a stamp belongs to. A wait that sleeps in poll(2) is woken by a stamp: it is read there, before
-//! the thread sleeps on.
+//! Stamps of sent packets come through the socket's error queue. A NIC's stamp may come after they are read here; then it is read
+//! after the next message, and its key names the message that it belongs to. A stamp wakes a wait that sleeps in poll(2): it is
+//! read there, before the thread sleeps on.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -36,9 +36,9 @@ struct Stamped<'a, F> {
     stamps: &'a Stamps,
     ask: Ask,
     side: Side,
-    /// The wait sleeps where a stamp wakes it.
+    /// The wait sleeps, and a stamp wakes it.
     polls: bool,
-    /// As [`Stamps::wants_every`] when the socket was last told.
+    /// The value of [`Stamps::wants_every`] that the socket was last told.
     every: u32,
     keys: Keys,
 }
@@ -79,7 +79,7 @@ fn all<'a, 'fd, F: Stampable<'fd>>(flows: Vec<F>, stamps: &'a Stamps, job: &Job,
     flows.into_iter().map(one).collect()
 }
 
-/// The flows as they were.
+/// The flows without their wrappers.
 fn unwrapped<F>(flows: Vec<Stamped<'_, F>>) -> Vec<F> {
     flows.into_iter().map(|flow| flow.plain).collect()
 }
@@ -88,7 +88,7 @@ impl<'fd, F: Stampable<'fd>> Stamped<'_, F> {
     /// Asks the kernel for as many stamps as the reader wants now; that changes between blocks only.
     #[cold]
     fn follow(&mut self, every: u32) -> io::Result<()> {
-        // The keys of what is queued still count from before.
+        // The keys of stamps in the queue still count from the old start.
         self.collect()?;
         let socket = self.plain.readable();
         match every {
@@ -99,7 +99,7 @@ impl<'fd, F: Stampable<'fd>> Stamped<'_, F> {
         Ok(())
     }
 
-    /// Reads the stamps of what was sent.
+    /// Reads the stamps of sent messages.
     fn collect(&mut self) -> io::Result<()> {
         while let Some(sent) = timestamping::sent(self.plain.readable())? {
             let (which, sequence) = match self.keys.of(sent.key) {
@@ -201,10 +201,10 @@ const REMEMBERED: usize = 8_192;
 /// The keys of the messages sent last, as [`timestamping::on`] defines them.
 struct Keys {
     stream: bool,
-    /// The key of a datagram, or of the byte, that comes next, and the one with which they began.
+    /// The key of the next datagram, or on a stream of the next byte, and the key with which they began.
     next: u32,
     first: u32,
-    /// Bytes of a message of a stream; all have the same.
+    /// Bytes of a message of a stream; all messages have the same number.
     length: u32,
     /// Key and sequence number.
     messages: Box<[Option<(u32, u32)>]>,
@@ -224,7 +224,7 @@ impl Keys {
         Keys { stream, next: 0, first: 0, length: 1, messages: vec![None; REMEMBERED].into_boxed_slice() }
     }
 
-    /// The next message's key begins with `first`.
+    /// Forgets all messages; keys begin again with `first`.
     fn begin(&mut self, first: u32) {
         (self.next, self.first) = (first, first);
         self.messages.fill(None);

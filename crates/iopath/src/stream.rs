@@ -31,7 +31,7 @@ pub(crate) struct Stream<'fd> {
 /// Sending of a message over the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
-    /// A send without progress for that long is an error.
+    /// A send without progress for this time is an error.
     pub(crate) patience: Duration,
     /// Value to set TCP_QUICKACK to again for every message; `None` leaves acknowledgements to the kernel.
     pub(crate) quickack: Option<bool>,
@@ -70,7 +70,7 @@ impl<'fd> Stream<'fd> {
         self.sent(message, send(self.fd, message, SendFlags::NOSIGNAL))
     }
 
-    /// Sends what the call that returned `sent` has left of `message`.
+    /// Sends the part of `message` that the call that returned `sent` has left.
     #[inline(always)]
     fn sent(&self, message: &[u8], sent: Result<usize, Errno>) -> io::Result<bool> {
         match or_nothing(sent)? {
@@ -100,7 +100,7 @@ impl<'fd> Stream<'fd> {
         self.send(request)
     }
 
-    /// True if bytes are here that the socket does not have any more.
+    /// True if TLS holds bytes that were taken from the socket and not read yet.
     #[inline(always)]
     pub(crate) fn holds_more(&self) -> bool {
         #[cfg(feature = "tls")]
@@ -109,7 +109,7 @@ impl<'fd> Stream<'fd> {
         false
     }
 
-    /// Receives what has come, at most a buffer full. `None`: nothing yet; 0: the end of the stream.
+    /// Receives the bytes that have come, at most a buffer full. `None`: nothing yet; 0: the end of the stream.
     #[inline(always)]
     pub(crate) fn recv_some(&mut self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<usize>> {
         #[cfg(feature = "tls")]
@@ -245,7 +245,7 @@ pub(crate) fn push_rest(
             rest = &rest[sent..];
             since = Instant::now();
         } else if since.elapsed() >= patience {
-            // However often a signal came meanwhile.
+            // Signals do not prolong the wait.
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the peer takes no more: with large payloads lower --outstanding, or raise sndbuf and rcvbuf",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   SO_INCOMING_NAPI_ID of each flow ──▶ instance ──▶ a link of Hairpin's own     set, and put back at the end; the link dies with its processes
-//!                                                 └─▶ any other                   as asked already, or the command that sets it
+//!                                                 └─▶ any other                   as asked already; if not, an error names the command
 //! ```
 //! The kernel suspends interrupts for `irq-suspend-timeout` only while they are deferred, so `defer-hard-irqs` and `gro-flush-timeout` must not be 0.
 
@@ -22,15 +22,15 @@ use hairpin_sys::wait::Policy;
 use crate::error::PathError;
 use crate::found::{SideFound, grant};
 
-/// Each setting that it takes, the name of its knob, and the value on a link of Hairpin's own: the shortest deferral, so that an interrupt comes soon
-/// once epoll finds nothing. `None`: the value asked for.
+/// Each setting that `suspend-usecs` needs, the name of its knob, and the value on a link of Hairpin's own: the shortest
+/// deferral, so that an interrupt comes soon once epoll finds nothing. `None`: the value asked for.
 const TAKES: [(NapiSetting, &str, Option<u64>); 3] = [
     (NapiSetting::IrqSuspendTimeout, "irq_suspend_timeout_ns", None),
     (NapiSetting::DeferHardIrqs, "napi_defer_hard_irqs", Some(1)),
     (NapiSetting::GroFlushTimeout, "gro_flush_timeout_ns", Some(20_000)),
 ];
 
-/// The instances of a side's flows, as asked until this is dropped.
+/// The instances of a side's flows, set as asked until this is dropped.
 pub(crate) struct Suspension {
     ids: BTreeSet<u32>,
     /// The changed settings: interface, instance, setting, and the value before.
@@ -38,10 +38,11 @@ pub(crate) struct Suspension {
 }
 
 impl Suspension {
-    /// Sees to it that the instances are as the side asks; `None` if it asks for nothing. `heard_on` are those of flows that have received nothing yet.
+    /// Sets the instances as the side asks, or checks that they are; `None` if it asks for nothing. `heard_on`: the instances of
+    /// flows that have received nothing yet.
     ///
     /// # Errors
-    /// A flow's packets come through no instance, or it is not as asked and not Hairpin's own, or a right is missing.
+    /// A flow's packets come through no instance, or one that is not Hairpin's own is not as asked, or a right is missing.
     pub(crate) fn begin<'a>(
         flows: &mut dyn Iterator<Item = BorrowedFd<'a>>,
         heard_on: &[u32],
@@ -81,7 +82,7 @@ impl Suspension {
         Ok(Some(suspension))
     }
 
-    /// Records what the instances have, by their ids, now that the run is over.
+    /// Records the settings of the instances, by their ids, after the run.
     pub(crate) fn note(&self, spec: &SideSpec, side: Side, found: &mut SideFound) {
         let asked_ns = u64::from(spec.options.number(&SUSPEND_USECS).unwrap_or_default()) * 1000;
         for id in &self.ids {
@@ -99,7 +100,7 @@ impl Suspension {
 impl Drop for Suspension {
     fn drop(&mut self) {
         for (interface, name, setting, before) in self.set.iter().rev() {
-            // The link goes with this process if not before: there is nobody to tell.
+            // Nobody is left to be told of an error, and the link ends with this process at the latest.
             let _ = napi::set(interface, name, *setting, before);
         }
     }

@@ -3,7 +3,8 @@
 //! ```text
 //!   request ──▶ records ──▶ send(2)        recv(2) ──▶ records ──▶ bytes of replies
 //! ```
-//! rustls allocates for the records of each message, so that a loop over TLS is not free of allocations as the one over the bare stream is.
+//! rustls allocates for the records of each message, so a loop over TLS is not free of allocations, unlike one over the bare
+//! stream.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -31,7 +32,7 @@ use crate::error::PathError;
 /// Where distributions keep the certificates that they trust.
 const TRUSTED: [&str; 3] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// Begins sessions with one server, and takes up earlier ones where the server lets it.
+/// Begins sessions with one server, and resumes earlier ones if the server allows it.
 pub(crate) struct Connector {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -44,7 +45,7 @@ pub(crate) struct Session {
     left: usize,
 }
 
-/// The times of handshakes, and what was agreed in the last one.
+/// The times of handshakes, and the version and cipher suite agreed in the first one.
 #[derive(Default)]
 pub(crate) struct Handshakes {
     full: Times,
@@ -124,13 +125,13 @@ impl Session {
         }
     }
 
-    /// True if bytes of replies are here, of which the socket knows nothing any more.
+    /// True if bytes of replies are here that were taken from the socket and not read yet.
     #[inline(always)]
     pub(crate) fn holds_more(&self) -> bool {
         self.left > 0
     }
 
-    /// Tells the server of the end, as far as the socket takes it.
+    /// Tells the server that the session ends, as far as the socket takes the message.
     pub(crate) fn end(&mut self, fd: BorrowedFd<'_>) {
         self.connection.send_close_notify();
         let _ = self.connection.write_tls(&mut Wire { fd, flags: RecvFlags::empty() });
@@ -157,7 +158,7 @@ impl Session {
     }
 
     fn flush(&mut self, fd: BorrowedFd<'_>, patience: Duration) -> io::Result<()> {
-        // Since when nothing was taken, however often a signal came meanwhile.
+        // Start of the time in which the server has taken nothing; signals do not restart it.
         let mut since = None;
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Wire { fd, flags: RecvFlags::empty() }) {
@@ -186,7 +187,7 @@ impl Handshakes {
         }
     }
 
-    /// Enters the times among the parts, and what was agreed beside the replies.
+    /// Enters the times among the parts, and the agreed version and cipher suite with the replies.
     pub(crate) fn tell(self, parts: &mut BTreeMap<String, Times>, own: Option<&mut OwnRequest>) {
         for (name, times) in [("handshake", self.full), ("resumed handshake", self.resumed)] {
             if times.count() > 0 {
@@ -242,7 +243,7 @@ fn trusted(given: Option<&Path>) -> Result<RootCertStore, PathError> {
     if taken > 0 { Ok(roots) } else { Err(wrong("there is none in PEM in it".into())) }
 }
 
-/// What ended a session, and what to do.
+/// The message about the error that ended a session, with advice.
 fn said(error: &Error) -> io::Error {
     let text = match error {
         Error::AlertReceived(alert) => format!("the server ended the session of TLS with the alert {alert:?}"),
@@ -257,7 +258,7 @@ fn said(error: &Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// Takes any certificate, by its own signatures.
+/// Accepts any certificate, and checks only signatures made with it.
 #[derive(Debug)]
 struct Any(Arc<CryptoProvider>);
 

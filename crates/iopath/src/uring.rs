@@ -4,8 +4,8 @@
 //!   spin    send: queue send, [receive] ─▶ submit (a call, or the kernel's thread takes them)      recv: look at the completions, no call
 //!   block   send: queue send, [receive]                                                           recv: submit and sleep, in one call
 //! ```
-//! The request for the next message is queued together with the next send, so a transaction takes one call a side; and behind it, so that the message is on
-//! its way while the kernel looks for another one in vain.
+//! The request for the next message is queued together with the next send, so that a transaction takes one call a side, and
+//! behind the send, so that the message is on its way while the kernel looks in vain for another one.
 
 use hairpin_units::Gather;
 use std::collections::{BTreeSet, VecDeque};
@@ -109,7 +109,7 @@ struct Part<'a> {
     /// Bytes of a message that arrives, and of the longest that leaves.
     expected: u32,
     longest: u32,
-    /// A wait may last longer than the loop asks, as it looks at its deadlines only every so often.
+    /// A wait may last longer than the loop asks, because the loop looks at its deadlines only from time to time.
     overstays: bool,
     /// NAPI instances beside those of the sockets.
     heard_on: &'a [u32],
@@ -175,7 +175,7 @@ struct Flows<'a, const STREAM: bool> {
     /// The part of a stream that messages are being taken from.
     current: Option<Arrived>,
     held: Option<Held>,
-    /// Streams: bytes of the next message that are there, by flow, and with multishot the bytes themselves.
+    /// Streams: number of bytes of the next message that have come, by flow, and with multishot the bytes themselves.
     have: Vec<usize>,
     parts: Vec<Box<[u8]>>,
     joined: Vec<u8>,
@@ -197,16 +197,16 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let is = |def, word| options.get(def) == Some(word);
         let in_flight = (sockets.len() as u32).saturating_mul(job.outstanding);
         let (expected, send_bytes) = (part.expected as usize, part.expected.max(part.longest) as usize);
-        // A byte more tells a longer datagram.
+        // One byte more, to detect a longer datagram.
         let receive_bytes = if STREAM { expected } else { expected + 1 };
         let most = (SEND_MEMORY / send_bytes.max(1)).max(LEAST_SENDS as usize) as u32;
         let multishot = is(&option::RECV, "multishot");
         let zero_copy = is(&option::SEND, "zero-copy");
-        // Their buffers come back when the network is done with them.
+        // Zero-copy buffers come back only when the network is done with them.
         let in_flight = if zero_copy { in_flight.saturating_mul(2) } else { in_flight };
         let napi = options.get(&option::NAPI).map(|how| Napi {
             usecs: part.spec.device_polling_usecs().unwrap_or(DEFAULT_USECS),
-            // The kernel takes each once.
+            // The kernel takes each id only once.
             ids: (how == "static").then(|| {
                 let all: BTreeSet<u32> = part.heard_on.iter().copied().chain(sockets.iter().filter_map(socket::napi_id)).gather();
                 all.into_iter().collect()
@@ -271,7 +271,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         Ok(this)
     }
 
-    /// Records datagrams that were too long, and that the kernel copied sends that were not to be copied.
+    /// Records the datagrams that were too long, and the sends that the kernel copied although zero-copy was asked for.
     fn note(&self, side: Side, notes: &Mutex<Notes>) {
         if let Ok(mut notes) = notes.lock() {
             notes.too_long += self.too_long;
@@ -345,7 +345,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         let error = -done.result;
         match done.what {
             Done::Sent => self.sent(flow, done),
-            // Asked at once, it would find none again.
+            // A request made again at once would find no buffer either.
             Done::Ended if is(error, &[Errno::NOBUFS]) => {
                 self.starved.push(flow);
                 Ok(())
@@ -457,7 +457,7 @@ fn is(error: i32, of: &[Errno]) -> bool {
     of.iter().any(|one| one.raw_os_error() == error)
 }
 
-/// An error after which the same is asked again.
+/// An error after which the request is made again.
 fn passing(error: i32) -> bool {
     is(error, &[Errno::AGAIN, Errno::INTR, Errno::CANCELED])
 }

@@ -32,7 +32,24 @@ mod stamps;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// An interface with one or several packet sockets on it.
+/// An interface that is open for AF_PACKET: a [`BackEnd`] with one packet socket for each of [`Config::rings`].
+///
+/// It needs CAP_NET_RAW alone, which a user namespace can give (`unshare -Urn`). Received frames are copies, so the kernel's own
+/// stack handles each of them too. They have the kernel's timestamp, or with [`Config::metadata`] the device's, if it takes one.
+///
+/// ```no_run
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut device = AfPacket::open("eth0", &Config { filter: "udp:7007".parse()?, ..Config::default() })?;
+/// let ring = Ring::new(device.ring(0)?, MonotonicRaw, RingConfig::default());
+/// device.start()?;
+/// while let Received::Got(frame) = ring.recv(1000)? {   // milliseconds
+///     println!("{} bytes, {:?}", frame.len(), frame.time());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct AfPacket {
     config: Config,
     link: LinkFacts,
@@ -43,7 +60,7 @@ pub struct AfPacket {
     started: bool,
 }
 
-/// One packet socket: a receive ring and a queue of frames to send.
+/// A queue pair of [`AfPacket`]: one packet socket with a receive ring, and a queue of frames that the next kick sends.
 pub struct Io {
     socket: PacketSocket,
     pool: Pool,

@@ -40,9 +40,9 @@ use attach::{Attached, Needs, attach, foreign};
 use program::Program;
 pub use queue::Queue;
 
-/// An Ethernet header.
+/// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
-/// A VLAN tag, which a received frame may have beyond the MTU.
+/// Bytes of a VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
 /// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue, and under the lock of all network settings
@@ -50,10 +50,16 @@ const TAG: usize = 4;
 const RELEASE: Duration = Duration::from_secs(5);
 /// A step that takes some links down.
 const ATTACHING: &str = "attaching the XDP program";
-/// Time between two looks at it.
+/// Pause between two attempts to open a socket on a queue that is being released.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// An interface with Hairpin's XDP program attached. Rings receive as long as it exists.
+/// An interface with Hairpin's XDP program attached: a [`BackEnd`] with one ring for each receive queue. Rings receive as
+/// long as it exists.
+///
+/// It needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_IPC_LOCK in the initial user namespace. Frames that match the filter
+/// never reach the kernel's own stack. An interface with another XDP program is refused ([`OpenError::ForeignProgram`]). On
+/// some drivers attaching and detaching take the link down for seconds: an open waits until it is back, and so does
+/// [`close`](BackEnd::close) after the detach. The [crate's first page](crate) has an example.
 pub struct AfXdp {
     config: Config,
     link: LinkFacts,
@@ -149,7 +155,7 @@ impl BackEnd for AfXdp {
         }
         let mut granted = Granted { queue, send_queue: queue, ..self.granted.clone() };
         let socket = match self.socket(queue, &mut granted) {
-            // Linux 5.18 to 6.5 has programs for several pages, and no sockets (XDP_USE_SG).
+            // Linux 5.18 to 6.5 has programs for several pages, but no sockets for them (XDP_USE_SG).
             Err(OpenError::Step { source, .. }) if self.sizes.pages > 1 && is(&source, Errno::INVAL) => {
                 granted = Granted { queue, send_queue: queue, multi_buffer: false, ..self.granted.clone() };
                 let why = "the kernel's AF_XDP sockets take no frames of several pages (EINVAL): Linux 6.6 and later do";
@@ -186,7 +192,7 @@ impl BackEnd for AfXdp {
     }
 
     fn astray(&self) -> Option<u32> {
-        // It only adds to the reason of another failure.
+        // An error here is ignored: the answer only adds to the reason of another failure.
         self.program.astray().ok().flatten()
     }
 
@@ -203,7 +209,7 @@ impl AfXdp {
         done.map_err(|error| step("switch the XDP program", self.granted.interface.clone(), io::Error::other(error)))
     }
 
-    /// Who stamps sent frames in that mode, or why nobody does; `None` if it was not asked.
+    /// The source of sent frames' stamps with or without `zero_copy`, or the reason for none; `None` if none were requested.
     fn departures(&self, zero_copy: bool) -> Option<Result<TimeSource, String>> {
         let driver = || format!("the driver of {}", self.link.name);
         let told = self.stamps_sent.as_ref()?;
@@ -219,7 +225,7 @@ impl AfXdp {
         })
     }
 
-    /// Notes who stamps sent frames, now that the mode is known.
+    /// Notes the source of sent frames' stamps in `granted`, whose `zero_copy` is decided by now.
     fn grant_departures(&self, granted: &mut Granted) {
         let Some(departures) = self.departures(granted.zero_copy) else { return };
         let why = match departures {
@@ -236,7 +242,7 @@ impl AfXdp {
         granted.refused.push(Refused { feature: Feature::HardwareDeparture, why });
     }
 
-    /// A socket on that queue, with zero-copy if requested and supported by the driver.
+    /// A socket on `queue`, with zero-copy if requested and supported by the driver.
     fn socket(&self, queue: u32, granted: &mut Granted) -> Result<Socket, OpenError> {
         let interface = || self.granted.interface.clone();
         let entries = self.config.ring_entries.max(self.sizes.pages.next_power_of_two());
@@ -346,7 +352,8 @@ impl Sizes {
     }
 }
 
-/// Metadata of received frames that the driver claims to tell; `asked`: the program asks for it. `refused` gets the reason for what is missing, unless there is one.
+/// Metadata of received frames that the driver claims to tell, if the XDP program asks for it (`asked`). `refused` gets a reason for each missing
+/// kind, unless it has one already.
 fn knows(link: &LinkFacts, told: &Result<XdpMetadata, String>, asked: bool, refused: &mut Vec<Refused>) -> XdpMetadata {
     let why = match told {
         Ok(_) => format!("the driver of {} does not tell it (rx-metadata-features)", link.name),

@@ -24,7 +24,10 @@ pub use repeats::REPEATS;
 use repeats::Repeats;
 pub use rewrite::{NotARewrite, Rewrite};
 
-/// The frames to send back, and the changes to them.
+/// The frames that a [`Bounce`] sends back, and the changes to them.
+///
+/// The default sends every frame back unchanged, but an identical one only [`REPEATS`] times in quick succession, and checks
+/// no checksums. Frames to or from a group address never go back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BounceConfig {
     /// The frames that are sent back; checked here even if the ring has the same filter.
@@ -33,8 +36,8 @@ pub struct BounceConfig {
     pub rewrite: Rewrite,
     /// Count frames with a wrong IPv4 or UDP checksum; they are sent back anyway.
     pub verify: bool,
-    /// Limit on sending back an identical frame in quick succession. `None` has no limit, and nothing ends a
-    /// storm.
+    /// Number of times that an identical frame goes back in quick succession. With `None` there is no limit, and nothing
+    /// ends a storm of two bouncers.
     pub repeats: Option<u32>,
 }
 
@@ -156,11 +159,11 @@ impl Bounce {
         }
     }
 
-    /// Receives up to `most` frames and sends them back out of the same ring, in place. `timeout` as in [`Ring::recv`].
-    /// `scratch` is empty between calls; reserve room for `most`.
+    /// Receives up to `most` frames, sends them back out of the same ring, in place, and returns the number received.
+    /// `timeout` as in [`Ring::recv`]. `scratch` is empty between calls; reserve room for `most`.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error of a kick or of poll(2).
     #[inline]
     pub fn turn<'r, P: PacketIo, C: Clock>(
         &mut self,
@@ -188,11 +191,11 @@ impl Bounce {
         Ok(received)
     }
 
-    /// As [`turn`](Bounce::turn), but sends a copy out of another ring, on another interface, and flushes that ring
-    /// when no more frames are there.
+    /// As [`turn`](Bounce::turn), but sends a copy of each frame out of `out`, a ring on another interface, and flushes `out`
+    /// when `ring` has no more frames.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error of a kick or of poll(2).
     pub fn turn_into<'r, P: PacketIo, Q: PacketIo, C: Clock>(
         &mut self,
         ring: &'r Ring<P, C>,
@@ -228,7 +231,7 @@ impl Bounce {
         Ok(received)
     }
 
-    /// Counts a frame, decides whether it goes back and rewrites it if so.
+    /// Counts a received frame, and decides whether it goes back: then it is rewritten, and the answer is true.
     #[inline]
     pub fn passes(&mut self, frame: &mut [u8]) -> bool {
         let counters = &mut self.counters;

@@ -8,7 +8,8 @@ use crate::filter::Filter;
 use crate::granted::{Granted, Mode};
 use crate::io::PacketIo;
 
-/// The request to [`BackEnd::open`]. The default asks for the fastest mode that the device supports, for every frame.
+/// The request to [`BackEnd::open`] and [`memory::pair`](crate::memory::pair). The default asks for the fastest mode that the
+/// device supports, for every frame.
 ///
 /// A request is not a guarantee: [`BackEnd::granted`] lists the granted features, and the reason for each refused one.
 /// [`Granted::require`] makes a missing feature an error.
@@ -24,13 +25,14 @@ use crate::io::PacketIo;
 pub struct Config {
     /// The frames that go to the rings; all others stay with the kernel.
     pub filter: Filter,
-    /// Place of the XDP program. `None` chooses the faster mode by a measurement when the device is opened.
+    /// Place of the XDP program (AF_XDP). `None` takes the faster one: over veth by a measurement when the device is opened, elsewhere native mode
+    /// if the driver has it. If AF_XDP cannot run in the requested mode, the open is an error.
     pub mode: Option<Mode>,
-    /// Use zero-copy if the driver supports it.
+    /// Use zero-copy (AF_XDP in native mode) if the driver supports it; otherwise frames are copied.
     pub zero_copy: bool,
     /// Metadata of each received frame, if the driver provides it: receive timestamp by the device, flow hash, VLAN tag. For AF_XDP this
-    /// requires native mode. The device stamps nothing until its stamping is on (`hardware_timestamping` of `hairpin tune`, SIOCSHWTSTAMP): an open does not
-    /// change that.
+    /// requires native mode. The device stamps only while its stamping is on (`hardware_timestamping` of `hairpin tune`, SIOCSHWTSTAMP); an open does not
+    /// switch it.
     pub metadata: bool,
     /// A stamp of each sent frame, by the device or by the kernel: [`PacketIo::departures`] returns them. As with `metadata`, the device's stamping has to be on.
     pub departures: bool,
@@ -38,23 +40,25 @@ pub struct Config {
     /// core that sends to this ring. `None` chooses the queue with the ring's own index behind the receive queues, if
     /// it exists, otherwise the ring's own queue. A requested queue that is not available is an error.
     pub send_queue: Option<u32>,
-    /// Preferred busy polling for this many microseconds; `None` for none.
+    /// Preferred busy polling (AF_XDP): the kernel polls the device for up to `busy_poll_us` microseconds in each kick. `None`
+    /// for no busy polling.
     pub busy_poll_us: Option<u32>,
     /// Entries of each ring: a power of two.
     pub ring_entries: u32,
-    /// Chunks in the memory of each queue pair: frames that can be in rings or with the application at once.
+    /// Chunks in the memory of each queue pair: frames that can be in rings or with the application at once. AF_XDP needs more
+    /// than `ring_entries`.
     pub chunks: u32,
     /// The longest frame in bytes, Ethernet header included, FCS not. `None` takes the longest that the
     /// interface's MTU allows.
     pub longest_frame: Option<usize>,
-    /// Delay or rate.
+    /// The goal where the back end has to choose: delay or rate.
     pub favour: Favour,
     /// Receive frames to other MAC addresses too, as long as the device is open. [`Filter::All`] implies it.
     pub promiscuous: bool,
     /// The number of rings that share the interface's frames (AF_PACKET). For AF_XDP the device decides: one ring per
     /// queue.
     pub rings: u32,
-    /// Distribution of frames over those rings.
+    /// Distribution of frames over the `rings`.
     pub spread: Spread,
 }
 
@@ -94,6 +98,24 @@ impl Default for Config {
 ///
 /// The order is [`open`](BackEnd::open), [`ring`](BackEnd::ring) for each queue, [`start`](BackEnd::start). Queue pairs
 /// can move to other threads; the device must outlive them, because dropping it stops their receiving.
+///
+/// A program for either back end takes it as a type parameter:
+///
+/// ```
+/// use hairpin_packet::prelude::*;
+///
+/// /// Counts frames until none has come for a second.
+/// fn count<B: BackEnd>(interface: &str) -> Result<u64, Box<dyn std::error::Error>> {
+///     let mut device = B::open(interface, &Config { filter: "udp:7007".parse()?, ..Config::default() })?;
+///     let ring = Ring::new(device.ring(0)?, MonotonicRaw, RingConfig::default());
+///     device.start()?;
+///     let mut frames = 0;
+///     while let Received::Got(_frame) = ring.recv(1000)? {
+///         frames += 1;
+///     }
+///     Ok(frames)
+/// }
+/// ```
 pub trait BackEnd: Sized {
     /// The queue pair of this back end.
     type Io: PacketIo + 'static;
@@ -105,7 +127,8 @@ pub trait BackEnd: Sized {
     /// remedy.
     fn open(interface: &str, config: &Config) -> Result<Self, OpenError>;
 
-    /// The features that the device was granted; `queue` is the first ring's.
+    /// The features that the device was granted; `queue` is the first ring's. AF_XDP knows zero-copy, need_wakeup, busy polling
+    /// and stamps of sent frames only after a call of [`ring`](BackEnd::ring).
     fn granted(&self) -> &Granted;
 
     /// The queue pair of `queue`; each can be taken once.
@@ -141,7 +164,8 @@ pub trait BackEnd: Sized {
     }
 }
 
-/// Why a device or a queue cannot be opened.
+/// Why a device or a queue cannot be opened. The message names the failed step, the interface and, where there is one, the
+/// remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

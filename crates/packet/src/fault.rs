@@ -24,7 +24,8 @@ const HELD: usize = 256;
 /// The longest time that a frame is held for later ones to pass it.
 const OVERTAKE: Duration = Duration::from_millis(1);
 
-/// The faults, each as a fraction of frames from 0 to 1.
+/// The faults that a [`Fault`] adds; the default adds none. Rates are fractions from 0 to 1: of received frames, for `busy` and
+/// `starvation` of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
     /// The seed: the same seed gives the same faults.
@@ -41,18 +42,19 @@ pub struct Faults {
     pub reordering: f64,
     /// Delay added to every frame.
     pub delay: Duration,
-    /// Kicks that send nothing and say "busy".
+    /// Kicks that send nothing and answer [`Kicked::Busy`].
     pub busy: f64,
-    /// Calls to send that find no credit and take no frame; frames taken before still have to be kicked.
+    /// Calls of `tx_batch` that find no credit and take no frame; frames taken before still have to be kicked.
     pub starvation: f64,
-    /// After this many frames this end stops receiving, and so returns no credit.
+    /// Number of frames after which this end stops receiving, and so returns no credit. `None` never stops.
     pub stops_after: Option<u64>,
 }
 
 /// A device that adds [`Faults`] to the frames received by another.
 ///
 /// Faults are drawn from the seed in the order of arrival, so a run with the same frames has the same faults. Give each direction its
-/// own `Fault`; a program under test sees only an unreliable link.
+/// own `Fault`; a program under test sees only an unreliable link. The [counters](PacketIo::counters) have lost frames as `rx_dropped`
+/// and frames with a wrong FCS as `rx_invalid`.
 ///
 /// ```
 /// use hairpin_packet::fault::{Fault, Faults};
@@ -369,7 +371,7 @@ mod tests {
 
         let (got, _) = arrivals(Faults { corruption: 0.5, seed: 1, ..Faults::default() }, clock());
         let changed = got.iter().enumerate().filter(|(at, n)| *at != usize::from(**n)).count();
-        // Half of the frames, one bit of 60 bytes, of which two are looked at.
+        // Half of the frames have one changed bit in 60 bytes, and the test reads two of the bytes.
         assert_eq!(got.len(), usize::from(FRAMES));
         assert!((15..60).contains(&changed), "{changed}");
     }
@@ -408,8 +410,8 @@ mod tests {
             }
         }
         assert_eq!(got, 70);
-        // The frames taken and those that fit into the ring; a quarter of a ring is not returned yet. 64 more
-        // wait for a ring with room.
+        // The frames taken and those that fit into the ring, of which the credits of up to a quarter are not returned
+        // yet. 64 more wait for room in the ring.
         let sent = one.counters().io.tx_frames;
         assert!((70 + 12..=70 + 16).contains(&sent) && full > 0, "{sent} sent, {full} times full");
         assert!(one.with_io(|io| io.no_credit()) > 0);

@@ -13,10 +13,18 @@ const SERVICE_VLAN: u16 = 0x88a8;
 
 /// The frames that a ring receives. Parsed from `all`, `udp:PORT`, `udp:FIRST-LAST` or `ethertype:0xNNNN`.
 ///
+/// AF_XDP and AF_PACKET filter in the kernel; [`takes`](Filter::takes) is the same test in the program. Port 0, a range that
+/// ends before it begins, and an ethertype below 0x600 are a [`NotAFilter`].
+///
 /// ```
 /// use hairpin_packet::filter::Filter;
 ///
 /// assert_eq!("udp:7-9".parse::<Filter>()?, Filter::Udp { first: 7, last: 9 });
+/// assert!("udp:9-7".parse::<Filter>().is_err());
+///
+/// let mut frame = [0; 60];
+/// frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+/// assert!(Filter::Ethertype(0x88b5).takes(&frame) && !Filter::Ethertype(0x0800).takes(&frame));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +132,7 @@ fn udp_port(frame: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A frame of UDP from port 1 to port 7 over IPv4, with this flags-and-offset word, behind `tags` VLAN tags.
+    /// A frame of UDP from port 1 to port 7 over IPv4, with `fragment` as flags and offset, behind `tags` VLAN tags.
     fn udp4(fragment: u16, tags: usize) -> Vec<u8> {
         let mut frame = vec![2; 12];
         for _ in 0..tags {

@@ -4,18 +4,36 @@ use std::fmt;
 
 /// The granted features of a queue pair. A feature that was requested and refused is in [`refused`](Granted::refused)
 /// with the reason: there is no silent fallback.
+///
+/// ```
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, _far) = memory::pair(&Config { zero_copy: true, ..Config::default() })?;
+/// let granted = near.granted();
+/// for refused in &granted.refused {
+///     println!("{}: {}", refused.feature, refused.why);
+/// }
+///
+/// // A program that cannot do without a feature makes its absence an error.
+/// let error = granted.require(Feature::ZeroCopy).unwrap_err();
+/// assert_eq!(error.to_string(), "memory-0 queue 0 has no zero-copy: an in-memory pair has no device");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Granted {
     /// The back end: `af_xdp`, `af_packet`, `memory`, `niq`.
     pub back_end: &'static str,
-    /// The interface.
+    /// Name of the interface.
     pub interface: String,
-    /// The queue.
+    /// The queue on which it receives, from 0.
     pub queue: u32,
     /// The queue on which it sends, which may differ.
     pub send_queue: u32,
-    /// Queues of the device.
+    /// Queues of the device; for AF_PACKET the rings that share its frames.
     pub queues: u32,
     /// Place of the XDP program; `None` for back ends without one.
     pub mode: Option<Mode>,
@@ -29,13 +47,15 @@ pub struct Granted {
     pub busy_poll: bool,
     /// True if a frame may span several chunks.
     pub multi_buffer: bool,
-    /// The source of receive timestamps; `None` without timestamps.
+    /// The source of receive timestamps, as the kernel and the driver claim it: a frame may still come without one.
+    /// `None` without timestamps.
     pub rx_time: Option<TimeSource>,
     /// True if received frames have a hash over their flow.
     pub rx_hash: bool,
     /// True if a received frame comes with the VLAN tag that the device took out of it.
     pub rx_vlan: bool,
-    /// The source of the stamps of sent frames; `None` without stamps. Where it is hardware, a frame may have one of the kernel too.
+    /// The source of the stamps of sent frames, as the kernel and the driver claim it; `None` without stamps. If it is hardware, a frame
+    /// may have a stamp of the kernel too.
     pub tx_time: Option<TimeSource>,
     /// The longest frame in bytes, Ethernet header included, FCS not.
     pub longest_frame: usize,
@@ -149,7 +169,7 @@ pub struct NotGranted {
 }
 
 impl Granted {
-    /// Nothing granted, for a back end of the caller's own; its fields can be set.
+    /// A record without any granted feature, for a back end of the caller's own, which then sets the fields of those that it has.
     pub fn nothing(back_end: &'static str, interface: impl Into<String>) -> Granted {
         Granted {
             back_end,

@@ -20,18 +20,46 @@ use crate::granted::Granted;
 ///
 /// A frame is in exactly one place: with the application (a [`Frame`]), in the pool, or in a ring. Nothing here blocks; only
 /// [`kick`](PacketIo::kick) may enter the kernel, and only it fails. A full ring is a count, not an error.
+///
+/// Most programs use it through a [`Ring`](crate::ring::Ring), which adds waiting, coalescing and leases. A device around a
+/// device, such as a [`Tracer`](crate::tracer::Tracer), implements it by the calls of the device below. Without a ring:
+///
+/// ```
+/// use hairpin_packet::io::{Kick, Kicked};
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut near, mut far) = memory::pair(&Config::default())?;
+///
+/// let mut frame = near.pool().take().ok_or("no free chunk")?;
+/// frame.set_len(60);
+/// near.umem().bytes_mut(&mut frame).fill(7);
+/// let mut frames = vec![frame];
+/// assert_eq!(near.tx_batch(&mut frames), 1); // into the TX ring
+/// assert_eq!(near.kick(Kick::Send)?, Kicked::Done);
+///
+/// let mut arrivals = Vec::with_capacity(64);
+/// assert_eq!(far.rx_batch(&mut arrivals, 64), 1);
+/// for arrival in arrivals.drain(..) {
+///     assert_eq!(far.umem().bytes(&arrival.frame), [7; 60]);
+///     far.pool().give(arrival.frame); // to the pool of its own queue pair
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub trait PacketIo: Send {
-    /// The features that this queue pair was granted when it was opened.
+    /// The features that this queue pair was granted when it was opened, and the reason for each refused one.
     fn granted(&self) -> &Granted;
 
     /// The pool of free chunks, from which frames are taken and to which they return.
     fn pool(&mut self) -> &mut Pool;
 
-    /// The memory that holds the frames.
+    /// The memory that holds the frames: [`Umem::bytes`] and [`Umem::bytes_mut`] reach a frame's bytes.
     fn umem(&self) -> &Arc<Umem>;
 
-    /// Appends up to `most` received frames to `into` and returns their number. It also refills the ring from the pool.
-    /// Never enters the kernel.
+    /// Appends up to `most` received frames to `into` and returns their number, 0 if none has arrived. It also refills the
+    /// ring from the pool. Never enters the kernel.
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize;
 
     /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns their number; the rest
@@ -56,8 +84,8 @@ pub trait PacketIo: Send {
         self.waitable()
     }
 
-    /// Switches the stamps and the other metadata of frames that were asked for and granted: they are taken from the open on. A frame that is on its way
-    /// meanwhile has them or not. For AF_XDP this holds for what all rings of the device receive. Does nothing if there are none.
+    /// Switches the granted stamps and other metadata of frames on or off; they are on after the open. A frame that is on its way during the switch may come
+    /// with or without them. For AF_XDP the metadata of received frames switches for all rings of the device. Does nothing if none were granted.
     ///
     /// # Errors
     /// The kernel's error.
@@ -65,12 +93,13 @@ pub trait PacketIo: Send {
         Ok(())
     }
 
-    /// Asks for stamps of the frames passed to [`tx_batch`](PacketIo::tx_batch) from now on, or for none of them. All are stamped from the open on, and after
-    /// [`take_stamps`](PacketIo::take_stamps). Costs nothing, so that single frames can be chosen.
+    /// Asks for stamps of the frames passed to [`tx_batch`](PacketIo::tx_batch) from now on, or for none. All frames are stamped after the open, and after a
+    /// [`take_stamps`](PacketIo::take_stamps) that switches stamps on. A call costs nothing, so that single frames can be chosen.
     fn ask_departures(&mut self, _asked: bool) {}
 
-    /// Appends the stamps of sent frames that have come, and returns their number. A frame may have none, or one of each kind, which come when they are ready: a
-    /// device's may take longer than the answer to the frame. At most as many as the ring has entries are kept for this call. It may enter the kernel.
+    /// Appends the stamps of sent frames that are ready to `into`, and returns their number. A frame may have none, or one of each kind. A device's stamp may
+    /// come later than the answer to the frame. The stamps of at most as many frames as the ring has entries are kept for this call; further ones are lost and
+    /// counted ([`Counters::tx_unstamped`]). It may enter the kernel.
     ///
     /// # Errors
     /// The kernel's error.
@@ -157,7 +186,8 @@ pub enum Kicked {
     Busy,
 }
 
-/// A received frame with its metadata. Its queue is the queue pair's: [`Granted::queue`].
+/// A received frame with its metadata, from [`PacketIo::rx_batch`]. Its queue is the queue pair's: [`Granted::queue`]. Send
+/// the frame, or give it back to the queue pair's pool: a dropped frame takes its chunk out of use.
 #[derive(Debug)]
 pub struct Arrival {
     /// The frame.
@@ -174,7 +204,15 @@ pub struct Arrival {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Arrival>() == 48);
 
-/// A VLAN tag beside its frame (IEEE 802.1Q).
+/// A VLAN tag beside its frame (IEEE 802.1Q): the device took it out of the bytes.
+///
+/// ```
+/// use hairpin_packet::io::Vlan;
+///
+/// let tag = Vlan::new(0x8100, 0x6005).ok_or("a tag of type 0")?;
+/// assert_eq!((tag.protocol(), tag.tci(), tag.id()), (0x8100, 0x6005, 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vlan {
     protocol: NonZeroU16,
@@ -213,13 +251,13 @@ pub enum Arrived {
     Software(u64),
 }
 
-/// The stamp of a sent frame.
+/// The stamp of a sent frame, from [`PacketIo::departures`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Departure {
     /// The number of frames that this queue pair had taken to send ([`Counters::tx_frames`]) before this one. It wraps.
     pub frame: u32,
-    /// The stamp.
+    /// The stamp and its clock.
     pub time: Departed,
 }
 
@@ -271,13 +309,13 @@ pub struct Counters {
     pub tx_dropped: u64,
     /// Kicks after which frames stayed in the TX ring because the device was busy. Those frames are not lost.
     pub tx_busy: u64,
-    /// Stamps of sent frames that were asked for and are lost: the device stamped nothing, as far as the kernel tells that, or nobody took them in time
+    /// Requested stamps of sent frames that are lost: the device stamped nothing, where the kernel tells that, or the stamps were not taken in time
     /// ([`PacketIo::departures`]). The frames are not lost.
     pub tx_unstamped: u64,
 }
 
 impl Counters {
-    /// Frames lost, for any reason.
+    /// Frames lost in either direction, for any reason. `tx_busy` and `tx_unstamped` count no lost frames.
     pub fn lost(&self) -> u64 {
         self.rx_ring_full
             + self.rx_no_chunk

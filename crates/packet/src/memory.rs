@@ -32,7 +32,8 @@ const LONGEST: usize = 1514;
 /// into a core's cache.
 const ON_THE_WAY: usize = 128 << 10;
 
-/// One end of an in-memory pair.
+/// One end of an in-memory pair, made by [`pair`]. The ends may be on different threads. After one end is dropped, a kick of
+/// the other is ENETDOWN.
 #[derive(Debug)]
 pub struct MemoryIo {
     granted: Granted,
@@ -69,8 +70,23 @@ struct Bell {
     wanted: AtomicBool,
 }
 
-/// Makes two queue pairs, each with its own packet memory, joined to each other. `config` decides filter, ring entries,
-/// chunks and longest frame; features that only a device has are refused in [`Granted`].
+/// Makes two queue pairs, each with its own packet memory, joined to each other: for tests, and for programs without
+/// privileges. `config` decides filter, ring entries, chunks and longest frame of both; features that only a device has are
+/// refused in [`Granted`].
+///
+/// ```
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, far) = memory::pair(&Config { ring_entries: 64, chunks: 256, ..Config::default() })?;
+/// let [near, far] = [near, far].map(|io| Ring::new(io, MonotonicRaw, RingConfig::default()));
+/// let _ = near.sender().inject(&[5; 60])?;
+/// let Received::Got(frame) = far.recv(1000)? else { return Err("no frame came".into()) };
+/// assert_eq!(frame[..], [5; 60]);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// The sizes are invalid, or the kernel provides no memory or eventfd.
@@ -305,7 +321,7 @@ mod tests {
             one.kick(Kick::Send).unwrap();
             assert!(readable(&other) && readable(&other));
             other.rx_batch(&mut arrivals, 1);
-            // It was there before anybody asked to be woken.
+            // The next frame comes before anybody asks to be woken.
             assert!(!readable(&other));
             other.from.bell.wanted.disarm();
             put(&mut one, &mut frames, &[1; 60]);
@@ -346,7 +362,7 @@ mod tests {
             put(&mut one, &mut frames, &[1; 60]);
             one.tx_batch(&mut frames);
             one.kick(Kick::Send).unwrap();
-            // So that the reply comes before, in and after the moment of falling asleep.
+            // The pause varies, so that the reply comes before, during and after falling asleep.
             for _ in 0..n % 512 {
                 std::hint::spin_loop();
             }

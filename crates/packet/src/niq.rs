@@ -49,7 +49,7 @@ pub struct Config {
     pub chunks: u32,
     /// The frames to receive.
     pub filter: Filter,
-    /// The emulated NIC and link; `None` is plain shared memory. Both sides need the same.
+    /// The emulated NIC and link; `None` is plain shared memory. Either both sides declare one or neither does.
     pub timing: Option<Timing>,
 }
 
@@ -95,7 +95,23 @@ pub enum PortError {
     Bell(#[source] io::Error),
 }
 
-/// One queue pair of a port.
+/// One queue pair of a port: the emulated NIC's [`PacketIo`].
+///
+/// [`pair`] joins two of them in one process. Between two processes one side creates its ports and sends the descriptors to
+/// the other, which opens its own. A frame that is too long to send is counted as `tx_invalid`, and a received line that no
+/// correct sender could have written as `rx_invalid`. After the other side has ended, a kick is ENETDOWN.
+///
+/// ```
+/// use hairpin_packet::niq::{self, Port};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = niq::Config { queues: 2, ..niq::Config::default() };
+/// let (near, descriptors) = Port::create(&config)?;
+/// let far = Port::open(descriptors, &config)?; // usually in another process
+/// assert_eq!((near.len(), far.len()), (2, 2));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Port {
     driver: Driver<CoherentBar>,
@@ -108,7 +124,7 @@ pub struct Port {
     pool: Pool,
     umem: Arc<Umem>,
     longest: usize,
-    /// Bytes of the large frame that was sent last, until the next slot was made ready.
+    /// Bytes of the large frame that was sent last, until the next slot is made ready.
     large: Option<usize>,
     counters: Counters,
     no_credit: u64,
@@ -285,14 +301,14 @@ impl Port {
         }
     }
 
-    /// True if this device could have sent such a frame.
+    /// True if a correct sender could have written this header.
     #[inline(always)]
     fn is_sound(&self, found: FrameHeader) -> bool {
         found.len <= if found.large { self.longest } else { INLINE }
     }
 }
 
-/// A frame's line carries its deadline alone: with it the receiver does not know when the frame reached the far NIC.
+/// Stamps are refused: a line has its frame's deadline alone, which does not tell the receiver when the frame reached the NIC.
 fn no_stamps(feature: Feature) -> Refused {
     let why = "the emulated NIC has declared times and no clock: a frame is there at its deadline, whatever part of the way that is for";
     Refused { feature, why: why.into() }

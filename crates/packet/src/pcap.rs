@@ -79,7 +79,10 @@ pub enum PcapError {
     },
 }
 
-/// The frames of a pcap file, checked.
+/// The frames of a pcap file in memory, for [`PcapIn`] or to look at.
+///
+/// The whole file is checked when it is read: a pcapng file, another link type than Ethernet, a truncated file and a capture
+/// of only the beginning of frames are a [`PcapError`]. [`PcapOut`] has an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PcapFile {
     bytes: Vec<u8>,
@@ -156,8 +159,33 @@ impl PcapFile {
     }
 }
 
-/// A device that delivers the frames of a file as received ones, as fast as they are requested and whatever their timestamps, and then
-/// receives from the device below. Frames that are longer than a chunk are counted as `rx_too_long`.
+/// A device that delivers the frames of a file as received ones, and then receives from the device below.
+///
+/// Frames come as fast as they are requested: their timestamps are delivered ([`Arrived::Software`]) but not waited for. The file's
+/// frames longer than a chunk are left out and counted as `rx_too_long`. Sending goes to the device below.
+///
+/// ```
+/// use hairpin_packet::memory;
+/// use hairpin_packet::pcap::{PcapFile, PcapIn, PcapOut};
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Records a frame …
+/// let (near, far) = memory::pair(&Config::default())?;
+/// let near = Ring::new(near, MonotonicRaw, RingConfig::default());
+/// let mut file = Vec::new();
+/// let far = Ring::new(PcapOut::new(far, &mut file)?, MonotonicRaw, RingConfig::default());
+/// let _ = near.sender().inject(&[9; 60])?;
+/// let _ = far.recv(1000)?;
+/// let (far, _written) = far.into_io().finish()?;
+///
+/// // … and plays it.
+/// let far = Ring::new(PcapIn::new(far, PcapFile::parse(file)?), MonotonicRaw, RingConfig::default());
+/// let Received::Got(frame) = far.recv(1000)? else { return Err("no frame came".into()) };
+/// assert_eq!(frame[..], [9; 60]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PcapIn<P> {
     io: P,

@@ -35,7 +35,7 @@ pub use send::{Injected, SendError, Sender, Slot};
 /// The shortest frame on the wire, in bytes without FCS. Shorter frames are padded with zeros.
 pub const SHORTEST: usize = hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS as usize;
 
-/// The wait policy of a receive with a timeout, until a frame arrives.
+/// The wait policy of a receive with a timeout, until a frame arrives. A receive with timeout 0 never waits.
 ///
 /// `Spin` and `BusyPoll` take a whole core and give the lowest latency; `Block` takes none and adds a wake-up of some
 /// microseconds to each wait; `Adaptive` spins first.
@@ -56,25 +56,39 @@ pub enum Wait {
     },
 }
 
-/// Settings of a ring.
+/// Settings of a [`Ring`].
+///
+/// The default spins, and kicks each frame at once: the lowest latency, for a thread with a core to itself.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hairpin_packet::ring::{Coalesce, RingConfig, Wait};
+///
+/// // Spins for 50 us before it sleeps, and sends in batches at a high rate.
+/// let wait = Wait::Adaptive { spin: Duration::from_micros(50) };
+/// let config = RingConfig { wait, coalesce: Coalesce::ADAPTIVE, ..RingConfig::default() };
+/// assert_eq!(config.hold, None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingConfig {
-    /// The wait policy.
+    /// The policy of receives that wait for a frame.
     pub wait: Wait,
-    /// The rule for kicking committed frames.
+    /// The rule for kicking committed frames: each at once, or several with one kick.
     pub coalesce: Coalesce,
-    /// Limit of leases and reserved slots held at once. `None` is a quarter of the chunks, so that the device always
-    /// has chunks to receive into.
+    /// Limit of leases and reserved slots held at once; at the limit a receive returns [`Received::HoldLimit`] and a
+    /// reserve `None`. `None` is a quarter of the chunks, so that the device always has chunks to receive into.
     pub hold: Option<u32>,
 }
 
-/// The counters of a ring and its queue pair, since the ring was made.
+/// The counters of a ring, from [`Ring::counters`]. `io` counts since the queue pair was opened, all others since the
+/// ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingCounters {
     /// The queue pair's counters.
     pub io: Counters,
-    /// Kicks to send.
+    /// Kicks to send; for most back ends each is a system call.
     pub kicks: u64,
     /// Receives and reserves refused because the hold limit was reached.
     pub hold_limit: u64,
@@ -97,6 +111,23 @@ pub struct RingCounters {
 ///
 /// The ring owns its queue pair; [`with_io`](Ring::with_io) lends it, and [`into_io`](Ring::into_io) gives it back. A ring can move
 /// to another thread, but only one thread at a time uses it. The [crate's first page](crate) has a complete program.
+///
+/// ```
+/// use hairpin_packet::memory;
+/// use hairpin_packet::prelude::*;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, far) = memory::pair(&Config::default())?;
+/// let [near, far] = [near, far].map(|io| Ring::new(io, MonotonicRaw, RingConfig::default()));
+/// let _ = near.sender().inject(&[1; 60])?;
+///
+/// let Received::Got(frame) = far.recv(1000)? else { return Err("no frame came".into()) };
+/// assert_eq!((frame.len(), far.held()), (60, 1));
+/// drop(frame); // its chunk is free again
+/// assert_eq!((far.held(), far.counters().io.rx_frames), (0, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Ring<P, C> {
     core: RefCell<Core<P>>,
@@ -120,7 +151,7 @@ struct Core<P> {
     most: usize,
     /// The size of a batch, or the estimate that decides it.
     when: When,
-    /// Frames stayed in the TX ring: kick again.
+    /// Frames stayed in the TX ring, or the last kick failed: kick again.
     busy: bool,
     empty_looks: u32,
     kicks: u64,
@@ -184,7 +215,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         self.core.borrow_mut().flush(&self.clock)
     }
 
-    /// The features that the queue pair was granted.
+    /// A copy of the queue pair's granted features, with the reason for each refused one.
     pub fn granted(&self) -> Granted {
         self.core.borrow().io.granted().clone()
     }
@@ -213,7 +244,8 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         ask(&mut self.core.borrow_mut().io)
     }
 
-    /// Returns the queue pair. Frames that were committed but not kicked go back to its pool.
+    /// Returns the queue pair. Frames that were committed but not kicked go back to its pool unsent; to send them, call
+    /// [`flush`](Ring::flush) before.
     pub fn into_io(self) -> P {
         let mut core = self.core.into_inner();
         for frame in core.batch.drain(..) {
@@ -254,7 +286,7 @@ impl<P: PacketIo> Core<P> {
     /// As [`flush`](Core::flush), entered at `before`.
     #[inline(always)]
     fn flush_since<C: Clock>(&mut self, before: Ticks, clock: &C) -> io::Result<()> {
-        // Until the kick has succeeded.
+        // Stays true if the kick fails, so that a later call tries again.
         self.busy = true;
         loop {
             let moved = self.io.tx_batch(&mut self.batch);

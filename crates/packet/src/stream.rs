@@ -48,17 +48,17 @@ pub struct Outgoing {
     pub destination: Mac,
     /// The source address.
     pub source: Mac,
-    /// The sender's cookie.
+    /// The sender's cookie: a number in every frame, by which the receiver tells senders apart.
     pub cookie: u64,
-    /// The flow of the first ring; the others follow.
+    /// The flow of the first ring; each further ring has the next number.
     pub first_flow: u16,
     /// The first number of every flow.
     pub first_sequence: u32,
     /// Bytes of every frame, FCS not included; at least [`SHORTEST`].
     pub bytes: usize,
-    /// Frames per second over all rings; `None` for as fast as it goes.
+    /// Frames per second over all rings, an upper bound; `None` for as fast as it goes.
     pub per_s: Option<f64>,
-    /// The duration.
+    /// The time for which frames are sent.
     pub duration: Nanos,
 }
 
@@ -131,10 +131,10 @@ pub enum StreamError {
         /// The longest frame of the rings.
         most: usize,
     },
-    /// A ring failed.
+    /// A ring failed to send.
     #[error("cannot send: {0}")]
     Send(#[from] SendError),
-    /// A ring failed.
+    /// A ring failed to receive.
     #[error("cannot receive: {0}")]
     Receive(io::Error),
 }
@@ -220,8 +220,8 @@ pub fn run<P: PacketIo, C: Clock>(
         if let Some(ended) = ended {
             let last = counting.as_ref().and_then(|counting| counting.last).map_or(ended, |last| last.max(ended));
             let all = sending.as_ref().zip(counting.as_ref()).is_some_and(|(sent, came)| came.came.frames >= sent.sent.frames);
-            // The time is read before the rings are polled: a thread delayed after the poll has not polled for that
-            // long.
+            // `now` was read before the rings were polled, so a delay of this thread after the poll does not count as
+            // silence.
             if all || (!came && now.since(last) >= quiet) {
                 break;
             }
@@ -335,7 +335,7 @@ struct Counting<'a, C> {
     cookie: Option<u64>,
     follow: bool,
     flows: Vec<Tracker>,
-    /// Counters of senders that fell silent.
+    /// Spans of the senders that fell silent, added up.
     before: u64,
     came: Came,
     first: Option<Ticks>,
@@ -394,7 +394,7 @@ impl<'a, C: Clock> Counting<'a, C> {
         self.last = Some(now);
     }
 
-    /// Follows another sender, if this one has none or has lost its own.
+    /// Follows the sender of `cookie`, if there is no other yet or the last one fell silent.
     #[cold]
     fn adopt(&mut self, cookie: u64, now: Ticks) -> bool {
         let silent = self.last.is_none_or(|last| now.since(last) >= self.silent);

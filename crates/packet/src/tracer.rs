@@ -30,7 +30,7 @@ pub enum What {
     Arrival,
 }
 
-/// One event.
+/// One event, as a [`Tracer`] records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {

@@ -23,6 +23,23 @@ use crate::sweep::Sweep;
 use crate::tune_try::TuneTry;
 
 /// A measurement's record, one variant per schema.
+///
+/// [`AnyRecord::all`] reads records. [`head`](AnyRecord::head), [`host`](AnyRecord::host) and [`place`](AnyRecord::place) return the
+/// facts that several kinds share; the results are in the variants. A `match` needs an arm for further kinds, which a later version
+/// may add. Serialized, a record is one JSON object. Fields that a later version added to a schema are dropped on reading.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/run-1.json");
+/// for record in AnyRecord::all(bytes)? {
+///     match record {
+///         AnyRecord::Run(run) => println!("{} rows", run.results.len()),
+///         other => println!("a record of hairpin {}", other.verb()),
+///     }
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "each variant is documented at its record")]
@@ -54,7 +71,14 @@ pub struct Kind {
     read: fn(&[u8]) -> serde_json::Result<AnyRecord>,
 }
 
-/// Every kind of record.
+/// Every kind of record, in the order of [`AnyRecord`]'s variants.
+///
+/// ```
+/// use hairpin_record::any::KINDS;
+///
+/// let verb = KINDS.iter().find(|kind| kind.schema == "hairpin.load/1").map(|kind| kind.verb);
+/// assert_eq!(verb, Some("load"));
+/// ```
 pub static KINDS: &[Kind] = &[
     Kind { schema: Run::SCHEMA, verb: "ping", read: |json| Ok(AnyRecord::Run(Box::new(Run::parse(json)?))) },
     Kind { schema: Explain::SCHEMA, verb: "explain", read: |json| Ok(AnyRecord::Explain(Box::new(Explain::parse(json)?))) },
@@ -83,7 +107,7 @@ pub static KINDS: &[Kind] = &[
 /// Schemas of lines that may stand between records in a stream but are not records.
 const LINES: [&str; 2] = [Progress::SCHEMA, BounceSecond::SCHEMA];
 
-/// Why bytes could not be parsed as records.
+/// Why bytes could not be parsed as records. Each message calls the input `it`, so name the file before it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -119,10 +143,25 @@ struct Named {
 }
 
 impl AnyRecord {
-    /// Parses every record in `bytes`.
+    /// Parses the records in `bytes`, in their order: a file's content, or the output of `--json` or `--json-stream`.
+    ///
+    /// Lines of [`Progress`] and [`BounceSecond`] are skipped.
+    ///
+    /// ```
+    /// use hairpin_record::any::{AnyRecord, ParseError};
+    ///
+    /// # let bytes = include_bytes!("../tests/data/run-1.json");
+    /// let records = AnyRecord::all(bytes)?;
+    /// assert_eq!((records.len(), records[0].schema(), records[0].verb()), (1, "hairpin.run/1", "ping"));
+    ///
+    /// let later = AnyRecord::all(br#"{"schema": "hairpin.run/2"}"#);
+    /// assert!(matches!(later, Err(ParseError::Schema(name)) if name == "hairpin.run/2"));
+    /// # Ok::<(), ParseError>(())
+    /// ```
     ///
     /// # Errors
-    /// The first value that is not a record, or `bytes` without any record.
+    /// The first value that is not a record; the records before it are not returned. Also `bytes` without any record: for lines of
+    /// progress alone the error is [`ParseError::Schema`] with their schema.
     pub fn all(bytes: &[u8]) -> Result<Vec<AnyRecord>, ParseError> {
         // The schemas are read first; they decide the type of each value.
         let mut heads = serde_json::Deserializer::from_slice(bytes).into_iter::<Named>();
@@ -169,6 +208,16 @@ impl AnyRecord {
     }
 
     /// Hosts, link and clock; `None` for kinds of records without both sides.
+    ///
+    /// ```
+    /// use hairpin_record::any::AnyRecord;
+    ///
+    /// # let bytes = include_bytes!("../tests/data/run-1.json");
+    /// let records = AnyRecord::all(bytes)?;
+    /// let place = records[0].place().expect("a run has both sides");
+    /// assert_eq!((place.link.kind.as_str(), place.hosts.client.hostname.as_str()), ("loopback", "alpha"));
+    /// # Ok::<(), hairpin_record::any::ParseError>(())
+    /// ```
     #[must_use]
     pub fn place(&self) -> Option<&Place> {
         match self {
@@ -180,7 +229,7 @@ impl AnyRecord {
         }
     }
 
-    /// Facts of the host that measured, if the record has them.
+    /// Facts of the host that measured, if the record has them; of two hosts, the client's.
     #[must_use]
     pub fn host(&self) -> Option<&HostFacts> {
         match self {

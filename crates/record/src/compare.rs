@@ -9,10 +9,29 @@ use crate::run::{Granted, HostFacts, Link};
 use crate::stack::Stacks;
 use crate::warning::Note;
 
-/// Code of the warning that what is compared is of different hosts.
+/// Code of the warning that the compared runs or arms are of different hosts.
 pub const OTHER_HOST: &str = "other-host";
 
-/// The record `hairpin.compare/1`: a head and a [`CompareBody`].
+/// The record `hairpin.compare/1`, which `hairpin compare --json` prints: a head and a [`CompareBody`].
+///
+/// Each [`Comparison`] has a verdict on the figure that `method` names, and for every figure the ratio of the arm to the arm `against`
+/// with its interval; below 1, a time is shorter. With too few pairs of blocks the verdict is unclear.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+/// use hairpin_record::experiment::Verdict;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Compare(compare) = record else { continue };
+///     let found = &compare.comparisons[0];
+///     assert_eq!((found.arm.as_str(), found.against.as_str(), found.verdict), ("B", "A", Verdict::Slower));
+///     for estimate in &found.figures {
+///         println!("{}: {:?} times, {:?} to {:?}", estimate.figure, estimate.ratio, estimate.low, estimate.high);
+///     }
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Compare = Record<CompareBody>;
 
 impl Body for CompareBody {
@@ -220,7 +239,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The value of `figure`.
+    /// The value of `figure`: times in ns, the rate in 1/s; `None` where it is not known.
     #[must_use]
     pub fn of(&self, figure: Figure) -> Option<f64> {
         match figure {

@@ -18,13 +18,13 @@ use crate::run::Row;
 pub const APART: f64 = 1.6;
 /// Code of the warning that a row of a load was measured in another state than most of its rates.
 pub const CODE: &str = "cores-apart";
-/// One block in this many may belong to another state: that hardly moves a median.
+/// One block in `STRAY` may belong to another state: that hardly moves a median.
 const STRAY: usize = 20;
-/// With at least this many blocks, a single block of another state is always tolerated.
+/// With at least `FEW` blocks, a single block of another state is always tolerated.
 const FEW: usize = 8;
 
-/// Splits sorted distances into groups. Each split minimises the squared deviations of the logarithms from the halves' means, and
-/// is repeated as long as the halves' medians differ by at least the factor [`APART`].
+/// Splits sorted distances into groups, each a range of indices. Each split minimises the squared deviations of the logarithms from the
+/// halves' means, and is repeated as long as the halves' medians differ by at least the factor [`APART`].
 pub fn split(sorted: &[u64]) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     split_into(sorted, 0, &mut groups);

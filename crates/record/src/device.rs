@@ -1,4 +1,4 @@
-//! Stamps of a network device: what it claims, and what was seen.
+//! Stamps of a network device: those that it claims, and those that were seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,11 +38,11 @@ pub struct StampClaim {
     pub direction: Way,
     /// Where the stamp is taken.
     pub layer: Layer,
-    /// The device claims such stamps.
+    /// True if the device claims such stamps.
     pub claimed: bool,
-    /// Such stamps were seen on this device; `null` if nothing was sent over it.
+    /// True if such stamps were seen on this device; `null` if nothing was sent over it.
     pub seen: Option<bool>,
-    /// What keeps a stamp from being seen or from being of use.
+    /// The reasons why stamps are not seen, or of no or little use.
     pub why: String,
 }
 

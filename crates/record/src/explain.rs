@@ -19,7 +19,27 @@ pub use crate::slow::{Cause, Direction, Event, Missing, Timeline};
 use crate::split::Split;
 use crate::warning::Note;
 
-/// The record `hairpin.explain/1`: a head and a [`ExplainBody`].
+/// The record `hairpin.explain/1`, which `hairpin explain --json` prints: a head and an [`ExplainBody`].
+///
+/// An [`Explained`] has the round trips of one path. The headline figure is `untraced_rtt_ns`, because hooks lengthen the traced round
+/// trips. The stages' `typical_ns`, with observer and residual, add up to the mean RTT of the typical ones; `slow_ns` does so for the
+/// slow ones. Where a host lacks a hook, the stages beside it are merged, and `missing` has the hook and the reason.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Explain(explain) = record else { continue };
+///     for path in &explain.results {
+///         println!("{}: p50 {:?} ns", path.path, path.untraced_rtt_ns.p50);
+///         for stage in &path.stages {
+///             println!("{} {}: {:.0} ns, {:.0} ns of a slow one", stage.side, stage.name, stage.typical_ns, stage.slow_ns);
+///         }
+///     }
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Explain = Record<ExplainBody>;
 
 impl Body for ExplainBody {

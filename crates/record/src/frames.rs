@@ -103,12 +103,12 @@ impl Lost {
 /// Ethernet's preamble, start-of-frame delimiter, FCS and gap between frames: on the wire with every frame (IEEE 802.3).
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 
-/// Bit rate on the wire of `frames` frames with `bytes` bytes in total, none of which needs padding.
+/// Bit rate on the wire of `frames` frames with `bytes` bytes in total, none of which needs padding; 0 if `duration_ns` is 0.
 pub fn wire_bits_per_s(frames: u64, bytes: u64, duration_ns: u64) -> f64 {
     per_s(8 * (bytes + frames * WIRE_OVERHEAD_BYTES), duration_ns)
 }
 
-/// Events per second.
+/// `count` events in `duration_ns`, per second; 0 if `duration_ns` is 0.
 pub fn per_s(count: u64, duration_ns: u64) -> f64 {
     if duration_ns == 0 { 0.0 } else { count as f64 * 1e9 / duration_ns as f64 }
 }

@@ -24,7 +24,9 @@ pub trait Body {
     const SCHEMA: &'static str;
 }
 
-/// A record of a measurement. The fields of its body are read through it.
+/// A record of a measurement: a [`Head`], and a body with the results, whose fields are read through the record (`run.results`).
+///
+/// Each kind has an alias, such as [`Run`](crate::run::Run) for a record of [`RunBody`](crate::run::RunBody).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{B}", description = "")]
 pub struct Record<B> {
@@ -37,12 +39,14 @@ pub struct Record<B> {
 }
 
 impl<B: DeserializeOwned> Record<B> {
-    /// Reads a record as JSON. It is gone through twice, for the head and for the body: what `Deserialize` makes of fields side by side keeps the whole
-    /// body aside first, and takes half a megabyte of code over all kinds.
+    /// Reads one record from JSON. It does not compare the schema's name with [`Body::SCHEMA`];
+    /// [`AnyRecord::all`](crate::any::AnyRecord::all) chooses the kind by that name.
     ///
     /// # Errors
-    /// The bytes are not JSON, or fields are missing or wrong.
+    /// `json` is not one JSON object, or fields are missing or wrong.
     pub fn parse(json: &[u8]) -> serde_json::Result<Record<B>> {
+        // Read twice, for the head and for the body: the derived `Deserialize` of flattened fields buffers the whole body first, and takes
+        // half a megabyte of code over all kinds.
         Ok(Record { head: serde_json::from_slice(json)?, body: serde_json::from_slice(json)? })
     }
 }
@@ -65,7 +69,18 @@ impl<B> DerefMut for Record<B> {
     }
 }
 
-/// The command, its tool and its start.
+/// The command of a measurement, its tool, its start, and whether it ended early.
+///
+/// With `interrupted` or `error` the record holds only the results until then, so look at both before comparing records.
+///
+/// ```
+/// use hairpin_record::head::{Head, TOOL};
+/// use hairpin_record::run::RunBody;
+///
+/// let head = Head::new::<RunBody>(vec!["hairpin".into(), "ping".into()], "2026-03-02T09:41:07Z".into());
+/// assert_eq!((head.schema.as_str(), head.tool.as_str()), ("hairpin.run/1", TOOL));
+/// assert!(!head.interrupted && head.error.is_none());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(description = "")]
 pub struct Head {
@@ -88,7 +103,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of a record whose measurement started at `started`, RFC 3339 in UTC; not interrupted, no error.
+    /// The head of a record with body `B` whose measurement started at `started`, RFC 3339 in UTC; not interrupted, no error.
     pub fn new<B: Body>(command: Vec<String>, started: String) -> Head {
         Head { schema: B::SCHEMA.into(), tool: TOOL.into(), command, started, interrupted: false, error: None }
     }

@@ -168,7 +168,7 @@ impl Times {
         p50.map(|p50| Interpolated { p50: Some(p50), p99, p999 })
     }
 
-    /// The summary stored in a record.
+    /// The summary that a record stores, in ns. Mean and standard deviation are rounded to a tenth.
     pub fn quantiles(&self) -> Quantiles {
         let count = self.count();
         if count == 0 {
@@ -189,7 +189,8 @@ impl Times {
         }
     }
 
-    /// Encodes as HDR V2, deflated, base64.
+    /// Encodes as HDR V2, deflated, base64: the form of a record's histograms, which [`Decoded::decode`] and other HdrHistogram
+    /// libraries read. The exact minimum, maximum and sum are not in it.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(&self.hdr, &mut bytes).expect("a Vec takes every byte");
@@ -199,6 +200,14 @@ impl Times {
 
 /// Interpolated quantiles. `times` are (ns, number of times) pairs, ascending, with `count` times in total; `asked` must ascend too. A
 /// quantile is `None` if fewer than ten times lie beyond it.
+///
+/// ```
+/// use hairpin_record::histogram::between;
+/// use hairpin_units::Quantile;
+///
+/// // Ten times of 100 ns and ten of 200 ns: too few for p99.
+/// assert_eq!(between([(100, 10), (200, 10)], 20, [Quantile::P50, Quantile::P99]), [Some(150.0), None]);
+/// ```
 ///
 /// A clock has steps, and a histogram has buckets. Each time therefore stands for the space up to the midpoints to its
 /// neighbours, and the quantile is interpolated within that space. This reveals a shift of less than a step, because the shares
@@ -228,7 +237,29 @@ pub fn between<const N: usize>(
     found
 }
 
-/// A histogram read from a record. Unlike [`Times`] it has no exact minimum, maximum or sum: those are fields of the record.
+/// A histogram read from a record, in ns. Unlike [`Times`] it has no exact minimum, maximum or sum: those are fields of the record.
+///
+/// The quantiles of several rows or runs together are those of their added histograms:
+///
+/// ```
+/// use hairpin_record::histogram::{Decoded, Times};
+/// use hairpin_units::Quantile;
+///
+/// let row = |ns: u64| {
+///     let mut times = Times::new();
+///     (0..1000).for_each(|_| times.record(ns));
+///     times.encode()
+/// };
+/// let mut sum = Decoded::empty();
+/// for histogram in [row(5_000), row(5_000), row(9_000)] {
+///     sum.add(&Decoded::decode(&histogram)?);
+/// }
+/// assert_eq!(sum.count(), 3_000);
+/// let p50 = sum.quantile(Quantile::P50).expect("3000 times support a median");
+/// assert!((4_995..=5_005).contains(&p50));
+/// assert!(sum.quantile(Quantile::P90) > Some(8_990));
+/// # Ok::<(), hairpin_record::histogram::DecodeError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Decoded(Histogram<u64>);
 
@@ -278,18 +309,19 @@ impl Decoded {
         self.0.len()
     }
 
-    /// Every recorded time with its count, ascending, to three digits.
+    /// (ns, number of times) of every bucket with times, ascending: ns is its lower edge, the recorded time to three digits.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter_recorded().map(|step| (self.0.lowest_equivalent(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// The upper edge of every bucket with times, ascending, with their number; [`Decoded::from_buckets`] makes the same histogram of them.
+    /// (upper edge in ns, number of times) of every bucket with times, ascending. [`Decoded::from_buckets`] makes the same histogram
+    /// of them.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter_recorded().map(|step| (self.0.highest_equivalent(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// The sum of buckets, in any order and each as often as it comes; those beyond the range count in the last bucket. A bucket is
-    /// ignored if the total would exceed 2^64 times, which takes a forged histogram.
+    /// The histogram of (upper edge in ns, number of times) pairs in any order; the same edge may come several times. Those beyond the
+    /// range count in the last bucket. A pair is ignored if the total would exceed 2^64 times, which takes a forged histogram.
     #[must_use]
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Decoded {
         let mut sum = Decoded::empty();

@@ -6,7 +6,13 @@
 //!              └ between blocks, never inside a measured interval
 //! ```
 //!
-//! Reads a record that `hairpin ping --json` printed, of any version:
+//! - [`any`] reads records of every kind; [`run`], [`load`], [`compare`], [`explain`] and others have one kind each.
+//! - [`head`] and [`place`] have the facts that several kinds share.
+//! - [`histogram`] and [`quantiles`] summarize times and add them up over rows.
+//! - [`paired`], [`statistics`], [`fit`] and [`core_states`] tell whether figures differ, and whether they may be compared at all.
+//! - [`recorder`] makes a row from samples.
+//!
+//! This reads the records that `hairpin ping --json` printed, of any version:
 //!
 //! ```
 //! use hairpin_record::any::AnyRecord;

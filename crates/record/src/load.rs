@@ -9,7 +9,28 @@ use crate::run::{Cpu, Granted, Origin, Quantiles, Silence};
 use crate::split::Split;
 use crate::warning::Note;
 
-/// The record `hairpin.load/1`: a head and a [`LoadBody`].
+/// The record `hairpin.load/1`, which `hairpin load --json` prints: a head and a [`LoadBody`].
+///
+/// A [`LoadCurve`] has one [`LoadRow`] per offered rate, in 1/s, and the [`Knee`] up to which the path keeps up. The RTT from due
+/// starts when a request was due, even if it was sent later, and counts every request that was due. The RTT from sent starts at the
+/// send call.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Load(load) = record else { continue };
+///     for curve in &load.results {
+///         for row in &curve.rates {
+///             println!("{} at {}/s: p99 {:?} ns from due", curve.path, row.offered_per_s, row.rtt_from_due_ns.p99);
+///         }
+///         let knee = curve.knee.as_ref().and_then(|knee| knee.keeps_up_per_s);
+///         println!("{} keeps up with {knee:?}/s", curve.path);
+///     }
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Load = Record<LoadBody>;
 
 impl Body for LoadBody {
@@ -201,7 +222,7 @@ pub struct BulkFacts {
     pub bits_per_s: f64,
 }
 
-/// Figures that only an open loop has.
+/// Figures that only an open loop has, as a worker sends them to the side that writes the record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenFound {
     /// Requests sent.

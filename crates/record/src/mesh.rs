@@ -223,7 +223,7 @@ pub struct Threshold {
 }
 
 impl Pair {
-    /// The visits of which RTTs were measured.
+    /// The visits that measured RTTs: they are not missing, and measured no stages.
     pub fn measured(&self) -> impl Iterator<Item = &Visit> {
         self.visits.iter().filter(|visit| visit.missing.is_none() && visit.stages.is_empty())
     }

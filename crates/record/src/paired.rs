@@ -17,7 +17,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::statistics::{Ratio, t_quantile};
 
-/// Up to this many pairs the signed-rank distribution is computed exactly; above it the normal approximation is good enough.
+/// The most pairs for which the signed-rank distribution is computed exactly; with more, the normal approximation is good enough.
 const EXACT: usize = 64;
 /// Enough halvings to find a Walsh average to its last significant bit.
 const HALVINGS: usize = 100;
@@ -25,22 +25,22 @@ const HALVINGS: usize = 100;
 const MOST_ALIKE: f64 = 0.95;
 /// The least number of block means whose scatter is informative.
 const FEWEST_MEANS: usize = 12;
-/// Means count as independent if their lag-1 correlation is below this many of its standard errors.
+/// Means count as independent if their lag-1 correlation, in standard errors, is not above this.
 const ALIKE_ERRORS: f64 = 1.5;
 
-/// The typical value of a sample, with a confidence interval.
+/// The typical value of a sample, with a confidence interval, in the unit of the sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The estimate.
     pub typical: f64,
-    /// Lower end; infinite if there are too few values for the confidence.
+    /// Lower end; minus infinity if there are too few values for the confidence.
     pub low: f64,
-    /// Upper end.
+    /// Upper end; infinity if there are too few values for the confidence.
     pub high: f64,
 }
 
 impl Shift {
-    /// Turns logarithms into ratios.
+    /// The ratio and its interval, if the sample was of logarithms of ratios.
     #[must_use]
     pub fn ratio(&self) -> Ratio {
         Ratio { ratio: self.typical.exp(), low: self.low.exp(), high: self.high.exp() }
@@ -87,7 +87,7 @@ pub fn shift(values: &[f64], confidence: f64) -> Option<Shift> {
     Some(plain(values, confidence)?.widened(moods(values, confidence)))
 }
 
-/// Like [`shift`], for values that are independent of each other.
+/// Like [`shift`], for values that are independent of each other: the interval is not widened.
 #[must_use]
 pub fn plain(values: &[f64], confidence: f64) -> Option<Shift> {
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -243,7 +243,18 @@ pub fn widening(alike: f64) -> f64 {
 }
 
 /// The excess of the values of `second` over those of `first`: the median of all differences, with the interval of the rank-sum
-/// test (Mann and Whitney), widened if neighbours in either are correlated. For samples that were not measured in turn.
+/// test (Mann and Whitney), widened if neighbours in either are correlated. For samples that were not measured in turn. `None` if a
+/// sample is empty or a value is not finite; with too few values for the confidence both ends are infinite.
+///
+/// ```
+/// use hairpin_record::paired::apart;
+///
+/// let first: Vec<f64> = (0..30).map(|i| f64::from(i * 7 % 30)).collect();
+/// let second: Vec<f64> = first.iter().map(|value| value + 100.0).collect();
+/// let found = apart(&first, &second, 0.95).expect("the values are finite");
+/// assert!((found.typical - 100.0).abs() < 1e-9);
+/// assert!(found.low > 80.0 && found.high < 120.0);
+/// ```
 #[must_use]
 pub fn apart(first: &[f64], second: &[f64], confidence: f64) -> Option<Shift> {
     if first.is_empty() || second.is_empty() || !first.iter().chain(second).all(|value| value.is_finite()) {

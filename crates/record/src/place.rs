@@ -1,4 +1,20 @@
-//! The place of a measurement: hosts, link, clock.
+//! The place of a measurement: hosts, link, clock. A record with both sides holds them in a [`Place`](crate::head::Place).
+//!
+//! A host's facts are JSON values, each under the name of the knob that read it; `hairpin tune list` describes the knobs. The name tells
+//! the unit, as in `cpu_dma_latency_us`. A fact that could not be read is in `unread`, with the reason.
+//!
+//! ```
+//! use hairpin_record::run::Run;
+//!
+//! # let json = include_bytes!("../tests/data/run-1.json");
+//! let run = Run::parse(json)?;
+//! let client = &run.place.hosts.client;
+//! assert_eq!(client.facts.get("clocksource").and_then(|name| name.as_str()), Some("tsc"));
+//! assert!(client.unread.contains_key("scaling_governor"));
+//! assert_eq!(client.hypervisor(), None);
+//! assert_eq!(run.place.clock.least_error_ns(), 10.0);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -33,10 +49,10 @@ impl HostFacts {
         self.facts.get("hypervisor").and_then(|name| name.as_str()).filter(|name| *name != "none")
     }
 
-    /// The longest exit from idle that every demand on this host's cores allows, in us. Where the cores differ, that of the core with the
-    /// weakest demand.
+    /// The longest exit from an idle state, in us, that the demands on this host's cores allow; `u64::MAX` without a demand. Where the
+    /// cores differ, that of the core with the weakest demand.
     pub fn longest_exit_us(&self) -> u64 {
-        // -1 is any.
+        // -1 allows any exit.
         let allowed = |value: &serde_json::Value| value.as_u64().unwrap_or(u64::MAX);
         let of_all = self.facts.get("cpu_dma_latency_us").map_or(u64::MAX, allowed);
         let of_cores = match self.facts.get("resume_latency_us") {

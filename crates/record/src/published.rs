@@ -33,7 +33,7 @@ pub struct Claims {
 /// A claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// What the source claims.
+    /// The claim in words.
     pub claim: &'static str,
     /// `published`: the source makes it.
     pub class: Class,

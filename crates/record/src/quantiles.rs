@@ -1,4 +1,18 @@
-//! Summaries of a distribution of times.
+//! Summaries of a distribution of times, in ns.
+//!
+//! A quantile is `None`, in JSON `null`, if fewer than ten times lie beyond it: p50 needs 20 times, p90 100, p99 1,000 and p99.9
+//! 10,000. Quantiles of several summaries have no meaningful mean; add the histograms instead
+//! ([`Decoded::add`](crate::histogram::Decoded::add)).
+//!
+//! ```
+//! use hairpin_record::histogram::Times;
+//!
+//! let mut times = Times::new();
+//! (0..999).for_each(|_| times.record(5));
+//! let summary = times.quantiles();
+//! assert_eq!((summary.count, summary.min, summary.max), (999, Some(5), Some(5)));
+//! assert_eq!((summary.p90, summary.p99), (Some(5), None)); // nine times lie beyond p99
+//! ```
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -143,7 +143,7 @@ impl Recorder {
         Recorder { lateness: Some(Box::new(lateness)), ..self }
     }
 
-    /// Folds one block. Allocates nothing.
+    /// Folds the samples of one block into the results. Allocates nothing.
     pub fn fold(&mut self, facts: BlockFacts, samples: impl Iterator<Item = Sample>) {
         if facts.at_ns >= self.point_at + self.point_ns {
             self.end_point();
@@ -211,8 +211,8 @@ impl Recorder {
         (self.wall_ns, self.left_out) = (wall_ns, left_out);
     }
 
-    /// The number of requests sent but never answered, and of requests never sent. Both are in the distribution from due, with
-    /// the time they had waited when the run ended.
+    /// The number of requests that were sent and never answered, and of those never sent. Both are in the distribution from due, with
+    /// the time that they had waited when the run ended.
     pub fn never(&self) -> (u64, u64) {
         (self.unanswered, self.unsent)
     }
@@ -285,7 +285,8 @@ impl Recorder {
         self.suspects += other.suspects;
     }
 
-    /// Writes the results into a row.
+    /// Writes counts, distributions, blocks, series and slowest transactions into a row. Its other fields, such as the path and the
+    /// warnings, stay as they are.
     pub fn finish(mut self, row: &mut Row) {
         self.end_point();
         row.transactions = self.rtt.count();

@@ -2,6 +2,28 @@
 //!
 //! Times are integer nanoseconds with the unit in the field's name. A quantile that the sample count does not support is `null`
 //! (see [`Quantile::is_supported_by`](hairpin_units::Quantile::is_supported_by)). Later versions of the schema only add fields.
+//!
+//! A [`Row`] has the results of one path at one size. `rtt_ns` summarizes its RTTs, and `histogram` holds their whole distribution,
+//! which can be added to that of other rows. `blocks` and `series` are the course of the run. Fields of options that were not used
+//! are `None` or empty. `warnings` has every reason to doubt the row's figures.
+//!
+//! ```
+//! use hairpin_record::histogram::Decoded;
+//! use hairpin_record::run::Run;
+//! use hairpin_units::Quantile;
+//!
+//! # let json = include_bytes!("../tests/data/run-1.json");
+//! let run = Run::parse(json)?;
+//! for row in &run.results {
+//!     let histogram = Decoded::decode(&row.histogram)?;
+//!     assert_eq!(histogram.count(), row.transactions);
+//!     assert_eq!(histogram.quantile(Quantile::P50), row.rtt_ns.p50);
+//!     for warning in &row.warnings {
+//!         println!("{}: {}", row.path, warning.message);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -22,12 +44,26 @@ use crate::split::Split;
 use crate::stack::Stacks;
 use crate::warning::Note;
 
-/// The record `hairpin.run/1`: a head and a [`RunBody`].
+/// The record `hairpin.run/1`, which `hairpin ping --json` prints: a head and a [`RunBody`].
+///
+/// [`Run::parse`](Record::parse) reads one run; [`AnyRecord::all`](crate::any::AnyRecord::all) reads a file whose records may be of
+/// other kinds.
+///
+/// ```
+/// use hairpin_record::run::Run;
+///
+/// # let json = include_bytes!("../tests/data/run-1.json");
+/// let run = Run::parse(json)?;
+/// let (udp, tcp) = (&run.results[0], &run.results[1]);
+/// assert_eq!((udp.transactions, udp.lost, udp.rtt_ns.p50), (40_000, 0, Some(4_883)));
+/// assert_eq!((tcp.transactions, tcp.rtt_ns.p999), (4_000, None)); // too few round trips for p99.9
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub type Run = Record<RunBody>;
 
-/// [`Row::reply`]: the first of all replies to a request …
+/// [`Row::reply`] of a row about the first reply to each request.
 pub const FIRST_REPLY: &str = "first";
-/// … and the one that makes them complete.
+/// [`Row::reply`] of a row about the last reply to each request, which makes the replies complete.
 pub const LAST_REPLY: &str = "last";
 
 impl Body for RunBody {
@@ -364,7 +400,8 @@ pub struct FlowFacts {
     pub incoming_cpu: Option<u32>,
 }
 
-/// Most flows with an entry each in [`Row::flow_facts`]; more are counted by queue and CPU, so that a record stays small.
+/// The most flows with an entry each in [`Row::flow_facts`]. With more, [`Row::flow_groups`] counts them by queue and CPU, so that a record
+/// stays small.
 pub const MOST_FLOW_FACTS: usize = 256;
 
 /// The flows whose replies the kernel delivered on one queue and CPU.

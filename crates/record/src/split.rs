@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::quantiles::Quantiles;
 use crate::side::Side;
 
-/// The number of impossible transactions that are listed.
+/// The most impossible transactions that a split lists.
 pub const MOST_LISTED: usize = 16;
 
 /// The split of a row's stamped round trips. They ran in blocks of their own: the row's own figures are of those without stamps.
@@ -131,7 +131,7 @@ impl PartName {
         }
     }
 
-    /// True for a sum of others.
+    /// True for a sum of other parts.
     pub const fn is_sum(self) -> bool {
         matches!(self, PartName::Client | PartName::Server | PartName::Hosts | PartName::Beyond)
     }
@@ -207,7 +207,7 @@ impl Way {
         }
     }
 
-    /// Name under which a ring tells, among its granted options, who stamps this way and why not the device.
+    /// Name of the granted option by which a ring tells who stamps this way, and the reason if that is not the device.
     #[must_use]
     pub fn granted(self) -> &'static str {
         match self {

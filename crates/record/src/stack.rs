@@ -93,7 +93,7 @@ impl Stack {
         Some(count <= others)
     }
 
-    /// How much passed the kernel.
+    /// The number of messages that passed the kernel, in words, such as `0 of 1000 datagrams passed the kernel`.
     pub fn passed(&self) -> String {
         let received = self.received;
         let Some(Passed { counter, count, shared }) = self.kernel else {

@@ -59,7 +59,7 @@ pub enum Warning {
     SharedCore {
         /// The CPU's number.
         cpu: u32,
-        /// At least one of them spins, and so keeps the other from running.
+        /// True if at least one of them spins, and so keeps the other from running.
         spins: bool,
     },
     /// A side that blocks lets its core fall into an idle state that takes long to leave.
@@ -70,7 +70,7 @@ pub enum Warning {
         state: String,
         /// Time to leave it, as the kernel states it.
         exit: Option<Nanos>,
-        /// Whether a process holds /dev/cpu_dma_latency could not be read.
+        /// True if it could not be read whether a process holds /dev/cpu_dma_latency.
         demand_unread: bool,
     },
     /// The clock is not the CPU's counter.
@@ -114,24 +114,24 @@ pub enum Warning {
         lost: u64,
         /// Number of requests sent.
         sent: u64,
-        /// The path has the option `rcvbuf`.
+        /// True if the path has the option `rcvbuf`.
         rcvbuf: bool,
     },
     /// Responders of a group joined or left in mid-run.
     Responders {
         /// Address and port, and when it was first heard.
         joined: Vec<(String, Nanos)>,
-        /// Address and port, and from when on it answered nothing any more.
+        /// Address and port, and the time since which it has answered nothing.
         left: Vec<(String, Nanos)>,
     },
     /// Responders of a group spin on one core.
     RespondersShare {
         /// The CPU's number.
         cpu: u32,
-        /// How many.
+        /// Number of responders.
         count: u64,
     },
-    /// The way to the peer takes smaller packets than the link, and said so.
+    /// Packets were too long for the way to the peer, and were refused on it.
     PathMtu {
         /// The side whose packets were too long.
         side: Side,
@@ -182,7 +182,7 @@ pub enum Warning {
         /// The period in microseconds.
         period_us: i64,
     },
-    /// A floor was declared that cannot be said.
+    /// The floor of the declared link is not known.
     NoFloor {
         /// The reason.
         why: String,
@@ -212,14 +212,14 @@ pub enum Warning {
         side: Side,
         /// The library's name.
         stack: String,
-        /// How much passed the kernel.
+        /// The number of messages that passed the kernel, in words.
         passed: String,
     },
     /// The server refused requests of the user's own.
     ErrorReplies {
         /// The first line of the first error.
         first: String,
-        /// Their number.
+        /// Number of errors.
         count: u64,
         /// Number of all replies.
         of: u64,

@@ -68,7 +68,7 @@ static void mark(int fd, int on)
 		__atomic_fetch_and(&tcp[fd / 8], (unsigned char)~bit, __ATOMIC_RELAXED);
 }
 
-/* A new descriptor: the program never sees an error of ours. */
+/* Sets the options of a new descriptor; the program never sees an error of these calls. */
 static int dress(int fd)
 {
 	int kept = errno, family, protocol;

@@ -7,14 +7,14 @@
 //!   receiver's swap first: the sender finds it armed, and rings a bell that is not emptied any more
 //!   sender's swap first:   the receiver's look finds the frame
 //! ```
-//! It holds whatever the order of the frames' own memory, since the swaps order everything before them. On x86 a swap is half
-//! the price of a load behind a fence.
+//! The swaps order everything before them, so the frames' own accesses need no order. On x86 a swap costs half as much as a
+//! load behind a fence.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A word that is armed or not.
 pub trait Armed {
-    /// Returns what it was before.
+    /// Returns the previous state.
     fn exchange(&self, armed: bool, order: Ordering) -> bool;
 
     /// As this side last knew it; the other side may have changed it.
@@ -113,7 +113,7 @@ mod tests {
     const FRAMES: u64 = 2;
     const LOOKS: u32 = 2;
 
-    /// Frames and bell are relaxed, so that only the word can order them.
+    /// Accesses to frames and bell are relaxed, so that only the word can order them.
     struct Model<A> {
         armed: A,
         frames: AtomicU64,
@@ -134,7 +134,7 @@ mod tests {
             }
         }
 
-        /// The number of frames that it knew when it fell asleep, if it did. An end that rings itself sleeps on the bell alone.
+        /// The number of frames known when it fell asleep; `None` if it did not. An end that rings itself sleeps on the bell alone.
         fn receive(&self, rings_itself: bool) -> Option<u64> {
             let mut known = 0;
             for _ in 0..LOOKS {

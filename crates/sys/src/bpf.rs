@@ -30,7 +30,6 @@ pub use self::variables::Variables;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step}: {source}{}", if .log.is_empty() { String::new() } else { format!("; libbpf: {}", .log.trim_end()) })]
 pub struct BpfError {
-    /// The attempted step.
     pub step: String,
     /// The error from the kernel or libbpf.
     #[source]
@@ -40,8 +39,8 @@ pub struct BpfError {
 }
 
 impl BpfError {
-    /// Why the kernel's verifier rejected a program, in the last line that it says about it; `None` if it rejected none. It is asked only once the capabilities
-    /// are there.
+    /// The verifier's last line about a rejected program, which names the reason; `None` if it rejected none. The kernel runs the verifier only after it has
+    /// checked the capabilities.
     pub fn verdict(&self) -> Option<&str> {
         let (_, log) = self.log.split_once(VERIFIER)?;
         let lines = log.lines().map(str::trim).take_while(|line| !line.contains("-- END PROG LOAD LOG --"));
@@ -51,7 +50,7 @@ impl BpfError {
 
 /// libbpf puts the verifier's log behind this line.
 const VERIFIER: &str = "-- BEGIN PROG LOAD LOG --";
-/// The verifier ends its log with its own cost (`print_verification_stats`), in lines that begin so.
+/// Beginnings of the lines with the verifier's own cost, which end its log (`print_verification_stats`).
 const AFTERWARDS: [&str; 3] = ["verification time ", "stack depth ", "processed "];
 
 /// libbpf logs through one callback for the whole process.
@@ -152,7 +151,7 @@ impl Object {
         self.update(".bss", &0_u32.to_ne_bytes(), bytes)
     }
 
-    /// Reads all of them.
+    /// Reads all of the object's variables (`.bss`).
     ///
     /// # Errors
     /// There are none, or the error of bpf(2).
@@ -216,7 +215,7 @@ impl Object {
 pub struct Section(MapHandle);
 
 impl Section {
-    /// Sets all of them. Programs that run at this moment may still have seen the old ones.
+    /// Sets all variables of the section. Programs running at this moment may still have read the old values.
     ///
     /// # Errors
     /// Another length, or the error of bpf(2).

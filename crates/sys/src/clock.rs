@@ -101,7 +101,7 @@ pub struct MonotonicRaw;
 
 /// The kernel's choice of clock.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// The clocks that it would choose from.
+/// The clocks that the kernel may choose.
 const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// Reason not to use the CPU's counter.
@@ -117,7 +117,7 @@ pub enum NoTsc {
     /// The kernel's watchdog found it wrong, or the kernel never trusted it.
     #[error("the kernel uses clock source {0}")]
     KernelDistrusts(String),
-    /// The kernel's clock source corrects it for each CPU, and the counter alone is none of those that the kernel would take.
+    /// The kernel's clock source corrects the counter for each CPU, and the kernel does not offer the counter alone.
     #[error("the kernel uses clock source {0} and has dropped the CPU's counter from the available ones")]
     KernelDropped(String),
     /// The kernel's clock source is unknown.

@@ -319,7 +319,7 @@ fn on_off(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// Ignores a device that did not follow: reading the setting back shows the value it kept.
+/// Ignores that a device did not follow: reading the setting back shows the value that it kept.
 fn not_taken(answer: Result<(), EthtoolError>) -> Result<(), DeviceError> {
     match answer {
         Ok(()) | Err(EthtoolError::NotTaken { .. }) => Ok(()),

@@ -291,7 +291,7 @@ impl Ethtool {
         }
     }
 
-    /// Reads what the device claims of its stamps; `None` if it says nothing of them.
+    /// Reads the device's claims about its stamps; `None` if it makes none.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).

@@ -1,4 +1,4 @@
-//! File descriptors over a UNIX stream socket (`SCM_RIGHTS`, unix(7)); one byte per message tells their kind.
+//! File descriptors over a UNIX stream socket (`SCM_RIGHTS`, unix(7)); each message carries one byte for their kind.
 //!
 //! Descriptors that exist before a worker starts are better inherited ([`Worker::spawn`](crate::process::Worker::spawn)); this is
 //! for descriptors that one side opens later, inside its own namespaces.

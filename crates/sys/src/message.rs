@@ -18,7 +18,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
 use crate::stack;
 
-/// Who is called: [`KERNEL`], [`LIBRARY`], or `UNKNOWN` before the first call.
+/// The target of the calls: [`KERNEL`], [`LIBRARY`], or `UNKNOWN` before the first call.
 static CALLED: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const KERNEL: u8 = 1;
@@ -40,7 +40,7 @@ fn find_out() -> bool {
     straight
 }
 
-/// Receives into `buffer` from a connected socket; the number of bytes, at most as many as it takes (recv(2)).
+/// Receives into `buffer` from a connected socket, and returns the number of bytes, at most the buffer's length (recv(2)).
 ///
 /// # Errors
 /// Those of recv(2), such as [`Errno::AGAIN`] where nothing has come.
@@ -55,7 +55,7 @@ pub fn recv(fd: impl AsFd, buffer: &mut [u8], flags: RecvFlags) -> Result<usize,
     })
 }
 
-/// Sends `message` on a connected socket; the number of bytes that were taken (send(2)).
+/// Sends `message` on a connected socket, and returns the number of bytes that the kernel took (send(2)).
 ///
 /// # Errors
 /// Those of send(2), such as [`Errno::AGAIN`] where the socket's buffer is full.
@@ -70,7 +70,7 @@ pub fn send(fd: impl AsFd, message: &[u8], flags: SendFlags) -> Result<usize, Er
     })
 }
 
-/// Sends `message` to `peer` on a socket that is not connected; the number of bytes that were taken (sendto(2)).
+/// Sends `message` to `peer` on a socket that is not connected, and returns the number of bytes that the kernel took (sendto(2)).
 ///
 /// # Errors
 /// Those of sendto(2), such as [`Errno::AGAIN`] where the socket's buffer is full.
@@ -85,7 +85,7 @@ pub fn send_to(fd: impl AsFd, message: &[u8], flags: SendFlags, peer: &SocketAdd
     length(unsafe { call(libc::SYS_sendto, fd.as_fd().as_raw_fd(), message.as_ptr() as usize, message.len(), flags.bits(), to) })
 }
 
-/// Receives into `buffer`; the number of bytes, at most as many as it takes (recvfrom(2)). `None`: another address than `peer` sent them.
+/// Receives into `buffer`, and returns the number of bytes, at most the buffer's length (recvfrom(2)). `None`: another address than `peer` sent them.
 ///
 /// # Errors
 /// Those of recvfrom(2), such as [`Errno::AGAIN`] where nothing has come.
@@ -123,10 +123,10 @@ fn length(returned: isize) -> Result<usize, Errno> {
     usize::try_from(returned).map_err(|_| Errno::from_raw_os_error(-returned as i32))
 }
 
-/// A system call of the sockets; `address` is where an address lies and its length, or where that lies; zeros: none (syscall(2)).
+/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none (syscall(2)).
 ///
 /// # Safety
-/// What the call does with `len` bytes at `bytes`, and with `address`, must be allowed.
+/// The call's accesses to `len` bytes at `bytes`, and to `address`, must be allowed.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, len: usize, flags: u32, address: [usize; 2]) -> isize {
@@ -150,10 +150,10 @@ unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, len: usize, flags:
     returned
 }
 
-/// A system call of the sockets; `address` is where an address lies and its length, or where that lies; zeros: none (syscall(2)).
+/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none (syscall(2)).
 ///
 /// # Safety
-/// What the call does with `len` bytes at `bytes`, and with `address`, must be allowed.
+/// The call's accesses to `len` bytes at `bytes`, and to `address`, must be allowed.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, len: usize, flags: u32, address: [usize; 2]) -> isize {
@@ -175,10 +175,10 @@ unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, len: usize, flags:
     returned
 }
 
-/// A system call of the sockets; `address` is where an address lies and its length, or where that lies; zeros: none (syscall(2)).
+/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none (syscall(2)).
 ///
 /// # Safety
-/// What the call does with `len` bytes at `bytes`, and with `address`, must be allowed.
+/// The call's accesses to `len` bytes at `bytes`, and to `address`, must be allowed.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(always)]
 unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, len: usize, flags: u32, [address, its_len]: [usize; 2]) -> isize {

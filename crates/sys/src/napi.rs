@@ -5,7 +5,7 @@
 //!   rx-1   id 8194   IRQ 41   …
 //! ```
 //! An instance is known by the first receive queue that it serves, otherwise by its first transmit queue, because ids change when a device is set
-//! up again. A driver that tells no queue of it (veth) leaves its place among the instances: `napi-0` is the one with the lowest id.
+//! up again. If the driver reports no queue for it (veth), its name is its place among the instances: `napi-0` has the lowest id.
 
 use std::io;
 
@@ -22,7 +22,7 @@ const BUSY_POLL: &str = "busy-poll";
 pub struct Napi {
     /// The queues that it serves, such as `rx-0` and `tx-0`, its own first; or its place, such as `napi-0`.
     pub queues: Vec<String>,
-    /// The rest, as the kernel tells it.
+    /// Id, interrupt and settings, as the kernel reports them.
     pub facts: NapiFacts,
 }
 
@@ -33,7 +33,7 @@ impl Napi {
         self.queues.first().map_or("", |name| name)
     }
 
-    /// True if it serves `queue`: a name, or the number of a receive queue, which is the place where the driver tells no queue.
+    /// True if it serves `queue`: a name, or the number of a receive queue. If the driver reports no queue, the number is the instance's place.
     #[must_use]
     pub fn serves(&self, queue: &str) -> bool {
         let numbered = |name: &String| name.strip_prefix("rx-").or(name.strip_prefix("napi-")) == Some(queue);
@@ -96,7 +96,7 @@ pub fn set(interface: &str, name: &str, setting: NapiSetting, text: &str) -> Res
         Err(NetlinkError::Refused { source, .. }) if text == BUSY_POLL && source.raw_os_error() == Some(libc::ERANGE) => {
             Err(DeviceError::NoBusyPollThreads { source })
         }
-        // The instance went while it was asked for.
+        // The instance disappeared before the request arrived.
         Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(libc::ENOENT) => Err(gone()),
         other => Ok(other?),
     }

@@ -129,13 +129,10 @@ impl PairKind {
 pub struct LinkFacts {
     /// Interface index, unique in its namespace.
     pub index: u32,
-    /// Interface name.
     pub name: String,
     /// MTU in bytes.
     pub mtu: u32,
-    /// Transmit queues.
     pub tx_queues: u32,
-    /// Receive queues.
     pub rx_queues: u32,
     /// True if the interface is up (IFF_UP).
     pub up: bool,

@@ -77,7 +77,6 @@ pub struct Ask {
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {source}")]
 pub struct PacketSocketError {
-    /// The attempted step.
     pub step: &'static str,
     /// The kernel's error. EPERM on the first step: CAP_NET_RAW is missing.
     pub source: io::Error,

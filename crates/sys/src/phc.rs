@@ -38,7 +38,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// CLOCK_REALTIME, which the kernel's own stamps of packets are taken from, as if it were a NIC's.
+    /// CLOCK_REALTIME, the clock of the kernel's own packet stamps, as if it were a NIC's clock.
     pub fn of_realtime<C: Clock>(clock: &C) -> Point {
         let Bracket { middle, ns, width } = bracket(clock, ClockId::Realtime);
         Point { ticks: Ticks(middle), nic_ns: ns, width_ns: in_ns(width.max(clock.step()), clock.rate()) }
@@ -71,7 +71,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// What a NIC's clock says that it can do (`struct ptp_clock_caps`).
+/// Capabilities that a NIC's clock reports (`struct ptp_clock_caps`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Largest change of its rate, in parts per 10^9.
@@ -104,7 +104,7 @@ pub struct Between {
 
 /// A NIC's clock as the kernel offers it. A request that the device lacks fails with EOPNOTSUPP.
 pub trait NicClock: fmt::Debug + Send {
-    /// What it says that it can do.
+    /// The capabilities that it reports.
     ///
     /// # Errors
     /// The errors of ioctl(2).
@@ -129,7 +129,7 @@ pub trait NicClock: fmt::Debug + Send {
 /// Why a NIC's clock cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PhcError {
-    /// The device file is not there.
+    /// The device file does not exist.
     #[error(
         "the NIC's clock {path} does not exist: the driver has none, or this container's /dev lacks it (pass --device {path})"
     )]
@@ -137,7 +137,7 @@ pub enum PhcError {
     /// The device file may not be read.
     #[error("cannot open the NIC's clock {path}: {source}; run as root, or let this user read it (udev rule or chmod)")]
     Denied { path: String, source: io::Error },
-    /// It cannot be opened for another reason.
+    /// The device file cannot be opened for another reason.
     #[error("cannot open the NIC's clock {path}: {source}")]
     Open { path: String, source: io::Error },
     /// The kernel offers no way to read it beside the system's clock.
@@ -150,10 +150,10 @@ pub enum PhcError {
     /// A reading failed.
     #[error("cannot read the NIC's clock {path} by {method}: {source}")]
     Read { path: String, method: Method, source: io::Error },
-    /// The system's time of day moved in every one of several tries.
+    /// The system's time of day was set during each of several tries.
     #[error("cannot read the NIC's clock {path}: CLOCK_REALTIME, beside which it is read, is being set again and again")]
     Moving { path: String },
-    /// The time is not one.
+    /// The clock shows a time before 1970.
     #[error("the NIC's clock {path} shows a time before 1970 ({ns} ns): set it, or restart ptp4l or phc2sys")]
     Before1970 { path: String, ns: i64 },
 }
@@ -162,7 +162,7 @@ fn refused(why: &[(Method, io::Error)]) -> String {
     why.iter().map(|(method, error)| format!("{method}: {error}")).collect::<Vec<_>>().join("; ")
 }
 
-/// Tries of a reading during which the time of day moves.
+/// Tries of a reading while the time of day is being set.
 const TRIES: u32 = 4;
 /// The time of day was set if it and the program's clock differ by more than this over a reading, in ns, …
 const MOVED_NS: f64 = 1_000.0;
@@ -183,7 +183,7 @@ impl Phc {
     /// Opens `/dev/ptp<index>`, and finds the best way to read it.
     ///
     /// # Errors
-    /// [`PhcError`]: it is not there, may not be read, or cannot be read beside the system's clock.
+    /// [`PhcError`]: the device file does not exist, may not be read, or cannot be read beside the system's clock.
     pub fn open(index: u32) -> Result<Phc, PhcError> {
         let path = path_of(index);
         let opened = CharacterDevice::open(&path).map_err(|source| match source.raw_os_error() {
@@ -201,7 +201,7 @@ impl Phc {
     pub fn over(index: u32, clock: Box<dyn NicClock>) -> Result<Phc, PhcError> {
         let mut passed_over = Vec::new();
         for method in Method::ALL {
-            // Drivers claim cross stamps that the host lacks, so that only a reading tells.
+            // Drivers claim cross stamps that the host lacks, so only a reading shows whether they work.
             match samples(&*clock, method) {
                 Ok(_) => {
                     let capabilities = clock.capabilities().ok();
@@ -218,25 +218,25 @@ impl Phc {
         self.index
     }
 
-    /// What it says that it can do, if it says so.
+    /// The capabilities that it reports, if it does.
     pub fn capabilities(&self) -> Option<Capabilities> {
         self.capabilities
     }
 
-    /// The way in which it is read.
+    /// The method by which it is read.
     pub fn method(&self) -> Method {
         self.method
     }
 
-    /// Better ways that the device lacks, with the kernel's reason.
+    /// Better methods that the device lacks, each with the kernel's error.
     pub fn passed_over(&self) -> &[(Method, io::Error)] {
         &self.passed_over
     }
 
-    /// Reads it and the program's clock: some 20 us, of which the NIC is asked over its bus for most.
+    /// Reads it and the program's clock: some 20 us, most of it for the NIC's bus.
     ///
     /// # Errors
-    /// [`PhcError`]: the device refuses, as one does that has gone, or the system's time of day moves meanwhile.
+    /// [`PhcError`]: the device refuses, for example because it was removed, or the system's time of day is set meanwhile.
     pub fn point<C: Clock>(&self, clock: &C) -> Result<Point, PhcError> {
         let beside = if self.method == Method::Precise { ClockId::MonotonicRaw } else { ClockId::Realtime };
         for _ in 0..TRIES {
@@ -274,7 +274,7 @@ fn in_ns(ticks: u64, rate: f64) -> u64 {
     (ticks as f64 / rate).ceil() as u64
 }
 
-/// Readings by one method, each between two of the system's clock; no bracket where the device latches both.
+/// Readings by one method, each between two of the system's clock; the bracket has no width where the device latches both.
 fn samples(clock: &dyn NicClock, method: Method) -> io::Result<Vec<Between>> {
     match method {
         Method::Precise => {
@@ -286,7 +286,7 @@ fn samples(clock: &dyn NicClock, method: Method) -> io::Result<Vec<Between>> {
     }
 }
 
-/// The narrowest bracket; one that ends before it begins saw the time of day being set back.
+/// The narrowest bracket. Brackets that end before they begin are left out: the time of day was set back in them.
 fn narrowest(all: &[Between]) -> Option<Between> {
     let sound = all.iter().filter(|one| one.after_ns >= one.before_ns);
     sound.min_by_key(|one| one.after_ns - one.before_ns).copied()

@@ -27,8 +27,8 @@ pub fn preload(command: &mut Command, path: &Path, settings: &str) {
     command.env(PRELOAD, before_others(path)).env(SETTINGS, settings);
 }
 
-/// Starts `command`, pinned to `cpu` if given. `signals`, which this process has blocked, are unblocked in it. It gets SIGTERM
-/// when the calling thread ends.
+/// Starts `command`, pinned to `cpu` if given, with `signals`, which this process has blocked, unblocked. It gets SIGTERM when
+/// the calling thread ends.
 ///
 /// # Errors
 /// The errors of fork(2), execve(2) and sched_setaffinity(2).

@@ -25,11 +25,11 @@ pub use line::{Direction, Line};
 use mapped::{Atomics, Mapped};
 pub use stamps::{Announced, Packet, Stamp, Stamps, Which};
 
-/// What the orchestrator asks for, in `stop`: to go on …
+/// The orchestrator's request in `stop`: go on …
 const GO: u32 = 0;
-/// … to end …
+/// … end …
 const STOP: u32 = 1;
-/// … or to stand still.
+/// … or stand still.
 const PAUSE: u32 = 2;
 
 /// One value on its own cache lines.
@@ -149,7 +149,7 @@ mod tests {
         assert!(!other.stop_requested());
         one.request_stop();
         assert!(other.stop_requested());
-        // A pause takes the place of no stop, and its end takes none back.
+        // A pause does not replace a requested stop, and the end of a pause does not clear one.
         one.request_pause(true);
         assert!(other.stop_requested() && !other.pause_requested());
         one.clear_stop();

@@ -207,9 +207,9 @@ impl Header {
 pub struct InPlace {
     /// Its file, links resolved.
     pub file: PathBuf,
-    /// The same as the loader found it.
+    /// Its file under the name by which the loader found it.
     pub found_as: PathBuf,
-    /// Its version, if its file's name or a public symbol tells.
+    /// Its version, if its file's name or a public symbol has it.
     pub version: Option<String>,
 }
 
@@ -251,25 +251,25 @@ pub fn in_place() -> Option<&'static InPlace> {
         .as_ref()
 }
 
-/// Calls that no stack replaces tell the C library, and its libpthread, which has socket calls too before glibc 2.34.
+/// No stack replaces these calls, so they identify the C library, and its libpthread, which before glibc 2.34 has socket calls too.
 fn is_of_the_c_library(base: usize) -> bool {
     [c"getauxval", c"pthread_kill"].iter().any(|call| provider(call).is_some_and(|(own, _)| own == base))
 }
 
-/// True if the C library provides the calls that send and receive, so that one straight to the kernel does the same. False where that cannot be told, as in a
-/// static program.
+/// True if the C library provides the calls that send and receive, so that a call straight to the kernel does the same. False if that is unknown, as in a static
+/// program.
 pub(crate) fn sockets_are_the_kernels() -> bool {
     let calls = [c"send", c"recv", c"sendto", c"recvfrom"];
     calls.iter().all(|call| provider(call).is_some_and(|(base, _)| is_of_the_c_library(base)))
 }
 
-/// True if the loader heeds no variables in this process: secure mode, as for a program with file capabilities or a set-user-id bit.
+/// True if the loader ignores environment variables in this process: secure mode, as for a program with file capabilities or a set-user-id bit.
 pub fn is_secure() -> bool {
     // SAFETY: the call reads a number that the kernel gave to the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// True if a file whose name begins so is mapped into this process: the real file of `libvma.so` is `libvma.so.9.8.51`.
+/// True if a file whose name begins with `name` is mapped into this process: the real file of `libvma.so` is `libvma.so.9.8.51`.
 pub fn is_mapped(name: &OsStr) -> bool {
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
     maps.split(|byte| *byte == b'\n').any(|line| {

@@ -4,8 +4,8 @@
 //!   sending     queue: handed to the device's queue ─ driver: handed to the driver ─ NIC      from the error queue, later, each with its message's key
 //!   receiving   NIC ─ the receiver's stack has it                                             with the message
 //! ```
-//! A stamp of queue, driver and stack is software's: CLOCK_REALTIME. One of the NIC is hardware's: its own clock (PHC), and there only where the device
-//! stamps, which is a setting of the host. Sources: the kernel's `Documentation/networking/timestamping.rst`,
+//! Queue, driver and stack stamp in software, by CLOCK_REALTIME. The NIC stamps in hardware, by its own clock (PHC), and only if stamping is switched on
+//! for the device, which is a setting of the host. Sources: the kernel's `Documentation/networking/timestamping.rst`,
 //! `include/uapi/linux/{net_tstamp,errqueue}.h`.
 
 mod control;
@@ -66,14 +66,14 @@ impl Ask {
     }
 }
 
-/// Switches stamps of this socket's packets on, and counts keys anew. The key of a datagram is the number of datagrams stamped before it; that of a
-/// message of a stream is the number of bytes before its last one. Returns the number with which the keys of the next message begin: 0, but for
-/// a stream on kernels before 6.2, which count from the oldest byte that is not acknowledged.
+/// Switches stamps of this socket's packets on, and restarts the keys. The key of a datagram is the number of datagrams stamped before it; that of a
+/// message of a stream is the number of bytes before its last one. Returns the base of the next message's keys: 0, except for a
+/// stream on kernels before 6.2, which count from the oldest byte that is not acknowledged.
 ///
 /// # Errors
 /// The errors of setsockopt(2).
 pub fn on(socket: impl AsFd, ask: Ask) -> io::Result<u32> {
-    // Keys are counted anew only when they are switched on.
+    // The kernel restarts the keys only when they are switched on.
     off(&socket)?;
     let outstanding = if ask.stream { unacknowledged(&socket)? } else { 0 };
     match set(&socket, ask.flags()) {
@@ -85,7 +85,7 @@ pub fn on(socket: impl AsFd, ask: Ask) -> io::Result<u32> {
     }
 }
 
-/// Switches them off. Stamps that were taken and not read yet come without their time from now on.
+/// Switches the stamps off. From now on stamps that were taken but not read yet come without their time.
 ///
 /// # Errors
 /// The errors of setsockopt(2).
@@ -134,7 +134,7 @@ pub fn sent(socket: impl AsFd) -> Result<Option<Sent>, Errno> {
             Err(Errno::AGAIN) => return Ok(None),
             Err(error) => return Err(error),
         };
-        // The queue holds errors of the network too, if somebody asked for them.
+        // The queue also holds errors of the network, if the socket asked for them.
         if let Some((place, key)) = found.sent {
             return Ok(Some(Sent { place, key, software: found.software, hardware: found.hardware }));
         }
@@ -239,7 +239,7 @@ mod tests {
         (from, listener.accept().unwrap().0)
     }
 
-    /// The stamps that have been taken of what was sent. On loopback they are there when the send call returns.
+    /// The stamps of all sent messages so far. On loopback they are queued when the send call returns.
     fn all(socket: &impl AsFd) -> Vec<(Place, u32)> {
         std::iter::from_fn(|| sent(socket).unwrap())
             .inspect(|sent| assert!(sent.software.is_some() && sent.hardware.is_none(), "{sent:?}"))

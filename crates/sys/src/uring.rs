@@ -8,8 +8,8 @@
 //!   buffers   one mapping: [receive 0 │ receive 1 │ … │ send 0 │ send 1 │ … ]
 //!             each is the program's, or lent to the kernel from its request to its completion
 //! ```
-//! A buffer's bytes can be reached only while no request has it. Dropping the ring cancels what is still asked; the memory outlives the ring where the
-//! kernel cannot confirm that.
+//! A buffer's bytes can be reached only while no request has it. Dropping the ring cancels all open requests; if the kernel cannot confirm that, the memory
+//! outlives the ring.
 
 mod memory;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use self::memory::{Memory, Provided};
 const MOST_PROVIDED: u32 = 32_768;
 /// Most entries of a submission queue (kernel: `IORING_MAX_ENTRIES`).
 const MOST_ENTRIES: u32 = 32_768;
-/// An operation of Linux 6.7. Its presence tells that sends can be lent (6.0) with a report of copies (6.2), which nothing of 6.2 tells.
+/// An operation of Linux 6.7. Its presence shows that sends can be lent (6.0) with a report of copies (6.2); no operation of 6.2 shows that.
 const LENT_AND_TOLD: u8 = opcode::FutexWait::CODE;
 /// An operation of Linux 5.19, as is IORING_RECVSEND_POLL_FIRST (include/uapi/linux/io_uring.h).
 const POLLS_FIRST: u8 = opcode::Socket::CODE;
@@ -39,14 +39,14 @@ const REPORT_USAGE: u16 = 8;
 const COPIED: u32 = 1 << 31;
 /// The only group of provided buffers.
 const GROUP: u16 = 0;
-/// Completions that are made in one call that asks for deferred ones (kernel: `IO_LOCAL_TW_DEFAULT_MAX` is 20).
+/// Cancellations per call that collects deferred completions (kernel: at most `IO_LOCAL_TW_DEFAULT_MAX`, 20, per call).
 const DEFERRED_AT_ONCE: u32 = 16;
 /// `IORING_ENTER_GETEVENTS`.
 const IORING_ENTER_GETEVENTS: u32 = 1;
 /// The polling thread of `sqpoll` sleeps after this time without a request, in ms.
 const POLLER_IDLE_MS: u32 = 1_000;
 
-/// How a ring is set up.
+/// Setup of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of a receive buffer.
@@ -54,7 +54,7 @@ pub struct Config {
     /// Bytes of a send buffer, and their number.
     pub send_bytes: usize,
     pub send_buffers: u32,
-    /// One standing request a socket receives all its messages, each into a buffer that the kernel chooses; their number. Linux 6.0.
+    /// One standing request per socket receives all of its messages, each into a buffer that the kernel chooses. The value is the number of buffers. Linux 6.0.
     pub multishot: Option<u32>,
     /// A thread of the kernel takes the requests, so that submitting makes no system call (IORING_SETUP_SQPOLL).
     pub sqpoll: bool,
@@ -64,7 +64,7 @@ pub struct Config {
     pub napi: Option<Napi>,
     /// Sends lend their pages to the network instead of being copied (IORING_OP_SEND_ZC). Linux 6.7.
     pub zero_copy: bool,
-    /// A message is whole in one datagram: a send that succeeds completes unseen.
+    /// Each message is one datagram, so a successful send needs no completion.
     pub datagrams: bool,
 }
 
@@ -81,7 +81,6 @@ pub struct Napi {
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {source}{}", why(.source))]
 pub struct UringError {
-    /// The step.
     pub step: &'static str,
     /// The kernel's error.
     pub source: io::Error,
@@ -109,7 +108,7 @@ fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> UringError 
     move |source| UringError { step, source: source.into() }
 }
 
-/// Checks that this process may make rings, and that the kernel has what every ring here takes (Linux 5.17).
+/// Checks that this process may make rings, and that the kernel has the features that every ring here needs (Linux 5.17).
 ///
 /// # Errors
 /// The kernel's refusal, with its cause.
@@ -121,7 +120,7 @@ pub fn allowed() -> Result<(), UringError> {
     }
 }
 
-/// What this kernel lacks of what the paths through io_uring can use, each with the version that has it.
+/// Features that the paths through io_uring can use and this kernel lacks, each with the kernel version that has it.
 ///
 /// # Errors
 /// Those of [`allowed`].
@@ -178,9 +177,9 @@ pub struct Uring {
     receive_flags: u16,
     /// True where sends that lend their pages can name registered memory.
     fixed: bool,
-    /// Sends of datagrams since the last submission: over once it returns.
+    /// Buffers of datagrams queued since the last submission; free once the next submission returns.
     unseen: Vec<u32>,
-    /// Sends whose completion is still to be seen.
+    /// Number of sends whose completion is still to come.
     visible: u32,
     /// Requests in the queue.
     queued: bool,
@@ -191,12 +190,12 @@ pub struct Uring {
     came_back: bool,
 }
 
-/// Sends whose pages were lent to the network, by what it did with them.
+/// Counts of sends whose pages were lent to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LentSends {
     /// Sends that the network is done with.
     pub done: u64,
-    /// Those of them that the kernel copied all the same.
+    /// Those of `done` that the kernel copied nevertheless.
     pub copied: u64,
 }
 
@@ -286,7 +285,7 @@ impl Uring {
         Ok(())
     }
 
-    /// What became of the sends of `zero_copy`.
+    /// Counts of the sends of `zero_copy`.
     pub fn lent_sends(&self) -> LentSends {
         self.lent_sends
     }
@@ -297,12 +296,12 @@ impl Uring {
         self.came_back
     }
 
-    /// True if sends lend memory that is not registered, as the limit of locked memory (ulimit -l) is too low.
+    /// True if sends lend memory that is not registered because the limit of locked memory (ulimit -l) is too low.
     pub fn lends_unregistered(&self) -> bool {
         self.config.zero_copy && !self.fixed
     }
 
-    /// True if a wait can be told how long to collect completions before one is enough (Linux 6.12).
+    /// True if a wait can collect completions for a minimum time before it returns (Linux 6.12).
     pub fn has_min_timeout(&self) -> bool {
         self.ring.params().is_feature_min_timeout()
     }
@@ -403,7 +402,7 @@ impl Uring {
             // Sockets take RWF_NOWAIT, which a send of registered memory would need, only since Linux 6.4.
             false => opcode::Send::new(Fixed(socket), at, bytes).flags(flags).build(),
         };
-        // What does not wait is over when the submitting call returns; an error is completed all the same.
+        // A send that does not wait is over when the submitting call returns; only an error still completes.
         match self.sends_unseen() {
             true => {
                 entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
@@ -439,7 +438,7 @@ impl Uring {
     /// Hands the queued requests to the kernel.
     ///
     /// # Errors
-    /// Of io_uring_enter(2).
+    /// Those of io_uring_enter(2).
     #[inline(always)]
     pub fn submit(&mut self) -> io::Result<()> {
         let done = self.ring.submitter().submit();
@@ -449,17 +448,17 @@ impl Uring {
     /// Lets deferred completions be made, if the kernel has some for this thread.
     ///
     /// # Errors
-    /// Of io_uring_enter(2).
+    /// Those of io_uring_enter(2).
     #[inline(always)]
     pub fn run_deferred(&mut self) -> io::Result<()> {
         if self.config.defer_taskrun && self.ring.submission().taskrun() { self.submit() } else { Ok(()) }
     }
 
     /// Hands the queued requests to the kernel and sleeps until a message has arrived or `limit` has passed; with `least`, in us, it collects
-    /// messages for so long before one is enough.
+    /// messages for that time before a single one is enough.
     ///
     /// # Errors
-    /// Of io_uring_enter(2); a time that has passed and a signal are none.
+    /// Those of io_uring_enter(2); neither the end of `limit` nor a signal is an error.
     #[inline(always)]
     pub fn wait(&mut self, limit: Duration, least: Option<u32>) -> io::Result<()> {
         self.came_back = false;
@@ -486,7 +485,7 @@ impl Uring {
             self.queued = false;
         }
         match done {
-            // The queue of completions is full: they are taken before more is asked.
+            // The completion queue is full: the caller takes completions before it makes more requests.
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(()),
             done => done.map(drop),
         }
@@ -528,7 +527,7 @@ impl Uring {
         match buffer {
             // An error of a send whose buffer was back when the submission returned.
             Some(_) if what == Done::Sent && self.sends_unseen() => {}
-            // The network has the pages yet, and a second completion follows.
+            // The network still has the pages; a second completion follows.
             Some(_) if what == Done::Sent && cqueue::more(flags) => self.visible -= 1,
             Some(buffer) => {
                 self.visible -= u32::from(what == Done::Sent);
@@ -550,11 +549,11 @@ impl Uring {
 }
 
 impl Uring {
-    /// Cancels the standing receive of each socket by its name. A cancellation of all at once goes through all of them for each one: 5 s with 20,000.
+    /// Cancels each socket's receive by its user data. A cancellation of all at once searches all requests for each one: 5 s with 20,000.
     fn cancel_receives(&self) {
         for socket in 0..self.sockets {
             let data = Tag::Receive.of(socket, if self.provided.is_some() { 0 } else { socket });
-            // A socket without a standing receive is an error here. The cancellation of all, which follows, sees any other.
+            // A socket without a receive gives an error here. The cancellation of all, which follows, shows any other error.
             let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::user_data(data));
             if self.config.defer_taskrun && socket % DEFERRED_AT_ONCE == 0 {
                 // SAFETY: nothing is submitted and no argument passed.
@@ -567,7 +566,7 @@ impl Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         self.cancel_receives();
-        // Requests that were never handed over hold nothing. After a cancellation of all others the kernel touches the memory no more (Linux 6.0).
+        // Requests that were never submitted hold no memory. Once all others are cancelled the kernel no longer touches the memory (Linux 6.0).
         let ended =
             self.ring.submitter().register_sync_cancel(Some(Timespec::from(Duration::from_secs(1))), CancelBuilder::any());
         let none_left = match ended {

@@ -257,7 +257,7 @@ impl<'fd> Waiting<'fd> {
         }
     }
 
-    /// The spinning policy, for a loop that makes its attempts itself and so is one with them; `None` of every other policy.
+    /// The spinning policy, for a loop that makes the attempts itself, so that both compile into one loop; `None` for every other policy.
     #[inline(always)]
     pub fn spinning(&mut self) -> Option<&mut Spin> {
         match &mut self.0 {
@@ -300,7 +300,7 @@ impl Apart<'_> {
     }
 }
 
-/// Attempts without a pause, of one descriptor after the other.
+/// Attempts without a pause, on one descriptor after the other.
 #[derive(Clone, Copy)]
 pub struct Spin {
     clock: AnyClock,
@@ -323,7 +323,7 @@ impl Spin {
         self.clock.now() >= until
     }
 
-    /// Goes on where this copy has come to: a loop over a copy keeps it in registers.
+    /// Continues from the place that `copy` has reached: a loop over a copy keeps it in registers.
     #[inline(always)]
     pub fn go_on(&mut self, copy: Spin) {
         self.next = copy.next;
@@ -384,9 +384,9 @@ impl<'fd> Poll<'fd> {
             if !self.sleep(until)? {
                 return Ok(None);
             }
-            // The next wait attempts what this one has no time for.
+            // The next wait attempts the descriptors that this one has no time for.
             self.next = 0;
-            // A descriptor with an error that no attempt takes stays ready, such as a packet socket's whose interface is gone.
+            // A descriptor stays ready if no attempt consumes its error, such as that of a packet socket whose interface is gone.
             if self.clock.now() >= until {
                 return Ok(None);
             }

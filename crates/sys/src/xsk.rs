@@ -62,7 +62,6 @@ const _: () = assert!(size_of::<XdpUmemReg>() == 32);
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step}: {source}")]
 pub struct XskError {
-    /// The attempted step.
     pub step: &'static str,
     /// The kernel's error.
     #[source]
@@ -146,7 +145,6 @@ pub struct Socket {
     // and it has to go before the memory.
     /// Receiving socket; also has the fill and the completion ring.
     fd: OwnedFd,
-    /// Sending socket.
     tx_fd: OwnedFd,
     rx: Map<XdpDesc>,
     tx: Map<XdpDesc>,
@@ -168,7 +166,7 @@ pub struct Socket {
     zero_copy: bool,
     /// Frames are longer than a page; `pages` is set.
     paged: bool,
-    /// Frames are sent in a way of their own: they are longer than a page, or stamped.
+    /// Frames are sent by separate code: they are longer than a page, or stamped.
     sends_apart: bool,
     /// The fill ring gets pages, or chunks with cleared bytes in front.
     cleared: bool,

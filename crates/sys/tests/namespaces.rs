@@ -29,7 +29,7 @@ const SECOND: &str = "hp-second";
 const NOBODY: u32 = 65534;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// As whom the workers run.
+/// The user that the workers run as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum As {
     /// Root, without a user namespace.

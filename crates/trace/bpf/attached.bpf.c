@@ -12,7 +12,7 @@
  *    sock_recv_length of the server's socket                        of the client's
  *
  * A record is written when the next request begins or the connection closes; user space reads open transactions from the table of connections.
- * Other traffic is let through after a look at its ports. Two CPUs may write one transaction; user space drops records out of order.
+ * Other traffic passes after a check of its ports. Two CPUs may write one transaction; user space drops records out of order.
  */
 #include "attached/datagrams.h"
 #include "attached/threads.h"
@@ -112,7 +112,7 @@ INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int
 	/* snd_nxt moves when the segment is on its way. */
 	if (sender->unacknowledged && sender->sending && TCP_FIELD(sk, snd_una) == TCP_FIELD(sk, snd_nxt) && has_nagle(sk))
 		held = now - sender->sending;
-	/* Neither a handshake nor something sent again. */
+	/* New data: neither a handshake nor a retransmission. */
 	if (fresh)
 		leaves(connection, side, skb, unread, 0, held, now);
 }
@@ -225,7 +225,7 @@ int netif_receive_skb(u64 *ctx)
 	return 0;
 }
 
-/* A message, or more of it, can be read; `behind`: whoever sent it had not received all of the last reply. */
+/* A message, or more of it, can be read; `behind`: its sender had not received all of the last reply. */
 INLINE void arrives(struct connection *connection, int way, u64 received, int behind, int datagram, u64 now)
 {
 	struct sent *sent = &connection->record.transaction.sent[way & 1];
@@ -241,7 +241,7 @@ INLINE void arrives(struct connection *connection, int way, u64 received, int be
 	}
 	if (way == REQUEST && datagram)
 		__sync_fetch_and_add(&connection->came, 1);
-	/* The first that is seen of a reply from elsewhere. */
+	/* The reply comes from another host, so its arrival is the first sign of it. */
 	if (way == REPLY && phase == ASKED)
 		connection->phase = phase = ANSWERED;
 	if (way == REPLY && phase != ANSWERED)
@@ -280,7 +280,7 @@ INLINE void segment_arrives(const struct sock *sk, int side)
 	arrives(connection, !side, received, side == SERVER && TCP_FIELD(sk, snd_una) != TCP_FIELD(sk, snd_nxt), 0, now);
 }
 
-/* True if the packet that this CPU is at is the socket's. */
+/* True if the packet that this CPU handles is for the socket. */
 INLINE int is_at(const struct on_cpu *cpu, const struct sock *sk)
 {
 	u16 port = cpu->side == SERVER ? cpu->identity.server_port : cpu->identity.client_port;
@@ -288,7 +288,7 @@ INLINE int is_at(const struct on_cpu *cpu, const struct sock *sk)
 	return cpu->tag && cpu->identity.protocol == UDP && sk->__sk_common.skc_num == port;
 }
 
-/* The packet that this CPU handles tells the datagram's connection; the socket may have many peers. */
+/* The datagram's connection is known from the packet that this CPU handles; the socket may have many peers. */
 INLINE void datagram_arrives(const struct sock *sk, int side)
 {
 	struct connection *connection;
@@ -319,7 +319,7 @@ INLINE void datagram_arrives(const struct sock *sk, int side)
 		flag(connection, PIPELINED);
 }
 
-/* Data is in the receiver's queue, and whoever waits for it is about to be told. */
+/* Data is in the receiver's queue, and a waiting thread is about to be woken. */
 INLINE int is_ready(const struct sock *sk)
 {
 	int side;
@@ -342,7 +342,7 @@ int sk_data_ready(u64 *ctx)
 	return is_ready((const struct sock *)ctx[0]);
 }
 
-/* The function that fires it, on kernels without the tracepoint (before 6.4). */
+/* The function with the tracepoint sk_data_ready, on kernels without it (before 6.4). */
 SEC("fentry/sock_def_readable")
 int sock_def_readable(u64 *ctx)
 {
@@ -464,7 +464,7 @@ INLINE void is_read(struct connection *connection, int way)
 		u64 since = got->switched ? got->switched : sent->ready;
 
 		transaction->stopped[!way] += stopped_since(thread, sent->ready, now);
-		/* Somebody else was woken on this CPU just then. */
+		/* Another process was woken on this CPU just then. */
 		if (sent->waking && side->woken != tgid)
 			sent->waking = got->switched = 0;
 		got->read = now;
@@ -481,7 +481,7 @@ INLINE void is_read(struct connection *connection, int way)
 		got->read_last = now;
 	}
 	thread->read = now;
-	/* It runs, so it is not waited for any more. */
+	/* The thread runs, so its wake-up is over. */
 	thread->awaits = 0;
 	side->preempted = thread->preempted;
 	side->slept = thread->slept;
@@ -508,11 +508,11 @@ INLINE void learn(const struct sock *sk)
 
 	if (!constants.process || !shared.armed || !sk->__sk_common.skc_num || !is_ours())
 		return;
-	/* A TCP socket that serves has the port of one that listens, which is known. */
+	/* A TCP server's socket has the port of a listening one, which is known already. */
 	watch(sk->sk_protocol == UDP && server ? shared.servers : shared.clients, sk->__sk_common.skc_num);
 }
 
-/* A receive call is done; it fires for those that find nothing too. */
+/* A receive call is done; also fires for calls that find nothing. */
 INLINE int is_received(const struct sock *sk, s32 bytes, s32 flags)
 {
 	struct connection *connection;
@@ -548,14 +548,14 @@ int sock_recv_length(u64 *ctx)
 	return is_received((const struct sock *)ctx[0], ctx[1], ctx[2]);
 }
 
-/* The end of the function that fires it, on kernels without the tracepoint (before 6.4): its socket, message and flags, and what it returns. */
+/* The end of the function with the tracepoint sock_recv_length, on kernels without it (before 6.4): socket, message, flags, return value. */
 SEC("fexit/sock_recvmsg")
 int sock_recvmsg(u64 *ctx)
 {
 	return is_received(((const struct socket *)ctx[0])->sk, ctx[3], ctx[2]);
 }
 
-/* A send call is done, perhaps after the reply: it only tells the socket's owner. */
+/* A send call is done, perhaps after the reply: only the socket's owner is learnt here. */
 SEC("tp_btf/sock_send_length")
 int sock_send_length(u64 *ctx)
 {

@@ -17,7 +17,7 @@
 #define EVENTS 32768
 /* A shorter soft interrupt for packets is no event. */
 #define SHORT_NS 1000
-/* What happens so soon after a hard interrupt counts as its soft interrupt's doing, where those have no beginning. */
+/* Where soft interrupts have no beginning, events this soon after a hard interrupt count as caused by its soft interrupt. */
 #define SOON_NS 50000
 
 #define SOFTIRQ_TIMER 1
@@ -26,7 +26,7 @@
 /* PWR_EVENT_EXIT of the kernel: the idle state is left. */
 #define AWAKE ((u32)-1)
 
-/* As the reader counts them. */
+/* Numbered as in the reader. */
 enum kind {
 	SWITCHED = 1,
 	INTERRUPT,
@@ -41,7 +41,7 @@ enum kind {
 	ACKNOWLEDGED,
 	OVERFLOWED,
 };
-/* Of a thread that leaves its CPU: it could have gone on. */
+/* Flag of a thread that leaves its CPU: it is still runnable. */
 #define RUNNABLE 0x80
 
 /* Set by the loader: one value, because the compiler is free to reorder several. */
@@ -53,7 +53,7 @@ const volatile struct {
 	s32 threads[2];
 	/* The CPUs that are looked at, filled up with -1. */
 	s32 cpus[CPUS];
-	/* Soft interrupts have no beginning: softirq_exit_alone takes the place of both programs. */
+	/* Soft interrupts have no beginning: softirq_exit_alone replaces both programs. */
 	s32 alone;
 	s32 unused;
 } asked;
@@ -72,7 +72,7 @@ struct event {
 };
 
 struct cpu {
-	/* Events begun, those beyond the room among them. */
+	/* Events begun, including those without room. */
 	u64 count;
 	/* Start of the current interval; 0: none. */
 	u64 idle_since;
@@ -114,7 +114,7 @@ struct task_struct___queued {
 /* All that a reader maps. */
 struct cpu seen[CPUS] SEC(".bss") __attribute__((aligned(LINE)));
 
-/* This CPU, if it is one of those. */
+/* This CPU, if it is one of those looked at. */
 INLINE struct cpu *here(void)
 {
 	s32 cpu = bpf_get_smp_processor_id();
@@ -217,7 +217,7 @@ INLINE int interrupt(void)
 	return 0;
 }
 
-/* It is over. */
+/* A hard interrupt ends. */
 INLINE int handled(enum kind kind, s32 number)
 {
 	struct cpu *cpu = here();
@@ -304,8 +304,8 @@ int softirq_exit(u64 *ctx)
 }
 
 /*
- * At half the cost, where a packet of the flow makes two of them: one that follows a hard interrupt began where that ended. The flow's own, raised by a call of
- * its sender, follow none.
+ * Half the cost of both programs, where a packet of the flow makes two soft interrupts. One that follows a hard interrupt began where that ended; the flow's
+ * own, raised by a call of its sender, follow none.
  */
 SEC("tp_btf/softirq_exit")
 int softirq_exit_alone(u64 *ctx)
@@ -400,7 +400,7 @@ int net_dev_queue(u64 *ctx)
 	return LIKELY(skb->truesize != 2) ? 0 : acknowledged(skb->sk);
 }
 
-/* The function that builds one, where it can be hooked: packets with data do not pass it. */
+/* The function that builds an acknowledgement, where it can be hooked: packets with data do not pass it. */
 SEC("fentry/tcp_send_ack")
 int tcp_send_ack(u64 *ctx)
 {

@@ -16,8 +16,8 @@
  * packets makes a record for each; the last one is the one that the reply goes into. The reader takes the
  * records whose stamps lie within a transaction of the program.
  *
- * The clock is read before the record is looked up: reading it waits for every load before it, and which record is open may have to come from the
- * other CPU.
+ * The clock is read before the record is looked up: reading it waits for every earlier load, and the number of the open record may have to come from
+ * the other CPU.
  */
 #include "kernel.h"
 
@@ -58,7 +58,7 @@ struct record {
 /* The packet that is on a way; 0: none, 1: a frame that has no packet. */
 struct way {
 	u64 skb;
-	/* When the last request of a ring was submitted that may become the next packet. */
+	/* Time at which the ring's last request was submitted, which may become the next packet. */
 	u64 submitted;
 } __attribute__((aligned(LINE)));
 
@@ -240,7 +240,7 @@ int netif_rx(u64 *ctx)
 	return 0;
 }
 
-/* Whether a packet from another host is for our port: TCP or UDP without fragments or extension headers. */
+/* True if a packet from another host is for our port: TCP or UDP without fragments or extension headers. */
 INLINE int is_for_us(const struct sk_buff *skb)
 {
 	/* The longest header of IPv4, and both ports. */
@@ -281,11 +281,11 @@ int netif_receive_skb(u64 *ctx)
 }
 
 
-/* An XDP program has said where a frame goes, and it was copied into the ring's memory. */
+/* An XDP program has chosen a frame's target, and the frame was copied into the ring's memory. */
 SEC("tp_btf/xdp_redirect")
 int xdp_redirect(void *ctx)
 {
-	/* It tells no packet: the one that this CPU has, if it has one. */
+	/* The tracepoint names no packet: it is the one that this CPU has, if any. */
 	int way = here()->skb ? here()->way & 1 : -1;
 	struct record *record = 0;
 
@@ -307,7 +307,7 @@ int xdp_redirect(void *ctx)
 	return 0;
 }
 
-/* The message is in the receiver's queue, and whoever waits for it is about to be told. */
+/* The message is in the receiver's queue, and a waiting thread is about to be woken. */
 INLINE int is_ready(const struct sock *sk)
 {
 	int way = way_by(asked.receivers, sk);
@@ -334,7 +334,7 @@ int sk_data_ready(u64 *ctx)
 	return is_ready((const struct sock *)ctx[0]);
 }
 
-/* The function that fires it, on kernels without the tracepoint (before 6.4). */
+/* The function with the tracepoint sk_data_ready, on kernels without it (before 6.4). */
 SEC("fentry/sock_def_readable")
 int sock_def_readable(u64 *ctx)
 {
@@ -383,7 +383,7 @@ int sched_switch(u64 *ctx)
 	return 0;
 }
 
-/* A receive call has its message; it fires at every receive, those that find nothing too. */
+/* A receive call has its message; also fires for calls that find nothing. */
 INLINE int is_copied(const struct sock *sk, s32 bytes)
 {
 	struct record *record;
@@ -408,7 +408,7 @@ int sock_recv_length(u64 *ctx)
 	return is_copied((const struct sock *)ctx[0], ctx[1]);
 }
 
-/* The end of the function that fires it, on kernels without the tracepoint (before 6.4): its socket, message and flags, and its return value. */
+/* The end of the function with the tracepoint sock_recv_length, on kernels without it (before 6.4): socket, message, flags, return value. */
 SEC("fexit/sock_recvmsg")
 int sock_recvmsg(u64 *ctx)
 {

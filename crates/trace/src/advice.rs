@@ -27,7 +27,6 @@ impl Name {
 /// Advice to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// In words.
     pub text: &'static str,
     /// The settings that it names.
     pub names: &'static [Name],

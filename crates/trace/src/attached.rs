@@ -64,16 +64,15 @@ const ASKED: u64 = 1;
 const ANSWERED: u64 = 2;
 const RECORDS: u64 = 32_768;
 
-/// Functions of the kernel that the programs do without where it has not all of them: sockets are read more slowly then, and a thread that took the CPU has
-/// a number and no name.
+/// Functions of the kernel that the programs use only if the kernel has all of them. Without them sockets are read more slowly, and a thread that took the CPU
+/// has a number and no name.
 const KERNEL_FUNCTIONS: [&str; 3] = ["bpf_rdonly_cast", "bpf_task_from_pid", "bpf_task_release"];
 
 /// A tracepoint and its purpose.
 struct Hook {
     name: &'static str,
-    /// The kernel's function that says the same, for kernels without the tracepoint.
+    /// The kernel's function that replaces the tracepoint on kernels without it.
     instead: Option<&'static str>,
-    /// Required.
     needed: bool,
     /// Used only where a process is watched.
     learns: bool,
@@ -121,7 +120,7 @@ pub enum AttachError {
         "this kernel does not have, or does not describe, the tracepoints {0}, nor lets a program onto their functions: watching an application needs Linux 6.3 or later, or an older one with BTF whose functions can be traced (fentry)"
     )]
     NoHooks(String),
-    /// The kernel tells no types.
+    /// The kernel does not describe its types.
     #[error(
         "{0}, which watching an application needs: mount /sys, or boot a kernel with BTF; ping, compare and load work without"
     )]
@@ -142,7 +141,7 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    /// `replaced`: the tracepoints in whose place are programs on functions.
+    /// `replaced`: the tracepoints replaced by programs on functions.
     fn of(error: BpfError, replaced: &[&str]) -> AttachError {
         match error.source.raw_os_error() {
             Some(EPERM) => AttachError::NotAllowed(error),
@@ -213,7 +212,7 @@ impl Attached {
         let programs: Vec<&str> = HOOKS.iter().filter(|hook| used(hook)).filter_map(program).collect();
         let names = HOOKS.iter().map(|hook| hook.name).chain(functions);
         let unused: Vec<&str> = names.filter(|name| !programs.contains(name)).collect();
-        // A kernel may refuse programs on functions, at the loading or at the attaching, and take those on tracepoints.
+        // A kernel may refuse programs on functions, when they are loaded or attached, and accept those on tracepoints.
         let replaced = HOOKS.iter().filter(|hook| hook.instead.is_some_and(|function| programs.contains(&function)));
         let replaced: Vec<&str> = replaced.map(|hook| hook.name).collect();
         let refused = |error: BpfError| AttachError::of(error, &replaced);
@@ -229,7 +228,7 @@ impl Attached {
             ))));
         }
         let links = programs.iter().map(|program| object.attach_tracing(program)).collect::<Result<_, _>>().map_err(refused)?;
-        // Only now: a transaction seen by some of the hooks only would look pipelined.
+        // Only now, after all hooks: a transaction that only some of them see would look pipelined.
         match watch {
             WatchTarget::Port(port) => set(&variables, place::SERVERS, *port),
             WatchTarget::Process { servers, clients, .. } => {
@@ -323,7 +322,7 @@ impl Attached {
     }
 }
 
-/// The program of a hook: on its tracepoint, else on the function that says the same; none where the kernel has neither.
+/// The program of a hook: on its tracepoint, else on the function that replaces it; `None` if the kernel has neither.
 fn program(hook: &Hook, no_tracepoint: &[&str], no_function: &[&str]) -> Option<&'static str> {
     match no_tracepoint.contains(&hook.name) {
         false => Some(hook.name),
@@ -394,7 +393,7 @@ mod tests {
         assert_ne!(constants(&WatchTarget::Port(1), true)[..8], constants(&WatchTarget::Port(1), true)[..8]);
     }
 
-    /// The object with programs that read where nothing is before they return 0.
+    /// The object with programs that read from an invalid address before they return 0.
     fn spoiled() -> Vec<u8> {
         // w0 = 0; exit. And r0 = *(u64 *)(r0 + 0), of a register that holds no pointer.
         const RETURNS: [u8; 16] = [0xb4, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
@@ -413,7 +412,7 @@ mod tests {
         let names = HOOKS.iter().flat_map(|hook| [Some(hook.name), hook.instead]).flatten();
         let others: Vec<&str> = names.filter(|name| *name != "sched_switch").collect();
         if let Err(error) = Object::load_tracing(&packed::unpack(packed::ATTACHED), &watch, &others) {
-            // Without rights, or on another kernel, the right objects are refused too.
+            // Without the rights, or on some kernels, unspoiled objects are refused too.
             assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{error}");
             let _ = writeln!(io::stderr(), "the_verifiers_no_is_no_missing_capability: SKIPPED: no program can be loaded here");
             return;

@@ -73,7 +73,6 @@ impl Whose {
 /// A cause of one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// The kind.
     pub kind: Kind,
     /// The thread or interrupt that caused it; empty if there is none.
     pub who: String,
@@ -84,13 +83,10 @@ pub struct Part {
 /// A transaction with the events during it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// Its RTT in ns.
     pub rtt_ns: u64,
     /// The begin, in ns since the first traced block.
     pub at_ns: u64,
-    /// Its moments.
     pub transaction: Transaction,
-    /// The events during it.
     pub during: During,
 }
 
@@ -226,7 +222,7 @@ impl Causes {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }
 
-    /// Adds to these transactions of a block when a receiver that slept got its CPU, by the block's events, where no hook of the flow's stamps that.
+    /// Adds the moment at which a sleeping receiver got its CPU to these transactions of a block, from the block's events, where no hook of the flow stamps it.
     pub fn add_switches(&self, transactions: &mut [Transaction], events: &[Event], span: &Span) {
         for (way, receiver) in [(0, 1), (1, 0)] {
             let Some(cpu) = self.whose.cpus[receiver] else { continue };
@@ -254,7 +250,7 @@ impl Causes {
         *self = Causes { holders, ..Causes::new(self.whose) };
     }
 
-    /// This thread came last to the CPU, in a block whose events nobody read; `None`: one of which no event tells.
+    /// Sets the last thread that came to the CPU in a block whose events were not read; `None`: the events do not show it.
     pub fn came(&mut self, cpu: u32, thread: Option<u32>) {
         match thread {
             Some(thread) => self.holders.insert(cpu, thread),
@@ -262,7 +258,7 @@ impl Causes {
         };
     }
 
-    /// Forgets the threads on the CPUs: others came since, of which no event tells.
+    /// Forgets the threads on the CPUs: others have come since, and no event shows them.
     pub fn forget_holders(&mut self) {
         self.holders.clear();
     }

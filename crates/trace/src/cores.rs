@@ -52,14 +52,13 @@ impl Busy {
 /// An event on the time scale of the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The CPU.
     pub cpu: u32,
     /// The end, in ns since the block's first reading.
     pub at: i64,
     /// The duration in ns; for [`What::Stolen`] the stolen time.
     pub took: u64,
     pub what: What,
-    /// The begin; for [`What::Stolen`] the previous look at the counter.
+    /// The begin; for [`What::Stolen`] the previous reading of the counter.
     pub since: i64,
 }
 
@@ -151,7 +150,7 @@ impl Cores {
     /// The events on these CPUs between two moments.
     pub fn during(&self, from: i64, to: i64, cpus: &[u32]) -> During {
         let first = self.events.partition_point(|event| event.at < from);
-        // Stolen time shows at the next look at the counter, at most some ms later.
+        // Stolen time shows at the next reading of the counter, at most some ms later.
         let late = self.events[first..].iter().take_while(|event| event.at <= to.saturating_add(LATE_NS));
         let mut events: Vec<Seen> =
             late.filter(|event| event.at <= to || (event.what == What::Stolen && event.since < to)).copied().collect();
@@ -218,7 +217,6 @@ pub struct During {
 }
 
 impl During {
-    /// The events.
     pub fn events(&self) -> &[Seen] {
         &self.events
     }
@@ -277,8 +275,8 @@ impl During {
         let mut since = self.from;
         for event in self.events.iter().filter(|event| event.cpu == cpu) {
             if let What::Switched { from: left, to: came, .. } = event.what {
-                // If nobody saw `left` come, the holder left at an unknown time: the whole stretch is that of the one known to have had the CPU at its end. Of a
-                // thread of the flow `left_by` knows more.
+                // If no event shows `left` coming, the holder left at an unknown time: the whole stretch goes to `left`, which had the CPU at its end. For a
+                // thread of the flow, `left_by` knows more.
                 let thread = holder.filter(|holder| *holder == left || !self.is_stranger(left)).unwrap_or(left);
                 add(since, self.left_by(cpu, since, event.at, thread == left), Busy::Thread(thread));
                 (holder, since) = (Some(came), event.at);
@@ -294,7 +292,7 @@ impl During {
         found
     }
 
-    /// True of a thread that is none of the flow's, where those are known.
+    /// True for a thread that does not belong to the flow, if the flow's threads are known.
     fn is_stranger(&self, thread: u32) -> bool {
         !self.own.is_empty() && self.own.iter().all(|(.., own)| *own != thread)
     }
@@ -322,7 +320,7 @@ mod tests {
     }
 
     fn cores(events: &[Event], before: &mut HashMap<u32, u32>) -> Cores {
-        // A scale of its own: 1,000 less.
+        // Another scale: 1,000 less.
         Cores::new(events, |at| at as i64 - 1_000, before)
     }
 
@@ -378,7 +376,7 @@ mod tests {
         assert_eq!(during(&[]).shares(0, 0, 800), [(Busy::Thread(7), 100), (Busy::Thread(75), 700)]);
         let own = [(0, 50, 7), (0, 300, 7), (0, 700, 7)];
         assert_eq!(during(&own).shares(0, 0, 800), [(Busy::Thread(7), 100), (Busy::Thread(75), 200)]);
-        // One that was seen leaving had it until then.
+        // A thread that was seen leaving had the CPU until then.
         let during = cores.during(850, 1_050, &[0]).with_own(vec![(0, 950, 7)]);
         assert_eq!(during.shares(0, 850, 1_050), [(Busy::Thread(75), 50), (Busy::Thread(9), 100), (Busy::Thread(7), 50)]);
         let mut totals = HashMap::new();

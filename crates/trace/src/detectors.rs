@@ -64,7 +64,6 @@ pub struct Paced {
 pub trait Detector: Sync {
     /// The name, also of its page.
     fn name(&self) -> &'static str;
-    /// Advice.
     fn advice(&self) -> Advice;
     /// The finding in words, with figures; `None` if nothing is wrong.
     fn look(&self, observed: &Observed<'_>) -> Option<String>;

@@ -34,9 +34,8 @@ const INITIAL: u64 = 0xEFFF_FFFC;
 /// A tracepoint and its BPF program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventHook {
-    /// The tracepoint's name.
     pub name: &'static str,
-    /// The program's, which is the same but for two of the light set: one takes the place of two, one is on a function.
+    /// The program's name: the tracepoint's, except for two of the light set. One of these replaces two programs, the other is on a function.
     pub program: &'static str,
     /// The sets that have it.
     sets: Sets,
@@ -51,18 +50,16 @@ pub struct EventHook {
 enum Sets {
     /// Both.
     Both,
-    /// The whole one, of hooks that stay on for a phase.
+    /// The whole set, whose hooks stay on for a phase.
     Whole,
-    /// The light one, of hooks that stay on: those that a round trip passes only as far as a culprit cannot be named without.
+    /// The light set, whose hooks stay on. It includes a hook that every round trip passes only if no culprit can be named without it.
     Light,
 }
 
 /// The protocol of a flow's sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
 }
 
@@ -84,7 +81,7 @@ const INTERRUPTS: &str = "names hard interrupts among the causes";
 const SOFTIRQS: &str = "names soft interrupts among the causes";
 const ACKNOWLEDGEMENTS: &str = "names acknowledgements that were waited for among the causes";
 
-/// The function that sends a TCP's acknowledgement without data: no packet with data passes it, as each passes the tracepoint.
+/// The function that sends TCP's acknowledgements without data. Packets with data do not pass it, but all pass the tracepoint.
 const ACKS: &str = "tcp_send_ack";
 
 /// The tracepoints recorded as events.
@@ -115,7 +112,6 @@ pub const EVENT_HOOKS: &[EventHook] = &[
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The CPU.
     pub cpu: u32,
     /// The end, in ns of CLOCK_MONOTONIC.
     pub at: u64,
@@ -164,7 +160,7 @@ pub enum What {
 }
 
 impl What {
-    /// True of what happened to the flow itself, and not to a CPU.
+    /// True for an event of the flow itself, not of a CPU.
     pub fn is_of_flow(self) -> bool {
         matches!(self, What::Migrated(_) | What::Retransmitted(_) | What::Acknowledged { .. } | What::Overflowed(_))
     }
@@ -186,7 +182,7 @@ pub struct WatchedFlow {
     pub protocol: Option<Protocol>,
     /// The client's thread and sockets.
     pub client: Announced,
-    /// The server's.
+    /// The server's thread and sockets.
     pub server: Announced,
     /// The CPUs of their threads, at most [`CPUS`].
     pub cpus: Vec<u32>,
@@ -206,12 +202,12 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// True if none was dropped until then, in ns since the first reading of the span.
+    /// True if no event up to `ns` was dropped; `ns` counts from the first reading of the span.
     pub fn is_whole_until(&self, ns: i64, span: &Span) -> bool {
         self.whole_until.is_none_or(|at| ns <= span.of_monotonic(at))
     }
 
-    /// Adds an event, and the name of the thread that left: it may be a new one, or that of another thread with the same number.
+    /// Adds an event, and the name of the thread that left. It replaces an earlier name of that number, which may have been another thread's.
     fn add(&mut self, cpu: u32, words: &[u64; EVENT], names: &mut HashMap<u32, String>) {
         self.events.extend(event(cpu, words));
         names.extend(name(words));
@@ -247,7 +243,7 @@ impl Events {
     pub fn load(watched: &WatchedFlow) -> Result<Events, TracerError> {
         sees_threads(fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |facts| facts.ino()))?;
         let on_function = watched.light && missing_functions(&[ACKS]).is_empty();
-        // A kernel may refuse a program on a function, and take the one on the tracepoint.
+        // A kernel may refuse the program on the function, and accept the one on the tracepoint.
         match Events::open(watched, on_function) {
             Err(_) if on_function => Events::open(watched, false),
             opened => opened,
@@ -280,7 +276,7 @@ impl Events {
     /// # Errors
     /// The error of bpf(2).
     pub fn attach(&mut self) -> Result<(), TracerError> {
-        // The phase before left begins of intervals and the stolen time until its end, from which this one would count.
+        // The phase before left open intervals and a reading of the stolen time, from which this phase would count.
         (0..self.cpus.len()).for_each(|slot| self.variables.clear(slot * CPU, FIRST));
         let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.program)).collect::<Result<_, _>>()?;
         self.links = links;
@@ -333,8 +329,8 @@ impl Events {
         }
     }
 
-    /// Calls `read` with the number of events that a CPU has, again if one came meanwhile: a switch that nobody saw would leave the wrong thread on the CPU.
-    /// Returns how many there were, without room among them.
+    /// Calls `read` with the number of events kept for a CPU, again if one came meanwhile: a missed switch would leave the wrong thread on the CPU. Returns the
+    /// number of all events, including those without room.
     fn until_still(&self, slot: usize, mut read: impl FnMut(usize)) -> u64 {
         loop {
             let count = self.variables.get(slot * CPU);
@@ -356,7 +352,7 @@ impl Events {
     }
 }
 
-/// Whether threads have the numbers here that the programs see, by the inode of this PID namespace.
+/// Checks by the inode of this PID namespace whether threads have the same numbers here as in the programs.
 fn sees_threads(inode: u64) -> Result<(), TracerError> {
     if inode == INITIAL { Ok(()) } else { Err(TracerError::Namespace) }
 }
@@ -451,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_lost_event_on_either_cpu_is_not_known() {
+    fn events_after_a_loss_on_either_cpu_are_not_whole() {
         let span = Span::of_times(1_000, 9_000);
         let mut taken = Taken::default();
         taken.end(EVENTS as u64, 2_000);

@@ -250,7 +250,7 @@ impl Fold {
                 stages.push(Sum { name, direction, from, to, times: Times::new(), passed: false });
                 stages.len() - 1
             });
-            // A receiver that slept receives later on its way than one that did not: whichever came first, the stage stands there.
+            // A sleeping receiver receives later on its way than one that is awake: the stage stands at the later place, whichever came first.
             stages[at].from = stages[at].from.max(from);
             Part::Stage(at)
         };
@@ -276,7 +276,7 @@ struct Sum {
     from: Moment,
     to: Moment,
     times: Times,
-    /// By the transaction at hand.
+    /// True if the current transaction passed it.
     passed: bool,
 }
 

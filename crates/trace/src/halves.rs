@@ -176,7 +176,7 @@ mod tests {
         let joined = join(&client, &of_server(), &records, &span());
         assert_eq!((joined.transactions.len(), joined.unmatched), (1, 1));
         let transaction = &joined.transactions[0];
-        // 8,000 of RTT, less 400 and 1,000 on the client's host, less 1,000, 100 and 500 on the server's.
+        // RTT 8,000, less 400 and 1,000 on the client's host, less 1,000, 100 and 500 on the server's.
         let request = [
             (Send, 1_000),
             (Queued, 1_200),

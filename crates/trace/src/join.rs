@@ -42,7 +42,7 @@ impl Span {
         Span { from, rate, slope: if kernel > 0.0 { ns / kernel } else { 1.0 }, ahead: kernel - ns, ns }
     }
 
-    /// Between these times of CLOCK_MONOTONIC, of which a tick is one ns.
+    /// A span between two times of CLOCK_MONOTONIC, with ticks of one ns.
     #[cfg(test)]
     pub(crate) fn of_times(from: u64, to: u64) -> Span {
         let relation = |ns: u64| Relation {
@@ -183,7 +183,7 @@ impl Ring<'_> {
     }
 }
 
-/// Joins those transactions of a block that the client's stamps are of. `records` is `None` if the kernel sees nothing of the path.
+/// Joins the transactions of a block that have client stamps. `records` is `None` if the kernel sees nothing of the path.
 pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, rings: &Rings, span: &Span) -> Joined {
     let (mut clients, mut servers) = (Ring(&rings.client), Ring(&rings.server));
     let mut joined = Joined::default();
@@ -241,12 +241,11 @@ fn moments(stamped: &[(Moment, u64)], (kicked, seen): (Option<u64>, Option<u64>)
 }
 
 /// The moments of a way between the programs' stamps, also in the order of time: a moment stamped after a later one
-/// belongs to a side branch, and is left out. A stamp that lies outside by no more than `near` is one of an end.
+/// belongs to a side branch, and is left out. A stamp that lies outside by at most `near` is moved to the nearer end.
 fn in_order(moments: Vec<(Moment, i64)>, (sent, returned): (i64, i64), near: i64) -> Vec<(Moment, i64)> {
     let mut way = vec![(Moment::Returned, returned)];
     let mut next = returned;
     for (moment, mut at) in moments.into_iter().rev() {
-        // A stamp within the clocks' tolerance of an end is moved to that end.
         if at > returned && at <= returned + near {
             at = returned;
         }

@@ -49,7 +49,6 @@ pub enum Moment {
 /// A hook: a tracepoint of the kernel, and the BPF program of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// The tracepoint's name.
     pub name: &'static str,
     /// The function whose entry or end replaces the tracepoint on kernels without it; the BPF program there has its name.
     pub instead: Option<&'static str>,

@@ -90,13 +90,12 @@ impl Names {
         self.idle.get(&(cpu, state)).cloned().unwrap_or_else(|| format!("idle state {state}"))
     }
 
-    /// Whether a CPU that is in this state runs on, and looks for work itself.
+    /// True if a CPU in this state keeps running, and looks for work itself.
     pub fn polls(&self, cpu: u32, state: u32) -> bool {
         self.idle.get(&(cpu, state)).is_some_and(|name| name == "POLL")
     }
 }
 
-/// A soft interrupt.
 fn softirq(number: u32) -> String {
     SOFTIRQS.get(number as usize).map_or_else(|| format!("softirq {number}"), |name| (*name).to_owned())
 }

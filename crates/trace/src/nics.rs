@@ -8,8 +8,8 @@
 //!   server's host   out − in                            two stamps of the server's NIC
 //!   wire            (in − out) − the server's host      both ways together
 //! ```
-//! Only stamps of one clock are subtracted from each other, so no clock of one host meets one of the other, and the wire needs no relation between a
-//! NIC's clock and the program's. The two ways through a host, out and in, do ([`Clocks`]).
+//! Only stamps of one clock are subtracted from each other, so clocks of different hosts are never compared, and the wire needs no relation between a NIC's clock
+//! and the program's. The two ways through a host, out and in, need one ([`Clocks`]).
 
 mod clocks;
 mod fold;
@@ -77,9 +77,9 @@ pub struct Nics {
     /// The relations of the client's clocks over the last block.
     clocks: Option<Clocks>,
     halves: HashMap<u32, Half>,
-    /// The layers in use, of the client and of the server: hardware from when enough stamps of it have come.
+    /// The layers in use, of the client and of the server: hardware as soon as enough of its stamps have come.
     layers: [Option<usize>; 2],
-    /// By side: transactions, and those of which both stamps came, by layer.
+    /// By side: transactions, and by layer those with both stamps.
     came: [(u64, [u64; 2]); 2],
     /// Stamps of the server's transactions: request and reply, by layer.
     servers: [[u64; 2]; 2],
@@ -94,7 +94,6 @@ impl Default for Nics {
 }
 
 impl Nics {
-    /// Without any transaction.
     pub fn new() -> Nics {
         Nics {
             client: Gather::new(),
@@ -113,13 +112,12 @@ impl Nics {
         self.fold.len()
     }
 
-    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A block is over: the client's stamps of its transactions and packets, and the server's halves that came with it. Of the transactions every
-    /// `every`-th was stamped; they count if `counted`. Without `clocks` nothing can be said of the block.
+    /// Adds a block that is over: the client's stamps of its transactions and packets, and the server's halves that came with it. Every `every`-th
+    /// transaction was stamped; they count if `counted`. A block without `clocks` does not count.
     pub fn block(
         &mut self,
         (stamps, packets): (&[Stamp], &[Packet]),
@@ -151,8 +149,8 @@ impl Nics {
         self.halves.retain(|sequence, _| client.is_of_last(*sequence));
     }
 
-    /// Chooses the layers by the stamps that came so far. Once one is hardware it stays; what was split by software before is then in no figure, since no
-    /// part is to be of both.
+    /// Chooses the layers by the stamps that came so far. A layer stays once it is hardware. Transactions split by software before are then left out, so that
+    /// no part mixes both.
     fn choose(&mut self) {
         for own in self.client.before() {
             let half = self.halves.get(&own.stamp.sequence);
@@ -209,8 +207,8 @@ impl Nics {
         }
     }
 
-    /// The split. `of_server` are the counts that the server has told of its own stamps, `every`-th transactions were stamped, and `why` has
-    /// reasons for missing layers and parts.
+    /// The split. `of_server` has the server's counts of its own stamps; every `every`-th transaction was stamped; `why` has the reasons for missing
+    /// layers and parts.
     pub fn finish(mut self, of_server: Counts, every: u32, why: &Why) -> Split {
         // The last block's late stamps will not come.
         self.client.add(&[], &[], 0, false);

@@ -33,8 +33,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span between two points; `rate` is that of the program's clock in ticks per ns. `None` if no time has passed by one of the clocks, as
-    /// where the other one was set back.
+    /// The span between two points; `rate` is that of the program's clock in ticks per ns. `None` if no time has passed by one of the clocks, for
+    /// example because the other one was set back.
     pub fn new(from: Point, to: Point, rate: f64) -> Option<Span> {
         let own_ns = to.ticks.since(from.ticks) as f64 / rate;
         let nic_ns = to.nic_ns.checked_sub(from.nic_ns)? as f64;
@@ -48,7 +48,7 @@ impl Span {
 
     /// A time of the other clock, in ns of the program's clock since the first point. Outside the span it is negative, or beyond its length.
     pub fn of_nic(&self, nic_ns: u64) -> i64 {
-        // A difference of two times of day is exact as an integer, and would not be as two floats.
+        // Two times of day are subtracted as integers: as floats they would not be exact.
         let since = nic_ns.wrapping_sub(self.from.nic_ns).cast_signed();
         (since as f64 * (self.own_ns / self.nic_ns)).round() as i64
     }
@@ -82,8 +82,8 @@ pub struct Leg {
     pub span: Span,
     /// The other clock's time at the end, less the one predicted from its rate before, in ns; 0 while no rate is known.
     pub deviation_ns: f64,
-    /// False if the other clock was stepped or slewed in it, which is a deviation beyond brackets and tolerance, or in the leg before and its new rate
-    /// is not known yet.
+    /// False if the other clock was stepped or slewed in this leg (a deviation beyond brackets and tolerance), or in the leg before and its new rate is
+    /// not known yet.
     pub steady: bool,
 }
 
@@ -102,7 +102,7 @@ pub struct Change {
     pub by: Ticks,
     /// The deviation from the time predicted, in ns.
     pub moved_ns: f64,
-    /// What the span after it shows.
+    /// Its kind, which the span after it shows.
     pub kind: Kind,
 }
 
@@ -163,8 +163,8 @@ impl Course {
         }
     }
 
-    /// The next point; returns the leg that ends there. `None` for the first, and where no time has passed by one of the clocks, as where the other
-    /// one was set back.
+    /// The next point; returns the leg that ends there. `None` for the first point, and if no time has passed by one of the clocks, for example because
+    /// the other one was set back.
     pub fn add(&mut self, point: Point) -> Option<Leg> {
         let Some(from) = self.last.replace(point) else {
             self.since = Some(point);
@@ -175,7 +175,7 @@ impl Course {
         let unverified = self.unnamed && !span.is_some_and(|span| self.name_last_change(&span));
         let (expected_ppb, uncertain_ppb) = match self.known {
             Some(Rate { ppb, error_ppb }) => (ppb, error_ppb),
-            // Nothing to compare with but what clocks are able to do.
+            // No known rate to compare with, so only the limits of real clocks count.
             None => (0.0, UNKNOWN_PPB),
         };
         let moved = point.nic_ns.wrapping_sub(from.nic_ns).cast_signed() as f64;
@@ -190,7 +190,7 @@ impl Course {
             self.learn(point);
             return Some(Leg { span, deviation_ns: 0.0, steady: false });
         }
-        // While no rate is known, a rate is no deviation.
+        // While no rate is known, a difference of rates is no deviation.
         let deviation_ns = if self.known.is_some() { deviation } else { 0.0 };
         self.steady_own_ns += span.own_ns;
         self.steady_nic_ns += span.nic_ns;
@@ -218,7 +218,7 @@ impl Course {
         (self.since, self.unnamed) = (Some(point), true);
     }
 
-    /// The leg after a change tells a step, after which the old rate holds, from a slew, whose new rate is found from here. True for a step.
+    /// The leg after a change shows its kind: after a step the old rate holds, after a slew a new rate is learnt from here. True for a step.
     fn name_last_change(&mut self, span: &Span) -> bool {
         self.unnamed = false;
         let within_ppb = (TOLERANCE_NS + half(span.from, span.to)) / span.own_ns * 1e9;
@@ -260,7 +260,7 @@ mod tests {
     const EPOCH: u64 = 1_700_000_000_123_456_789;
     const MS: u64 = 1_000_000;
 
-    /// A NIC's clock as it is: pieces of constant rate, and jumps.
+    /// A NIC's true clock: pieces of constant rate, and jumps.
     struct Nic {
         /// From this ns of the program's clock on: the time then, and the rate in parts per 10^9.
         pieces: Vec<(u64, u64, i64)>,

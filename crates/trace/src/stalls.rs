@@ -1,11 +1,11 @@
-//! Causes of the stalls of a thread that does nothing but read the clock: who had its core instead.
+//! Causes of the stalls of a thread that only reads the clock: the thread or interrupt that had its core instead.
 //!
 //! ```text
 //!   readings  ││││││││              │││││││││                 ││││││
 //!   stall             └── 42 us ───┘         └──── 3 ms ─────┘
 //!   events             ▐timer▌▐RCU▌           ───── cc1 ─────       shares of the stall: the largest is its cause
 //!   rest              ▌            ▐         ▌               ▐      way into an interrupt and out of it, unless it is long:
-//!                                                                   then the hypervisor (steal), the firmware (SMI), or nobody who was seen
+//!                                                                   then the hypervisor (steal), the firmware (SMI), or unknown
 //! ```
 
 use std::cmp::Reverse;
@@ -19,7 +19,7 @@ use crate::cores::{Busy, Cores};
 use crate::events::What;
 use crate::names::Names;
 
-/// A stall without any event, and one whose cause nobody could look for.
+/// The cause of a stall without any event, and of one whose events were not recorded.
 pub const UNKNOWN: &str = "unknown";
 /// The way into an interrupt and out of it, hooks included, takes up to this long beside the handler, in ns: a virtual machine leaves the guest for it, and more
 /// than 10 us were seen.
@@ -27,9 +27,9 @@ const ENTRY_NS: u64 = 20_000;
 /// Nobody had the core, though its thread never sleeps.
 const LIMITED: &str = "nobody: a limit on this process's time, such as cpu.max of its cgroup";
 
-/// The cause of each stall of a core in a block, in the same order: from, to. `own` is the thread that spun, `smis` the number of system management
-/// interrupts that the core counted meanwhile. Of the stalls without an event the longest are of the time that was stolen, each ns of it in one alone, and the longest
-/// that are left are of those interrupts.
+/// The cause of each stall (from, to) of a core in a block, in the same order. `own` is the thread that spun, `smis` the number of system management
+/// interrupts that the core counted meanwhile. Of the stalls without an event, the longest go to stolen time, each ns of which counts for one stall only, and the
+/// longest of the rest to those interrupts.
 pub fn causes(cores: &Cores, cpu: u32, own: u32, stalls: &[(i64, i64)], smis: u64, names: &Names) -> Vec<Part> {
     let mut found: Vec<(Part, Unseen)> = stalls.iter().map(|stall| cause(cores, cpu, own, *stall, names)).collect();
     let mut unseen: Vec<&mut (Part, Unseen)> = found.iter_mut().filter(|(part, _)| part.kind == Kind::Nothing).collect();
@@ -52,7 +52,7 @@ pub fn causes(cores: &Cores, cpu: u32, own: u32, stalls: &[(i64, i64)], smis: u6
     found.into_iter().map(|(part, _)| part).collect()
 }
 
-/// What no event explains of a stall in ns, and the looks at the counter of stolen time that may: when, and how much.
+/// The part of a stall that no event explains, in ns, and the readings of stolen time (when, how much) that may explain it.
 #[derive(Default)]
 struct Unseen {
     rest: u64,
@@ -86,7 +86,7 @@ fn cause(cores: &Cores, cpu: u32, own: u32, (from, to): (i64, i64), names: &Name
     (part(Kind::Nothing, String::new()).0, Unseen { rest, looks })
 }
 
-/// A stall's cause and who, as records have them.
+/// A stall's cause and culprit, as records name them.
 pub fn words(part: &Part) -> (String, String) {
     match part.kind {
         Kind::Nothing => (UNKNOWN.into(), part.kind.of().name.into()),
@@ -200,17 +200,17 @@ mod tests {
     fn a_tick_within_a_long_stall_is_not_its_cause() {
         let tick = [event(1_502_000, 2_000, What::Timer)];
         assert_eq!(found(&tick, &[(1_000_000, 1_600_000)], 0), [("nothing seen", String::new())]);
-        // With the hypervisor's own count it is the hypervisor's.
+        // With steal counted by the hypervisor, the cause is the hypervisor.
         let stolen = [event(900_000, 1_000, What::Timer), tick[0], event(1_700_000, 580_000, What::Stolen)];
         assert_eq!(found(&stolen, &[(1_000_000, 1_600_000)], 0), [("stolen", String::new())]);
-        // Steal that is far too little does not explain it.
+        // Far too little steal does not explain the stall.
         let little = [event(900_000, 1_000, What::Timer), tick[0], event(1_700_000, 20_000, What::Stolen)];
         assert_eq!(found(&little, &[(1_000_000, 1_600_000)], 0), [("nothing seen", String::new())]);
     }
 
     #[test]
     fn stolen_time_explains_the_longest_stalls_and_none_of_it_two() {
-        // 1 ms of it, told at one tick; before it a stall of 0.9 ms and fifteen of 30 us.
+        // 1 ms of steal, reported at one tick; before it a stall of 0.9 ms and fifteen of 30 us.
         let events = [event(1_000_000, 1_000, What::Timer), event(4_000_000, 1_000_000, What::Stolen)];
         let mut stalls: Vec<(i64, i64)> = (0..15).map(|at| (1_100_000 + 50_000 * at, 1_130_000 + 50_000 * at)).collect();
         stalls.push((2_000_000, 2_900_000));

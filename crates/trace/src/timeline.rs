@@ -54,7 +54,7 @@ fn side(number: usize) -> Side {
     if number == 0 { Side::Client } else { Side::Server }
 }
 
-/// True for a switch that is in the timeline as a moment already.
+/// True for a switch that is already in the timeline as a moment.
 fn is_moment(slow: &Slow, seen: &Seen, whose: &Whose) -> bool {
     let What::Switched { to, .. } = seen.what else { return false };
     let ways = slow.transaction.ways.iter().zip([1, 0]);
@@ -64,7 +64,7 @@ fn is_moment(slow: &Slow, seen: &Seen, whose: &Whose) -> bool {
     })
 }
 
-/// The thread that left the CPU to the receiver.
+/// The switch to the receiver: the thread that left the CPU, and the receiver's.
 fn switched_to(slow: &Slow, at: i64, whose: &Whose, receiver: usize, names: &Names) -> String {
     let thread = whose.threads[receiver];
     let to = |seen: &&Seen| matches!(seen.what, What::Switched { to, .. } if to == thread) && (seen.at - at).abs() <= SAME_NS;

@@ -43,10 +43,10 @@ pub enum TracerError {
     /// The kernel does not accept the programs.
     #[error("cannot {}: {}; {}", .0.step, .0.source, remedy(.0))]
     Bpf(#[from] BpfError),
-    /// The kernel tells no types.
+    /// The kernel does not describe its types.
     #[error("{0}, which hooks need: mount /sys, or boot a kernel with BTF; figures without hooks are whole")]
     Untyped(String),
-    /// Threads have other numbers here than the programs see.
+    /// Threads have other numbers here than in the programs.
     #[error(
         "this process is in a PID namespace of its own, where hooks cannot tell its threads from others: run it in the host's (podman, docker: --pid host)"
     )]
@@ -71,7 +71,7 @@ pub struct Flow {
     pub route: Route,
     /// The client's thread and sockets.
     pub client: Announced,
-    /// The server's.
+    /// The server's thread and sockets.
     pub server: Announced,
     /// The way that starts at another host, if one side is remote: the reply's on the client's host.
     pub comes: Option<Direction>,
@@ -124,7 +124,7 @@ impl Tracer {
         let passed: Vec<&Hook> = passed.collect();
         let on_functions = programs(&passed, &absent, &missing_functions(&functions()));
         let (object, chosen) = match Tracer::open(flow, &on_functions) {
-            // A kernel may refuse programs on functions, and take those on tracepoints.
+            // A kernel may refuse programs on functions, and accept those on tracepoints.
             Err(error) if on_functions.iter().any(|(hook, program)| hook.name != *program) => {
                 let on_tracepoints = programs(&passed, &absent, &functions());
                 let object = Tracer::open(flow, &on_tracepoints).map_err(|_| error)?;
@@ -209,9 +209,9 @@ impl Tracer {
     }
 }
 
-/// Attaches a program on a function and detaches it, so that a kernel which refuses it does so while there is a choice.
+/// Attaches a program on a function and detaches it, so that a kernel that refuses it does so while the tracepoint can still be chosen.
 pub(crate) fn try_function(object: &Object, program: &str) -> Result<(), BpfError> {
-    // Kernels refuse one at the attaching too, and before 5.13 each time but the first; blocks with hooks and without alternate.
+    // Some kernels refuse a program only when it is attached, those before 5.13 only when it is attached again, as in each block with hooks.
     (0..2).try_for_each(|_| object.attach_tracing(program).map(drop))
 }
 
@@ -235,7 +235,7 @@ fn stamps(words: &[u64; RECORD], [sent, got]: [usize; 2]) -> Vec<(Moment, u64)> 
     sent.chain(got).filter(|(_, ns)| **ns != 0).map(|(moment, ns)| (*moment, *ns)).collect()
 }
 
-/// A way that no packet comes on.
+/// A way on which no packet comes.
 const NEITHER: u16 = 2;
 
 /// `.rodata` of stages.bpf.c: senders, receivers and threads of the request's way and of the reply's.
@@ -247,7 +247,7 @@ fn constants(flow: &Flow) -> Vec<u8> {
     let (port, comes) = match flow.comes {
         Some(Direction::Request) => (server.port, 0_u16),
         Some(Direction::Reply) => (client.port, 1),
-        // No later hook looks for a packet: it is forgotten when the driver has it, as its memory may be the next packet's. Any port but 0 says so.
+        // No later hook looks for the packet, so it is forgotten once the driver has it, because the next packet may use its memory. Any port but 0 requests this.
         None if flow.hooks.iter().all(|hook| hook.moment <= Moment::Started) => (1, NEITHER),
         None => (0, 0),
     };

@@ -21,7 +21,7 @@ const COUNT: u32 = 400;
 /// Injected delays in ns: on the way there, between, on the way back.
 const DELAYS: [[u64; 3]; 4] = [[0, 0, 0], [3_000, 0, 0], [0, 5_000, 0], [1_500, 700, 9_000]];
 
-/// How long a quiet moment is waited for.
+/// Longest wait for a quiet moment.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits, and returns how long that took.
@@ -87,12 +87,12 @@ fn p50(found: &Explained, direction: Direction, name: &str) -> u64 {
 #[test]
 fn each_stage_is_reported_within_five_percent_or_50_ns() {
     let Ok(clock) = Tsc::calibrate() else {
-        // Without a time-stamp counter to be trusted there is only the clock that does the waiting.
+        // Without a trustworthy time-stamp counter, the stamps would come from the clock that times the waits.
         assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "no time-stamp counter");
         eprintln!("known_delays: SKIPPED: there is no time-stamp counter to be trusted");
         return;
     };
-    // Other work on the machine moves whole series; a stage that is reported wrong is so in each.
+    // Other work on the machine may shift a whole series; a stage that is reported wrong is wrong in every series.
     let until = Instant::now() + PATIENCE;
     let mut beyond = beyond_the_bound(clock);
     while !beyond.is_empty() && Instant::now() < until {

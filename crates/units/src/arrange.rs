@@ -1,7 +1,7 @@
-//! Sorting for what people wait for: the algorithm is compiled once, not once for each order.
+//! Sorting outside the measuring loop: the algorithm is compiled once, not once for each order.
 //!
 //! The standard library's sort is 5 kB of code for each comparison, and a hundred of them were half a megabyte of the command. Here the order of the places
-//! is sorted, by a comparison behind a pointer, and the items are moved to their places. A measuring loop does not sort.
+//! is sorted, by a comparison behind a pointer, and the items are moved to their places.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub trait Arrange<T> {
 impl<T> Arrange<T> for [T] {
     fn arrange_by(&mut self, mut compare: impl FnMut(&T, &T) -> Ordering) {
         let mut from = places(self.len(), &mut |a, b| compare(&self[a], &self[b]));
-        // Each cycle of places is walked once: what belongs here is swapped in, what was here goes on.
+        // Each cycle of places is walked once: the item that belongs here is swapped in, and the one that was here moves on.
         for start in 0..from.len() {
             let mut at = start;
             while from[at] != start {

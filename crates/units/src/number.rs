@@ -37,10 +37,10 @@ pub fn parse_number(text: &str) -> Result<u64, ParseNumberError> {
     if part % places != 0 { Err(ParseNumberError) } else { whole.checked_add(part / places).ok_or(ParseNumberError) }
 }
 
-/// Parses the same, and fractions: `0.5`, `2.5k`, `1e6`.
+/// Parses whole numbers and fractions: `0.5`, `2.5k`, `1e6`.
 pub fn parse_decimal(text: &str) -> Option<f64> {
     let (digits, factor) = multiple(text);
-    // "inf" and "nan" are numbers for the standard library.
+    // The standard library would read "inf" and "nan" as numbers.
     let begins = digits.bytes().next().is_some_and(|first| first.is_ascii_digit() || first == b'.');
     digits.parse::<f64>().ok().filter(|_| begins).map(|number| number * factor as f64)
 }

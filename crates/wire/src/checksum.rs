@@ -32,7 +32,7 @@ impl Sum {
         if rest.is_empty() { sum } else { sum + Sum::of_rest(rest) }
     }
 
-    /// The same where the compiler vectorizes it: nothing overflows within 16 GiB.
+    /// The same sum in a form that the compiler vectorizes: nothing overflows within 16 GiB.
     #[inline(never)]
     fn of_long(bytes: &[u8]) -> Sum {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();

@@ -4,13 +4,13 @@
 //!  byte  0    2       3    4      6        8        16
 //!        |"HP"|version|hops|flow 2|length 2|cookie 8|payload, length bytes|padding …      all little endian
 //! ```
-//! In the shape of a PTP event (IEEE 1588-2019, 13.3), which NICs stamp that stamp nothing else:
+//! In the shape of a PTP event (IEEE 1588-2019, 13.3), for NICs that stamp nothing else:
 //!
 //! ```text
 //!  byte  0             1         2             4          5    6      8
 //!        |Sync: 0      |version 2|length 2, all|domain 254|hops|flow 2|cookie 8|payload …      length big endian, of the message; the rest little endian
 //! ```
-//! A PTP daemon leaves out messages of a domain that is not its own; 254 is reserved.
+//! A PTP daemon ignores messages of another domain than its own; 254 is reserved.
 //!
 //! The length is needed because Ethernet pads short frames. `hops` distinguishes a request (0) from its reply (1): a
 //! server answers requests only, so that two servers facing each other do not send a frame back and forth forever. A
@@ -31,7 +31,7 @@ const VERSION: u8 = 1;
 const PTP_EVENT: [u8; 2] = [0, 2];
 const PTP_DOMAIN: u8 = 254;
 
-/// What the frames look like to a NIC.
+/// Layout of the frames, by which a NIC recognises them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {

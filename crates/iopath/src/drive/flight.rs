@@ -47,7 +47,7 @@ struct Flow {
     /// First sequence that counts; earlier ones belong to the warm-up.
     first: u32,
     live: u32,
-    /// It is in the list of flows with room.
+    /// The flow is in `rooms`.
     listed: bool,
     /// Slot 0.
     slot: Slot,
@@ -69,9 +69,9 @@ pub(super) enum Stray {
 /// All requests in flight of one thread.
 pub(super) struct Flight {
     flows: Vec<Flow>,
-    /// The slots from 1 on of all flows.
+    /// Slots 1 and up of all flows.
     more: Vec<Slot>,
-    /// Every flow with room, and some that have none any more: those are taken out when they are found.
+    /// Every flow with room, and some that have become full: those are taken out when they are found.
     rooms: Vec<u32>,
     /// W - 1.
     last_slot: u32,
@@ -118,7 +118,8 @@ impl Flight {
         }
     }
 
-    /// `flow`, or another flow if it has no room. One must have: fewer than `flows` × `outstanding` requests are in flight.
+    /// `flow`, or another flow if `flow` has no room. Must be called only with fewer than `flows` × `outstanding` requests in
+    /// flight, so that some flow has room.
     #[inline(always)]
     pub(super) fn with_room(&mut self, flow: u32) -> u32 {
         if self.has_room(flow) { flow } else { self.another_with_room() }
@@ -202,7 +203,7 @@ impl Flight {
     #[cold]
     pub(super) fn stray(&mut self, flow: u32, carried: u32) -> Stray {
         let entry = self.flows[flow as usize];
-        // The newest sequence below `next` with these bits; with four bytes and more it is the sequence itself.
+        // The newest sequence below `next` with these bits; with a payload of four bytes and more it is the sequence itself.
         let last = entry.next.wrapping_sub(1);
         let sequence = last.wrapping_sub(last.wrapping_sub(carried) & self.mask);
         let age = entry.next.wrapping_sub(sequence);
@@ -210,8 +211,8 @@ impl Flight {
             return Stray::Corrupt;
         }
         let late = self.given_up.take(flow, sequence);
-        // Against the number of requests since the warm-up, which is wrong for a moment after each 2^32 of them; against `first` itself it would be wrong for
-        // half of them.
+        // Compares with the number of requests since the warm-up, which is wrong for a moment after each 2^32 of them. A
+        // comparison with `first` itself would be wrong for half of them.
         if age > entry.next.wrapping_sub(entry.first) {
             return Stray::Before;
         }

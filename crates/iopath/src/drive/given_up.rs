@@ -21,13 +21,15 @@ pub(super) struct Abandoned {
 pub(super) struct GivenUp {
     slots: Vec<Abandoned>,
     count: usize,
+    /// Time of the first late reply since the last one in time, and the number of the block's samples by then.
+    pub(super) late_since: Option<(Ticks, usize)>,
 }
 
 impl GivenUp {
     /// Allocates the table if the path is `lossy`.
     pub(super) fn new(lossy: bool) -> GivenUp {
         let free = Abandoned { flow: FREE, sequence: 0, sent: Ticks(0), due: Ticks(0), counts: false };
-        GivenUp { slots: vec![free; if lossy { REMEMBERED } else { 1 }], count: 0 }
+        GivenUp { slots: vec![free; if lossy { REMEMBERED } else { 1 }], count: 0, late_since: None }
     }
 
     fn at(&self, flow: u32, sequence: u32) -> usize {

@@ -20,7 +20,7 @@ use hairpin_sys::clock::{Clock, Ticks};
 const LONGEST_NS: u64 = 10 * BLOCK_NS;
 /// … by holding requests back for at most this time, in ns.
 const HOLD_NS: u64 = 1_000_000;
-/// At a low rate replies are further apart: this many mean intervals without one mean that none comes.
+/// At a low rate replies are further apart: `QUIET_INTERVALS` mean intervals without a reply mean that none comes.
 const QUIET_INTERVALS: f64 = 10.0;
 
 impl<C: Clock> Loop<'_, C> {
@@ -118,7 +118,7 @@ impl<C: Clock> Loop<'_, C> {
             if self.receive(over, until)?.is_some() {
                 idle = false;
             } else if sleeps {
-                // Slept until then without a stop.
+                // The thread slept until `until`, so that time is no stop of the process.
                 self.last_stamp = self.last_stamp.max(until);
                 self.looked(self.clock.now());
             }

@@ -192,7 +192,7 @@ fn a_lost_request_keeps_its_place_in_the_table_until_it_is_given_up_and_is_no_rt
     assert!(found.counts.lost > 0 && samples.iter().all(|sample| sample.rtt_ns == SERVICE));
 }
 
-/// A path with `fates`, then with this RTT, which is longer than the interval: a request is in flight at every moment.
+/// A path with `fates`, then with `rtt`, which is longer than the interval: a request is in flight at every moment.
 fn always_in_flight(fates: impl IntoIterator<Item = Fate>, rtt: u64, per_s: f64, ns: u64) -> (LoopResult, Vec<Sample>) {
     let mut script = Script::<true>::new(fates, 1);
     script.then = Fate::Answer(rtt);
@@ -206,7 +206,7 @@ fn always_in_flight(fates: impl IntoIterator<Item = Fate>, rtt: u64, per_s: f64,
 
 #[test]
 fn a_lost_request_holds_up_no_block_whose_samples_are_full() {
-    // The last but five of the first block.
+    // The lost request is the last but five of the first block.
     let fates = (0..BLOCK_TRANSACTIONS - 6).map(|_| Fate::Answer(20 * US)).chain([Fate::Lose]);
     let (found, samples) = always_in_flight(fates, 20 * US, 200_000.0, S);
     assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
@@ -317,7 +317,7 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
     assert!((40..=60).contains(&stalls), "{stalls}");
     assert!((stalls * 50 * US..stalls * 51 * US).contains(&found.counts.stalled_ns), "{}", found.counts.stalled_ns);
     assert!(lateness.all.max() > 40 * US);
-    // Requests that came due while the others were sent one after the other.
+    // Undisturbed requests are late only if they came due while the others were sent one after the other.
     assert!(lateness.undisturbed.max() < 5 * US, "{}", lateness.undisturbed.max());
     assert!(lateness.undisturbed.count() < lateness.all.count());
 }

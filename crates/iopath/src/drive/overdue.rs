@@ -72,7 +72,7 @@ impl<C: Clock> Loop<'_, C> {
             let late_ns = Some(self.clock.to_ns(sent.since(due)));
             recorder.waited(Waited { from_due_ns: lasted(due), late_ns, answered: false });
         }
-        // A run by count ends after that many requests; later due times do not count.
+        // A run by `count` ends after `count` requests; later due times do not count.
         let by_count = self.work.count.is_some() && matches!(end, LoopEnd::Done);
         while let Some(due) = self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends))) {
             recorder.waited(Waited { from_due_ns: self.clock.to_ns(now.since(due)), late_ns: None, answered: false });

@@ -19,7 +19,8 @@ const SETTLE: u32 = 4;
 /// An untimed transaction that takes longer than this, in ns, met a stall and is measured after all.
 const STALLED_NS: u64 = 1_000_000;
 
-/// An endpoint as the run sees it, behind a table: a closed loop makes a call through it once a block, loops with due times four for each transaction.
+/// An endpoint as the run sees it, behind a table: a closed loop makes one call through it per block, loops with due times four
+/// per transaction.
 pub(super) trait Over<C>: Endpoint {
     /// [`Loop::closed_block`], compiled for each path.
     fn closed_block(&mut self, run: &mut Loop<'_, C>, limits: Limits) -> Result<(), Cut>;
@@ -128,7 +129,7 @@ impl<C: Clock> Loop<'_, C> {
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(LoopEnd::Done);
         }
-        // The next block waits for what this one has left in flight.
+        // The next block waits for the requests that this one has left in flight.
         if self.flight.live() > 0 {
             return self.between.stopped().then_some(LoopEnd::Stopped);
         }
@@ -140,8 +141,8 @@ impl<C: Clock> Loop<'_, C> {
             if self.counts.sent == 0 || transactions > 0 {
                 return Some(LoopEnd::Done);
             }
-            // Without a single reply there is nothing to report. A peer that stands still for longer than a short run is not dead yet: a closed loop sends on
-            // until one reply comes, or the timeout passes.
+            // Without a single reply there is nothing to report. A peer that stands still for longer than a short run is not dead
+            // yet: a closed loop sends on until one reply comes, or the timeout passes.
             let sends_on = matches!(self.pace, Pace::Closed) && now < ends.plus(self.timeout);
             if !sends_on {
                 return Some(LoopEnd::Failed(self.silent(self.clock.to_ns(now.since(began)))));
@@ -195,12 +196,12 @@ impl<C: Clock> Loop<'_, C> {
                 return end;
             }
         }
-        // What the last block has left in flight counts in no figure either.
+        // Requests that the last block has left in flight count in no figure either.
         self.flight.give_up(Ticks::NEVER, 0, false, |_| ());
         None
     }
 
-    /// Stands still as long as the run is paused. Returns for how long, in ticks; nothing that is due or expected comes nearer meanwhile.
+    /// Stands still while the run is paused; due times and the timeout move with it. Returns the length of the pause in ticks.
     fn stand_still(&mut self) -> io::Result<u64> {
         let since = self.clock.now();
         self.between.pause()?;

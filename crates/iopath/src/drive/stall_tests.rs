@@ -124,8 +124,8 @@ fn every_phase<const L: bool>(loops: Loops) {
             check(&found, &queue(&dues, from, long), &what);
             let lost = found.counts.lost;
             assert_eq!(lost, found.counts.late, "{what}: whatever was given up came later");
-            // Reported as a silence from 100 ms on, if requests were in flight for that long: the first one was due up to 15 ms
-            // later.
+            // A stall from 100 ms on is reported as a silence, if requests were in flight for that time: the first one was due
+            // up to 15 ms after the stall began.
             let told: Vec<u64> = found.silences.iter().map(|one| one.length_ns).collect();
             match long / MS {
                 0..=50 => assert_eq!(told, [0; 0], "{what}"),

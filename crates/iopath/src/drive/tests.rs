@@ -117,13 +117,13 @@ fn patience_follows_the_round_trip() {
 
 #[test]
 fn a_round_trip_that_has_become_slow_for_good_is_waited_for() {
-    // Two hundred in the warm-up bring the patience to 10 ms.
+    // Two hundred requests in the warm-up bring the patience to 10 ms.
     let mut script = Script::<true>::new([Fate::Answer(1_000); 200], 1);
     script.then = Fate::Answer(300 * MS);
     let (found, keep) = over(&mut script, Work { count: Some(20), warmup_ns: 200_000, ..work() });
     assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
     assert_eq!(rtts(&keep), [300 * MS; 20]);
-    // Two round trips go by until that is known.
+    // Two round trips go by until the loop knows it.
     assert!(found.counts.lost == found.counts.late && (50..=65).contains(&found.counts.lost), "{:?}", found.counts);
 }
 
@@ -296,7 +296,7 @@ fn a_pause_moves_all_that_is_due_and_is_in_no_figure() {
             Ok(())
         }
     }
-    // In the warm-up, in idle time, and in mid-transaction.
+    // The pause falls in the warm-up, in idle time, and in mid-transaction.
     for at in [20 * MS, 555 * MS, 600 * MS + 500_000] {
         let mut script = Script::<true>::new([], 1);
         (script.clock, script.then) = (FakeClock::stepping(1_000), Fate::Answer(MS));
@@ -338,7 +338,7 @@ fn a_peer_that_stands_still_for_longer_than_a_short_run_is_not_dead() {
     let [found, whole] = [over(&mut lossy, short).0, over(&mut stream, short).0];
     assert!(matches!((&found.end, &whole.end), (LoopEnd::Done, LoopEnd::Done)), "{:?}, {:?}", found.end, whole.end);
     assert_eq!((found.recorder.rtt().count(), whole.recorder.rtt().count()), (1, 1));
-    // One whose every answer comes too late learns to wait for them.
+    // A loop whose every answer comes too late learns to wait for them.
     let mut late = Script::<true>::new([], 1);
     late.then = Fate::Answer(300 * MS);
     late.fates = (0..200).map(|_| Fate::Answer(1_000)).collect();
@@ -483,7 +483,7 @@ impl BetweenBlocks for Nothing {
 
 fn fate() -> impl Strategy<Value = Fate> {
     let soon = 0..2 * MS;
-    // Around every patience: 10 ms after the first reply, 1 s before it.
+    // Times around every patience: 10 ms after the first reply, 1 s before it.
     let any = prop_oneof![6 => soon.clone(), 1 => 5 * MS..40 * MS, 1 => 900 * MS..1_300 * MS];
     prop_oneof![
         8 => soon.prop_map(Fate::Answer),

@@ -1,9 +1,9 @@
-//! A ring that stamps each kick and each descriptor it receives, for a tracer, as long as the tracer asks for stamps; where the ring was opened with them, it
-//! passes on the stamps of NIC and driver too.
+//! A ring that stamps each kick and each descriptor it receives, as long as a tracer asks for stamps. If the ring was opened with
+//! stamps of NIC and driver, it passes those on too.
 //!
 //! ```text
 //!   tx_batch  which message? ─▶ ring          rx_batch  ring ─▶ Seen, the frame's own stamp and which message it is
-//!   kick      Kicked ─▶ ring ─▶ stamps of what was sent, if they are there: otherwise after the next kick
+//!   kick      Kicked ─▶ ring ─▶ stamps of sent frames, if they are there: otherwise after the next kick
 //! ```
 //! Only a traced run uses it; all other rings take no stamps and do not check for a tracer.
 
@@ -25,7 +25,7 @@ pub(crate) struct Stamped<'a, I> {
     clock: AnyClock,
     stamps: &'a Stamps,
     nic: Option<Nic>,
-    /// The stamps could not be switched: told by the next kick.
+    /// The error of switching or reading the stamps, which the next kick returns.
     failed: Option<io::Error>,
 }
 
@@ -90,13 +90,13 @@ const REMEMBERED: usize = 4096;
 struct Nic {
     /// Offset of the payload, which begins with the sequence number.
     headers: usize,
-    /// The wait sleeps where the stamp of a sent frame wakes it.
+    /// The wait sleeps, and the stamp of a sent frame wakes it.
     sleeps: bool,
-    /// As [`Stamps::wants_every`] when the ring was last told.
+    /// The value of [`Stamps::wants_every`] that the ring was last told.
     every: u32,
     /// Frames passed to the ring so far; wraps.
     sent: u32,
-    /// The sequence numbers of the last of them, by the frame's number.
+    /// The sequence numbers of the last `REMEMBERED` frames, by the frame's number.
     sequences: Box<[u32; REMEMBERED]>,
     came: Vec<Departure>,
 }
@@ -130,7 +130,7 @@ impl Nic {
         sequence.is_multiple_of(self.every).then_some(Packet { which, at, sequence })
     }
 
-    /// The stamp of a frame that was sent. One of its completion is none: it tells nothing of when the frame left.
+    /// The stamp of a frame that was sent. That of its completion does not count: it tells nothing of when the frame left.
     fn packet(&self, departure: Departure) -> Option<Packet> {
         let (which, at) = match departure.time {
             Departed::Hardware(ns) => (Which::HardwareOut, ns),
@@ -172,7 +172,7 @@ impl<I: PacketIo> PacketIo for Stamped<'_, I> {
             }
         }
         if came == 0 && nic.sleeps {
-            // It may be a stamp that has woken the wait. An error is one of the socket, and told by the next kick.
+            // A stamp may have woken the wait. An error here is one of the socket, and the next kick returns it.
             self.failed = self.collect().err().or(self.failed.take());
         }
         came

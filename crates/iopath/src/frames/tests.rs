@@ -138,7 +138,7 @@ fn every_framing_carries_every_size_over_one_flow_and_over_several() {
 #[test]
 fn the_loop_over_a_ring_allocates_nothing() {
     let allocations = |count| complete("allocations", inet::<false>(1, 64, 64), work(count, 1, 1, 64, 64));
-    // Some things are made once in a process, such as what the CPU can do.
+    // The first call also makes things that a process makes once, such as the list of the CPU's features.
     allocations(1);
     let few = allocations(1);
     assert_eq!(allocations(20_000), few);

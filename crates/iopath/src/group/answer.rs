@@ -29,7 +29,7 @@ pub(crate) fn answer(run: &mut ServerRun<'_>, group: &Group) -> Result<(), PathE
     let says = new_socket(own, Type::DGRAM, Protocol::UDP)?;
     says.bind(&SockAddr::from(own)).map_err(PathError::at(format!("cannot bind {own}")))?;
     after_connect(&says, &job.spec.server, Side::Server, &mut run.found.side)?;
-    // Received is what the group's socket received.
+    // The requests come to the group's socket, so it takes the options too.
     after_connect(&heard, &job.spec.server, Side::Server, &mut run.found.side)?;
     let address = says.local_addr().ok().and_then(|address| address.as_socket());
     let address = address.ok_or_else(|| PathError::Peer("cannot read the port of a responder".into()))?;
@@ -54,7 +54,7 @@ pub(crate) fn answer(run: &mut ServerRun<'_>, group: &Group) -> Result<(), PathE
     Ok(())
 }
 
-/// A socket that receives what is sent to the group, and nothing else.
+/// A socket that receives datagrams to the group, and no others.
 fn join(group: &Group, interface: u32) -> Result<Socket, PathError> {
     let at = group.to(interface);
     let socket = new_socket(at, Type::DGRAM, Protocol::UDP)?;
@@ -73,7 +73,7 @@ fn join(group: &Group, interface: u32) -> Result<Socket, PathError> {
         IpAddr::V6(address) => (socket.join_multicast_v6(&address, interface), socket::IPV6_MULTICAST_ALL),
     };
     joined.map_err(|error| no_way(group, error))?;
-    // Memberships of other programs bring nothing here. A kernel without the option for IPv6 is older than 4.20.
+    // Keeps out datagrams to groups that other programs have joined. Linux before 4.20 has no such option for IPv6.
     let _ = socket::set(&socket, only, 0);
     Ok(socket)
 }
@@ -82,7 +82,7 @@ fn join(group: &Group, interface: u32) -> Result<Socket, PathError> {
 struct Responder<'fd> {
     heard: BorrowedFd<'fd>,
     says: BorrowedFd<'fd>,
-    /// The cookie of the only run that it answers; `None`: of every request to a group.
+    /// The cookie of the only run that it answers; `None`: it answers every request to a group.
     cookie: Option<u64>,
     /// Bytes of a frame's headers.
     headers: u64,
@@ -93,7 +93,7 @@ struct Responder<'fd> {
 }
 
 impl Responder<'_> {
-    /// True for a request of Hairpin's, whose source is one host.
+    /// True for a request of Hairpin's that comes from one host, not from a group's address.
     fn takes(&self, request: &[u8], source: SocketAddr) -> bool {
         let cookie = probe::cookie(request);
         let is_ours = cookie.is_some_and(|cookie| Group::is_marked(cookie) && self.cookie.is_none_or(|own| own == cookie));
@@ -115,9 +115,9 @@ impl<'fd> Carrier<'fd> for Responder<'fd> {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        // No more bytes than came, whatever the plan says.
+        // A reply is never longer than its request, whatever the plan says.
         let message = &message[..self.len.min(message.len())];
-        // A source that cannot be reached, such as a forged one, ends nothing.
+        // A source that cannot be reached, such as a forged one, does not end the run.
         match or_nothing(sendto(self.says, message, SendFlags::empty(), &self.source)) {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => {

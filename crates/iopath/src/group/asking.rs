@@ -41,7 +41,7 @@ pub(super) struct Asking<'fd> {
     pub(super) work: Work,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
-    /// The next request's.
+    /// Sequence number of the next request.
     sequence: u32,
     /// Messages that are no reply.
     corrupt: u64,
@@ -56,7 +56,7 @@ pub(super) struct Came {
 
 impl<'fd> Asking<'fd> {
     pub(super) fn new(socket: BorrowedFd<'fd>, to: SocketAddr, wait: Waiting<'fd>, clock: AnyClock, work: Work) -> Asking<'fd> {
-        // A byte more, to see that a reply is longer.
+        // One byte more, to detect a reply that is too long.
         let (outgoing, incoming) = (vec![0; work.request], vec![0; work.reply + 1]);
         Asking { socket, to, wait, clock, work, outgoing, incoming, sequence: 0, corrupt: 0 }
     }
@@ -76,7 +76,7 @@ impl<'fd> Asking<'fd> {
         Ok((sequence, sent))
     }
 
-    /// The next reply; `None`: `until` has passed, a signal came, or what came is no reply.
+    /// The next reply; `None`: `until` has passed, a signal came, or the message was no reply.
     #[inline(always)]
     fn receive(&mut self, until: Ticks) -> io::Result<Option<Came>> {
         let Asking { socket, wait, incoming, .. } = self;
@@ -94,13 +94,13 @@ impl<'fd> Asking<'fd> {
         }
     }
 
-    /// The same, within this time.
+    /// As `receive`, for at most `time`.
     pub(super) fn receive_within(&mut self, time: Duration) -> io::Result<Option<Came>> {
         self.receive(self.clock.now().plus(self.clock.to_ticks(Nanos::from(time).0)))
     }
 }
 
-/// A row's further results: the first replies, the replies of each member, and the warning that names who came and went.
+/// A row's further results: the first replies, the replies of each member, and the warning that names members that came or left.
 pub(super) type Told = (Vec<OfReply>, Option<Warning>);
 
 /// A row in progress.
@@ -113,10 +113,10 @@ pub(super) struct Round<'a, 'fd> {
     waits_in_vain: u64,
     /// How long a request waits for the missing replies, in ticks.
     patience: u64,
-    /// RTTs of all members, of which that follows.
+    /// RTTs of all members, from which `patience` follows.
     rtt: Times,
     silences: Silences,
-    /// The first request that nobody has answered since the last reply, and the number of them.
+    /// Send time of the first request that nobody has answered since the last reply, and the number of such requests.
     unheard: Option<(Ticks, u64)>,
     /// End of the last block.
     paused: Ticks,
@@ -267,7 +267,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
         Ok(())
     }
 
-    /// Waits until the next request is due, if requests are; false if the run ends first.
+    /// Waits until the next request is due, if the run has due times; false if it ends first.
     fn idle(&mut self, ends: Ticks) -> Result<bool, LoopEnd> {
         let (Some(table), clock) = (&mut self.table, self.asking.clock) else { return Ok(true) };
         let due = table.next().at;
@@ -301,7 +301,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
         let (sequence, sent) = self.asking.send().map_err(LoopEnd::Failed)?;
         self.roll.ask(sequence, sent);
         self.sent += 1;
-        // A member has to leave several unanswered before it counts as gone.
+        // A member has to leave several requests unanswered before it counts as gone.
         let gives_up = sent.plus(self.patience.min(clock.to_ticks(self.asking.work.timeout_ns / 4)));
         let mut look_at = sent.plus(clock.to_ticks(TURN_NS));
         loop {
@@ -383,7 +383,7 @@ fn silent(ns: u64) -> LoopEnd {
     LoopEnd::Failed(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
-/// The recorder of the last replies, and the rest.
+/// The recorder of the last replies, and the row's further results.
 fn told(roll: Roll, sent: u64, at: impl Fn(Ticks) -> Nanos) -> (Recorder, Told) {
     let named = |of: fn(&Member) -> Option<Ticks>| {
         let of = |member: &Member| Some((member.from.to_string(), at(of(member)?)));

@@ -1,11 +1,11 @@
-//! The responders of a group: who has answered the request in flight, and how a reply counts that answers another one.
+//! The responders of a group: who has answered the request in flight, and how replies to other requests count.
 //!
 //! ```text
 //!   reply to the request in flight   first one: an RTT; again: a duplicate
 //!   reply to an earlier one          given up without it: late; answered before: a duplicate
 //!   reply of a stranger              joins the group from the next block on
 //! ```
-//! A member that answers nothing for as long as the timeout has left: nobody waits for it any more, until it answers again.
+//! A member that answers nothing for as long as the timeout counts as gone: nobody waits for it until it answers again.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use hairpin_units::Nanos;
 
 /// Requests of a block, so that memory is set aside for all samples.
 pub(super) const MOST: usize = 1_024;
-/// Earlier requests of which it is known who answered them; of those before, every reply counts as late.
+/// Earlier requests for which each member's answer is remembered; every reply to an older request counts as late.
 const REMEMBERED: usize = 1_024;
 
 /// One kind of round trip: to the first reply, to the last, or to that of a member.
@@ -75,12 +75,12 @@ pub(super) struct Member {
     pub(super) tally: Tally,
     pub(super) late: u64,
     pub(super) duplicates: u64,
-    /// Requests that it was to answer, and the last of them.
+    /// Requests that the member should have answered, and the last of them.
     pub(super) asked: u64,
     asked_last: Option<u32>,
-    /// For each of the last requests that it answered the sequence number and 1.
+    /// For each of the last requests that it answered, the sequence number plus 1.
     answered: Vec<u64>,
-    /// When the first of the requests was sent that it has not answered since its last reply.
+    /// Send time of the first request that it has not answered since its last reply.
     silent_since: Option<Ticks>,
     pub(super) left: Option<Ticks>,
     pub(super) joined: Option<Ticks>,
@@ -115,9 +115,9 @@ pub(super) enum Heard {
     Last,
     /// To the request in flight.
     One,
-    /// To an earlier request, a second one, or of a stranger.
+    /// To an earlier request, a second reply, or a stranger's.
     Other,
-    /// To a request that was never sent, or of one stranger too many.
+    /// To a request that was never sent, or from one stranger too many.
     Invalid,
 }
 
@@ -130,14 +130,14 @@ pub(super) struct Roll {
     strangers: Vec<SocketAddr>,
     /// The first request that counts.
     from: u32,
-    /// The last request that was sent …
+    /// The last request that was sent.
     sequence: u32,
     sent: Ticks,
-    /// … and is in flight …
+    /// The last request is in flight.
     open: bool,
-    /// … and its replies that have not come …
+    /// Number of its replies that have not come.
     missing: usize,
-    /// … none of them has.
+    /// None of its replies has come.
     none: bool,
 }
 
@@ -159,7 +159,7 @@ impl Roll {
         }
     }
 
-    /// Measuring begins with the request `from`: what was heard before counts in no figure.
+    /// Measuring begins with the request `from`: replies to earlier ones count in no figure.
     pub(super) fn begin(&mut self, from: u32) {
         self.from = from;
         (self.first, self.last) = (Tally::new(self.duration), Tally::new(self.duration));
@@ -180,7 +180,7 @@ impl Roll {
         }
     }
 
-    /// A reply with this sequence number came.
+    /// A reply came with the sequence number `carried`.
     #[inline(always)]
     pub(super) fn heard(&mut self, from: SocketAddr, carried: u32, now: Ticks) -> Heard {
         let Some(member) = self.members.iter_mut().find(|member| member.from == from) else { return self.stranger(from) };
@@ -205,7 +205,7 @@ impl Roll {
         if member.asked_last == Some(carried) {
             self.missing -= 1;
         } else {
-            // It was away when that was sent, so nobody waits for it.
+            // The member was away when the request was sent, so nobody waits for it.
             member.asked += 1;
         }
         if self.none {
@@ -232,7 +232,7 @@ impl Roll {
         Heard::Other
     }
 
-    /// The request in flight is given up. Returns how many members are still there, and whether none of them has answered it.
+    /// Gives up the request in flight. Returns the number of members that are still there, and true if no member has answered it.
     #[cold]
     pub(super) fn give_up(&mut self, now: Ticks, timeout: u64) -> (usize, bool) {
         self.open = false;
@@ -265,7 +265,7 @@ impl Roll {
         all.for_each(|tally| tally.fold(facts, clock, began));
     }
 
-    /// Between blocks: drops the samples, after a look at the RTT of each member's.
+    /// Between blocks: drops the samples, after passing the RTTs of all members to `look`.
     pub(super) fn drop_samples(&mut self, mut look: impl FnMut(u64)) {
         self.members.iter().flat_map(|member| &member.tally.stamps).for_each(|stamp| look(stamp.rtt));
         for tally in self.members.iter_mut().map(|member| &mut member.tally).chain([&mut self.first, &mut self.last]) {

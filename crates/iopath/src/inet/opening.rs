@@ -14,7 +14,7 @@ use crate::measure::Observer;
 /// Linux 5.4), and as fit into the default receive buffer of a datagram socket.
 pub(super) const BATCH: u32 = 128;
 
-/// How far the opening is. It is over in time if a flow opens at least once every `--timeout`, and all within [`Job::opens_within`].
+/// Progress of the opening. It is in time if a flow opens at least once every `--timeout`, and all within [`Job::opens_within`].
 pub(super) struct Opening<'a> {
     observer: &'a dyn Observer,
     timeout: Duration,

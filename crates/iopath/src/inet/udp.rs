@@ -55,7 +55,7 @@ pub(crate) fn connect_udp(
     Ok(flows)
 }
 
-/// Connects the socket of flow `index`, which sends nothing.
+/// Connects the socket of flow `index`; that sends nothing.
 fn begin(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Result<Socket, PathError> {
     let socket = new_socket(peer, Type::DGRAM, Protocol::UDP)?;
     bind_local(&socket, peer, job.local_port, index)?;
@@ -77,7 +77,7 @@ pub(crate) fn without_peer(flow: &OwnedFd) -> Result<SocketAddr, PathError> {
     let socket = SockRef::from(flow);
     let (own, peer) = (address(socket.local_addr())?, address(socket.peer_addr())?);
     rustix::net::connect_unspec(flow).map_err(io::Error::from).map_err(failed())?;
-    // A port of the kernel's choice is free again.
+    // The kernel frees a port that it chose itself.
     if address(socket.local_addr())?.port() != own.port() {
         socket.bind(&SockAddr::from(own)).map_err(failed())?;
     }
@@ -183,7 +183,7 @@ fn port(door: &UdpSocket) -> Result<u16, PathError> {
 fn open_door(address: SocketAddr) -> Result<UdpSocket, PathError> {
     let socket = new_socket(address, Type::DGRAM, Protocol::UDP)?;
     socket.bind(&SockAddr::from(address)).map_err(PathError::at(format!("cannot bind {address}")))?;
-    // From now on: this port was free.
+    // Set only after the bind, so that the bind fails if the port is taken.
     socket.set_reuse_address(true).map_err(PathError::at("cannot share the data port between flows"))?;
     Ok(UdpSocket::from(OwnedFd::from(socket)))
 }
@@ -235,7 +235,7 @@ struct Came {
     proof: Proof,
 }
 
-/// A different nonce for each way, of which none tells another's, without state for addresses that never answer.
+/// A different nonce for each door and address. None of them reveals another, and addresses that never answer take no memory.
 fn nonce(secret: &RandomState, came: &Came) -> u64 {
     secret.hash_one((came.door, came.from.ip(), came.from.port()))
 }
@@ -245,7 +245,7 @@ struct Accepting<'a> {
     job: &'a Job,
     doors: &'a [UdpSocket],
     ports: Vec<u16>,
-    /// The door that is looked at.
+    /// Index of the door that is being read.
     at: usize,
     client: IpAddr,
     secret: RandomState,
@@ -301,7 +301,8 @@ impl Accepting<'_> {
         let socket = bind_beside(&self.doors[came.door], spec, found)?;
         socket.connect(from).map_err(PathError::at(format!("cannot connect to {from}")))?;
         after_connect(&socket, spec, Side::Server, found)?;
-        // Until it was connected it was a door too. A client that floods it fills no memory.
+        // Until it was connected, the socket was a door too. The loop has an end, so that a client that floods it fills no
+        // memory.
         for _ in 0..BATCH {
             match receive(&socket, came.door)? {
                 Some(stray) if stray.from != from => self.strays.push_back(stray),
@@ -309,13 +310,13 @@ impl Accepting<'_> {
                 None => break,
             }
         }
-        // From now on the client may send, and what it sends is kept.
+        // From now on the client may send, and the socket keeps its messages.
         confirm(&socket, came.proof)?;
         self.flows.insert((came.door, from.port()), (came.proof.index, socket));
         Ok(())
     }
 
-    /// Answers proofs that were sent again, as the answer was lost.
+    /// Answers proofs that were sent again because the answer was lost.
     fn confirm_again(&self) -> Result<(), PathError> {
         for (_, socket) in self.flows.values() {
             if let Some(came) = receive(socket, 0)? {

@@ -2,12 +2,12 @@
 
 use hairpin_sys::clock::Ticks;
 
-/// Requests that may come at once beyond the rate: the flows of a probe, and what comes before its schedule begins.
+/// Requests that may come at once beyond the rate: those of a probe's flows, and those before its schedule begins.
 const AT_ONCE: f64 = 32.0;
 /// Requests that were due while a client stood still come all at once afterwards: those of this time, in s, are let through.
 const STOOD_STILL_S: f64 = 15.0;
 
-/// A bucket of tokens: one is taken by each request, and they come back at the rate that the client gave.
+/// A bucket of tokens: each request takes one, and they come back at the rate that the client gave.
 #[derive(Debug)]
 pub(super) struct Allowance {
     tokens: f64,
@@ -35,7 +35,7 @@ impl Allowance {
 mod tests {
     use super::*;
 
-    /// How many of `count` requests are taken, `every_ns` apart, until one is not.
+    /// Sends `count` requests, `every_ns` apart. Returns how many are taken before the first refusal.
     fn taken(per_s: f64, every_ns: u64, count: u64) -> u64 {
         let mut allowance = Allowance::new(per_s, 1.0, Ticks(0));
         (0..count).take_while(|n| allowance.takes(Ticks(n * every_ns))).count() as u64
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(taken(0.001, 1_000_000_000_000, 10_000), 10_000);
         // 100,000 per second: the bucket of 1,532, and little more comes back meanwhile.
         assert!((1_532..1_540).contains(&taken(100.0, 10_000, 1_000_000)));
-        // A tenth more than was said ends too, much later.
+        // A rate a tenth higher than the given one ends too, but much later.
         assert!((10_000..20_000).contains(&taken(100.0, 9_000_000, 1_000_000)));
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct AtServer<'a> {
 /// Interval at which a spinning server checks its stop flag while nothing is received, in ns: an experiment stops it after each
 /// block.
 const SPIN_TURN_NS: u64 = 500_000;
-/// The interval for a client of few requests, in ns: a stop is told with a signal too.
+/// The interval for a client with a limit on its rate, in ns: it can be long, because a signal tells a stop too.
 const CALM_TURN_NS: u64 = 1_000_000_000;
 
 impl ServerCallbacks for AtServer<'_> {

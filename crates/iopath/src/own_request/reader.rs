@@ -1,15 +1,15 @@
 //! Finds the end of a reply in a stream of bytes: each byte is looked at once, however the stream is cut.
 //!
-//! A reply is read in tokens, each a line or a number of bytes; after each the rule says what comes next.
+//! A reply is read in tokens, each a line or a number of bytes; after each token the rule names the next one.
 
 use hairpin_plan::request::{ReplyEnd, Request, escaped};
 
 /// The next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
-    /// Everything up to the end of these.
+    /// Everything up to this end, the end included.
     Up(To),
     /// Everything until the server closes the connection.
     Rest,
@@ -25,12 +25,12 @@ enum To {
     EmptyLine,
 }
 
-/// What a token means.
+/// The meaning of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// The first token of a reply: a length, a head, a line that names a type.
     Head,
-    /// The last one.
+    /// The last token of a reply.
     Last,
     /// The length of a chunk.
     ChunkSize,
@@ -56,7 +56,7 @@ pub(super) struct Reader {
     part: Part,
     /// Values of RESP that are still to come.
     values: u64,
-    /// The last head of HTTP, with which most replies begin again, and what comes after it.
+    /// The last head of HTTP, because most replies begin with the same one, and the token after it.
     head: Vec<u8>,
     follows: Option<(Part, Token)>,
 }
@@ -80,7 +80,7 @@ impl Reader {
         reader
     }
 
-    /// Begins with another reply, whatever has come of this one.
+    /// Begins another reply, however much of this one has come.
     pub(super) fn begin(&mut self) {
         (self.at, self.seen, self.values) = (0, 0, 1);
         (self.part, self.token) = match &self.end {
@@ -101,7 +101,7 @@ impl Reader {
     /// only grow.
     ///
     /// # Errors
-    /// What the bytes have that the rule does not allow.
+    /// The bytes break the rule; the text says how.
     pub(super) fn whole(&mut self, bytes: &[u8]) -> Result<Option<usize>, String> {
         loop {
             let end = match self.token {
@@ -130,7 +130,7 @@ impl Reader {
         !self.head.is_empty() && bytes.starts_with(&self.head)
     }
 
-    /// The end of the token that ends `to`, if it has come.
+    /// The end of the token that goes up to `to`, if it has come.
     fn found(&mut self, to: To, bytes: &[u8]) -> Option<usize> {
         let delimiter: &[u8] = match (to, &self.end) {
             (To::Delimiter, ReplyEnd::Delimiter { delimiter, .. }) => delimiter,
@@ -248,12 +248,12 @@ fn status(head: &[u8]) -> Option<usize> {
     number(head.strip_prefix(b"HTTP/1.")?.get(2..5)?)
 }
 
-/// True for a reply that comes before the one that was asked for (RFC 9110, section 15.2).
+/// True for an interim reply, which comes before the one that was asked for (RFC 9110, section 15.2).
 fn is_interim(status: usize) -> bool {
     (100..200).contains(&status) && status != 101
 }
 
-/// Bytes of the interim replies of HTTP with which these begin, as far as more follows.
+/// Length of the interim replies of HTTP at the start of `bytes`; one that nothing follows does not count.
 fn interim(bytes: &[u8]) -> usize {
     const END: &[u8] = b"\r\n\r\n";
     let mut at = 0;
@@ -278,7 +278,8 @@ fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// Most characters of a reply's first line that are kept.
 pub(super) const FIRST_LINE: usize = 60;
 
-/// The bytes up to the end of the first line of a reply, as far as that is kept; interim replies of HTTP before it are among them.
+/// The bytes of `reply` up to the end of its first line, of which at most `FIRST_LINE` are kept; interim replies of HTTP before
+/// that line are included.
 pub(super) fn first_line(reply: &[u8]) -> &[u8] {
     let from = interim(reply);
     let line = reply[from..].iter().take(FIRST_LINE);
@@ -286,7 +287,7 @@ pub(super) fn first_line(reply: &[u8]) -> &[u8] {
     &reply[..end]
 }
 
-/// The start of some bytes, for a message: of a reply over HTTP that of the final one.
+/// The first line in `bytes`, for a message; over HTTP that of the final reply.
 pub(super) fn start(bytes: &[u8]) -> String {
     let line = &first_line(bytes)[interim(bytes)..];
     escaped(line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(line))
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_rule_does_not_allow_is_said() {
+    fn a_reply_that_breaks_the_rule_is_an_error_that_says_why() {
         for (end, bytes, part) in [
             ("http", &b"SSH-2.0-x\r\n\r\n"[..], "does not begin as HTTP does: SSH-2.0-x"),
             ("http", b"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n", "its Content-Length is 1x"),

@@ -11,18 +11,18 @@ use super::reader::{Reader, first_line, is_error, start};
 
 /// Most bytes of a reply …
 const MOST: usize = 1 << 20;
-/// … and of the buffers of all flows of a thread together, as far as each keeps room for a head of HTTP.
+/// … and of the buffers of all flows together, unless each then has less than `LEAST`, the room for a head of HTTP.
 const TOGETHER: usize = 256 << 20;
 const LEAST: usize = 16 << 10;
 
 /// The loop's probe header, which a reply brings back.
 pub(crate) type Header = [u8; probe::LEN];
 
-/// The requests that are out on a flow, and what has come back.
+/// The requests in flight on a flow, and the bytes that have come back.
 pub(crate) struct Replies {
     reader: Reader,
     buffer: Vec<u8>,
-    /// The first byte that belongs to no whole reply yet, and the end of what has come.
+    /// The first byte that belongs to no whole reply yet, and the end of the bytes that have come.
     from: usize,
     have: usize,
     asked: VecDeque<Header>,
@@ -51,7 +51,7 @@ impl Replies {
         self.ever_asked = true;
     }
 
-    /// True if nothing may come.
+    /// True if no reply is expected.
     pub(crate) fn is_idle(&self) -> bool {
         self.asked.is_empty()
     }
@@ -66,14 +66,14 @@ impl Replies {
         start(&self.buffer[self.from..self.have])
     }
 
-    /// Forgets what has come, and what was asked: another connection begins.
+    /// Forgets all bytes and requests, because another connection begins.
     pub(crate) fn clear(&mut self) {
         (self.from, self.have) = (0, 0);
         self.asked.clear();
         self.reader.begin();
     }
 
-    /// Room for what comes next.
+    /// Room for the next bytes.
     #[inline(always)]
     pub(crate) fn room(&mut self) -> io::Result<&mut [u8]> {
         if self.from == self.have {
@@ -159,7 +159,7 @@ impl Replies {
     }
 }
 
-/// The words for bytes that came before anything was asked.
+/// The message about bytes that came before any request.
 pub(super) fn greeting(bytes: &[u8]) -> String {
     format!(
         "the server sent {} bytes before it was asked: {}; a greeting would be taken for the first reply",
@@ -200,7 +200,7 @@ impl Tally {
         self.count_other(request, reply);
     }
 
-    /// Counts the first reply, and one that is unlike it.
+    /// Counts the first reply, or one that differs from it.
     #[cold]
     fn count_other(&mut self, request: &Request, reply: &[u8]) {
         let is_error = is_error(&request.end, reply);
@@ -218,7 +218,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another thread has counted.
+    /// Adds the counts of another thread.
     pub(crate) fn add(&mut self, other: Tally) {
         if self.replies == 0 {
             *self = other;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_is_an_error() {
+    fn bytes_that_nobody_asked_for_are_an_error() {
         let mut replies = Replies::new(&request(r"\n"), 1, 1);
         take(&mut replies, b"220 mail\r\n");
         let why = replies.next().unwrap_err().to_string();

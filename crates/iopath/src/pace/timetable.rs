@@ -107,7 +107,7 @@ impl Timetable {
         }
     }
 
-    /// Moves all that is still due, and the end, by `ticks` in which the run stood still.
+    /// Moves the remaining due times and the end by `ticks`, during which the run stood still.
     pub(crate) fn stand_still(&mut self, ticks: u64) {
         (self.origin, self.end) = (self.origin.plus(ticks), self.end.plus(ticks));
     }

@@ -100,8 +100,8 @@ fn frame_of(payload: u32) -> usize {
     (HEADERS + payload as usize).max(SHORTEST)
 }
 
-/// Both sides derive the same configuration from a job, except for the own part of one way that each has measured, and for the times of frames of one length
-/// that are a request's from one side and a reply's from the other.
+/// Both sides derive the same configuration from a job, with two exceptions: the own part of one way, which each has measured,
+/// and the times of frames of a length that is a request's from one side and a reply's from the other.
 fn config(job: &Job, clock: AnyClock, own_ns: Option<f64>, side: Side) -> Result<Config, PathError> {
     let in_flight = job.flows.saturating_mul(job.outstanding).min(MOST_ENTRIES);
     let ring_entries = (2 * in_flight).next_power_of_two().clamp(LEAST_ENTRIES, MOST_ENTRIES);
@@ -228,7 +228,7 @@ fn stamped<'a, I: Device + 'a>(io: I, clock: AnyClock, stamps: Option<&'a Stamps
 fn measure<I: Device>(run: &mut ClientRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
     let clock = run.clock;
     let outcome = run.alone(|job, work, between| match clock {
-        // A type, as on `memory`, which says why.
+        // The clock is a type, for the reason given on `memory`.
         AnyClock::Tsc(clock) => drive_paced(&mut frames, &clock, job, work, between),
         AnyClock::Raw(_) => drive_paced(&mut frames, &clock, job, work, between),
     });

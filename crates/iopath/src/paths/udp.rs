@@ -72,10 +72,10 @@ fn datagrams<'fd>(fds: &'fd [OwnedFd], spec: &SideSpec) -> Result<Vec<Datagram<'
     fds.iter().map(one).collect()
 }
 
-/// One UDP socket. It is small: with many flows, each cache line that one takes takes time.
+/// One UDP socket. It is small, because with many flows each cache line of a flow takes time.
 struct Datagram<'fd> {
     fd: BorrowedFd<'fd>,
-    /// The address at the other end; `None` of a connected socket.
+    /// The address at the other end; `None` for a connected socket.
     peer: Option<Box<SocketAddrAny>>,
     /// Number of errors from the kernel that a datagram was too long for the path.
     too_long: u32,

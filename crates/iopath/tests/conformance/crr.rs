@@ -40,7 +40,7 @@ fn a_run_ends_before_a_pair_is_used_twice() {
         let client = Pair::new(job, listening(address)).run("used up").0.unwrap();
         assert_eq!((client.error, client.stopped), (None, false), "an end like any other");
         let count = client.recorder.unwrap().rtt().count();
-        // Some pairs may still be in TIME_WAIT from the run of this test before.
+        // Some pairs may still be in TIME_WAIT from an earlier run of this test.
         assert!(count <= most, "{count} connections of {most} pairs");
         let Some(Warning::TuplesUsedUp { connections }) = client.side.warnings.first() else { panic!("no warning") };
         assert_eq!(*connections, count);

@@ -82,10 +82,10 @@ impl Observer for Listener {
     }
 }
 
-/// A side that runs in a thread of its own, and how it ended.
+/// Receives the result of a side that runs in a thread of its own.
 type Ending<T> = Receiver<Result<T, String>>;
 
-/// Starts the server's side; returns once it can be met.
+/// Starts the server's side; returns once it is ready.
 pub(crate) fn start_server(
     job: &Job,
     listen: Listen,
@@ -161,9 +161,9 @@ pub(crate) struct Pair {
     listen: Listen,
     pub(crate) with_neighbour: bool,
     pub(crate) wrong_cookie: bool,
-    /// After its first block.
+    /// Stops the client after its first block.
     pub(crate) stop_client: bool,
-    /// After the client's first block.
+    /// Stops the server after the client's first block.
     pub(crate) stop_server: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Finishing a transport checksum that its sender left to a device.
 //!
-//! A kernel socket that sends over veth or loopback leaves only the pseudo-header's sum in the checksum field, because no wire is passed.
-//! To forward that frame on a wire, or to check it, takes the whole sum: it is filled in as by the device.
+//! A kernel socket that sends over veth or loopback leaves only the pseudo-header's sum in the checksum field, because the frame passes no
+//! wire. Forwarding that frame on a wire, or checking it, takes the whole sum, so it is filled in here as a device would.
 //!
 //! Sources: RFC 1071, RFC 768, RFC 8200 section 8.1; `Documentation/networking/checksum-offloads.rst`.
 

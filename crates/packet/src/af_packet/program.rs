@@ -42,7 +42,7 @@ const IF_NOT_BELOW_INDEX: u16 = 0x3d;
 const RETURN: u16 = 0x06;
 
 // Scratch words, in bytes.
-/// Bytes after the IP header, as that states them.
+/// Bytes after the IP header, as the header states them.
 const PAYLOAD: u32 = 0;
 /// Bytes after the IP header, as the frame holds them.
 const PRESENT: u32 = 1;
@@ -92,7 +92,7 @@ impl Program {
         let distance = |at: usize, to: To| match to {
             To::Next => 0,
             To::Skip(count) => count,
-            // Programs here have some fifty instructions.
+            // It fits: programs here have some fifty instructions.
             To::None => (none - at - 1) as u8,
         };
         let placed = self.0.iter().enumerate().map(|(at, &(instruction, [holds, fails]))| Instruction {

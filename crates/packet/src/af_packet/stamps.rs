@@ -1,4 +1,4 @@
-//! Stamps of a packet socket's frames: who takes them, and those of sent frames as they come.
+//! Stamps of a packet socket's frames: their source, and the collection of those of sent frames.
 //!
 //! ```text
 //!   tx_batch ─▶ queue: a number each, if it is to be stamped
@@ -22,7 +22,8 @@ use crate::io::{Departed, Departure};
 /// Frames whose keys are remembered, a power of two.
 const REMEMBERED: usize = 4096;
 
-/// Who stamps the frames that arrive and those that are sent, as far as the device claims it now.
+/// The sources of the stamps of received and of sent frames, by the device's present claims. `refused` gets the reasons
+/// against the device.
 pub(super) fn claimed(interface: &str, config: &Config, refused: &mut Vec<Refused>) -> [Option<TimeSource>; 2] {
     let (rx, tx) = (Feature::HardwareTime, Feature::HardwareDeparture);
     let software = [Some(TimeSource::Software), config.departures.then_some(TimeSource::Software)];
@@ -42,7 +43,7 @@ pub(super) fn claimed(interface: &str, config: &Config, refused: &mut Vec<Refuse
     by
 }
 
-/// Why the device does not stamp every frame that arrives, and every one that is sent; `None` if it says that it does.
+/// Reasons why the device does not stamp every received and every sent frame; `None` where it claims to.
 fn refusals(interface: &str, told: &Result<Option<Stamping>, String>) -> [Option<String>; 2] {
     let both = |why: String| [Some(why.clone()), Some(why)];
     match told {
@@ -71,23 +72,23 @@ fn refusals(interface: &str, told: &Result<Option<Stamping>, String>) -> [Option
 pub(super) struct Departures {
     ask: Ask,
     on: bool,
-    /// Whether frames that are queued now are to be stamped.
+    /// True if frames that are queued from now on are to be stamped.
     pub(super) asks: bool,
-    /// By frame in the queue: its number, if it is to be stamped.
+    /// For each frame in the queue its number, if it is to be stamped.
     queue: VecDeque<Option<u32>>,
-    /// How many of them are to be stamped.
+    /// Frames in the queue that are to be stamped.
     asked: usize,
     /// Keys counted so far, and the numbers of the frames that had the last of them.
     keys: u32,
     numbers: Box<[Option<u32>; REMEMBERED]>,
     came: VecDeque<Departure>,
     most: usize,
-    /// Stamps that came while `most` others waited to be taken, and those of no known frame.
+    /// Stamps that came while `most` others waited to be taken, and stamps of unknown frames.
     pub(super) lost: u64,
 }
 
 impl Departures {
-    /// Switches the socket's stamps on, those of the device too if it is said to have them.
+    /// Switches the socket's stamps on, with `by_device` those of the device too.
     pub(super) fn of(socket: &PacketSocket, by_device: bool, most: u32) -> io::Result<Departures> {
         let ask = Ask { each: false, queue: false, hardware: by_device, stream: false };
         // A frame may have a stamp of each kind.
@@ -115,7 +116,7 @@ impl Departures {
         if on { timestamping::on(socket, self.ask).map(drop) } else { timestamping::off(socket) }
     }
 
-    /// Notes `count` frames that are queued, of which the first has this number.
+    /// Notes that `count` frames are queued, numbered from `first`.
     pub(super) fn queued(&mut self, first: u32, count: usize) {
         let asks = self.on && self.asks;
         self.asked += if asks { count } else { 0 };
@@ -144,7 +145,7 @@ impl Departures {
         }
     }
 
-    /// The first frames have left the queue, sent or refused.
+    /// Notes that the first `count` frames have left the queue, sent or refused.
     pub(super) fn left(&mut self, count: usize) {
         self.asked -= self.queue.drain(..count).flatten().count();
     }
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_claims_is_told_apart() {
+    fn each_claim_of_a_device_gives_its_own_reason() {
         let told = |tx_type, rx_filter| Ok(Some(Stamping { flags: 0, tx_type, rx_filter }));
         assert_eq!(refusals("eth0", &told(1, 1)), [None, None]);
         let [rx, tx] = refusals("eth0", &told(0, 12)).map(Option::unwrap_or_default);

@@ -19,7 +19,7 @@ use crate::device::{Config, OpenError};
 use crate::granted::{Feature, Mode, Refused};
 
 /// The largest MTU at which a frame fits into a page in the driver, beside the kernel's headroom and tail (`veth_xdp_set`; other drivers are
-/// near it). Above it native mode takes programs only that take several pages.
+/// near it). Above it native mode takes only programs for several pages.
 const NATIVE_IN_A_PAGE: u32 = 3506;
 
 /// A program on an interface.
@@ -62,7 +62,7 @@ pub(super) struct Needs {
     pub(super) queues: u32,
     /// Frames have several pages.
     pub(super) pages: bool,
-    /// The driver tells metadata, and it was asked for.
+    /// Metadata was requested, and the driver tells some.
     pub(super) metadata: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn attach(link: &LinkFacts, config: &Config, needs: Needs, refused: &
     Ok(attached)
 }
 
-/// Attaches it in that mode, with the features that the kernel and the driver accept.
+/// Attaches the program in `mode`, with the features that the kernel and the driver accept.
 fn place(
     link: &LinkFacts,
     config: &Config,
@@ -132,8 +132,8 @@ fn place(
 /// The metadata that the program asks the device for.
 pub(super) const METADATA: [Feature; 3] = [Feature::HardwareTime, Feature::Hash, Feature::Vlan];
 
-/// The features of the driver. No other program may be attached: the kernel would refuse ours, and theirs would not see
-/// our frames.
+/// The XDP state of the interface; an error if another program is attached: the kernel would refuse ours, and theirs would
+/// not see our frames.
 pub(super) fn foreign(link: &LinkFacts) -> Result<XdpState, OpenError> {
     let state = XdpState::of(link.index);
     let state = state.map_err(|error| step("read the XDP programs", link.name.clone(), io::Error::other(error)))?;
@@ -162,7 +162,7 @@ fn refusal_of_native(link: &LinkFacts, source: &io::Error) -> String {
     }
 }
 
-/// The failure as an open's error.
+/// The failure as an error of the open.
 fn named(link: &LinkFacts, mode: Mode, failure: Failure) -> OpenError {
     let interface = link.name.clone();
     let errno = Errno::from_io_error(&failure.error().source);

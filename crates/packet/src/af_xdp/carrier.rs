@@ -1,7 +1,7 @@
 //! Waits for a link that a change of its XDP program took down.
 //!
 //! Many drivers set their rings up anew for the first program, or without the last one, and some close and open the device for that (`igb_xdp_setup`,
-//! `ixgbe_xdp_setup`): the link is down until both ends have negotiated again, which takes seconds on copper. Whoever speaks to the peer meanwhile loses it.
+//! `ixgbe_xdp_setup`): the link is down until both ends have negotiated again, which takes seconds on copper. Frames to and from the peer are lost meanwhile.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ const BACK_WITHIN: Duration = Duration::from_secs(15);
 /// Time between two looks at it.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until the link has a carrier again, unless it had none before. `what` took it down.
+/// Waits until the link has a carrier again, unless it had none `before`. `what` names the step that took it down.
 pub(super) fn back(before: &LinkFacts, what: &str) -> Result<(), OpenError> {
-    // The kernel takes note of a carrier that went or came a moment later.
+    // The kernel notices only a moment later that a carrier went or came.
     let there = || facts(&before.name).map(|link| link.carrier && link.running);
     if !before.carrier || within(BACK_WITHIN, there)? {
         return Ok(());

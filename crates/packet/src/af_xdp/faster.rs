@@ -6,7 +6,7 @@
 //!   │  ring ◀──▶ veth ◀═══════▶ veth ◀──▶ ring │   one frame to and fro for a millisecond in each mode
 //!   └─────────────────────────────────────────┘
 //! ```
-//! A veth made for this says nothing about another driver, and a physical device must not send trial frames: there the
+//! A trial over veth says nothing about another driver, and a physical device must not send trial frames: there the
 //! rule is native mode if the driver supports it.
 
 use std::io;
@@ -43,7 +43,7 @@ const FEWEST: usize = 16;
 const PATIENCE: Duration = Duration::from_millis(100);
 const ENDS: [&str; 2] = ["hp-trial-a", "hp-trial-b"];
 
-/// The faster mode for that interface. A trial is made once for each process and driver.
+/// The faster mode for the interface `link`. The trial over veth is made once per process.
 pub(super) fn of(link: &LinkFacts, queues: u32) -> Choice {
     static VETH: OnceLock<Choice> = OnceLock::new();
     match link.kind.as_deref() {
@@ -83,7 +83,7 @@ fn untried(failed: &str) -> Choice {
     Choice { mode: Mode::Generic, why: format!("generic is the faster one over veth as a rule; a trial here failed: {failed}") }
 }
 
-/// The median round trip over a fresh veth pair in that mode.
+/// The median round trip in `mode`, over a veth pair that the first trial makes.
 fn trial(mode: Mode) -> Result<Duration, TrialError> {
     let config = Config {
         filter: Filter::Ethertype(ETHERTYPE),
@@ -160,7 +160,7 @@ impl Ball {
     }
 }
 
-/// Why no trial was made.
+/// Why a trial failed.
 #[derive(Debug, thiserror::Error)]
 enum TrialError {
     #[error(transparent)]

@@ -12,27 +12,27 @@ use super::program::Pause;
 use crate::granted::{Granted, TimeSource};
 use crate::io::{Arrival, Counters, Departed, Departure, Kick, Kicked, PacketIo};
 
-/// One queue: its AF_XDP socket, four rings and memory.
+/// A queue pair of [`AfXdp`](super::AfXdp): one queue of the interface, with its AF_XDP socket, four rings and memory.
 pub struct Queue {
     socket: Socket,
     granted: Granted,
     counters: Counters,
     /// True while the program writes the device's metadata.
     knows: bool,
-    /// Where the program can be told to write none, if it writes any.
+    /// The switch of the program's metadata, if it writes any.
     pause: Option<Pause>,
-    /// Stamps and other metadata are taken.
+    /// True while stamps and other metadata are taken.
     taken: bool,
     /// Polls of the RX ring since the last receive kick.
     looks: u32,
-    /// Number of such kicks since the kernel was last asked.
+    /// Receive kicks since the last one that entered the kernel.
     unasked: u32,
 }
 
-/// This many polls between two kicks mean that the receiver spins.
+/// Polls between two receive kicks from which on the receiver counts as spinning.
 const SPINNING: u32 = 16;
 /// In copy mode a receive kick has no work to do, and only tells whether the interface still exists. For a spinning
-/// receiver only one kick in this many enters the kernel, because it does not poll during the system call.
+/// receiver only one kick in `ASK_EVERY` enters the kernel, because it does not poll during the system call.
 const ASK_EVERY: u32 = 256;
 
 impl Queue {

@@ -3,7 +3,7 @@
 //! ```text
 //!   frame ─▶ keyed fingerprint ─▶ one of 4,096 places ┬ the same: +1, and dropped beyond the limit
 //!                                                     └ another: every eighth -1; at 0 it takes the place
-//!   once a second: every place less
+//!   once a second: every count lower
 //! ```
 //! A circulating frame comes back unchanged (fields swapped on one hop are swapped back on the next), so after
 //! [`REPEATS`] passes it is dropped and the circle is broken. A place belongs to the frame seen there most often:
@@ -23,9 +23,9 @@ const PLACES: usize = 4096;
 /// Number of other frames that reduce a place's count by one. More than one, so that two alternating frames do not keep
 /// each other from counting.
 const OTHERS: u8 = 8;
-/// Bytes of a frame's begin that count.
+/// Bytes at the beginning of a frame that the fingerprint covers.
 const HEAD: usize = 128;
-/// Bytes taken at once.
+/// Bytes in one step of the fingerprint.
 const BLOCK: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,12 +44,12 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// Sends an identical frame back `limit` times.
+    /// Lets an identical frame pass `limit` times.
     pub(super) fn new(limit: u32) -> io::Result<Repeats> {
         let mut key = [0; 16];
         getrandom(&mut key, GetRandomFlags::empty())?;
         let key = u128::from_ne_bytes(key);
-        // Odd, so that no block is multiplied by zero for certain.
+        // Odd, hence not zero: with zero, every block whose upper half is zero would have the product zero.
         let key = [key as u64, (key >> 64) as u64 | 1];
         Ok(Repeats { limit, key, places: Box::new([Place::default(); PLACES]) })
     }
@@ -72,19 +72,19 @@ impl Repeats {
                 (place.seen, place.others) = (place.seen - 1, 0);
             }
         }
-        // A limit of zero takes nothing at all.
+        // A limit of zero lets no frame pass.
         self.limit == 0
     }
 
-    /// Forgets the repeats that a source of identical frames may send per second.
+    /// Lowers each count by the identical frames that may go back per second.
     pub(super) fn second(&mut self) {
         for place in self.places.iter_mut() {
             place.seen = place.seen.saturating_sub(REPEATS);
         }
     }
 
-    /// Over the length, the first 128 and the last 16 bytes: where headers, sequence numbers and time stamps are. Multiply and fold, as in
-    /// wyhash; the key keeps others from making frames that share a place.
+    /// A hash of the length, the first 128 and the last 16 bytes, where headers, sequence numbers and time stamps are: multiply and fold,
+    /// as in wyhash. The key keeps others from making frames that share a place.
     #[inline]
     fn fingerprint(&self, frame: &[u8]) -> u64 {
         let fold = |state: u64, block: &[u8; BLOCK]| {

@@ -11,7 +11,19 @@ use hairpin_wire::udp::{self, Check, Udp};
 /// Number of TCP in an IP header.
 const TCP: u8 = 6;
 
-/// The changes to a frame before it goes back.
+/// The changes to a frame before it goes back. Parsed from `none`, `macs` or `all`.
+///
+/// Fields are only exchanged, so every checksum stays as right or wrong as it was.
+///
+/// ```
+/// use hairpin_packet::bounce::Rewrite;
+///
+/// let mut frame = [0; 60];
+/// frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]); // to ..:01, from ..:02
+/// "macs".parse::<Rewrite>()?.apply(&mut frame);
+/// assert_eq!(frame[..12], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rewrite {
@@ -94,8 +106,8 @@ fn has_ports(protocol: u8, segment: &[u8]) -> bool {
     matches!(protocol, udp::PROTOCOL | TCP) && segment.len() >= 4
 }
 
-/// False if the frame is an IPv4 packet with a wrong header checksum, or a whole UDP datagram with a wrong checksum. One that was left to the
-/// device is not wrong: the frame never left this machine.
+/// False if the frame is an IPv4 packet with a wrong header checksum, or a whole UDP datagram with a wrong checksum. A checksum that was left to
+/// the device is not wrong: the frame never left this machine.
 pub(super) fn checksums_are_right(frame: &[u8]) -> bool {
     let Some(ethernet) = Ethernet::parse(frame) else { return true };
     let (segment, addresses) = match ethernet.ethertype() {

@@ -164,7 +164,7 @@ fn a_full_ring_drops_and_counts() {
         assert_eq!(bounce.turn(&server, &mut scratch, 64, 0).unwrap(), Received::Got(1));
     }
     let counters = bounce.counters();
-    // The ring, and the batch of those that wait for room in it.
+    // The ring's entries, and the batch that waits for room in the ring.
     assert_eq!((counters.tx_frames, counters.full), (8 + 64, 200 - 8 - 64));
     let mut back = 0;
     while let Received::Got(_) = client.recv(0).unwrap() {
@@ -215,7 +215,7 @@ fn rewrites_parse_and_print() {
     assert_eq!("ips".parse::<Rewrite>().unwrap_err().to_string(), "\"ips\" is not a rewrite; choose from none, macs, all");
 }
 
-/// Frames that look like something: a header of each kind, cut, tagged, with options, extension headers, fragments and noise.
+/// Frames that resemble real ones: a header of each kind, cut, tagged, with options, extension headers, fragments and noise.
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let noise = || prop::collection::vec(any::<u8>(), 0..100);
     let shaped = (any::<bool>(), noise(), any::<bool>(), prop::collection::vec((0usize..80, any::<u8>()), 0..4), 0usize..200);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   receiver: arms the lane ─▶ looks once more ─▶ sleeps on its socket ◀─ one byte ── sender: found the lane armed
-//!                                                        ◀─ end of file ── the other process has ended, however
+//!                                                        ◀─ end of file ── the other process has ended, or was killed
 //! ```
 //! Not an eventfd: its two sides share its flags, so a hostile side could make the other's write block. A socket can be
 //! told not to block for each call (`MSG_DONTWAIT`), and each side has its own end.
@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 #[derive(Debug)]
 pub(super) struct Bell {
     socket: OwnedFd,
-    /// Always readable: for a wait although a frame is there.
+    /// Always readable, so that a wait ends at once if a frame is there.
     awake: OwnedFd,
     /// True if the descriptor was requested since the last check.
     asked: Cell<bool>,
@@ -35,7 +35,8 @@ pub(super) fn ends() -> io::Result<(OwnedFd, OwnedFd)> {
 impl Bell {
     /// Takes one end of the pair.
     ///
-    /// # Errors `InvalidInput` if it is not such a socket; the kernel's error if it gave no eventfd.
+    /// # Errors
+    /// `InvalidInput` if `socket` is not a UNIX stream socket; the kernel's error if it gave no eventfd.
     pub(super) fn new(socket: OwnedFd) -> io::Result<Bell> {
         let kind = sockopt::socket_type(&socket).and_then(|kind| Ok((kind, sockopt::socket_domain(&socket)?)));
         if kind != Ok((SocketType::STREAM, AddressFamily::UNIX)) {

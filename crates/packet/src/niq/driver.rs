@@ -41,9 +41,9 @@ pub struct Pcie {
     pub reads: u64,
     /// Descriptors that the NIC read: one for each frame sent that is longer than 60 bytes.
     pub descriptor_fetches: u64,
-    /// Reads of such a frame's bytes by the NIC.
+    /// Packets by which the NIC read the bytes of frames longer than 60 bytes, to send them.
     pub dma_reads: u64,
-    /// Writes of such a frame's bytes by the NIC.
+    /// Packets by which the NIC wrote the bytes of received frames longer than 60 bytes into memory.
     pub dma_writes: u64,
     /// Posted writes that gave credits back: one for each quarter of a ring.
     pub credit_writes: u64,
@@ -67,7 +67,7 @@ struct Used {
     slots: u32,
 }
 
-/// One queue pair's lines, those that it sends on and those that it receives from.
+/// One queue pair's lines: `tx` to send on, `rx` to receive from.
 #[derive(Debug)]
 pub(super) struct Driver<B> {
     tx: B,
@@ -121,7 +121,7 @@ impl<B: Bar> Driver<B> {
         self.credit(large) || self.look_for_credit(large)
     }
 
-    /// Ignores a count that no correct peer could write: the ring then stops.
+    /// Never true for a count that no correct peer could write: the ring then stops.
     #[inline(always)]
     fn credit(&self, large: bool) -> bool {
         (self.sent.lines as u32).wrapping_sub(self.seen.0) < self.entries
@@ -151,15 +151,18 @@ impl<B: Bar> Driver<B> {
     /// Sends a frame of at most 60 bytes, for which there is [credit](Driver::has_credit).
     #[inline(always)]
     pub(super) fn send_small(&mut self, frame: &[u8]) {
-        self.send(small_line(frame, self.header(frame.len(), 0)));
+        let header = self.header(frame.len(), 0);
+        self.send(|line| small_line(line, frame, header));
     }
 
     /// Sends the frame in the next slot, for which there is [credit](Driver::has_credit).
     #[inline(always)]
     pub(super) fn send_large(&mut self, len: usize) {
-        let mut line = [0; LINE];
-        line[..4].copy_from_slice(&self.header(len, LARGE).to_le_bytes());
-        self.send(line);
+        let header = self.header(len, LARGE).to_le_bytes();
+        self.send(|line| {
+            *line = [0; LINE];
+            line[..4].copy_from_slice(&header);
+        });
         self.sent.slots = self.sent.slots.wrapping_add(1);
         self.pcie.descriptor_fetches = self.pcie.descriptor_fetches.wrapping_add(1);
         self.pcie.dma_reads = self.pcie.dma_reads.wrapping_add(packets(len));
@@ -170,12 +173,16 @@ impl<B: Bar> Driver<B> {
         self.next() << SEQUENCE_SHIFT | VALID | large | len as u32 & LENGTH
     }
 
+    /// Sends a line that `fill` makes where it is read from next: a copy of it in another width of stores would wait for them.
     #[inline(always)]
-    fn send(&mut self, line: [u8; LINE]) {
+    fn send(&mut self, fill: impl Fn(&mut [u8; LINE])) {
         let at = self.place(self.next());
         if self.kept_at.is_none() {
-            (self.kept, self.kept_at) = (line, Some(at));
+            fill(&mut self.kept);
+            self.kept_at = Some(at);
         } else {
+            let mut line = [0; LINE];
+            fill(&mut line);
             self.tx.write_line(at, &line);
             self.tx.will_write(self.place(self.next().wrapping_add(AHEAD)));
         }
@@ -222,7 +229,7 @@ impl<B: Bar> Driver<B> {
         Some(FrameHeader { len: (header & LENGTH) as usize, large: header & LARGE != 0 })
     }
 
-    /// More lines than the next are probably filled.
+    /// Hints that lines behind the next one are probably filled.
     #[inline(always)]
     pub(super) fn expect_more(&self) {
         self.rx.will_read(self.place(self.awaited().wrapping_add(AHEAD)));
@@ -258,20 +265,19 @@ impl<B: Bar> Driver<B> {
     }
 }
 
-/// Packets on PCI Express that a frame's bytes are carried in.
+/// Packets on PCI Express for the bytes of a frame.
 fn packets(len: usize) -> u64 {
     len.div_ceil(PACKET).max(1) as u64
 }
 
-/// Words of 8 bytes that the first 56 bytes of a frame are.
+/// Words of 8 bytes in the first 56 bytes of a frame.
 const WORDS: usize = 7;
 const HALF: u32 = u32::BITS;
 
-/// The line of a frame of at most 60 bytes. Most have 60: those are moved in words, so that the CPU never
-/// loads across stores of another size.
+/// Makes the line of a frame of at most 60 bytes. Most have 60: those are moved in words, so that the CPU never loads across
+/// stores of another size.
 #[inline(always)]
-fn small_line(frame: &[u8], header: u32) -> [u8; LINE] {
-    let mut line = [0; LINE];
+fn small_line(line: &mut [u8; LINE], frame: &[u8], header: u32) {
     if let Ok(frame) = <&[u8; INLINE]>::try_from(frame) {
         let mut carry = u64::from(header);
         for at in 0..WORDS {
@@ -284,11 +290,11 @@ fn small_line(frame: &[u8], header: u32) -> [u8; LINE] {
     } else {
         line[..4].copy_from_slice(&header.to_le_bytes());
         line[4..4 + frame.len()].copy_from_slice(frame);
+        line[4 + frame.len()..].fill(0);
     }
-    line
 }
 
-/// Copies a line's frame, as many bytes as `into` has, which are at most 60.
+/// Copies a line's frame into `into`, which has the frame's length: at most 60 bytes.
 #[inline(always)]
 pub(super) fn copy_small(line: &[u8; LINE], into: &mut [u8]) {
     if let Ok(into) = <&mut [u8; INLINE]>::try_from(&mut *into) {

@@ -23,7 +23,7 @@ fn small() -> Config {
 pub(super) fn tsc() -> Option<Tsc> {
     let tsc = Tsc::calibrate();
     if let Err(why) = &tsc {
-        // Past the harness, which shows the output of passed tests to nobody.
+        // Past the harness, which swallows the output of passed tests.
         let _ = writeln!(io::stderr(), "niq: a latency: SKIPPED: {why}");
         assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{why}");
     }
@@ -215,7 +215,7 @@ fn misses_no_wake_up() {
     });
     for n in 0..10_000 {
         send(&mut one, &[1; 60]);
-        // So that the reply comes before, in and after the moment of falling asleep.
+        // The pause varies, so that the reply comes before, during and after falling asleep.
         for _ in 0..n % 512 {
             std::hint::spin_loop();
         }
@@ -330,7 +330,7 @@ fn an_impossible_deadline_does_not_hang() {
     let mut other = Port::open(descriptors, &config).unwrap().pop().unwrap();
     let mut one = ports.pop().unwrap();
     send(&mut other, &[1; 60]);
-    // Everything behind the lines of the first lane that comes: its deadlines are there.
+    // Overwrites the bytes behind the lane's lines, where its deadlines are.
     let mut bytes = vec![0; memory.metadata().unwrap().len() as usize];
     memory.read_exact_at(&mut bytes, 0).unwrap();
     let at = bytes.windows(60).position(|window| window == [1; 60]).unwrap() - 4;

@@ -49,7 +49,27 @@ pub struct TimingError {
     pub delay: Delay,
 }
 
-/// The times of every length, for a port. Both sides of a link take the same, or each knows the other's ([`Timing::facing`]).
+/// The declared times of frames of every length, for the frames that a port sends. Both sides of a link take the same, or
+/// each is told the other's ([`Timing::facing`]).
+///
+/// ```
+/// use hairpin_packet::Picos;
+/// use hairpin_packet::clock::Tsc;
+/// use hairpin_packet::niq::{self, Delay, Timing};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // 500 ns before the link, 0.8 ns a byte on it (10 Gbit/s, with preamble, gap and FCS), 800 ns from its first bit on.
+/// let delay = |len: usize| Delay { out: Picos(500_000), link: Picos((len as i64 + 24) * 800), rest: Picos(800_000) };
+/// // Without a counter that can be trusted nothing is emulated.
+/// if let Ok(clock) = Tsc::calibrate() {
+///     let timing = Timing::new(clock, 1514, delay)?;
+///     assert_eq!(timing.longest(), 1514);
+///     let config = niq::Config { longest_frame: 1514, timing: Some(timing), ..niq::Config::default() };
+///     let (_near, _far) = niq::pair(&config)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Timing {
     clock: Tsc,
@@ -90,13 +110,14 @@ impl Timing {
         Ok(Timing { clock, parts, alone, link, late: lateness(clock) })
     }
 
-    /// For the port whose other side sends with the times `peer`: it takes frames that are as long on their way as those say.
+    /// The times of a port whose other side sends with `peer`: the port accepts frames that are on their way for as long as
+    /// `peer` declares.
     #[must_use]
     pub fn facing(self, peer: &Timing) -> Timing {
         Timing { alone: self.alone.max(peer.alone), link: self.link.max(peer.link), ..self }
     }
 
-    /// The longest frame in bytes that it knows times for.
+    /// The longest frame with declared times, in bytes.
     pub fn longest(&self) -> usize {
         self.parts.len() - 1 + MIN_FRAME_WITHOUT_FCS as usize
     }
@@ -134,8 +155,8 @@ impl Timing {
     }
 }
 
-/// Typical lateness of the reading that ends a wait, in ticks: half of the time from one reading to the next, or of the clock's step if that is longer. What
-/// the CPU takes to leave the loop is not part of it: the receiver takes that long to leave a loop of looks without a deadline too.
+/// Typical lateness of the reading that ends a wait, in ticks: half of the time from one reading to the next, or of the clock's step if that is longer. The
+/// time in which the CPU leaves the loop is not part of it: a receiver needs that time to leave a loop of looks without a deadline too.
 fn lateness(clock: Tsc) -> u64 {
     let now = || clock.now().0;
     let mut late = [0; TRIALS];
@@ -209,7 +230,7 @@ mod tests {
         // A long one keeps the next for as long as it is on the wire.
         let (first, second) = (link.pass(&timing, u64::MAX / 2, 1514), link.pass(&timing, u64::MAX / 2, 60));
         assert!(((second - first) as f64 - ticks(1_230.4 - 1.454)).abs() <= 1.0);
-        // Though the counter was read before the line came.
+        // The counter may have been read before the line came.
         assert!(timing.furthest(64) as f64 >= ticks(1_301.5 + 65.0 * 1_230.4 + 5_000.0));
     }
 

@@ -10,7 +10,7 @@ fn memory() -> (MemoryIo, MemoryIo) {
     pair(&Config { chunks: 64, ring_entries: 16, ..Config::default() }).unwrap()
 }
 
-/// A file of these frames, as this program writes it.
+/// A file of `frames`, as [`PcapOut`] writes it.
 fn file(frames: &[(u64, &[u8])]) -> Vec<u8> {
     let mut out = PcapOut::new(memory().0, Vec::new()).unwrap();
     for (ns, bytes) in frames {

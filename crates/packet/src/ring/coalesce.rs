@@ -104,14 +104,14 @@ impl Estimate {
         self.waiting >= self.target() || self.over_at_next(now, pause)
     }
 
-    /// True if frames wait and the bound has passed, or will have passed at the next call if calls come as they did.
+    /// True if frames wait and the bound has passed, or will have passed at the next call if that comes after the same pause.
     #[inline]
     pub(super) fn due(&mut self, now: Ticks) -> bool {
         let pause = self.look(now);
         self.waiting > 0 && self.over_at_next(now, pause)
     }
 
-    /// True if the bound has passed, or will have passed after another such pause.
+    /// True if the bound has passed, or will have passed after another `pause`.
     #[inline]
     fn over_at_next(&self, now: Ticks, pause: u64) -> bool {
         now.since(self.oldest).saturating_add(pause) > self.max_delay
@@ -126,7 +126,7 @@ impl Estimate {
         pause
     }
 
-    /// A kick was entered at `before`, which ended the waiting, and lasted to `after`. Returns how long the first frame had waited.
+    /// Notes a kick from `before`, where the waiting ended, to `after`, and returns the wait of the batch's first frame.
     #[inline]
     pub(super) fn kicked(&mut self, before: Ticks, after: Ticks) -> Waited {
         self.look(before);
@@ -139,7 +139,6 @@ impl Estimate {
         waited
     }
 
-    /// True if frames wait.
     #[inline]
     pub(super) fn waiting(&self) -> bool {
         self.waiting > 0
@@ -223,7 +222,7 @@ mod tests {
         let middle = sender.run(10_000, 300);
         assert!((8.0..14.0).contains(&middle), "{middle}");
         assert!(sender.longest <= BOUND && dense.longest <= BOUND);
-        // The rate falls: within some frames each is kicked at once again.
+        // The rate falls: after some frames each is kicked at once again.
         dense.run(20, 60_000);
         assert_eq!(dense.run(20, 60_000), 1.0);
     }
@@ -263,7 +262,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is called when: after a call nothing waits beyond the bound, and with steady calls nothing ever has.
+        /// Any calls at any times: after a call no frame waits beyond the bound, and with steady calls none ever has.
         #[test]
         fn no_frame_is_over_the_bound_at_any_call(
             calls in prop::collection::vec((0u64..9_000, any::<bool>(), 0u64..3_000), 1..300),

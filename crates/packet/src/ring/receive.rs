@@ -17,7 +17,8 @@ const LOOKS: u32 = 64;
 /// Longest sleep of a receive while frames wait for a busy device.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The outcome of a receive. Only [`Received::Got`] has frames; the other outcomes are not errors.
+/// The outcome of a receive. Only [`Received::Got`] has frames; the other outcomes are not errors, and a later receive may
+/// get frames. [`Ring::recv`] has an example.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Received<T> {
@@ -35,6 +36,10 @@ pub enum Received<T> {
 
 /// A received frame, in its ring's memory. It derefs to the frame's bytes, Ethernet header first, without FCS. Dropping
 /// it returns the chunk to the ring.
+///
+/// The bytes can be changed in place, and [`send_back`](Lease::send_back) sends them without a copy. A held lease keeps its
+/// chunk from the device, so [`RingConfig::hold`](super::RingConfig::hold) limits their number; to keep a frame for longer,
+/// use [`copy_out`](Lease::copy_out).
 #[derive(Debug)]
 pub struct Lease<'r, P: PacketIo, C: Clock> {
     ring: &'r Ring<P, C>,
@@ -84,9 +89,26 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         })
     }
 
-    /// Receives all frames that have arrived, and appends them to `into`: at least one; at most `most`, 64, and as many as the hold limit
-    /// leaves. The batch grows with the rate of arrival, and no frame waits for others. `timeout` as in [`recv`](Ring::recv). Reserve
-    /// capacity in `into` beforehand to avoid an allocation.
+    /// Receives all frames that have arrived, appends them to `into` and returns their number: at least one, at most the smallest of
+    /// `most`, 64 and the number that the hold limit leaves. The batch grows with the rate of arrival, and no frame waits for others.
+    /// `timeout` as in [`recv`](Ring::recv). Reserve capacity in `into` beforehand to avoid an allocation.
+    ///
+    /// ```
+    /// use hairpin_packet::memory;
+    /// use hairpin_packet::prelude::*;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (near, far) = memory::pair(&Config::default())?;
+    /// let [near, far] = [near, far].map(|io| Ring::new(io, MonotonicRaw, RingConfig::default()));
+    /// for n in 0..3 {
+    ///     let _ = near.sender().inject(&[n; 60])?;
+    /// }
+    /// let mut frames = Vec::with_capacity(64);
+    /// assert_eq!(far.recv_batch(&mut frames, 64, 1000)?, Received::Got(3));
+    /// assert!(frames.iter().map(|frame| frame[0]).eq(0..3));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The kernel's error of a kick or of poll(2).
@@ -200,7 +222,7 @@ fn sleep<P: PacketIo>(io: &P, limit: Duration) -> io::Result<Option<PollFlags>> 
 }
 
 impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
-    /// The receive timestamp, if the device or the kernel took one.
+    /// The receive timestamp, if the device or the kernel took one, in nanoseconds of its clock.
     #[inline]
     pub fn time(&self) -> Option<Arrived> {
         self.arrival.as_ref().and_then(|arrival| arrival.time)

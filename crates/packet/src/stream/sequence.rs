@@ -13,7 +13,7 @@ const WORDS: usize = WINDOW as usize / 64;
 /// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Received for the first time; `overtaken` if a later one was received before.
+    /// Received for the first time.
     New {
         /// True if a later one was received before.
         overtaken: bool,

@@ -1,4 +1,4 @@
-//! What a device claims of its stamps (`ETHTOOL_GET_TS_INFO`): flags, the clock, and the packets that it can tell apart.
+//! A device's claims about its stamps (`ETHTOOL_GET_TS_INFO`): flags, the clock, and the packets that it can tell apart.
 //!
 //! A claim is no stamp: drivers leave flags out, set too many, or stamp one packet at a time. Sources: `include/uapi/linux/net_tstamp.h`,
 //! `Documentation/networking/timestamping.rst`.
@@ -6,7 +6,7 @@
 /// `HWTSTAMP_TX_ON`.
 const TX_ON: u32 = 1;
 
-/// What a device claims of its stamps.
+/// A device's claims about its stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     flags: u32,
@@ -35,7 +35,7 @@ impl Claims {
         self.has(libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE)
     }
 
-    /// Stamps sent packets in hardware, for whoever asks.
+    /// Stamps sent packets in hardware, if the sender asks.
     pub fn hardware_out(self) -> bool {
         self.has(libc::SOF_TIMESTAMPING_TX_HARDWARE) && self.tx_types & (1 << TX_ON) != 0
     }
@@ -45,7 +45,7 @@ impl Claims {
         self.has(libc::SOF_TIMESTAMPING_RX_HARDWARE) && self.filters().next().is_some()
     }
 
-    /// Hands hardware stamps to sockets as they are (`SOF_TIMESTAMPING_RAW_HARDWARE`). Without it a driver stamps, by its own word, and reports none.
+    /// Hands hardware stamps to sockets as they are (`SOF_TIMESTAMPING_RAW_HARDWARE`). Without this flag the driver, by its own claim, stamps but reports no stamps.
     pub fn raw_hardware(self) -> bool {
         self.has(libc::SOF_TIMESTAMPING_RAW_HARDWARE)
     }
@@ -55,7 +55,7 @@ impl Claims {
         self.clock
     }
 
-    /// The packets that it can stamp as they come in, apart from none.
+    /// The received packets that it can stamp; the kernel's "none" is left out.
     pub fn filters(self) -> impl Iterator<Item = Filter> {
         Filter::ALL.into_iter().filter(move |filter| self.rx_filters >> filter.number() & 1 == 1)
     }
@@ -66,7 +66,7 @@ impl Claims {
 pub enum Filter {
     /// Every packet.
     All,
-    /// Those asked for and some others; a driver's answer, not a request.
+    /// The requested packets and some others; a driver's answer, not a request.
     Some,
     /// Packets of PTP version 1 over UDP: events, Sync, Delay_Req.
     PtpV1(Layer, Event),

@@ -111,7 +111,7 @@ fn about(interface: &str, command: u8) -> Result<Message, BuilderError> {
     Ok(GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(attributes).build()?)
 }
 
-/// The parts of a device's coalescing that its driver has. The ioctl answers 0 for one that it lacks.
+/// The parts of a device's coalescing that its driver has. The ioctl returns 0 for a part that the driver lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoalesceParts {
     /// `rx-usecs`.

@@ -30,8 +30,8 @@ const NETDEV_XSK_FLAGS_TX_TIMESTAMP: u64 = 1;
 
 pub(super) type Message = Genlmsghdr<u8, u16>;
 
-/// The metadata of frames that a driver claims to offer. That it gives any for a certain frame is another matter: a device stamps nothing until its stamping is
-/// turned on, and veth has stamps only of frames that another device stamped before.
+/// The metadata of frames that a driver claims to offer. A single frame may still have none: a device stamps nothing until its stamping is turned on, and veth
+/// has stamps only of frames that another device stamped before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpMetadata {
     /// To an XDP program: arrival time by the device's clock (`bpf_xdp_metadata_rx_timestamp`).
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(XdpMetadata::told(1, None), XdpMetadata { rx_time: true, ..none });
         assert_eq!(XdpMetadata::told(2, Some(0)), XdpMetadata { rx_hash: true, tx_time: Some(false), ..none });
         assert_eq!(XdpMetadata::told(4, Some(1)), XdpMetadata { rx_vlan: true, tx_time: Some(true), ..none });
-        // A checksum and a launch time are not a stamp.
+        // All other bits, such as checksum and launch time, are no stamp.
         assert_eq!(XdpMetadata::told(!7, Some(!1)), XdpMetadata { tx_time: Some(false), ..none });
     }
 

@@ -20,7 +20,7 @@ const VXLAN_REMOTE: u16 = 2;
 const VXLAN_LINK: u16 = 3;
 const VXLAN_LOCAL: u16 = 4;
 const VXLAN_PORT: u16 = 15;
-/// The network that both ends name; any number will do.
+/// The network identifier of both ends; any number will do.
 const VNI: u32 = 42;
 /// The port of VXLAN (RFC 7348, section 8).
 const PORT: u16 = 4789;

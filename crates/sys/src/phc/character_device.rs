@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use super::{Between, Capabilities, Latched, NicClock};
 
-/// Brackets per request: the narrowest of so many is rarely disturbed by an interrupt, and each takes some 2 us of the device's bus.
+/// Brackets per request: an interrupt rarely disturbs the narrowest of them, and each takes some 2 us of the device's bus.
 const BRACKETS: usize = 9;
 
 /// A structure that a request of `linux/ptp_clock.h` fills.

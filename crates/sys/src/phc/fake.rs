@@ -8,7 +8,7 @@ use rustix::time::ClockId;
 use super::{Between, Capabilities, Latched, Method, NicClock};
 use crate::clock::kernel_ns;
 
-/// Readings of this host's clocks of which the closest is taken.
+/// Readings of this host's clocks; the narrowest is taken.
 const READINGS: usize = 50;
 
 /// A NIC's clock for tests. Copies share its state, so that a test can set the clock that a [`Phc`](super::Phc) owns.
@@ -68,12 +68,12 @@ impl FakeNicClock {
         (state.nic_ns, state.raw_ns, state.ppb) = (state.at(raw_ns as i64), raw_ns, ppb);
     }
 
-    /// Fails every request from now on with this error number, as a device does that has gone.
+    /// Fails every request from now on with this error number, like a removed device.
     pub fn fail(&self, error: i32) {
         self.state().error = Some(error);
     }
 
-    /// What it shows when CLOCK_MONOTONIC_RAW shows `raw_ns`.
+    /// Its time when CLOCK_MONOTONIC_RAW shows `raw_ns`.
     pub fn at(&self, raw_ns: u64) -> i64 {
         self.state().at(raw_ns as i64)
     }
@@ -107,7 +107,7 @@ impl FakeNicClock {
     }
 }
 
-/// CLOCK_REALTIME and CLOCK_MONOTONIC_RAW at one moment, and the time between their readings: this thread may lose its core there.
+/// CLOCK_REALTIME and CLOCK_MONOTONIC_RAW at one moment, and the time between their readings, in which this thread may lose its core.
 fn at_once() -> (i64, i64, u64) {
     let read = |_| {
         let before = kernel_ns(ClockId::MonotonicRaw);

@@ -75,7 +75,7 @@ fn the_time_of_day_is_a_point_too() {
     let before = kernel_ns(ClockId::Realtime);
     let point = Point::of_realtime(&clock);
     let after = kernel_ns(ClockId::Realtime);
-    // A time of day that is set back meanwhile has no order.
+    // If the time of day is set back meanwhile, the readings have no order.
     assert!(after < before || (before..=after).contains(&point.nic_ns), "{before} {} {after}", point.nic_ns);
     assert!(point.width_ns > 0);
 }

@@ -15,7 +15,7 @@ use crate::signal::{SIGHUP, SIGINT, SIGTERM, Signals, change_mask};
 /// Pause between two looks at a command where the kernel has no pidfd_open(2): before Linux 5.3.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// The same command, which will not inherit this process's blocking of SIGINT, SIGTERM and SIGHUP.
+/// Lets `command` start with SIGINT, SIGTERM and SIGHUP unblocked, even if this process blocks them.
 pub fn unblocked(command: &mut Command) -> &mut Command {
     let unblock = || change_mask(libc::SIG_UNBLOCK, &[SIGINT, SIGTERM, SIGHUP]);
     // SAFETY: between fork and exec the closure calls sigemptyset, sigaddset and pthread_sigmask only, which are async-signal-safe, and allocates nothing.
@@ -83,7 +83,7 @@ impl Attended {
 
 impl Drop for Attended {
     fn drop(&mut self) {
-        // Left behind by an error: no one would wait for it. Both fail only if it has ended and was reaped.
+        // After an error nobody else waits for the command. Both calls fail only if it has ended and was reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -69,7 +69,7 @@ impl Shared {
     pub fn measure_ping(&self, epoch: u32, patience: Duration, duration: Duration) -> Option<u64> {
         let ended = &self.area().ended.0;
         let median = self.bounce(epoch, patience, duration);
-        // Stops a responder that is yet to come, or whose late answer overwrites the line.
+        // Ends the ping for a responder that joins later, or whose late answer overwrites the line.
         ended.store(epoch, Ordering::Release);
         median
     }
@@ -204,7 +204,7 @@ mod tests {
         let times = times.join().unwrap();
         shared.request_stop();
         let last_seen = other.join().unwrap();
-        // A single CPU may yield no result; then this shows only that both sides end.
+        // On a single CPU there may be no result; then the test shows only that both sides end.
         if allowed_cpus().unwrap().len() > 1 {
             for time in times {
                 assert!((10..1_000_000).contains(&time.unwrap()), "{times:?}");

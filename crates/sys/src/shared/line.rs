@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::bar::own;
 
 const WORD: usize = size_of::<u64>();
-/// Bytes that are copied in one turn of a loop: with one word a turn the RTT of 64 bytes between near cores was a tenth longer.
+/// Bytes copied per turn of a loop: with one word per turn the RTT of 64 bytes between near cores was a tenth longer.
 const TURN: usize = 4 * WORD;
 /// Bytes of the payload in the line of word 0.
 const FIRST: usize = 7 * WORD;
@@ -84,8 +84,8 @@ impl Line {
         }
         // Do not trust the peer's length beyond the capacity.
         let length = ((word & LENGTH_MASK) as usize).min(Line::CAPACITY);
-        // Both lines are written next, so they are requested for writing before the copy, and not once more after it. A client does not write the first one at
-        // once, and would take it from a server that polls it.
+        // The receiver writes both lines next, so it requests them for writing before the copy, which saves a second transfer. A client does not write the first
+        // line at once; requesting it would take it from the server that polls it.
         if direction == Direction::Request {
             own(slice::from_ref(&self.word));
         }

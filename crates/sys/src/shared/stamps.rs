@@ -3,18 +3,18 @@
 //! ```text
 //!     0  count        stamps ever left
 //!   128  announced    the thread and the sockets of the flow
-//!   256  wanted       the reader wants stamps of packets and frames too: of every n-th transaction
+//!   256  wanted       n: the reader also wants stamps of packets and frames, of every n-th transaction; 0: none
 //!   384  left out     the block under way counts in no figure of the row
 //!   512  packets      how many stamps of packets were ever left
 //!   640  ring         the last 16,384 stamps: sequence, two moments
 //!   then the last 65,536 stamps of packets: which one, when
 //! ```
-//! One thread writes; the reader reads while that thread is known to wait, or takes what is still there:
+//! One thread writes. The reader reads while that thread is known to wait, or keeps only stamps that were not overwritten:
 //!
 //! ```text
 //!   writer   fence, the stamp's words, count + 1      reader   count, words of many stamps, fence, count again
 //! ```
-//! A stamp whose place may have been written anew meanwhile, by the count read last, is dropped; so the oldest one of a full ring always is.
+//! A stamp is dropped if, by the count read last, its place may have been overwritten meanwhile. This always drops the oldest stamp of a full ring.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -83,7 +83,7 @@ pub enum Which {
     Kicked,
     /// Library: the frame's descriptor was found in the RX ring.
     Seen,
-    /// A stamp of a packet that left, with a key of no message that is remembered.
+    /// A stamp of a sent packet whose key belongs to no remembered message.
     Stray,
 }
 
@@ -139,7 +139,7 @@ impl Stamps {
     pub fn push(&self, stamp: Stamp) {
         let area = self.0.get();
         let count = area.count.0.load(Ordering::Relaxed);
-        // Who sees a word of this stamp also sees that the one before it was complete.
+        // A reader that sees a word of this stamp also sees that the stamp before it was complete.
         fence(Ordering::Release);
         let [sequence, first, second] = &area.ring[count as usize % KEPT];
         sequence.store(stamp.sequence.into(), Ordering::Relaxed);
@@ -240,13 +240,14 @@ impl Stamps {
     }
 }
 
-/// Copies what was added to a ring of `kept` places since its count was `since`, without what may have been overwritten meanwhile; and the count.
+/// Copies the items added to a ring of `kept` places since its count was `since`, except those that may have been overwritten meanwhile. Returns them and
+/// the count.
 fn whole<T>(count: &AtomicU64, since: u64, kept: u64, copy: impl FnMut(u64) -> T) -> (Vec<T>, u64) {
     let now = count.load(Ordering::Acquire);
     let first = since.max(now.saturating_sub(kept));
     let mut copies: Vec<T> = (first..now).map(copy).collect();
     fence(Ordering::Acquire);
-    // The writer may be in the middle of the place that it has not counted yet.
+    // The writer may be writing one more item, which it has not counted yet.
     let begun = count.load(Ordering::Relaxed).wrapping_add(1);
     let overwritten = begun.saturating_sub(kept).saturating_sub(first);
     copies.drain(..copies.len().min(overwritten as usize));
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overwritten_during_the_copy_is_dropped() {
+    fn stamps_overwritten_during_the_copy_are_dropped() {
         const PLACES: u64 = 8;
         let (ring, count) = ([const { AtomicU64::new(0) }; PLACES as usize], AtomicU64::new(0));
         let push = |upto: u64| {
@@ -287,7 +288,7 @@ mod tests {
                 count.store(at + 1, Ordering::Release);
             }
         };
-        // While the copy is at its n-th place the writer goes on by so many.
+        // While the copy is at its `n`-th place, the writer adds `further` items.
         for (n, further) in [(0, 0), (0, 1), (0, 3), (4, 3), (7, 5), (3, 8), (2, 30)] {
             count.store(0, Ordering::Relaxed);
             push(20);

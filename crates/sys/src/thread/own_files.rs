@@ -22,16 +22,16 @@ use crate::stack;
 const OPEN: &str = "/proc/thread-self/fd";
 
 /// Runs `work` on a new thread with its own file table, a copy of everything open now. `work` gets the result of creating the
-/// table; if that failed, it runs with the process's table. So it does where a library has taken the place of the kernel's sockets
-/// ([`crate::stack`]), which keeps one table of its own for the numbers of the whole process.
+/// table; if that failed, it runs with the process's table. It also uses that table if a library replaces the kernel's sockets
+/// ([`crate::stack`]), because such a library keeps one table for the whole process.
 ///
 /// `work` must close the files it opens: the process aborts if a descriptor opened there is still open when `work` returns,
 /// because its number would mean another file elsewhere.
 ///
-/// # What the caller must keep
-/// No descriptor that one side opens or closes while `work` runs may be used on the other, by whatever way it got there (a channel, a mutex, a static): there
-/// its number means another file, or none. The function is safe to call all the same, since the rule cannot be a bound: any code reaches statics, so no type
-/// of `work`, a plain `fn` included, keeps it. Each of its two callers (`git grep spawn_with_own_files`) hands `work` sockets or rings that are open before, and
+/// # The caller's duty
+/// No descriptor that one side opens or closes while `work` runs may be used on the other, however it got there (a channel, a mutex, a static): there its
+/// number means another file, or none. The function is nevertheless safe, because no bound can express this rule: any code reaches statics, so no type of
+/// `work`, not even a plain `fn`, keeps it. Each of its two callers (`git grep spawn_with_own_files`) hands `work` sockets or rings that are open before, and
 /// gets back these and counts.
 ///
 /// # Errors

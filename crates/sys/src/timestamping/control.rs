@@ -29,7 +29,7 @@ pub struct Control {
     pub sent: Option<(Place, u32)>,
 }
 
-/// Reads control messages. Bytes that are none end it: what came before them counts.
+/// Reads control messages, up to the first bytes that are not one.
 pub fn parse(mut bytes: &[u8]) -> Control {
     let mut found = Control::default();
     while let Some((level, kind, data, rest)) = first(bytes) {

@@ -47,7 +47,7 @@ pub(super) struct Memory {
     receive_bytes: usize,
     send_bytes: usize,
     lent: Vec<bool>,
-    /// Send buffers that nobody has.
+    /// Send buffers that neither the program nor a request uses.
     free: Vec<u32>,
 }
 
@@ -124,7 +124,7 @@ impl Memory {
         (unsafe { self.mapping.begin.as_ptr().add(at + from) }, (to - from) as u32)
     }
 
-    /// A request is over.
+    /// Takes a buffer back from a request that is over.
     #[inline(always)]
     pub(super) fn back(&mut self, buffer: u32) {
         if let Some(lent) = self.lent.get_mut(buffer as usize).filter(|lent| **lent) {

@@ -88,7 +88,7 @@ fn a_lent_send_comes_back_with_a_word_on_copies() {
     if let Err(error) = allowed() {
         return println!("skipped: {error}");
     }
-    // UNIX sockets take no such send.
+    // UNIX sockets do not support `zero_copy`.
     let [own, peer] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     own.connect(peer.local_addr().unwrap()).unwrap();
     peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

@@ -4,8 +4,8 @@
 //!   chunk │ … │ flags: u64 │ request: 0 │ 0 │ frame …    sent with XDP_TX_METADATA
 //!         │ … │            │ stamp: u64 │   │            in the completion ring: the stamp lies where the request lay
 //! ```
-//! Who stamps depends on the mode. With zero-copy it is the device, by its own clock. In copy mode it is the kernel, by CLOCK_TAI, when it frees its copy of the
-//! frame: over veth that is after the frame has reached the peer.
+//! With zero-copy the device stamps, by its own clock. In copy mode the kernel stamps, by CLOCK_TAI, when it frees its copy of the frame: over veth, after the frame
+//! has reached the peer.
 //!
 //! All of this is out of line, so that the code for frames without stamps stays small.
 //!
@@ -25,17 +25,17 @@ use crate::umem::Frame;
 pub const DEPARTURE_BYTES: usize = 24;
 /// `XDP_TXMD_FLAGS_TIMESTAMP`.
 const ASK: u64 = 1;
-/// Of the request and of the stamp.
+/// Offset of the request, and of the stamp that replaces it.
 const UNION_AT: usize = 8;
 /// `XDP_TX_METADATA`.
 const WITH_METADATA: XdpDescOptions = XdpDescOptions::from_bits_retain(1 << 1);
 /// `XDP_UMEM_TX_METADATA_LEN`.
 const HAS_LENGTH: XdpUmemRegFlags = XdpUmemRegFlags::from_bits_retain(1 << 2);
 
-/// Stamps that came, and those still to come.
+/// Stamps received and stamps still awaited.
 #[derive(Debug)]
 pub(super) struct Departures {
-    /// Whether frames are sent with a request.
+    /// True if frames are sent with a request.
     pub(super) asks: bool,
     /// Frames passed to the TX ring so far; wraps.
     sent: u32,
@@ -183,17 +183,17 @@ mod tests {
         departures.asks = true;
         assert_eq!(departures.request(1, &mut in_front), WITH_METADATA);
         in_front[48..56].copy_from_slice(&77_u64.to_ne_bytes());
-        // The second one asked for none, whatever lies there.
+        // The second frame asked for no stamp, so its bytes do not count.
         for chunk in [1, 2, 3, 3, 4, usize::MAX] {
             departures.returned(chunk, &in_front);
         }
         assert_eq!(departures.came, [(2, 77), (0, 77)]);
-        // Nobody has read those.
+        // Two stamps wait to be read, and no more are kept.
         departures.request(0, &mut in_front.clone());
         departures.returned(0, &in_front);
         assert_eq!((departures.came.len(), departures.lost), (2, 1));
         departures.came.clear();
-        // A device that stamped nothing.
+        // The device stamped nothing.
         departures.request(0, &mut in_front);
         departures.returned(0, &in_front);
         assert_eq!((departures.came.len(), departures.lost), (0, 2));

@@ -1,7 +1,7 @@
 //! The memory of one ring that a socket shares with the kernel.
 //!
 //! ```text
-//!   │ producer index ┊ … │ consumer index ┊ flags ┊ … │ entry 0 ┊ entry 1 ┊ … │     where each lies the kernel says (XDP_MMAP_OFFSETS)
+//!   │ producer index ┊ … │ consumer index ┊ flags ┊ … │ entry 0 ┊ entry 1 ┊ … │     the kernel gives the offset of each (XDP_MMAP_OFFSETS)
 //! ```
 
 use std::io;

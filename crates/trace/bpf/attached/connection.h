@@ -119,7 +119,7 @@ INLINE int is_ours(void)
 	return 0;
 }
 
-/* Gives a place up. */
+/* Frees a connection's place. */
 INLINE void release(struct connection *connection)
 {
 	end(connection);
@@ -157,7 +157,7 @@ INLINE struct connection *of_tcp(const struct sock *sk, int side, u64 now)
 	return connection ? connection : make(&identity, tag, now);
 }
 
-/* Somebody sends again before the reply to the last request was there. */
+/* Marks the current transaction: PIPELINED or RETRANSMITTED. */
 INLINE void flag(struct connection *connection, u64 what)
 {
 	connection->record.transaction.flags |= what;

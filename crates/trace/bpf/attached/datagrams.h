@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Datagrams that lie unread in a socket with many peers: a receive call does not name the sender, so their
- * order tells it.
+ * Unread datagrams in a socket with many peers: a receive call does not name the sender, so it is
+ * found by their order.
  */
 #ifndef HAIRPIN_ATTACHED_DATAGRAMS_H
 #define HAIRPIN_ATTACHED_DATAGRAMS_H
@@ -20,7 +20,7 @@ INLINE u32 datagrams_in(const struct sock *sk)
 }
 
 /*
- * A datagram lies in the socket behind the earlier ones; `what` is 0 where its transaction is unknown: a CPU may also put datagrams that others received
+ * A datagram lies in the socket behind the earlier ones; `what` is 0 if its transaction is unknown, because a CPU may also put datagrams that others received
  * into the socket (udp_prod_queue). False if its place is in doubt: another CPU has put one there, and has not announced it yet.
  */
 INLINE int lies_in(const struct sock *sk, int side, u64 what)
@@ -45,9 +45,9 @@ INLINE int lies_in(const struct sock *sk, int side, u64 what)
 }
 
 /*
- * The datagram that a receive call has just taken out of the socket; 0: unknown. The bytes left there say how many must be
- * known: if too many are, the oldest are gone (the kernel drops those with a wrong checksum); if too few are, the missing ones
- * came first, so one of them was taken.
+ * The datagram that a receive call has just taken out of the socket; 0: unknown. The number left there is compared with the
+ * known ones: if more are known, the oldest are gone (the kernel drops those with a wrong checksum); if fewer are, the missing
+ * ones came first, so one of them was taken.
  */
 INLINE u64 taken_from(const struct sock *sk, int side)
 {
@@ -58,7 +58,7 @@ INLINE u64 taken_from(const struct sock *sk, int side)
 	if (unread->sk != (u64)sk)
 		return 0;
 	known = unread->last - unread->first;
-	/* Another thread may be at one as well, and be done later. */
+	/* Another thread may be reading one too, and finish later. */
 	if (unread->reader && unread->reader != reader && known > 1)
 		unread->first = unread->last;
 	unread->reader = reader;

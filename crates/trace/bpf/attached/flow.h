@@ -8,9 +8,9 @@
 #include "layout.h"
 
 const volatile struct {
-	/* Makes the places of connections unknown to whoever chooses addresses and ports. */
+	/* Hides the places of connections from a peer that chooses addresses and ports. */
 	u64 seed;
-	/* The process that is watched with those that it started; 0: whoever uses the ports. */
+	/* The process that is watched, with those that it started; 0: any process that uses the ports. */
 	s32 process;
 	/* True if the kernel has the functions that are weak here (Linux 6.2). */
 	u32 kernel_functions;
@@ -21,7 +21,7 @@ struct shared shared SEC(".bss") __attribute__((aligned(LINE)));
 /* A kernel object seen as another type; reads of it are checked while they are made (kernel/bpf/helpers.c). */
 extern void *bpf_rdonly_cast(const void *object, u32 type) SEC(".ksyms") __attribute__((weak));
 #define SEEN_AS(type, object) ((const type *)bpf_rdonly_cast(object, __builtin_btf_type_id(*(type *)0, 1)))
-/* A field of a socket seen as another type; the verifier drops the way that the kernel does not have. */
+/* A field of a socket seen as another type; the verifier drops the branch that the kernel does not support. */
 #define FIELD(type, sk, field) \
 	({ \
 		typeof(((type *)0)->field) field_value = 0; \
@@ -163,7 +163,7 @@ struct packet {
 	s32 payload;
 };
 
-/* Reads the headers at `at`; false for a packet that is not of ours. */
+/* Reads the headers at `at`; false for a packet between other ends. */
 INLINE int read_packet(const void *at, u32 length, struct packet *packet)
 {
 	u64 room[8];

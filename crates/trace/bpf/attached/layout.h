@@ -39,7 +39,7 @@ enum {
 	RETRANSMITTED = 2,
 };
 
-/* Why a thread has no CPU: it waits for something, somebody else wanted it, a signal or a debugger stopped it. */
+/* Why a thread has no CPU: it waits for something, another thread took the CPU, a signal or a debugger stopped it. */
 enum { ASLEEP, PUSHED, STOPPED };
 /* include/linux/sched.h: __TASK_STOPPED and __TASK_TRACED; TASK_DEAD. */
 enum { STATE_STOPPED = 0xc, STATE_DEAD = 0x80 };
@@ -107,7 +107,7 @@ struct record {
 	struct identity identity;
 	/* A bit per side that belongs to the process watched. */
 	u64 ours;
-	/* Requests that it stands for: of datagrams all that came before it was over. */
+	/* Requests in this record: of datagrams all that came before it was over. */
 	u64 requests;
 	/* Reading process, by side. */
 	struct process processes[2];
@@ -199,7 +199,7 @@ struct unread {
 	u32 last, first;
 	/* The thread that reads. */
 	s32 reader;
-	/* The last one and the next came at once on two CPUs: which of them is first nobody knows. */
+	/* The last one and the next came at once on two CPUs, so their order is unknown. */
 	u32 doubtful;
 	u64 what[UNREAD];
 };

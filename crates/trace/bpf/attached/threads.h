@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Threads that read messages: when they had a CPU, and who had it instead.
+ * Threads that read messages: when they had a CPU, and which process had it instead.
  */
 #ifndef HAIRPIN_ATTACHED_THREADS_H
 #define HAIRPIN_ATTACHED_THREADS_H
 
 #include "connection.h"
 
-/* A thread by its number in the initial namespace; it is to be given back. */
+/* A thread by its number in the initial namespace; the reference must be released. */
 extern struct task_struct *bpf_task_from_pid(s32 pid) SEC(".ksyms") __attribute__((weak));
 extern void bpf_task_release(struct task_struct *task) SEC(".ksyms") __attribute__((weak));
 
@@ -28,12 +28,12 @@ INLINE struct thread *begin_thread(s32 pid)
 	return thread;
 }
 
-/* For how long of the time since then a thread was stopped; of several times the last. */
+/* Time since `since` for which a thread was stopped; only the last stop counts. */
 INLINE u64 stopped_since(const struct thread *thread, u64 since, u64 now)
 {
 	u64 begun = thread->stop_begun, ended = thread->stop_ended;
 
-	/* It still is. */
+	/* The thread is still stopped. */
 	if (thread->why == STOPPED && thread->off > thread->on) {
 		begun = thread->off;
 		ended = now;

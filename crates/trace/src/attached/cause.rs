@@ -9,13 +9,12 @@ use super::transaction::{Process, Transaction};
 /// The cause of a slow transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The kind.
     pub what: What,
     /// The thread that caused it; thread 0 is none.
     pub who: Process,
     /// The stage that exceeded its p50 the most.
     pub stage: HookPair,
-    /// By how much.
+    /// Time by which the stage exceeded it, in ns.
     pub excess: u64,
     /// The part of the excess that the event explains, if known.
     pub took: Option<u64>,
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!(of(&t), (What::Idle, 0, "sched_switch", 500));
         t.got[0].before = Process { pid: 7, thread: 8, comm: "stress".into() };
         assert_eq!(of(&t), (What::RunQueue, 8, "sched_switch", 500));
-        // Awake, with no event seen.
+        // The thread was awake, and no event was seen.
         (t.sent[0].waking, t.got[0].switched) = (0, 0);
         assert_eq!(of(&t), (What::NothingSeen, 0, "sock_recv_length", 520));
         t.got[0].busy = true;

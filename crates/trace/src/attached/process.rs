@@ -22,7 +22,7 @@ pub struct Sockets {
     pub unix: usize,
 }
 
-/// Reads them for the process `pid`; `None` if it does not exist.
+/// Reads the sockets of the process `pid` and its descendants; `None` if it does not exist.
 pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
     let comm = host.read(&format!("/proc/{pid}/comm")).ok()?;
     let mut found = Sockets { comm, ..Sockets::default() };

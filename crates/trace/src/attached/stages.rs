@@ -134,7 +134,6 @@ const CLIENT_RECEIVED: u8 = 12;
 const QUEUED_LAST: u8 = 18;
 
 impl HookPair {
-    /// The name.
     pub fn name(self, hooks: Hooks) -> String {
         self.parts(hooks).iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(" + ")
     }

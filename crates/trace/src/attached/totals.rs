@@ -167,7 +167,7 @@ impl Totals {
         totals
     }
 
-    /// The threads that clients and servers of the busiest connections read with.
+    /// The reading threads of the clients and of the servers of the busiest connections.
     pub fn threads(&self) -> [BTreeSet<i32>; 2] {
         let mut busiest: Vec<&OfConnection> = self.connections.values().collect();
         busiest.arrange_by_key(|of| Reverse(of.sums.sum.count()));
@@ -296,7 +296,7 @@ impl Totals {
 
     /// Causes of the transactions above p99 of their kind, or p90 if the largest kind has too few for p99.
     fn write_causes(&self, slow: &[(&BySum, Cause)], record: &mut record::Attached) {
-        // A record that is watched is written once a second.
+        // A watched record is written once a second, so the counts start anew.
         (record.slow, record.slow_observer, record.slow_above) = (0, 0, None);
         record.causes.clear();
         let mut causes: Vec<(What, record::SlowCause)> = Vec::new();
@@ -467,7 +467,7 @@ mod tests {
             (total.sum_ns.count, total.sum_ns.p50.unwrap() / 10_000)
         };
         assert_eq!((p50(Side::Server), p50(Side::Client)), ((2000, 14), (2000, 0)));
-        // 20 of each kind lie above its own p99, although all of one kind are above all of the other; a bucket of the histogram may shift one.
+        // 20 of each kind lie above that kind's p99, although all of one kind are above all of the other; a bucket of the histogram may shift one.
         assert!((34..=42).contains(&record.slow), "{}", record.slow);
     }
 

@@ -9,7 +9,6 @@ pub(super) const WORDS: usize = 56;
 /// A request and its reply, seen on one side or on both. A stamp of 0 was not taken; all are of CLOCK_MONOTONIC, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// The connection.
     pub connection: Connection,
     /// The receiving threads: the client's, the server's.
     pub processes: [Process; 2],
@@ -32,7 +31,6 @@ pub struct Transaction {
     pub requests: u64,
     /// True if another request was sent before the reply was complete, or the reply before the request was read.
     pub pipelined: bool,
-    /// True if TCP retransmitted.
     pub retransmitted: bool,
 }
 

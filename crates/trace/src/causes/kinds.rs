@@ -1,4 +1,4 @@
-//! The causes that are told apart, and the advice for each.
+//! The kinds of causes, and the advice for each.
 
 use crate::advice::{Advice, Name};
 
@@ -46,11 +46,9 @@ pub enum Kind {
 /// Texts about a kind of cause.
 #[derive(Clone, Copy, Debug)]
 pub struct KindOf {
-    /// The kind.
     pub kind: Kind,
     /// Its name in the table.
     pub name: &'static str,
-    /// Advice to the user.
     pub advice: Advice,
 }
 

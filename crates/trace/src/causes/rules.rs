@@ -202,7 +202,7 @@ impl Rule<'_> {
         self.during.events().iter().any(|seen| self.interval.has(seen.at) && is(seen.what))
     }
 
-    /// Reason of TCP for waiting before it sent.
+    /// TCP's reason to delay a packet.
     fn protocol(&self) -> Option<(Kind, String)> {
         if !self.interval.is_sending() {
             return None;
@@ -252,7 +252,7 @@ impl Rule<'_> {
             found.take(kind, self.who(cpu, busy), ns as f64, left);
         }
         if let Some(Busy::Thread(thread)) = left_to {
-            // The packet had to wait until that thread had had its turn: all of the time until then that no other holder had.
+            // The packet waited until that thread had had its turn: the thread gets all of the time until then that no other holder had.
             let end = self.during.last_of(cpu, thread, interval.to.1);
             let shares = self.during.shares(cpu, interval.from.1, end);
             let held =
@@ -260,7 +260,7 @@ impl Rule<'_> {
             let waited = (end - interval.from.1) as u64 - held.map(|(_, ns)| ns).sum::<u64>();
             found.take(Kind::Deferred, self.who(cpu, Busy::Thread(thread)), waited as f64, left);
         }
-        // The state that it was in, and the way out of it in the kernel's own thread.
+        // The idle state, and the way out of it in the kernel's idle thread.
         let idle: u64 = shares.iter().filter(|(busy, _)| idles(*busy)).map(|(_, ns)| ns).sum();
         let state = shares.iter().find(|(busy, _)| matches!(busy, Busy::Idle(_)));
         let who = state.map_or_else(|| self.whose.place(side), |(state, _)| self.names.busy(cpu, *state));

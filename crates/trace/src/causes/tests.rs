@@ -1,4 +1,4 @@
-//! Each rule on events that were made, one transaction at a time.
+//! Each rule on made-up events, one transaction at a time.
 
 use std::collections::HashMap;
 
@@ -72,7 +72,7 @@ impl Case {
         Case { causes: Causes::new(whose), names, moments }
     }
 
-    /// Kind, by whom, ns: of one transaction, the largest first. They add up to the time that it lost.
+    /// The causes of one transaction as kind, culprit and ns, largest first. They add up to the time that it lost.
     fn parts(&mut self, transaction: Transaction, events: &[Event]) -> Vec<(Kind, String, u64)> {
         let typical = typical(self.moments);
         let lost = transaction.rtt_ns() - typical.rtt_ns;
@@ -162,7 +162,7 @@ fn a_soft_interrupt_that_carries_the_packet_itself_is_its_way() {
 fn a_packet_that_was_left_to_ksoftirqd_waited_for_its_turn() {
     let events = stay(0, 3_000_000, 3_000_150, 20, CLIENT);
     assert_eq!(spinning(&[(Received, 3_000_000)], &events), [part(Kind::Deferred, "ksoftirqd/0 (pid 20)", 3_000_000)]);
-    // Whoever keeps the core from ksoftirqd meanwhile has its own time.
+    // A thread that keeps the core from ksoftirqd meanwhile is blamed for that time.
     let switched = |at, from, to| event(0, at, 0, What::Switched { from, to, runnable: true });
     let events = [switched(50, CLIENT, 99), switched(2_000_050, 99, 20), switched(2_100_050, 20, CLIENT)];
     let found = spinning(&[(Received, 2_100_000)], &events);
@@ -175,8 +175,8 @@ fn a_packet_that_was_left_to_ksoftirqd_waited_for_its_turn() {
 }
 
 #[test]
-fn what_holds_the_receiver_up_after_ksoftirqds_turn_is_another_cause() {
-    // The request's way from its sender's core to its receiver's: ksoftirqd has its turn on the one early, and a process has the other for long.
+fn a_delay_of_the_receiver_after_ksoftirqds_turn_is_another_cause() {
+    // On the request's way, ksoftirqd has an early turn on the sender's core, and a process has the receiver's core for long.
     let [first, second] = stay(0, 1_000, 20_000, 20, CLIENT);
     let [third, fourth] = stay(1, 500, 2_000_150, 99, SERVER);
     const LIGHT: [Moment; 3] = [Send, Queued, Returned];
@@ -202,7 +202,7 @@ fn tells_tcps_reasons_to_wait_apart() {
     let found = run(true, 2, &[ack(Origin::Server, true)]);
     assert_eq!(found, [part(Kind::DelayedAck, "the server", 40_000_000)]);
     assert_eq!(run(true, 2, &[ack(Origin::Server, false)]), [part(Kind::Nagle, "the client", 40_000_000)]);
-    // Without Nagle, with one packet, or after the client's own acknowledgement it was not that.
+    // Not Nagle's delay: Nagle is off, there is one packet, or the acknowledgement is the client's own.
     let gap = [part(Kind::Nothing, "CPU 0 (client)", 40_000_000)];
     assert_eq!(run(false, 2, &[ack(Origin::Server, false)]), gap);
     assert_eq!(run(true, 1, &[ack(Origin::Server, true)]), gap);

@@ -3,7 +3,7 @@
 use hairpin_sys::clock::{Relation, Ticks};
 use hairpin_sys::phc::Point;
 
-/// A clock whose rate differs by more than this share from the program's was set meanwhile.
+/// If a clock's rate differs by more than this share from the program's, the clock was set meanwhile.
 const RATE_WITHIN: f64 = 0.01;
 
 /// The relations of one side's clocks over one block.
@@ -56,7 +56,7 @@ impl Clocks {
 }
 
 impl Between {
-    /// `None` if the clock did not run like one.
+    /// `None` if the clock did not run at a plausible rate.
     fn new([from, to]: [Point; 2], rate: f64) -> Option<Between> {
         let program = to.ticks.since(from.ticks) as f64 / rate;
         let slope = program / to.nic_ns.wrapping_sub(from.nic_ns) as i64 as f64;

@@ -22,7 +22,7 @@ pub(super) struct One {
 }
 
 impl One {
-    /// No time is less than nothing. `server`: its whole part, its turn-around, and its way in.
+    /// No time may be negative. `server`: its whole part, its turn-around, and its way in.
     pub(super) fn new(rtt: u64, client: i64, client_out: Option<i64>, server: Option<(i64, i64, Option<i64>)>) -> One {
         let short = |ns: i64| u32::try_from(ns).unwrap_or(UNKNOWN - 1).min(UNKNOWN - 1);
         let known = |ns: Option<i64>| ns.map_or(UNKNOWN, short);
@@ -81,7 +81,7 @@ impl Fold {
         self.all.push(one);
     }
 
-    /// Counts a transaction that cannot be; the first ones are listed.
+    /// Counts an impossible transaction; the first ones are listed.
     pub(super) fn impossible(&mut self, one: Impossible) {
         self.impossible += 1;
         if self.listed.len() < MOST_LISTED {
@@ -156,12 +156,12 @@ pub struct Why {
     pub no_server: String,
     /// Why the NIC's clock of the client, and of the server, is not related to the program's.
     pub no_clock: [String; 2],
-    /// The kernel stamps what comes in where IP delivers it ([`StampPlace::Ip`]).
+    /// True if the kernel stamps received packets where IP delivers them ([`StampPlace::Ip`]).
     pub in_ip: bool,
 }
 
 impl Why {
-    /// The stamps of each side and way: of the client by its own `counts`, of the server as its halves say (request and reply, by layer).
+    /// The stamps of each side and way: the client's by `counts`, the server's by `servers`, its halves' counts (request and reply, by layer).
     pub(super) fn stamps(&self, layers: [Layer; 2], counts: Counts, servers: [[u64; 2]; 2]) -> Vec<StampsOf> {
         let [of_nic, of_stack] = servers;
         let sides = [
@@ -195,7 +195,7 @@ impl Why {
     }
 }
 
-/// Why software stamps are used on a way: `hardware` is the number of hardware stamps of that way, `other` of the other way, `wanted` of transactions.
+/// Why software stamps are used on a way: `hardware` counts the hardware stamps of that way, `other` those of the other way, `wanted` the transactions.
 fn software_alone(hardware: u64, other: u64, wanted: u64) -> String {
     match (hardware, other) {
         (0, 0) => "no stamp of a NIC came: the device takes none, or is not told to".into(),

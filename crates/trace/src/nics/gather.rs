@@ -28,7 +28,7 @@ pub struct Own {
 /// Counts of a side's stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Transactions of which stamps were wanted.
+    /// Transactions for which stamps were requested.
     pub wanted: u64,
     /// Stamps of their packets that left, by layer: NIC, driver.
     pub out: [u64; 2],
@@ -38,7 +38,7 @@ pub struct Counts {
     pub late: u64,
     /// Stamps that came a second time.
     pub twice: u64,
-    /// Stamps of no transaction that is known.
+    /// Stamps of unknown transactions.
     pub unknown: u64,
 }
 
@@ -64,13 +64,12 @@ impl Batch {
 }
 
 impl Gather {
-    /// Nothing yet.
     pub fn new() -> Gather {
         Gather::default()
     }
 
-    /// A block is over: the program's stamps of its transactions, of which every `every`-th was stamped (0: none), and stamps of packets. Transactions
-    /// that are not `counted` are known and nothing else; so are the first ones of each block, which follow a pause.
+    /// Adds a block that is over: the program's stamps of its transactions, of which every `every`-th was stamped (0: none), and stamps of packets.
+    /// Transactions that are not `counted` are known but do not count; nor do the first ones of each block, which follow a pause.
     pub fn add(&mut self, stamps: &[Stamp], packets: &[Packet], every: u32, counted: bool) {
         self.before = std::mem::take(&mut self.last);
         self.before.owns.iter_mut().for_each(|own| own.changed = false);
@@ -125,7 +124,7 @@ impl Gather {
         self.before.owns.iter().filter(|own| own.counted)
     }
 
-    /// The transactions of the last block, and those before it of which stamps came since: what another host has to be told.
+    /// The transactions of the last block, and those before it with new stamps: another host has to be told of them.
     pub fn news(&self) -> impl Iterator<Item = &Own> {
         self.before.owns.iter().filter(|own| own.changed).chain(&self.last.owns)
     }
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_is_known_all_the_same() {
+    fn transactions_that_do_not_count_are_known() {
         let mut gather = Gather::new();
         gather.add(&stamps(0..64), &[packet(SoftwareOut, 1), packet(SoftwareOut, 1)], 1, false);
         assert_eq!(gather.counts(), Counts::default());

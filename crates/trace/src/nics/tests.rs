@@ -193,7 +193,7 @@ fn stamps_of_a_nic_are_used_from_when_they_come() {
 }
 
 #[test]
-fn what_is_not_whole_is_missing_and_a_strange_half_unknown() {
+fn an_incomplete_transaction_is_missing_and_a_strange_half_unknown() {
     let mut nics = Nics::new();
     let all: Vec<_> = (0..4).map(|n| of_client(n, 10_000 * u64::from(n), SIX)).collect();
     let stamps: Vec<Stamp> = all.iter().map(|(stamp, _)| *stamp).collect();
@@ -202,7 +202,7 @@ fn what_is_not_whole_is_missing_and_a_strange_half_unknown() {
     packets.remove(0);
     let halves = [0, 2, 3, 77].map(|n| of_server(n, 10_000 * u64::from(n), SIX));
     nics.block((&stamps, &packets), halves.to_vec(), Some(clocks(HERE, false)), 1, true);
-    // A block whose clocks do not agree counts for nothing.
+    // A block whose clocks do not agree is left out.
     let (stamp, packets) = of_client(4, 40_000, SIX);
     nics.block((&[stamp], &packets), vec![of_server(4, 40_000, SIX)], None, 1, true);
     let split = nics.finish(Counts::default(), 1, &Why::default());

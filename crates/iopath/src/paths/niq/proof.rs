@@ -229,7 +229,7 @@ impl Endpoint for Both<'_> {
         let flow = request.flow;
         let sent = self.device.clock.now();
         self.server.reply(flow, self.reply)?;
-        // The reply is there, and no one would look for it again.
+        // The reply is there, and nobody looks for it later.
         let reply = self.client.recv(Ticks::NEVER)?;
         if self.others.len() < self.others.capacity() {
             self.others.push(sent.since(received) + self.device.ticks.load(Relaxed));
@@ -265,7 +265,7 @@ mod tests {
         let [client, server, ..] = allowed_cpus().unwrap()[..] else { return left_out("this process is allowed one CPU") };
         for declared_ns in [500, 20_000] {
             let found = proof(clock, clock, [client, server], Picos::from_ns(declared_ns), 18, 400).unwrap();
-            // Never sooner; `hairpin check` measures how much later on a machine that is not idle.
+            // Never sooner. Later is no failure, as the machine may not be idle; `hairpin check` measures how much.
             assert!(found.rtt_ns >= 2.0 * declared_ns as f64, "{declared_ns}: {found:?}");
         }
     }

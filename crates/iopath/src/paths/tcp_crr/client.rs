@@ -96,7 +96,7 @@ impl<'a> Own<'a> {
         Ok((or_nothing(recv(fd, self.replies.room()?, RecvFlags::empty()))?.map(|(len, _)| len), false))
     }
 
-    /// Receives towards the reply on the current connection.
+    /// Receives more of the reply on the current connection; `None`: not whole yet.
     #[inline(always)]
     fn recv(&mut self, fd: &OwnedFd) -> io::Result<Option<()>> {
         let whole = loop {
@@ -131,7 +131,7 @@ impl<'a> Client<'a> {
             prepared: None,
             current: None,
             outgoing: vec![0; job.request as usize],
-            // A reply of the user's own server is kept elsewhere; a byte is what its close is waited for with.
+            // Replies to the user's own request are kept elsewhere; waiting for the server's close takes one byte.
             incoming: vec![0; job.reply.max(1) as usize],
             have: 0,
             server_closes: server_closes(job),
@@ -155,13 +155,13 @@ impl<'a> Client<'a> {
         self.connections
     }
 
-    /// The error for a reply without an end, if that is what the loop has waited for.
+    /// The error for a reply without an end, if the loop has waited for one.
     pub(super) fn silent(&self) -> Option<io::Error> {
         let own = self.own.as_ref().filter(|_| self.current.is_some());
         own.map(|own| own_request::silent(own.request, [&own.replies], self.job.timeout.into()))
     }
 
-    /// Enters the times of the parts, by name, and what came back to a request of the user's own.
+    /// Enters the times of the parts, by name, and the replies to a request of the user's own.
     pub(super) fn tell(self, parts: &mut BTreeMap<String, Times>, own: &mut Option<OwnRequest>) {
         *own = self.own.as_ref().and_then(|own| own.tally.record(own.request));
         #[cfg(feature = "tls")]
@@ -344,7 +344,7 @@ struct Parts {
     clock: AnyClock,
     began: Ticks,
     connected: Ticks,
-    /// Connected, or the handshake of TLS over.
+    /// End of the connect, or of the handshake of TLS.
     asked: Ticks,
     replied: Ticks,
     taken: Vec<[u64; 3]>,

@@ -86,8 +86,8 @@ impl Server {
         from == client || (from.is_loopback() && client.is_loopback())
     }
 
-    /// Receives towards the whole request or, once it is answered, towards the client's close. `None`: not complete yet; `false`:
-    /// the connection is over, whichever side ended it.
+    /// Receives more of the request or, once it is answered, the client's close. `None`: not complete yet; `false`: the
+    /// connection is over, whichever side ended it.
     #[inline(always)]
     fn advance(&mut self, connection: &OwnedFd, until: Ticks) -> io::Result<Option<bool>> {
         let end = if self.answered { 1 } else { self.request };
@@ -158,7 +158,7 @@ impl Endpoint for Server {
     fn reply(&mut self, _flow: u32, len: usize) -> io::Result<bool> {
         let Some(connection) = &self.connection else { return Ok(true) };
         let message = &self.buffer[..len];
-        // A blocking send would have no end where the client takes nothing.
+        // A blocking send would never end if the client took nothing.
         let sent = or_nothing(send(connection, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)).map(|sent| sent.unwrap_or(0));
         let whole = match sent {
             Ok(sent) if sent == len => Ok(()),
