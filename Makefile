@@ -25,7 +25,7 @@ help:
 	@echo 'make bench-load   how late the open loop of hairpin load sends, and a stall seen from due and from sent; the record goes to runs/'
 	@echo 'make bench-equal  udp against the shortest C program with connected sockets, interleaved; the record goes to runs/'
 	@echo 'make bench-flows  many flows beside a C program with epoll, and io_uring beside a C program, interleaved; the record goes to runs/'
-	@echo 'make figures      every benchmark whole, not quite six hours, from one build; README and docs are filled from the records (docs/figures.md; PARTS=load,niq BUSY=1 FILL=1 CHECK=1)'
+	@echo 'make figures      every benchmark whole, six hours, from one build; README and docs are filled from the records (docs/figures.md; PARTS=load,niq BUSY=1 FILL=1 CHECK=1)'
 	@echo 'make bench-builds OLD=… NEW=…  two builds of the command by turns, path by path: a change of the measuring loop must cost nothing'
 	@echo 'make bench-requests  requests to redis and nginx beside redis-benchmark and wrk, interleaved; the record goes to runs/'
 	@echo 'make bench-watch  what looking on takes: RTT with and without --watch and --metrics by turns; the record goes to runs/'

@@ -71,7 +71,7 @@ pub(crate) const PARTS: &[Part] = &[
     at_once("check", 4, "how often check keeps each of its bounds", &["--runs", "1"]),
     at_once("load", 2, "lateness of an open loop, a stall", &["--seconds", "0.5", "--rounds", "1"]),
     bench("flows", 28, "many flows, io_uring", &["--pairs", "1", "--cells", "udp:epoll-256"]),
-    bench("requests", 20, "requests to redis and nginx", &["--seconds", "1"]),
+    bench("requests", 26, "requests to redis and nginx", &["--seconds", "1"]),
     at_once("watch", 6, "what looking on takes", &["--seconds", "1", "--rounds", "1"]),
     Part {
         name: "commands",
