@@ -281,11 +281,11 @@ mod tests {
         let send = |_: &[u8]| {
             calls.set(calls.get() + 1);
             match calls.get() {
-                ..=3 => {
+                0..=3 => {
                     sleep(Duration::from_millis(20));
                     Ok(1)
                 }
-                ..=1_000 => {
+                4..=1_000 => {
                     sleep(Duration::from_millis(1));
                     Err(Errno::INTR)
                 }

@@ -125,9 +125,9 @@ pub struct Design {
 pub struct Method {
     /// The figure that the verdict is about.
     pub figure: Figure,
-    /// All intervals together hold the truth with this confidence …
+    /// Confidence with which all intervals together hold the truth.
     pub confidence: f64,
-    /// … for which each single interval has this one: the remaining probability is divided by the figures, the comparisons and the looks.
+    /// Confidence of each single interval: the remaining probability is divided by the figures, the comparisons and the looks.
     pub confidence_each: f64,
     /// Number of looks at the intervals, each of which could have ended the experiment early; 1 for a single look at the end.
     pub looks: u32,

@@ -14,15 +14,15 @@ pub struct Incidents {
     pub above: String,
     /// The RTT above which a round trip is an incident now; `null` until enough round trips support the percentile.
     pub above_ns: Option<u64>,
-    /// All of them.
+    /// Incidents.
     pub count: u64,
-    /// Those that have a line in `file`.
+    /// Incidents that have a line in `file`.
     pub written: u64,
-    /// Those without a line, because the second had as many as it may …
+    /// Incidents without a line, because of the limit of lines per second.
     pub over_rate: u64,
-    /// … because the file is as long as it may be …
+    /// Incidents without a line, because the file has reached its size limit.
     pub over_size: u64,
-    /// … or because it could not be written.
+    /// Incidents without a line, because the file could not be written.
     pub failed: u64,
     /// The file.
     pub file: String,

@@ -160,7 +160,7 @@ pub struct MissingRank {
     pub why: String,
 }
 
-/// What a subject's pairs say together.
+/// The effect of a subject, from all of its pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The subject.

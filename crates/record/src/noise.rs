@@ -113,9 +113,9 @@ pub struct NoiseComparison {
     pub first: Look,
     /// B, the other look.
     pub second: Look,
-    /// All intervals together hold the true ratios with this confidence, as far as stalls come independently of each other …
+    /// Confidence with which all intervals together hold the true ratios, as far as stalls come independently of each other.
     pub confidence: f64,
-    /// … for which each single interval has this one.
+    /// Confidence of each single interval.
     pub confidence_each: f64,
     /// A difference of less than this share does not matter.
     pub margin: f64,
@@ -167,11 +167,11 @@ pub struct Rates {
     pub low: f64,
     /// Upper end of the ratio's interval; `null`: it is open.
     pub high: Option<f64>,
-    /// What the interval says.
+    /// The verdict of the interval.
     pub change: Change,
 }
 
-/// What the interval of a ratio of rates says.
+/// The verdict of the interval of a ratio of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {

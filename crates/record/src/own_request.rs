@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was asked of a server that is no server of Hairpin's, and what it answered, warm-up included.
+/// The request to a server that is no server of Hairpin's, and its replies, warm-up included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnRequest {
     /// The request as it was written: the name of a preset, or its bytes.

@@ -29,9 +29,9 @@ pub struct Split {
     pub typical: Typical,
     /// The stamps of each side and way: what they are, how many came, and why they are not better ones.
     pub stamps: Vec<StampsOf>,
-    /// What became of the stamped transactions.
+    /// Counts of the stamped transactions and of their stamps.
     pub counts: StampCounts,
-    /// Transactions with a part of less than nothing, or with stamps out of order: the first 16. They are in no other figure of this split.
+    /// Transactions with a part of negative duration, or with stamps out of order: the first 16. They are in no other figure of this split.
     pub impossible: Vec<Impossible>,
     /// The step between stamped transactions; 1: each was stamped.
     pub every: u32,
@@ -238,7 +238,7 @@ pub struct StampsOf {
     pub why: String,
 }
 
-/// What became of stamped transactions and their stamps.
+/// Counts of stamped transactions and of their stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StampCounts {
     /// Transactions of which stamps were wanted.
@@ -264,9 +264,9 @@ pub struct Impossible {
     pub sequence: u32,
     /// Its RTT.
     pub rtt_ns: u64,
-    /// The part that is less than nothing …
+    /// The part with a negative duration.
     pub part: PartName,
-    /// … and its duration.
+    /// The duration of that part.
     pub ns: i64,
 }
 

@@ -30,9 +30,9 @@ pub struct SweepBody {
     pub design: Design,
     /// Rounds measured before the sweep was interrupted and resumed.
     pub resumed_rounds: u32,
-    /// All intervals together hold the truth with this confidence …
+    /// Confidence with which all intervals together hold the truth.
     pub confidence: f64,
-    /// … for which each single interval has this one.
+    /// Confidence of each single interval.
     pub confidence_each: f64,
     /// The states of the cores that were seen, nearest first.
     pub states: Vec<State>,
