@@ -598,6 +598,8 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
         let mut ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --json-stream"));
         ping.until("transactions");
         ping.signal("INT");
+        // As timeout(1) does, which sends one to its child and one to its group.
+        ping.signal("INT");
         let signalled = Instant::now();
         let done = ping.done();
         assert_eq!(done.code, Some(0), "{spec}: {done:?}");

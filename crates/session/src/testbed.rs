@@ -262,7 +262,7 @@ impl Testbed {
         let others = self.responders.iter_mut().filter_map(|responder| responder.finish(failed));
         let all = server.iter().filter(|_| job.group.is_some()).cloned().chain(others);
         let responders = addresses.into_iter().zip(all).collect();
-        Ok(Measured { client: *client, responders, server, interrupted: watch.interrupted })
+        Ok(Measured { client: *client, responders, server, interrupted: watch.interrupted.is_some() })
     }
 
     /// Handles all messages received; returns the client's report once it has come.
@@ -274,14 +274,13 @@ impl Testbed {
     ) -> Result<Option<Box<ClientReport>>, RowEnd> {
         let now = Instant::now();
         while let Ok(Some(signal)) = signals.next() {
-            // A terminal that closes may send SIGHUP more than once; count it once.
-            if signal == SIGHUP && watch.interrupted {
+            if watch.repeats(signal, now) {
                 continue;
             }
-            if watch.interrupted || !watch.going {
+            if watch.interrupted.is_some() || !watch.going {
                 return Err(RowEnd::Interrupted);
             }
-            watch.interrupted = true;
+            watch.interrupted = Some(now);
             self.stop(watch, now, watcher);
         }
         loop {
@@ -490,6 +489,8 @@ const ASKED_AFTER: Duration = Duration::from_secs(1);
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
 /// A worker that was told to stop reports within this time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// Nobody presses Ctrl-C again within this time.
+const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// The state of a row in progress.
 struct RowState {
@@ -497,7 +498,7 @@ struct RowState {
     /// Each progress message waits until it is drawn.
     drawn: bool,
     going: bool,
-    interrupted: bool,
+    interrupted: Option<Instant>,
     stopped: Option<Instant>,
     /// The row is to stand still; and since when it does.
     pause: Option<Option<Instant>>,
@@ -520,7 +521,7 @@ impl RowState {
             path: job.spec.to_string(),
             drawn,
             going: false,
-            interrupted: false,
+            interrupted: None,
             stopped: None,
             pause: None,
             paused: Duration::ZERO,
@@ -535,6 +536,12 @@ impl RowState {
 
     fn stop(&mut self, now: Instant) {
         self.stopped.get_or_insert(now);
+    }
+
+    /// One request to end may be several signals: timeout(1) sends one to its child and one to its process group, and a terminal that closes may send SIGHUP
+    /// at any time again.
+    fn repeats(&self, signal: i32, now: Instant) -> bool {
+        self.interrupted.is_some_and(|first| signal == SIGHUP || now.duration_since(first) < AT_ONCE)
     }
 }
 
@@ -585,6 +592,18 @@ fn died(who: &str, error: &SideError, watch: &RowState) -> RunError {
 mod tests {
     use super::*;
     use hairpin_record::run::Row;
+    use hairpin_sys::signal::SIGINT;
+
+    #[test]
+    fn signals_at_once_are_one_request_to_end() {
+        let mut watch = RowState::new(&Job::new("udp".parse().unwrap()), false);
+        let first = Instant::now();
+        let [at_once, later] = [1, 300].map(|ms| first + Duration::from_millis(ms));
+        assert!(!watch.repeats(SIGINT, first) && !watch.repeats(SIGHUP, first));
+        watch.interrupted = Some(first);
+        assert!(watch.repeats(SIGINT, at_once) && watch.repeats(SIGHUP, later));
+        assert!(!watch.repeats(SIGINT, later), "the second Ctrl-C of somebody who does not want to wait");
+    }
 
     #[test]
     fn a_row_that_was_cut_short_is_not_whole() {
