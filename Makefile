@@ -40,7 +40,8 @@ test:
 	@scripts/test.sh
 
 test-tls:
-	@. ./scripts/setup.sh && HAIRPIN_MUST_RUN=1 cargo test $$setup_quiet --package hairpin-cli --features tls --test main -- tls::
+	@. ./scripts/setup.sh && { setup_has openssl || setup_apt openssl; } && setup_unpack nginx nginx && \
+		HAIRPIN_MUST_RUN=1 cargo test $$setup_quiet --package hairpin-cli --features tls --test main -- tls::
 
 test-rig:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/run
