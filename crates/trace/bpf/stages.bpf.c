@@ -194,15 +194,18 @@ SEC("tp_btf/net_dev_start_xmit")
 int net_dev_start_xmit(u64 *ctx)
 {
 	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
-	int known = way_of(skb);
-	int way = known < 0 ? way_by(asked.senders, skb->sk) : known;
+	int way = way_by(asked.senders, skb->sk);
+	/* By its socket first: the line of the other way was written by the other side's CPU. */
+	int known = way < 0 || here()->skb == (u64)skb || shared.ways[way & 1].skb == (u64)skb;
 	struct record *record;
 	u64 now;
 
 	if (way < 0)
+		way = way_of(skb);
+	if (way < 0)
 		return 0;
 	now = bpf_ktime_get_ns();
-	record = known < 0 ? begin(way, skb) : open_record();
+	record = known ? open_record() : begin(way, skb);
 	if (record)
 		record->sent[way].started = now;
 	/* Here it leaves this host, and its memory may be the next packet's. */
