@@ -24,6 +24,7 @@ use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_units::Nanos;
 
+use hairpin_session::ending::repeats;
 use hairpin_session::error::Blame;
 use hairpin_session::io::IoSpec;
 use hairpin_session::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Flush, Order};
@@ -177,11 +178,15 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn BounceWat
     let mut stopped = None::<Instant>;
     let mut heard = Instant::now();
     loop {
-        while let Ok(Some(_)) = signals.next() {
+        let now = Instant::now();
+        while let Ok(Some(signal)) = signals.next() {
+            if repeats(stopped, signal, now) {
+                continue;
+            }
             if stopped.is_some() {
                 return Err(BounceError::Interrupted);
             }
-            stopped = Some(Instant::now());
+            stopped = Some(now);
             worker.stop();
         }
         match worker.try_answer()? {

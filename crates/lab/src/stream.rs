@@ -31,6 +31,7 @@ use hairpin_wire::raw::ETHERTYPE;
 use self::cpus::Cpus;
 pub use self::plan::{Ask, StreamError, StreamPlan, StreamWatcher, TRIAL, Target};
 use crate::search::{RESOLUTION, SearchResult, search};
+use hairpin_session::ending::repeats;
 use hairpin_session::io::IoSpec;
 use hairpin_session::link::{CLIENT_END, LinkSpec, SERVER_END};
 use hairpin_session::message::Flush;
@@ -79,9 +80,9 @@ pub fn run(plan: &StreamPlan, signals: &Signals, watcher: &mut dyn StreamWatcher
         }
         stream.results.extend(stage.finish(plan, ask, found));
         // An endless run ends with Ctrl-C, which does not count as an interruption.
-        stream.head.interrupted |= stage.interrupted && (plan.duration.is_some() || stage.searches(plan, ask));
+        stream.head.interrupted |= stage.interrupted.is_some() && (plan.duration.is_some() || stage.searches(plan, ask));
         match ended {
-            Ok(()) if !stage.interrupted => {}
+            Ok(()) if stage.interrupted.is_none() => {}
             Err(error) if stream.results.is_empty() => return Err(error),
             Err(StreamError::Interrupted) | Ok(()) => break,
             Err(error) => {
@@ -104,7 +105,7 @@ struct StreamTestbed<'a> {
     destination: Option<[u8; 6]>,
     cpus: Cpus,
     trials: u64,
-    interrupted: bool,
+    interrupted: Option<Instant>,
     rings: Sides<Option<Rings>>,
 }
 
@@ -127,7 +128,7 @@ impl<'a> StreamTestbed<'a> {
             return Err(StreamError::Size { interface, mtu, bytes: ask.bytes });
         }
         let rings = Sides { client: None, server: None };
-        Ok(StreamTestbed { signals, client, server, interface, source, destination, cpus, trials: 0, interrupted: false, rings })
+        Ok(StreamTestbed { signals, client, server, interface, source, destination, cpus, trials: 0, interrupted: None, rings })
     }
 
     fn facts(&mut self) -> Result<(Hosts, ClockFacts), StreamError> {
@@ -206,7 +207,7 @@ impl<'a> StreamTestbed<'a> {
         }
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
         warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu, spins: true }));
-        if found.lossless.is_none() && self.searches(plan, ask) && !self.interrupted {
+        if found.lossless.is_none() && self.searches(plan, ask) && self.interrupted.is_none() {
             let least = found.steps.iter().filter_map(|step| step.asked_per_s).fold(f64::INFINITY, f64::min);
             warnings.push(Warning::AlwaysLoss { least_per_s: least });
         }
@@ -233,7 +234,7 @@ impl<'a> StreamTestbed<'a> {
         asked: Option<f64>,
         watcher: &mut dyn StreamWatcher,
     ) -> Result<Trial, StreamError> {
-        if self.interrupted {
+        if self.interrupted.is_some() {
             return Err(StreamError::Interrupted);
         }
         self.trials += 1;
@@ -328,11 +329,15 @@ impl<'a> StreamTestbed<'a> {
     fn answer(&mut self, side: Side, within: Duration, watcher: &mut dyn StreamWatcher) -> Result<Answer, StreamError> {
         let until = Instant::now() + within;
         loop {
-            while let Ok(Some(_)) = self.signals.next() {
-                if self.interrupted {
+            let now = Instant::now();
+            while let Ok(Some(signal)) = self.signals.next() {
+                if repeats(self.interrupted, signal, now) {
+                    continue;
+                }
+                if self.interrupted.is_some() {
                     return Err(StreamError::Interrupted);
                 }
-                self.interrupted = true;
+                self.interrupted = Some(now);
                 self.client.stop();
             }
             let from = match (side, &mut self.server) {

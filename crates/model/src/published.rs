@@ -1,5 +1,5 @@
-//! What is published other than NIC designs: on-the-wire accounting, cables, PCIe reads, claims without figures. Each group has its source; nothing here was
-//! measured by Hairpin.
+//! Published figures and claims other than NIC designs: on-the-wire accounting, cables, PCIe reads, claims without figures. Each group names its source; Hairpin
+//! measured none of them.
 
 use hairpin_record::floor::Class;
 use hairpin_record::published::{Claim, Claims};

@@ -18,6 +18,7 @@
 
 pub mod address;
 pub mod channel;
+pub mod ending;
 pub mod error;
 pub mod fds;
 pub mod floor;

@@ -20,13 +20,14 @@ use hairpin_plan::schedule::OpenLoop;
 use hairpin_record::head::Place;
 use hairpin_record::run::{Hosts, Link, Side};
 use hairpin_sys::shared::{Shared, Stamps};
-use hairpin_sys::signal::{SIGHUP, Signals};
+use hairpin_sys::signal::Signals;
 use hairpin_sys::stack::Library;
 use hairpin_sys::thread;
 use hairpin_units::Nanos;
 
 use crate::address::{ends_of, interface_at, local_address_towards, server_at};
 use crate::channel::Channel;
+use crate::ending::repeats;
 use crate::error::RunError;
 use crate::handshake::{self, Kind};
 use crate::link::{Ends, namespace_file};
@@ -274,7 +275,7 @@ impl Testbed {
     ) -> Result<Option<Box<ClientReport>>, RowEnd> {
         let now = Instant::now();
         while let Ok(Some(signal)) = signals.next() {
-            if watch.repeats(signal, now) {
+            if repeats(watch.interrupted, signal, now) {
                 continue;
             }
             if watch.interrupted.is_some() || !watch.going {
@@ -489,8 +490,6 @@ const ASKED_AFTER: Duration = Duration::from_secs(1);
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
 /// A worker that was told to stop reports within this time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// Nobody presses Ctrl-C again within this time.
-const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// The state of a row in progress.
 struct RowState {
@@ -536,12 +535,6 @@ impl RowState {
 
     fn stop(&mut self, now: Instant) {
         self.stopped.get_or_insert(now);
-    }
-
-    /// One request to end may be several signals: timeout(1) sends one to its child and one to its process group, and a terminal that closes may send SIGHUP
-    /// at any time again.
-    fn repeats(&self, signal: i32, now: Instant) -> bool {
-        self.interrupted.is_some_and(|first| signal == SIGHUP || now.duration_since(first) < AT_ONCE)
     }
 }
 
@@ -592,18 +585,6 @@ fn died(who: &str, error: &SideError, watch: &RowState) -> RunError {
 mod tests {
     use super::*;
     use hairpin_record::run::Row;
-    use hairpin_sys::signal::SIGINT;
-
-    #[test]
-    fn signals_at_once_are_one_request_to_end() {
-        let mut watch = RowState::new(&Job::new("udp".parse().unwrap()), false);
-        let first = Instant::now();
-        let [at_once, later] = [1, 300].map(|ms| first + Duration::from_millis(ms));
-        assert!(!watch.repeats(SIGINT, first) && !watch.repeats(SIGHUP, first));
-        watch.interrupted = Some(first);
-        assert!(watch.repeats(SIGINT, at_once) && watch.repeats(SIGHUP, later));
-        assert!(!watch.repeats(SIGINT, later), "the second Ctrl-C of somebody who does not want to wait");
-    }
 
     #[test]
     fn a_row_that_was_cut_short_is_not_whole() {

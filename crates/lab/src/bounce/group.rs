@@ -13,6 +13,7 @@ use hairpin_record::bounce::{Bounce, BounceBody};
 use hairpin_record::frames::{Rings, per_s};
 use hairpin_record::head::{Head, Record};
 use hairpin_session::address::{interface_of, local_address_towards};
+use hairpin_session::ending::repeats;
 use hairpin_session::message::{Answer, Order, ServerReport};
 use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
@@ -100,11 +101,15 @@ fn until_the_end(worker: &mut WorkerSide, lasts: Option<Duration>, signals: &Sig
     let begun = Instant::now();
     let mut stopped = None::<Instant>;
     loop {
-        while let Ok(Some(_)) = signals.next() {
+        let now = Instant::now();
+        while let Ok(Some(signal)) = signals.next() {
+            if repeats(stopped, signal, now) {
+                continue;
+            }
             if stopped.is_some() {
                 return Err(BounceError::Interrupted);
             }
-            stopped = Some(Instant::now());
+            stopped = Some(now);
         }
         if stopped.is_none() && lasts.is_some_and(|lasts| begun.elapsed() >= lasts) {
             stopped = Some(Instant::now());

@@ -173,7 +173,7 @@ impl<B: Bar> Driver<B> {
         self.next() << SEQUENCE_SHIFT | VALID | large | len as u32 & LENGTH
     }
 
-    /// Sends a line that `fill` makes where it is read from next: a copy of it in another width of stores would wait for them.
+    /// Sends a line. `fill` writes it into the memory that it is sent from: a copy would load across stores of another size.
     #[inline(always)]
     fn send(&mut self, fill: impl Fn(&mut [u8; LINE])) {
         let at = self.place(self.next());
