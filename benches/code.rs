@@ -1,5 +1,6 @@
 //! Which measured code a record is of: its hash is in the command (`hairpin --version --verbose`), and in the last line of every table.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -23,18 +24,20 @@ pub(crate) fn here() -> Result<String, String> {
     Ok(run(&mut Command::new(root().join("scripts/measured-code.sh")), LIMIT)?.trim().to_owned())
 }
 
-/// The last line of a table that was measured with this command: `Code HASH, commit X, hairpin V, TIME`.
+/// The last line of a table that was measured with this command: `Code HASH, commit X, hairpin V, Linux R, TIME`.
 pub(crate) fn line(hairpin: &Path) -> String {
     let version = run(Command::new(hairpin).args(["--version", "--verbose"]), LIMIT).unwrap_or_default();
     let code = version.lines().find_map(|line| line.strip_prefix("code ")).map(str::trim).filter(|code| is_hash(code));
     // Of another command than this tree's nobody knows the commit.
     let commit = code.filter(|code| here().as_deref() == Ok(code)).and_then(|_| commit());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let now = rfc3339(SystemTime::now());
     format!(
-        "{BEGIN}{}, commit {}, {}, {}Z",
+        "{BEGIN}{}, commit {}, {}, Linux {}, {}Z",
         code.unwrap_or("not told"),
         commit.as_deref().unwrap_or("not told"),
         version.lines().next().unwrap_or("hairpin of an unknown version"),
+        kernel.trim(),
         now.split('.').next().unwrap_or(&now)
     )
 }

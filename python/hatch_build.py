@@ -1,6 +1,7 @@
 """Puts the command into the wheel, and says for which machine it is.
 
-HAIRPIN_COMMAND names the command. HAIRPIN_COPYRIGHT may name a file with the licences of what is inside it (packaging/copyright).
+HAIRPIN_COMMAND names the command. HAIRPIN_COPYRIGHT may name files with the licences and notices of what is inside it, a colon
+between them (packaging/copyright, packaging/notices).
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ class CommandHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["shared_scripts"][os.path.abspath(command)] = "hairpin"
         build_data["tag"] = f"py3-none-{platform(Path(command).read_bytes())}"
         build_data["pure_python"] = False
+        # hatchling's own key for such files puts them one folder deeper.
+        folder = f"{self.build_config.builder.artifact_project_id}.dist-info/licenses"
         licences = [os.path.join(self.root, "..", name) for name in ("LICENSE-MIT", "LICENSE-APACHE")]
-        for path in [*licences, os.environ.get("HAIRPIN_COPYRIGHT", "")]:
+        for path in [*licences, *os.environ.get("HAIRPIN_COPYRIGHT", "").split(":")]:
             if path:
-                build_data["extra_metadata"][os.path.abspath(path)] = f"licenses/{os.path.basename(path)}"
+                build_data["force_include"][os.path.abspath(path)] = f"{folder}/{os.path.basename(path)}"
 
 
 def platform(command: bytes) -> str:

@@ -184,6 +184,9 @@ fn a_run_that_cannot_be_stored_is_still_printed() {
     done.fails(1, &["the run was not stored", "cannot store the run in", "$HAIRPIN_RUNS", "--no-store"]);
     assert_eq!(done.json()["results"][0]["transactions"], 20);
     home.hairpin(&format!("ping --link loopback --path udp --no-store {QUICK}")).fails(0, &[]);
+    let sweep = "sweep --path memory --path memory:spin --for 300ms";
+    home.hairpin(sweep).fails(1, &["cannot keep the rounds of the sweep in", "$HAIRPIN_RUNS", "--no-store"]);
+    home.hairpin(&format!("{sweep} --no-store")).fails(0, &[]);
 }
 
 #[test]

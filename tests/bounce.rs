@@ -346,7 +346,9 @@ fn missing_rights_are_named_with_a_remedy() {
         ip("link set b0 down");
         home.hairpin("bounce -i b0 --io packet").fails(1, &["b0 is down", "ip link set b0 up"]);
         ip("link set b0 up");
-        home.hairpin("bounce -i b0 --io packet --queue 7").fails(1, &["b0", "7"]);
+        for queue in ["7", "4294967295"] {
+            home.hairpin(&format!("bounce -i b0 --io packet --queue {queue}")).fails(1, &["b0", queue]);
+        }
         let first = bouncer(&home, "-i b0 --io xdp");
         home.hairpin("bounce -i b0 --io xdp").fails(1, &["b0"]);
         // Without a choice the second way is taken and reported.

@@ -243,7 +243,8 @@ fn two_hosts_leave_the_time_outside_of_both(name: &str) -> bool {
         assert_eq!(usual(result, "request"), [&here[..], there].concat(), "{}", result["path"]);
         assert_eq!(usual(result, "reply"), [&["turn-around", "send call", "qdisc"][..], there].concat(), "{}", result["path"]);
     }
-    home.hairpin(&format!("explain {address} --path xdp")).fails(2, &["to another host explain follows tcp and udp"]);
+    home.hairpin(&format!("explain {address} --path xdp"))
+        .fails(2, &["to another host explain follows tcp, udp, uring-tcp and uring-udp"]);
     true
 }
 
@@ -363,6 +364,7 @@ fn wrong_input_is_refused_in_words(_: &str) -> bool {
         ("--link loopback --path udp --duration 100ms", &["give it a --duration of 0.5 s or more"]),
         ("--link loopback --path udp --path tcp --for 900ms", &["give it a --duration of 0.5 s or more"]),
         ("--link loopback --path udp --for 1s --duration 1s", &["cannot be used with"]),
+        ("--link loopback --path udp --light --timeline 3", &["'--light' cannot be used with '--timeline <N>'"]),
         ("--echo 127.0.0.1:7 --path udp", &["explain takes a server that runs", "HOST[:PORT], loopback or veth"]),
         ("--link loopback --path pipe", &["explain knows no stages of pipe", "`hairpin paths`"]),
         ("--link loopback --path udp --without nosuch", &["there is no hook \"nosuch\"", "sk_data_ready"]),
@@ -385,5 +387,10 @@ fn slow_ones_are_written_for_perfetto(name: &str) -> bool {
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("the file")).expect("JSON");
     assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 10), "{trace}");
+
+    // A file that cannot be written takes no result with it.
+    let lost = home.hairpin(&format!("explain {SHORT} --link veth --path udp:block --perfetto /nowhere/trace.json"));
+    lost.fails(1, &["cannot write /nowhere/trace.json", "stored as "]);
+    assert!(!lost.out.is_empty(), "{lost:?}");
     true
 }

@@ -1,13 +1,14 @@
 //! `hairpin mesh --engine kubernetes --print`: the manifests as a cluster reads them; cluster/cases/kubernetes hands them to a real API server.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::support::{Done, HAIRPIN, Home, free_port};
+use crate::support::{Done, HAIRPIN, Home, can, free_port};
 
 const PRINT: &str = "mesh --engine kubernetes --print --image registry.example/hairpin:1 -N 2";
 
@@ -53,6 +54,11 @@ fn a_job_its_names_its_key_and_its_fence() {
     assert_eq!((&pod["subdomain"], &pod["hostNetwork"]), (&name.into(), &Value::Null));
     assert_eq!(container["resources"]["requests"], container["resources"]["limits"]);
     assert_eq!(container["resources"]["limits"]["cpu"], "2");
+    let addresses = &container["env"][0];
+    assert_eq!(
+        (&addresses["name"], &addresses["valueFrom"]["fieldRef"]["fieldPath"]),
+        (&"POD_IPS".into(), &"status.podIPs".into())
+    );
     let rights = &container["securityContext"];
     assert_eq!((&rights["capabilities"]["drop"][0], &rights["readOnlyRootFilesystem"]), (&"ALL".into(), &true.into()));
     assert_eq!((&pod["securityContext"]["runAsNonRoot"], &pod["automountServiceAccountToken"]), (&true.into(), &false.into()));
@@ -117,10 +123,9 @@ fn flags_change_what_they_say() {
     assert_eq!(words.iter().filter(|word| word.starts_with("--no-store")).count(), 1);
 }
 
-#[test]
-fn two_ranks_run_by_what_is_printed() {
+/// The record of two ranks by what is printed, in pods with these addresses, each found where `hosts` says.
+fn two_ranks(pods: [&str; 2], port: u16, hosts: &str) -> Value {
     let home = Home::new();
-    let port = free_port();
     let objects =
         objects(&home.hairpin(&format!("{PRINT} --visits 4 --duration 100ms --warmup 10ms --json --quiet --port {port}")));
     fs::write(home.file("key"), kind(&objects, "Secret")["stringData"]["key"].as_str().unwrap()).unwrap();
@@ -133,11 +138,11 @@ fn two_ranks_run_by_what_is_printed() {
         command.args(words(&objects).iter().map(|word| match word.split_once('=') {
             Some(("--hosts", names)) => {
                 assert_eq!(names, format!("{name}-{{}}.{name}"));
-                "--hosts=127.0.0.1,127.0.0.2".into()
+                format!("--hosts={hosts}")
             }
             Some(("--dir", _)) => format!("--dir=m{rank}"),
             Some(("--key-file", _)) => "--key-file=key".into(),
-            _ => word.replace("$(POD_IP)", &format!("127.0.0.{}", rank + 1)),
+            _ => word.replace("$(POD_IPS)", pods[rank]),
         }));
         home.spawn(command)
     });
@@ -146,6 +151,27 @@ fn two_ranks_run_by_what_is_printed() {
     let record = zero.json();
     assert!(record["pairs"][0]["rtt_ns"]["min"].as_u64() > Some(0), "{record}");
     assert_eq!([0, 1].map(|rank| record["ranks"][rank]["host"].clone()), ["node-0", "node-1"]);
+    record
+}
+
+#[test]
+fn two_ranks_run_by_what_is_printed() {
+    two_ranks(["127.0.0.1", "127.0.0.2"], free_port(), "127.0.0.1,127.0.0.2");
+}
+
+#[test]
+fn pods_have_addresses_of_ipv6_alone_or_of_both_families() {
+    let name = "pods_have_addresses_of_ipv6_alone_or_of_both_families";
+    if !can(name, UdpSocket::bind("[::1]:0").is_ok(), "this host has no IPv6 loopback") {
+        return;
+    }
+    // A host has one loopback address of IPv6, so its ports tell the ranks apart.
+    let ports = [free_port(), free_port()];
+    let hosts = ports.map(|port| format!("[::1]:{port}"));
+    for (pods, address) in [(["::1", "::1"], "[::1]"), (["127.0.0.1,::1", "127.0.0.2,::1"], "127.0.0.1")] {
+        let record = two_ranks(pods, ports[0], &hosts.join(","));
+        assert_eq!(record["ranks"][0]["address"], format!("{address}:{}", ports[0]));
+    }
 }
 
 #[test]
@@ -191,7 +217,7 @@ fn the_probe_has_flags_that_exist_and_a_port_for_each_neighbour() {
             0 => assert_eq!((words[0].as_str(), port), ("serve", Some(24_444))),
             _ => {
                 assert_eq!((words[0].as_str(), &words[1]), ("ping", &format!("ring:{at}:hairpin-probe")));
-                assert!(words.contains(&format!("--metrics=$(POD_IP):{}", port.expect("a port"))), "{words:?}");
+                assert!(words.contains(&format!("--metrics=[$(POD_IP)]:{}", port.expect("a port"))), "{words:?}");
                 assert_eq!(port, Some(24_450 + at as u64));
             }
         }

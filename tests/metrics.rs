@@ -21,6 +21,7 @@ pub const PART: Part = Part::new("metrics", || alone::listed(TESTS)).side_by_sid
 
 const TESTS: &[Listed] = &[
     ("a_scrape_by_hand_agrees_with_the_record", a_scrape_by_hand_agrees_with_the_record),
+    ("a_probe_that_waits_for_its_turn_answers", a_probe_that_waits_for_its_turn_answers),
     ("hostile_scrapers_keep_nobody_waiting", hostile_scrapers_keep_nobody_waiting),
     ("promtool_takes_the_plain_text", promtool_takes_the_plain_text),
     ("prometheus_agrees_with_the_record", prometheus_agrees_with_the_record),
@@ -29,9 +30,13 @@ const TESTS: &[Listed] = &[
     ("the_unit_is_sound_and_has_few_privileges", the_unit_is_sound_and_has_few_privileges),
 ];
 
-/// Starts a run that serves metrics; returns where.
+/// Starts a run over loopback that serves metrics; returns where.
 fn serving(home: &Home, args: &str) -> (Running, String) {
-    let mut run = home.start(&format!("ping --link loopback --metrics 127.0.0.1:0 {args}"));
+    serving_to(home, "--link loopback", args)
+}
+
+fn serving_to(home: &Home, target: &str, args: &str) -> (Running, String) {
+    let mut run = home.start(&format!("ping {target} --metrics 127.0.0.1:0 {args}"));
     run.until("metrics on http://");
     let address =
         run.err().lines().find_map(|line| Some(line.strip_prefix("metrics on http://")?.strip_suffix("/metrics")?.to_owned()));
@@ -134,6 +139,27 @@ fn plain_has(page: &str, label: &str, warning: &Value) -> bool {
     page.lines().any(|line| {
         line.starts_with("hairpin_warnings{") && line.contains(label) && line.contains(&format!("code={}", warning["code"]))
     })
+}
+
+fn a_probe_that_waits_for_its_turn_answers(_name: &str) -> bool {
+    let home = Home::new();
+    let (_serve, address) = home.serve("");
+    let mut measuring = home.start(&format!("ping {address} --path udp --forever --warmup 1ms --no-store -o jsonl"));
+    measuring.until("\"transactions\"");
+    let (mut probe, metrics) = serving_to(&home, &address, "--path tcp --rate 50 --forever --warmup 1ms --no-store");
+    probe.until(&format!("waits: a measuring session runs on {address}"));
+    let page = get(&metrics, "/metrics", "");
+    assert_eq!(value(&page, "hairpin_measuring", ""), Some(0.0), "{page}");
+    assert_eq!(value(&page, "hairpin_build_info", ""), Some(1.0), "{page}");
+    measuring.signal("INT");
+    assert_eq!(measuring.done().code, Some(0));
+    positive(&metrics, "hairpin_transactions_total", "");
+    let page = get(&metrics, "/metrics", "");
+    assert_eq!(value(&page, "hairpin_measuring", ""), Some(1.0), "{page}");
+    assert!(value(&page, "hairpin_paused_seconds_total", "").is_some_and(|waited| waited > 0.0), "{page}");
+    probe.signal("INT");
+    assert_eq!(probe.done().code, Some(0));
+    true
 }
 
 fn hostile_scrapers_keep_nobody_waiting(_name: &str) -> bool {

@@ -612,6 +612,30 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
 }
 
 #[test]
+fn a_terminal_that_closes_ends_a_run_and_keeps_it_but_not_under_nohup() {
+    let home = Home::new();
+    let words = "ping --link loopback --path udp --pace 100 --forever --warmup 1ms -o jsonl";
+    let mut closed = home.start(words);
+    let mut nohup = home.command("sh");
+    nohup.args(["-c", &format!("trap '' HUP; exec {HAIRPIN} {words}")]);
+    let mut nohup = home.spawn(nohup);
+    for run in [&mut closed, &mut nohup] {
+        run.until("transactions");
+        run.signal("HUP");
+    }
+    let done = closed.done();
+    assert!(done.code == Some(0) && done.err.contains("stored as"), "{done:?}");
+    let lines = nohup.out().lines().count();
+    let begun = Instant::now();
+    while nohup.out().lines().count() < lines + 2 {
+        assert!(nohup.goes_on() && begun.elapsed() < Duration::from_secs(20), "{}", nohup.err());
+        sleep(Duration::from_millis(20));
+    }
+    nohup.signal("INT");
+    assert_eq!(nohup.done().code, Some(0));
+}
+
+#[test]
 fn hostile_clients_are_refused_logged_and_hold_nothing() {
     let home = Home::new();
     let (mut serve, address) = home.serve("");

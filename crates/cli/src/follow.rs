@@ -81,10 +81,9 @@ fn take(line: &[u8], state: &Shared) -> bool {
             }
             return true;
         }
-        Ok(schema) => {
-            lock(state).note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --json-stream writes what is"))
-        }
-        Err(_) => lock(state).note("a line is not JSON: the output of hairpin ping --json-stream can be watched"),
+        Ok(schema) => lock(state)
+            .note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --format jsonl writes what is")),
+        Err(_) => lock(state).note("a line is not JSON: the output of hairpin ping --format jsonl can be watched"),
     }
     false
 }

@@ -5,6 +5,7 @@
 mod complete;
 mod deprecated;
 mod exit;
+mod faults;
 mod flags;
 mod follow;
 mod front;

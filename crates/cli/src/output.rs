@@ -269,9 +269,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a line to stdout while something goes on, which ends where nobody reads it. Other errors show when the record is printed.
-pub fn print_live(line: &str) {
+/// Writes a line to stdout while something goes on. Where nobody reads it, this process ends, after `undo`. Other errors show when
+/// the record is printed.
+pub fn print_live(line: &str, undo: impl FnOnce()) {
     if write(line).is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        undo();
         std::process::exit(0);
     }
 }

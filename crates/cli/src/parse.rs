@@ -15,7 +15,7 @@ use crate::exit::{Failure, USAGE, be_quiet, say};
 use crate::output::{self, print};
 use crate::sides::takes_value;
 use crate::verbs::Cli;
-use crate::{deprecated, front, habits, help, line, sides, version};
+use crate::{deprecated, faults, front, habits, help, line, sides, version};
 
 /// The most requests per second that `--rate` takes.
 const MOST_RATE: f64 = 1e7;
@@ -213,7 +213,10 @@ fn as_typed(verb: &Command, words: &[OsString], line: String) -> String {
     verb.get_arguments().fold(line, |line, arg| {
         let other = arg.get_visible_aliases().unwrap_or_default().into_iter().find(typed);
         match (arg.get_long(), other) {
-            (Some(name), Some(other)) => line.replace(&format!("--{name} "), &format!("--{other} ")),
+            (Some(name), Some(other)) => {
+                let ends = [' ', ':', ','].into_iter();
+                ends.fold(line, |line, end| line.replace(&format!("--{name}{end}"), &format!("--{other}{end}")))
+            }
             _ => line,
         }
     })
@@ -221,7 +224,7 @@ fn as_typed(verb: &Command, words: &[OsString], line: String) -> String {
 
 /// The lines for an error of clap's: what is wrong, and what to write instead.
 pub fn told(verb: &Command, error: &clap::Error) -> Vec<String> {
-    if let Some(line) = habits::line(verb, error) {
+    if let Some(line) = habits::line(verb, error).or_else(|| faults::line(verb, error)) {
         return vec![format!("hairpin: {line}")];
     }
     let text = error.render().to_string();

@@ -5,6 +5,8 @@ mod offers;
 mod resize;
 mod turns;
 
+use hairpin_lab::hardware_timestamping::StampingDevices;
+use hairpin_lab::knobs::KnobError;
 use hairpin_lab::metrics::{Exporter, Listen};
 use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
@@ -29,6 +31,8 @@ pub struct PingProgress {
     line: Option<Live>,
     view: Option<Screen>,
     metrics: Option<Exporter>,
+    /// They stamp until the end of the run, also where nobody reads its lines any more.
+    devices: StampingDevices<'static>,
     /// A row has begun, and so has the view.
     begun: bool,
     /// The run waits for another at its server.
@@ -39,12 +43,31 @@ impl PingProgress {
     /// With `stream`, prints a line of JSON per second.
     pub fn new(stream: bool, target: &Target) -> PingProgress {
         let line = if stream { None } else { Live::on_terminal() };
-        PingProgress { stream, target: target.clone(), line, view: None, metrics: None, begun: false, paused: false }
+        PingProgress {
+            stream,
+            target: target.clone(),
+            line,
+            view: None,
+            metrics: None,
+            devices: StampingDevices::default(),
+            begun: false,
+            paused: false,
+        }
     }
 
-    /// Serves metrics, and prints the address.
-    pub fn serve(&mut self, on: Listen) -> Result<(), Failure> {
-        let exporter = Exporter::listen(on, &self.target).map_err(Failure::failed)?;
+    /// Takes the devices that stamp for this run.
+    pub fn keep(&mut self, devices: StampingDevices<'static>) {
+        self.devices = devices;
+    }
+
+    /// Puts their settings back.
+    pub fn put_back(&mut self) -> Result<(), KnobError> {
+        std::mem::take(&mut self.devices).off()
+    }
+
+    /// Serves metrics of these rows from now on, and prints the address.
+    pub fn serve(&mut self, on: Listen, rows: &[Job]) -> Result<(), Failure> {
+        let exporter = Exporter::listen(on, &self.target, rows).map_err(Failure::failed)?;
         say(format_args!("metrics on http://{}/metrics", exporter.address()));
         if !on.is_loopback() {
             say("hairpin: anyone who reaches this address can read them");
@@ -144,7 +167,11 @@ impl Watcher for PingProgress {
 
     fn progress(&mut self, progress: &Progress) {
         if self.stream {
-            print_live(&hairpin_report::json_line(progress));
+            print_live(&hairpin_report::json_line(progress), || {
+                if let Err(left) = self.put_back() {
+                    Failure::failed(left).report();
+                }
+            });
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.progress(progress);

@@ -353,7 +353,7 @@ fn warnings(record: &AttachedBody, counts: Counts) -> Vec<Note> {
         notes.push(note(
             "untracked-connections",
             format!(
-                "{} times a connection found no place among 4096 and was not watched; watch a process (--pid) instead of a port",
+                "{} times a connection found no place among 4096 and was not watched; watch a process, `hairpin explain PID`, instead of a port",
                 counts.untracked
             ),
         ));

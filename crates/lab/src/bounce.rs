@@ -27,6 +27,7 @@ use hairpin_units::Nanos;
 use hairpin_session::ending::repeats;
 use hairpin_session::error::Blame;
 use hairpin_session::io::IoSpec;
+use hairpin_session::looks::Looks;
 use hairpin_session::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Flush, Order};
 use hairpin_session::pinnable::{choices, refused};
 use hairpin_session::row::foreign_time;
@@ -177,8 +178,12 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn BounceWat
     let (mut before, mut at) = (Bounced::default(), Nanos::ZERO);
     let mut stopped = None::<Instant>;
     let mut heard = Instant::now();
+    let mut looks = Looks::begin(heard);
     loop {
         let now = Instant::now();
+        let stood_still = looks.stood_still(now);
+        heard += stood_still;
+        stopped = stopped.map(|stopped| stopped + stood_still);
         while let Ok(Some(signal)) = signals.next() {
             if repeats(stopped, signal, now) {
                 continue;

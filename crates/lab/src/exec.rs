@@ -360,12 +360,13 @@ impl Survey {
 
     /// Asks the sockets that are not known yet. Those that lack an option are returned, and told of when they are asked `again`.
     fn ask_all(&mut self, again: &BTreeSet<u64>, tell: &mut dyn FnMut(&News)) -> BTreeSet<u64> {
-        let mut lacking = BTreeSet::new();
+        let (mut lacking, mut there) = (BTreeSet::new(), BTreeSet::new());
         self.seen.closed = 0;
         for pid in family(std::process::id()).into_iter().skip(1) {
             let pidfd = Pid::from_raw(pid as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
             let Some(Ok(pidfd)) = pidfd else { continue };
             for (fd, inode) in sockets(pid) {
+                there.insert(inode);
                 if self.known.contains(&inode) || lacking.contains(&inode) {
                     continue;
                 }
@@ -392,6 +393,8 @@ impl Survey {
                 }
             }
         }
+        // A program that runs for months opens sockets without end.
+        self.known.retain(|inode| there.contains(inode));
         lacking
     }
 
@@ -515,6 +518,13 @@ mod tests {
         program.wait().unwrap();
         assert!(looks.iter().all(|(_, named)| *named >= 3), "{looks:?}");
         assert!(looks.iter().any(|(took, _)| *took < 3 * DRESSED_WITHIN), "{looks:?}");
+    }
+
+    #[test]
+    fn a_socket_that_is_gone_is_forgotten() {
+        let mut survey = Survey { known: BTreeSet::from([u64::MAX]), ..Survey::default() };
+        survey.look(&mut |_: &News| {});
+        assert!(!survey.known.contains(&u64::MAX));
     }
 
     #[test]

@@ -217,7 +217,10 @@ pub(crate) fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
         path::Route::Sockets | path::Route::Uring if path.speaks != Speaks::TcpPerTransaction => {
             Ok(if remote { Route::Remote } else { Route::Sockets })
         }
-        _ if remote => Err("to another host explain follows tcp and udp; its stages of other paths are those of veth".into()),
+        _ if remote => {
+            Err("to another host explain follows tcp, udp, uring-tcp and uring-udp; its stages of other paths are those of veth"
+                .into())
+        }
         path::Route::PacketRing => Ok(Route::Packet),
         path::Route::XdpRing => Ok(Route::Xdp),
         path::Route::Memory { .. } => Ok(Route::Memory),

@@ -54,7 +54,10 @@ impl FromStr for Listen {
         let wrong = || {
             format!("\"{text}\" is not an address to serve metrics on: write PORT, ADDR or ADDR:PORT, such as 127.0.0.1:{PORT}")
         };
-        text.parse().map(Listen).map_err(|_| wrong())
+        // Brackets may be around either family's: a manifest has them whatever a pod's address will be.
+        let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once("]:"));
+        let bracketed = bracketed.and_then(|(address, port)| Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?)));
+        bracketed.or_else(|| text.parse().ok()).map(Listen).ok_or_else(wrong)
     }
 }
 
@@ -80,11 +83,11 @@ struct State {
 pub struct Exporter {
     target: Target,
     address: SocketAddr,
-    /// `None` once the thread has it.
-    listener: Option<TcpListener>,
     state: Arc<Mutex<State>>,
     /// The current row.
     row: Option<Labels>,
+    /// Time for which the probe waited before its first row, in which it counts.
+    waited: Nanos,
 }
 
 impl fmt::Debug for Exporter {
@@ -93,7 +96,7 @@ impl fmt::Debug for Exporter {
     }
 }
 
-/// The address cannot be bound.
+/// The address cannot be bound, or nothing can answer there.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve metrics on {address}: {source}; choose another address or port with --metrics ADDR:PORT")]
 pub struct ListenError {
@@ -102,16 +105,25 @@ pub struct ListenError {
 }
 
 impl Exporter {
-    /// Binds the address; scrapers are answered once a row begins.
+    /// Binds the address and answers scrapers from now on, from a thread off the cores that `rows` measure on if there are others.
     ///
     /// # Errors
     /// [`ListenError`].
-    pub fn listen(on: Listen, target: &Target) -> Result<Exporter, ListenError> {
+    pub fn listen(on: Listen, target: &Target, rows: &[Job]) -> Result<Exporter, ListenError> {
         let wrong = |source| ListenError { address: on.0, source };
         let listener = TcpListener::bind(on.0).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
-        Ok(Exporter { target: target.clone(), address, listener: Some(listener), state: Arc::default(), row: None })
+        let state = Arc::<Mutex<State>>::default();
+        let mut pages = Pages { state: Arc::clone(&state), kept: BTreeMap::new() };
+        let cpus: Vec<u32> = rows.iter().flat_map(|job| target.cpus(job)).collect();
+        let answers = move || {
+            // Without another CPU it shares the measured ones; docs/metrics.md says so.
+            let _ = thread::keep_off(&cpus);
+            http::serve(&listener, &mut |request| pages.answer(request));
+        };
+        std::thread::Builder::new().name("metrics".into()).spawn(answers).map_err(wrong)?;
+        Ok(Exporter { target: target.clone(), address, state, row: None, waited: Nanos::ZERO })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -128,28 +140,18 @@ impl Exporter {
         change(&mut state, self.row.as_ref());
         state.version += 1;
     }
-
-    /// Starts the thread that answers scrapers, off the measured cores if there are others.
-    fn serve(&mut self, job: &Job) {
-        let Some(listener) = self.listener.take() else { return };
-        let (state, cpus) = (Arc::clone(&self.state), self.target.cpus(job));
-        let started = std::thread::Builder::new().name("metrics".into()).spawn(move || {
-            // Without another CPU it shares the measured ones; docs/metrics.md says so.
-            let _ = thread::keep_off(&cpus);
-            let mut pages = Pages { state, kept: BTreeMap::new() };
-            http::serve(&listener, &mut |request| pages.answer(request));
-        });
-        // If no thread can be started there are no metrics: scrapers wait in vain, and the run goes on.
-        drop(started);
-    }
 }
 
 impl Watcher for Exporter {
     fn begins(&mut self, _index: usize, _of: usize, job: &Job) {
         let labels = Labels::of(job, self.target.label());
         self.row = Some(labels.clone());
-        self.change(|state, _| state.series.entry(labels).or_default().begin());
-        self.serve(job);
+        let waited = std::mem::take(&mut self.waited);
+        self.change(|state, _| {
+            let series = state.series.entry(labels).or_default();
+            series.totals.paused_ns += waited.0;
+            series.begin();
+        });
     }
 
     fn ready(&mut self) -> Result<(), String> {
@@ -162,6 +164,9 @@ impl Watcher for Exporter {
     }
 
     fn resumed(&mut self, paused: Nanos) {
+        if self.row.is_none() {
+            self.waited.0 += paused.0;
+        }
         self.change(|state, row| {
             if let Some(series) = row.and_then(|row| state.series.get_mut(row)) {
                 series.totals.paused_ns += paused.0;

@@ -24,6 +24,9 @@ use crate::group;
 use crate::one_way;
 use crate::stamping::{self, Stamping};
 
+/// The raw file of a long run is on a slow disk within this time.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(600);
+
 /// Figures beside the round trips, and runs beside this one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside {
@@ -156,7 +159,12 @@ fn measured(
         },
     )?;
     // Finishes the raw file. If the worker is gone the rest of the file is lost, but not the rows here.
-    if let Err(error) = testbed.client.order(&Order::End) {
+    // After a failure it may hang, and is not waited for that long.
+    let finished = match plan.raw.is_some() && run.head.error.is_none() {
+        true => testbed.client.order_within(&Order::End, WRITTEN_WITHIN),
+        false => testbed.client.order(&Order::End),
+    };
+    if let Err(error) = finished {
         run.head.error.get_or_insert(error.to_string());
     }
     Ok(run)

@@ -94,7 +94,7 @@ pub(crate) struct Stamping<'a> {
     since: Instant,
     /// Transactions when the phase began.
     from: u64,
-    /// Every so-many-th transaction is stamped in this phase, or was in the last one.
+    /// One transaction in `every` is stamped in this phase, or was in the last one.
     every: u32,
     counts: Counts,
     why: Why,

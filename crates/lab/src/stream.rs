@@ -34,6 +34,7 @@ use crate::search::{RESOLUTION, SearchResult, search};
 use hairpin_session::ending::repeats;
 use hairpin_session::io::IoSpec;
 use hairpin_session::link::{CLIENT_END, LinkSpec, SERVER_END};
+use hairpin_session::looks::Looks;
 use hairpin_session::message::Flush;
 use hairpin_session::message::{
     Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, StreamWork,
@@ -327,9 +328,11 @@ impl<'a> StreamTestbed<'a> {
 
     /// The answer that ends a side's trial. Ctrl-C stops the client, which then reports its counts so far.
     fn answer(&mut self, side: Side, within: Duration, watcher: &mut dyn StreamWatcher) -> Result<Answer, StreamError> {
-        let until = Instant::now() + within;
+        let begun = Instant::now();
+        let (mut looks, mut until) = (Looks::begin(begun), begun + within);
         loop {
             let now = Instant::now();
+            until += looks.stood_still(now);
             while let Ok(Some(signal)) = self.signals.next() {
                 if repeats(self.interrupted, signal, now) {
                     continue;

@@ -27,7 +27,7 @@ use rustix::system::uname;
 use self::plan::CellWork;
 pub use self::plan::{Design as Shape, Factor, Level, PLANS, PlanError, SweepPlan, shipped};
 pub use self::saved::SavedSweepError;
-use self::saved::{Line, SavedSweep};
+use self::saved::{Before, Line, SavedSweep};
 use crate::compare::fill;
 use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
 use crate::experiment::stands::Stands;
@@ -82,13 +82,13 @@ pub trait SweepWatcher: BlockWatcher {
     fn resumes(&mut self, rounds: u32);
 }
 
-/// Runs a sweep. The rounds are kept in `store` until the record exists, so that the same command resumes after a crash.
+/// Runs a sweep. The rounds are kept in `store`, if there is one, until the record exists, so that the same command resumes after a crash.
 ///
 /// # Errors
 /// The plan cannot be measured, or a cell fails before one round is complete.
 pub fn run(
     ask: Ask,
-    store: &Path,
+    store: Option<&Path>,
     signals: &Signals,
     switch: &mut dyn Switch,
     watcher: &mut dyn SweepWatcher,
@@ -106,7 +106,11 @@ pub fn run(
     };
     let host = uname();
     let key = key(&ask, plan, &target, duration, [host.nodename(), host.release()]);
-    let (mut kept, before) = SavedSweep::open(store, &key, ask.seed, ask.restart)?;
+    let opened = store.map(|store| SavedSweep::open(store, &key, ask.seed, ask.restart)).transpose()?;
+    let (mut kept, before) = match opened {
+        Some((kept, before)) => (Some(kept), before),
+        None => (None, Before { seed: ask.seed, ..Before::default() }),
+    };
     let started = before.started.clone().unwrap_or_else(|| rfc3339(SystemTime::now()));
     let mut all: Vec<Round> = before.rounds;
     if !all.is_empty() {
@@ -120,7 +124,7 @@ pub fn run(
     let laid = rounds::run(&layout, &mut stands, switch, &mut |round, length, elapsed| {
         last = elapsed;
         let line = Line { elapsed_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX), length_ns: length.0, round };
-        if let Err(error) = kept.add(&line) {
+        if let Some(Err(error)) = kept.as_mut().map(|kept| kept.add(&line)) {
             failed = Some(error);
             return ControlFlow::Break(());
         }
@@ -131,7 +135,7 @@ pub fn run(
         return Err(error.into());
     }
     if all.is_empty() {
-        kept.remove();
+        kept.into_iter().for_each(SavedSweep::remove);
         return Err(match laid.ended {
             Some(Ended::Failed(error)) => error,
             Some(Ended::Interrupted) | None => RunError::Interrupted,
@@ -198,9 +202,8 @@ pub fn run(
             warnings: (lost > 0).then(loss).into_iter().collect(),
         },
     };
-    // An interrupted sweep can be resumed.
-    let finish = Finish((laid.ended.is_none() && !record.head.interrupted).then_some(kept));
-    Ok((record, finish))
+    let whole = laid.ended.is_none() && !record.head.interrupted;
+    Ok((record, Finish { kept, whole }))
 }
 
 /// The key of the kept rounds: a sweep goes on only with rounds of the same key.
@@ -228,19 +231,22 @@ fn lacks(arm: &Arm, ask: &Ask, signals: &Signals) -> Result<Option<String>, Swee
     }
 }
 
-/// The kept rounds; removed once the record is out.
+/// The kept rounds, if any; removed once the record of a whole sweep is out.
 #[derive(Debug)]
-pub struct Finish(Option<SavedSweep>);
+pub struct Finish {
+    kept: Option<SavedSweep>,
+    whole: bool,
+}
 
 impl Finish {
     /// Call when the record is out. Returns true if the same command would resume the sweep.
     pub fn done(self) -> bool {
-        match self.0 {
-            Some(kept) => {
+        match self.kept {
+            Some(kept) if self.whole => {
                 kept.remove();
                 false
             }
-            None => true,
+            kept => kept.is_some(),
         }
     }
 }
@@ -291,6 +297,17 @@ mod tests {
             assert!(why.starts_with(&format!("plan t: a request of your own has its size: leave out {field},")), "{why}");
         }
         assert_eq!((arm("flows", Some(own)), arm("size", None)), (Ok(64), Ok(2)));
+    }
+
+    #[test]
+    fn a_sweep_goes_on_after_rounds_that_were_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let goes_on = |store: Option<&Path>, whole| {
+            let kept = store.map(|store| SavedSweep::open(store, "key", 7, false).unwrap().0);
+            Finish { kept, whole }.done()
+        };
+        assert!(goes_on(Some(dir.path()), false) && !goes_on(Some(dir.path()), true));
+        assert!(!goes_on(None, false) && !goes_on(None, true), "nothing was kept");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The address at which a rank listens: the one that the others can reach.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use hairpin_session::address::local_address_towards;
 
-/// An address of documentation (RFC 5737): asking for the way there sends nothing, and finds the default route.
-const ELSEWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
+/// Addresses of documentation (RFC 5737, RFC 3849): asking for the way there sends nothing, and finds the default route.
+const ELSEWHERE: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
 /// Why no address can be chosen.
 #[derive(Debug, thiserror::Error)]
@@ -37,18 +38,18 @@ pub fn own(one_host: bool, towards: Option<IpAddr>, name: &str) -> Result<IpAddr
     }
     let here: Vec<IpAddr> = if_addrs::get_if_addrs().map_err(AddressError::Unread)?.iter().map(if_addrs::Interface::ip).collect();
     let named = (name, 9).to_socket_addrs().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
-    let routed = local_address_towards(ELSEWHERE);
+    let routed = ELSEWHERE.into_iter().find_map(|there| local_address_towards(SocketAddr::new(there, 9)));
     choose(routed, named.iter().map(SocketAddr::ip), &here)
 }
 
 fn choose(routed: Option<IpAddr>, named: impl Iterator<Item = IpAddr>, here: &[IpAddr]) -> Result<IpAddr, AddressError> {
-    let reached = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
+    // A link-local address means nothing without its interface, which has another name elsewhere.
+    let local = |address: &IpAddr| matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+    let reached = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified() && !local(address);
     if let Some(found) = routed.filter(reached).or_else(|| named.filter(reached).find(|address| here.contains(address))) {
         return Ok(found);
     }
-    // A link-local address means nothing without its interface, which has another name elsewhere.
-    let local = |address: &IpAddr| matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
-    let others: Vec<IpAddr> = here.iter().copied().filter(|address| reached(address) && !local(address)).collect();
+    let others: Vec<IpAddr> = here.iter().copied().filter(reached).collect();
     match others[..] {
         [] => Err(AddressError::None),
         [one] => Ok(one),
@@ -87,6 +88,8 @@ mod tests {
         assert_eq!(chosen(Some("10.0.0.1"), &["198.18.0.1"], &here), Ok(ip("10.0.0.1")));
         assert_eq!(chosen(None, &["127.0.1.1", "198.18.0.1"], &here), Ok(ip("198.18.0.1")));
         assert_eq!(chosen(None, &["192.0.2.7"], &here[..2]), Ok(ip("198.18.0.1")), "the name is another host's");
+        let v6 = [ip("::1"), ip("fe80::1"), ip("2001:db8::7")];
+        assert_eq!(chosen(Some("fe80::1"), &["fe80::1", "2001:db8::7"], &v6), Ok(v6[2]), "one of its link alone");
         assert!(chosen(None, &[], &here).unwrap_err().contains("(198.18.0.1, 10.0.0.1)"));
         assert!(chosen(None, &[], &here[..1]).unwrap_err().contains("--same-host"));
     }

@@ -135,7 +135,7 @@ impl Job {
         words.extend(self.topology.iter().map(|_| "--topology=/etc/mesh/topology.conf".to_owned()));
         // $(NAME) is a variable there, and $$ a dollar.
         words.extend(self.arguments.iter().map(|word| word.replace('$', "$$")));
-        words.push("--listen=$(POD_IP)".into());
+        words.push("--listen=$(POD_IPS)".into());
         words.iter().map(|word| quoted(word)).collect()
     }
 }

@@ -55,8 +55,8 @@ pub struct Plan {
     pub dir: PathBuf,
     /// Name and port of every rank, in order, if the user lists them.
     pub hosts: Option<Vec<(String, u16)>>,
-    /// The address to listen on; chosen if not given.
-    pub listen: Option<IpAddr>,
+    /// The addresses to listen on, of which the others are told the first; one is chosen if none is given.
+    pub listen: Vec<IpAddr>,
     /// The port; 0: the kernel chooses.
     pub port: u16,
     /// The key, if it is not to be made.
@@ -187,8 +187,8 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
     };
     let host = plan.identity.host.clone().unwrap_or_else(address::host_name);
     let host_id = address::host_id();
-    let own = match plan.listen {
-        Some(address) => address,
+    let own = match plan.listen.first() {
+        Some(address) => *address,
         None => {
             let towards = first.as_ref().and_then(|card| card.address.parse().ok());
             if let (Some(card), Some(true)) = (&first, towards.map(|address: IpAddr| address.is_loopback()))
@@ -199,9 +199,15 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
             address::own(plan.identity.one_host, towards, &host)?
         }
     };
-    let at = SocketAddr::new(own, plan.port);
-    let listener = TcpListener::bind(at).map_err(|source| MeshError::Listen { at, source })?;
-    let port = listener.local_addr().map_err(MeshError::Server)?.port();
+    let bind = |address: IpAddr, port: u16| {
+        let at = SocketAddr::new(address, port);
+        TcpListener::bind(at).map_err(|source| MeshError::Listen { at, source })
+    };
+    let mut listeners = vec![bind(own, plan.port)?];
+    let port = listeners[0].local_addr().map_err(MeshError::Server)?.port();
+    for address in plan.listen.iter().skip(1) {
+        listeners.push(bind(*address, port)?);
+    }
 
     let mesh = match (&first, &plan.hosts) {
         (Some(card), _) => card.mesh.clone(),
@@ -210,7 +216,9 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
     };
     let hello = Hello { mesh: mesh.clone(), tool: TOOL.into(), setup: plan.setup.clone(), rank: me, ask: Ask::Where };
     let gate = RankGate::new(hello.clone()).map_err(MeshError::Server)?;
-    serves(listener, key.clone(), plan.data_ports, plan.cpus.server, &gate)?;
+    for listener in listeners {
+        serves(listener, key.clone(), plan.data_ports, plan.cpus.server, &gate)?;
+    }
     let mut worker = WorkerSide::start(None, None, None).map_err(RunError::from)?;
     let interface = interface_at(own, 0);
     let (facts, _) = worker.facts(interface.as_deref(), plan.cpus.client, job.threads, false).map_err(RunError::from)?;

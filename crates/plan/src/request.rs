@@ -58,9 +58,9 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum ReplyEnd {
-    /// After so many bytes.
+    /// After this number of bytes.
     Bytes(usize),
-    /// With these bytes, and so many more.
+    /// With these bytes, and `more` after them.
     Delimiter { delimiter: Vec<u8>, more: usize },
     /// After as many bytes as the first ones say, and `extra` more or fewer.
     Length { width: usize, little: bool, extra: i64 },

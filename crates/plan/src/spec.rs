@@ -3,8 +3,8 @@
 //! ```text
 //!   SPEC = SIDE ['/' SIDE]     SIDE = PATH [':' WORDS] | WORDS     WORDS = WORD {',' WORD}     WORD = POLICY | NAME=VALUE
 //! ```
-//! The first side is the client's. The server's side inherits the policy if it names none, and the options only if it has the
-//! same path and no words of its own.
+//! The first side is the client's. The server's side inherits the policy if it names none, and from the same path each option that it does not set,
+//! but for those that belong to a policy which it does not share.
 
 use std::fmt;
 use std::str::FromStr;

@@ -57,7 +57,7 @@ pub struct Progress {
     /// With `--explain-above`: the round trips above its limit so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incidents: Option<Box<Incidents>>,
-    /// Warnings about the figures until now. The record adds those that are known only at the end.
+    /// Warnings about the figures of the last minute, or of the whole row while that is younger. The record has those of the whole row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,
 }

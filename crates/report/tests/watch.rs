@@ -202,6 +202,27 @@ fn a_run_that_ends_shows_its_record() {
 }
 
 #[test]
+fn a_warning_is_shown_while_it_holds() {
+    let mut state = live(12);
+    let mut source = Arithmetic::new();
+    let mut line = source.second(0);
+    line.at_ns = 60_000_000_000;
+    let shown = |state: &State| frame(state, 80, 24).lines().find(|line| line.starts_with("! ")).map(str::to_owned);
+    assert!(shown(&state).is_some_and(|text| text.starts_with("! loss (at 12 s): 1 of ")), "{:?}", shown(&state));
+    state.progress(&line);
+    assert_eq!(shown(&state), None);
+    assert!(frame(&state, 80, 24).contains("No warnings."));
+    line.at_ns = 80_000_000_000;
+    line.warnings.push(Warning::Loss { lost: 3, sent: 600, rcvbuf: true }.note());
+    state.progress(&line);
+    assert!(shown(&state).is_some_and(|text| text.starts_with("! loss (at 80 s): 3 of 600 ")), "{:?}", shown(&state));
+    // The record judges the whole row.
+    let warnings = vec![Warning::ClockSuspect { blocks: 1 }.note()];
+    state.ends(&Row { warnings, ..Row::default() });
+    assert!(shown(&state).is_some_and(|text| text.starts_with("! clock-suspect (whole row): ")), "{:?}", shown(&state));
+}
+
+#[test]
 fn one_sample_none_and_very_many() {
     let mut state = State::new(Source::Stream, "hairpin watch x.jsonl");
     let line = |count: u64, times: &Times| Progress {

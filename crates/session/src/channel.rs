@@ -98,6 +98,8 @@ pub enum RecvError {
 pub struct Channel {
     socket: Socket,
     noise: Option<Box<TransportState>>,
+    /// A send that takes longer fails, and may leave a part of its message behind.
+    send_within: Duration,
     /// Sealed bytes of an incomplete record.
     sealed: Vec<u8>,
     /// Received bytes of frames that no receive has returned yet.
@@ -119,10 +121,16 @@ impl Channel {
     }
 
     pub(super) fn over(socket: Socket, noise: Option<TransportState>) -> Channel {
-        Channel { socket, noise: noise.map(Box::new), sealed: Vec::new(), plain: Vec::new(), end: None }
+        let noise = noise.map(Box::new);
+        Channel { socket, noise, send_within: SEND_TIMEOUT, sealed: Vec::new(), plain: Vec::new(), end: None }
     }
 
-    /// Sends one message; waits at most [`SEND_TIMEOUT`] in all.
+    /// A send waits at most this long.
+    pub(super) fn waits(self, send_within: Duration) -> Channel {
+        Channel { send_within, ..self }
+    }
+
+    /// Sends one message; waits at most [`SEND_TIMEOUT`] in all; a worker waits longer.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), SendError> {
         let mut frame = vec![0; HEADER];
         serde_json::to_writer(&mut frame, message).map_err(SendError::Encode)?;
@@ -135,7 +143,7 @@ impl Channel {
             None => frame,
             Some(noise) => seal(noise, &frame).map_err(SendError::Io)?,
         };
-        self.socket.write_all(&bytes, Instant::now() + SEND_TIMEOUT).map_err(|e| match e.kind() {
+        self.socket.write_all(&bytes, Instant::now() + self.send_within).map_err(|e| match e.kind() {
             io::ErrorKind::BrokenPipe => SendError::Closed,
             io::ErrorKind::TimedOut => SendError::Timeout,
             _ => SendError::Io(e),
@@ -346,6 +354,21 @@ mod tests {
             assert_eq!(b.recv::<Message>(LONG).unwrap(), Message::Go);
             sender.join().unwrap();
         }
+    }
+
+    #[test]
+    fn a_send_waits_as_long_as_it_is_told() {
+        let ((hasty, _unread), (patient, mut late)) = (pair(), pair());
+        // Longer than a socket holds.
+        let text = || Message::Text("x".repeat(MAX_MESSAGE / 2));
+        let begun = Instant::now();
+        assert!(matches!(hasty.waits(SOON).send(&text()), Err(SendError::Timeout)));
+        assert!(begun.elapsed() < SEND_TIMEOUT);
+        let mut patient = patient.waits(Duration::from_secs(u32::MAX.into()));
+        let sender = thread::spawn(move || patient.send(&text()).is_ok());
+        thread::sleep(SOON);
+        assert_eq!(late.recv::<Message>(LONG).unwrap(), Message::Text("x".repeat(MAX_MESSAGE / 2)));
+        assert!(sender.join().unwrap());
     }
 
     #[test]

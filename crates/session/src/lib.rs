@@ -27,6 +27,7 @@ pub mod io;
 pub mod key;
 pub mod link;
 pub mod live;
+pub mod looks;
 pub mod message;
 pub mod nics;
 pub mod pinnable;

@@ -1,8 +1,11 @@
 //! Additions of this process to a snapshot of a running row: the server's CPU time if its worker is local,
 //! and the current warnings.
 //!
-//! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, computed from the data so
-//! far. All of it is read here, in the verb's process, and costs the workers nothing.
+//! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, but of the last minute alone:
+//! of an endless row the whole would keep a warning of an hour ago, and drown a fresh one in an hour of good samples. All of it is
+//! read here, in the verb's process, and costs the workers nothing.
+
+mod window;
 
 use hairpin_plan::job::Job;
 use hairpin_plan::option::RCVBUF;
@@ -14,6 +17,7 @@ use hairpin_sys::thread;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
+use self::window::{Reading, Window};
 use crate::pinnable::of_threads;
 use crate::row::{RowContext, derive};
 use crate::testbed::Testbed;
@@ -21,6 +25,8 @@ use crate::watch::{Told, Turn, Wants, Watcher};
 
 /// A tick of /proc/PID/stat (USER_HZ, part of the ABI: proc(5)).
 const NS_PER_TICK: u64 = 10_000_000;
+/// The time that warnings are about.
+const WARNED_OF: Nanos = Nanos::from_secs(60);
 
 /// Passes everything on to a watcher; adds the local data to snapshots.
 pub struct Live<'a> {
@@ -32,8 +38,9 @@ pub struct Live<'a> {
     server: Option<ServerHere>,
     /// The last progress message of each measuring thread.
     threads: Vec<Option<Progress>>,
-    /// The least and the greatest distance between the two cores so far.
+    /// The least and the greatest distance between the two cores since the last reading that the window kept.
     cores: Option<(u64, u64)>,
+    window: Window,
     /// Time for which the probe has stood still since measuring began.
     paused: Nanos,
 }
@@ -95,38 +102,57 @@ impl<'a> Live<'a> {
             server: testbed.server.is_here().then(here),
             threads: vec![None; job.threads as usize],
             cores: None,
+            window: Window::default(),
             paused: Nanos::ZERO,
         }
     }
 
-    /// The row so far, for the warnings that follow from it.
-    fn row(&self, progress: &Progress) -> Row {
+    /// The row's counters so far.
+    fn reading(&self, progress: &Progress) -> Reading {
+        let sum = |of: fn(&Progress) -> u64| self.threads.iter().flatten().map(of).sum::<u64>();
         let cpu = progress.cpu.clone().unwrap_or_default();
-        // CPU time is metered from the start of the warm-up.
-        let measured_ns = cpu.elapsed_ns.saturating_sub(self.job.warmup.0);
-        let paused_ns = Some(self.paused.0).filter(|ns| *ns > 0);
+        let server = self.server.as_ref().zip(cpu.server_ns);
+        Reading {
+            elapsed_ns: cpu.elapsed_ns,
+            transactions: sum(|line| line.transactions),
+            sent: sum(|line| line.sent),
+            lost: sum(|line| line.lost),
+            suspects: sum(|line| line.clock_suspects),
+            paused_ns: self.paused.0,
+            client: self.client.side(cpu.client_ns, cpu.client_switches_involuntary),
+            server: server.map(|(server, own_ns)| server.cores.side(own_ns, 0)),
+            cores: self.cores,
+        }
+    }
+
+    /// A row of this growth alone, for the warnings that follow from it.
+    fn row(&self, growth: Reading) -> Row {
+        // CPU time is metered from the start of the warm-up, whose length is added to this one again.
+        let measured_ns = growth.elapsed_ns.saturating_sub(self.job.warmup.0);
+        let paused_ns = Some(growth.paused_ns).filter(|ns| *ns > 0);
         let mut row = Row { duration_ns: measured_ns, paused_ns, ..Row::default() };
-        row.rtt_ns.count = self.threads.iter().flatten().map(|line| line.transactions).sum();
-        row.cpu.client = self.client.side(cpu.client_ns, cpu.client_switches_involuntary);
-        row.cpu.server = self.server.as_ref().zip(cpu.server_ns).map(|(server, own_ns)| server.cores.side(own_ns, 0));
+        row.rtt_ns.count = growth.transactions;
+        (row.cpu.client, row.cpu.server) = (growth.client, growth.server);
         let core = |core_rtt_ns| Block { core_rtt_ns: Some(core_rtt_ns), ..Block::default() };
-        row.blocks = self.cores.map_or(Vec::new(), |(near, far)| vec![core(near), core(far)]);
+        row.blocks = growth.cores.map_or(Vec::new(), |(near, far)| vec![core(near), core(far)]);
         row
     }
 
-    fn warnings(&self, progress: &Progress) -> Vec<Note> {
-        let sum = |of: fn(&Progress) -> u64| self.threads.iter().flatten().map(of).sum::<u64>();
+    fn warnings(&mut self, now: &Reading) -> Vec<Note> {
+        // No window is taken for the warm-up alone.
+        let length = WARNED_OF.0.max(self.job.warmup.0.saturating_mul(2));
+        let growth = self.window.growth(now, Nanos(length));
         let mut warnings = Vec::new();
-        let (lost, sent, blocks) = (sum(|line| line.lost), sum(|line| line.sent), sum(|line| line.clock_suspects));
-        if lost > 0 {
-            warnings.push(Warning::Loss { lost, sent, rcvbuf: self.job.spec.client.path.takes(&RCVBUF) });
+        if growth.lost > 0 {
+            let rcvbuf = self.job.spec.client.path.takes(&RCVBUF);
+            warnings.push(Warning::Loss { lost: growth.lost, sent: growth.sent, rcvbuf });
         }
-        if blocks > 0 {
-            warnings.push(Warning::ClockSuspect { blocks });
+        if growth.suspects > 0 {
+            warnings.push(Warning::ClockSuspect { blocks: growth.suspects });
         }
         // Which quantiles will be blank is known only at the end.
         let around = RowContext { hosts: self.hosts, one_host: self.server.is_some(), shown: &[] };
-        warnings.extend(derive(self.job, &self.row(progress), around));
+        warnings.extend(derive(self.job, &self.row(growth), around));
         warnings.iter().map(Warning::note).collect()
     }
 }
@@ -198,7 +224,13 @@ impl Watcher for Live<'_> {
         if let Some(last) = self.threads.get_mut(progress.thread as usize) {
             *last = Some(progress.clone());
         }
-        progress.warnings = self.warnings(&progress);
+        let now = self.reading(&progress);
+        progress.warnings = self.warnings(&now);
+        // One reading a second; without CPU time nothing tells when it was.
+        if progress.thread == 0 && progress.cpu.is_some() {
+            self.cores = None;
+            self.window.keep(now);
+        }
         self.watcher.progress(&progress);
     }
 
@@ -244,21 +276,31 @@ mod tests {
         assert_eq!(cpu_ns(&host, 8), None);
     }
 
+    /// Of one host's client alone.
+    fn live<'a>(watcher: &'a mut dyn Watcher, job: &'a Job, hosts: &'a Hosts) -> Live<'a> {
+        Live {
+            watcher,
+            job,
+            hosts,
+            client: Cores { cpus: Vec::new(), before: None },
+            server: None,
+            threads: vec![None; job.threads as usize],
+            cores: None,
+            window: Window::default(),
+            paused: Nanos::ZERO,
+        }
+    }
+
+    fn codes(line: &Progress) -> Vec<&str> {
+        line.warnings.iter().map(|note| note.code.as_str()).collect()
+    }
+
     #[test]
     fn warnings_come_with_their_cause() {
         let job = Job { threads: 2, ..hairpin_plan::job::Job::new("udp:spin".parse().unwrap()) };
         let hosts = Hosts { client: HostFacts::default(), server: None };
         let mut kept = Recorded::default();
-        let mut live = Live {
-            watcher: &mut kept,
-            job: &job,
-            hosts: &hosts,
-            client: Cores { cpus: Vec::new(), before: None },
-            server: None,
-            threads: vec![None; 2],
-            cores: None,
-            paused: Nanos::ZERO,
-        };
+        let mut live = live(&mut kept, &job, &hosts);
         let line = |thread, lost, core| Progress {
             thread,
             transactions: 1,
@@ -276,13 +318,45 @@ mod tests {
             ..line(0, 1, None)
         });
         live.resumed(Nanos(5));
-        assert_eq!(live.row(&line(0, 1, None)).paused_ns, Some(5));
+        assert_eq!(live.row(live.reading(&line(0, 1, None))).paused_ns, Some(5));
         live.ready().unwrap();
-        assert_eq!(live.row(&line(0, 1, None)).paused_ns, None, "before measuring began");
-        let codes: Vec<Vec<&str>> =
-            kept.0.iter().map(|line| line.warnings.iter().map(|note| note.code.as_str()).collect()).collect();
+        assert_eq!(live.row(live.reading(&line(0, 1, None))).paused_ns, None, "before measuring began");
+        let codes: Vec<Vec<&str>> = kept.0.iter().map(codes).collect();
         let expected: [&[&str]; 4] = [&[], &["loss"], &["loss", "core-states"], &["loss", "involuntary-switches", "core-states"]];
         assert_eq!(codes, expected);
         assert!(kept.0[2].warnings[0].message.contains("3 of 200"), "both threads: {:?}", kept.0[2].warnings[0]);
+    }
+
+    #[test]
+    fn warnings_are_of_the_last_minute() {
+        let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let mut kept = Recorded::default();
+        let mut live = live(&mut kept, &job, &hosts);
+        // A disturbance in the tenth second, and another one an hour later.
+        for second in 1..=3_700 {
+            let far = if second == 10 { 510 } else { 120 };
+            live.progress(&Progress {
+                transactions: second * 10,
+                sent: second * 10,
+                lost: u64::from(second >= 10),
+                clock_suspects: u64::from(second >= 10),
+                interval: Some(Interval { core_rtt_least_ns: Some(120), core_rtt_most_ns: Some(far), ..Interval::default() }),
+                cpu: Some(CpuSoFar {
+                    elapsed_ns: Nanos::from_secs(second).0,
+                    client_switches_involuntary: if second >= 3_650 { 400 } else { 0 },
+                    ..CpuSoFar::default()
+                }),
+                ..Progress::default()
+            });
+        }
+        let early: &[&str] = &["loss", "clock-suspect", "core-states"];
+        let all: [(usize, &[&str]); 6] =
+            [(9, &[]), (10, early), (69, early), (70, &[]), (3_649, &[]), (3_650, &["involuntary-switches"])];
+        for (second, expected) in all {
+            assert_eq!(codes(&kept.0[second - 1]), expected, "after {second} s");
+        }
+        let loss = &kept.0[68].warnings[0];
+        assert!(loss.message.contains("1 of 600 requests"), "those of the minute: {loss:?}");
     }
 }

@@ -38,7 +38,7 @@ pub use packets::{
     AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, StreamWork,
 };
 pub use times::{Timed, Times};
-pub use traced::{Half, NicHalf, NicReport};
+pub use traced::{Half, NicHalf, NicReport, read_halves};
 
 /// An order from a verb to its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -179,7 +179,7 @@ pub enum Request {
     Hooks(bool),
     /// A traced block is over: report the records of the server's host.
     Halves,
-    /// Have the packets of every so-many-th transaction stamped where they leave and enter the host; 0 for none. Only to a server whose facts say
+    /// Have the packets of one transaction in N stamped where they leave and enter the host; 0 for none. Only to a server whose facts say
     /// that it does so.
     Stamps(u32),
     /// A stamped block is over: report the stamps of the server's host.

@@ -81,7 +81,7 @@ fn is_set(before: &Relation, after: &Relation) -> bool {
 pub struct ServersNics {
     reader: BlockReader,
     gather: Gather,
-    /// Every so-many-th transaction is stamped.
+    /// One transaction in `every` is stamped.
     every: u32,
 }
 

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
-use hairpin_trace::halves;
 use hairpin_units::Nanos;
 
 use crate::channel::Channel;
 use crate::error::RunError;
-use crate::message::{Answer, Failure, Order, Request, ServerReport, Times};
+use crate::message::{Answer, Failure, Order, Request, ServerReport, Times, read_halves};
 use crate::printable::printable;
 use crate::side::{SideError, WorkerSide};
 use crate::time_source;
@@ -29,6 +28,8 @@ const FAILED_WITHIN: Duration = Duration::from_secs(5);
 pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
 /// Longest text that is taken from a remote server.
 const LONGEST: usize = 1_000;
+/// Most warnings that are taken from one.
+const MOST_WARNINGS: usize = 100;
 
 /// The server's side of a run.
 #[derive(Debug)]
@@ -163,7 +164,7 @@ impl Server {
         };
         channel.send(&request).map_err(SideError::ToServer)?;
         match (hear(channel, ANSWER_WITHIN)?, wants) {
-            (Answer::Halves(halves), Wants::Halves) => Ok(Told::Halves(halves.into_iter().map(halves::Half::from).collect())),
+            (Answer::Halves(halves), Wants::Halves) => Ok(Told::Halves(read_halves(halves))),
             (Answer::Nics(report), Wants::Nics) => Ok(Told::Nics(report)),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure)),
             (other, _) => Err(SideError::OutOfTurn(shown(&other))),
@@ -314,6 +315,7 @@ fn harmless(mut answer: Answer) -> Answer {
         Answer::Failed(failure) => clean(&mut failure.message),
         Answer::Server(report) => {
             report.error.iter_mut().for_each(clean);
+            report.warnings.truncate(MOST_WARNINGS);
             report.warnings.iter_mut().for_each(|note| clean(&mut note.message));
         }
         _ => {}
@@ -350,7 +352,8 @@ mod tests {
         let job = Job::new("udp".parse().unwrap());
         let hostile = || "\u{1b}]52;c;aGE=\u{7}\u{9b}2J".repeat(100);
         let failed = || Answer::Failed(Failure { message: hostile(), missing: false });
-        let warnings = vec![Note { code: "x".into(), message: hostile() }];
+        let mut warnings = vec![Note { code: "x".into(), message: "…".into() }; MOST_WARNINGS + 3];
+        warnings[0].message = hostile();
         let report = Answer::Server(Box::new(ServerReport { error: Some(hostile()), warnings, ..ServerReport::default() }));
         let foreign = Answer::Ready(Some(Address::Socket(hostile().into())));
         let early = Answer::Entered { sysfs: Some(hostile()) };
@@ -371,7 +374,7 @@ mod tests {
         said.push(why);
         said.extend(report.error);
         said.extend(report.warnings.into_iter().map(|note| note.message));
-        assert_eq!(said.len(), 10);
+        assert_eq!(said.len(), 9 + MOST_WARNINGS);
         for text in said {
             assert!(text.contains('…') && !text.chars().any(char::is_control), "{text:?}");
         }

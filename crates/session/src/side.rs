@@ -144,8 +144,13 @@ impl WorkerSide {
 
     /// Sends an order that the worker answers at once.
     pub fn order(&mut self, order: &Order) -> Result<Answer, SideError> {
+        self.order_within(order, ORDER_WITHIN)
+    }
+
+    /// Sends an order that the worker answers within `limit`.
+    pub fn order_within(&mut self, order: &Order, limit: Duration) -> Result<Answer, SideError> {
         self.send(order)?;
-        match self.channel.recv(ORDER_WITHIN)? {
+        match self.channel.recv(limit)? {
             Answer::Failed(failure) => Err(SideError::Failed(failure)),
             answer => Ok(answer),
         }

@@ -31,6 +31,7 @@ use crate::ending::repeats;
 use crate::error::RunError;
 use crate::handshake::{self, Kind};
 use crate::link::{Ends, namespace_file};
+use crate::looks::Looks;
 use crate::message::{Answer, At, ClientReport, Failure, Order, ServerReport};
 use crate::pinnable::of_side;
 use crate::plan::{Plan, Target};
@@ -274,6 +275,9 @@ impl Testbed {
         watcher: &mut dyn Watcher,
     ) -> Result<Option<Box<ClientReport>>, RowEnd> {
         let now = Instant::now();
+        let stood_still = watch.looks.stood_still(now);
+        watch.heard += stood_still;
+        watch.stopped = watch.stopped.map(|stopped| stopped + stood_still);
         while let Ok(Some(signal)) = signals.next() {
             if repeats(watch.interrupted, signal, now) {
                 continue;
@@ -502,6 +506,7 @@ struct RowState {
     /// The row is to stand still; and since when it does.
     pause: Option<Option<Instant>>,
     paused: Duration,
+    looks: Looks,
     heard: Instant,
     beat: Instant,
     silence: Duration,
@@ -524,6 +529,7 @@ impl RowState {
             stopped: None,
             pause: None,
             paused: Duration::ZERO,
+            looks: Looks::begin(now),
             heard: now,
             beat: now,
             silence: job.opens_within() + Duration::from(job.warmup) + interval + Duration::from_secs(2),

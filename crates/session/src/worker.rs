@@ -53,7 +53,8 @@ use self::rings::{Open, Opened};
 use self::time_of_day::TimeOfDay;
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
 
-/// A worker waits for its next order as long as its parent lives.
+/// A worker waits for its next order, and for its message to be read, as long as its parent lives: the parent may be stopped, or wait
+/// for a reader of its own output.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// The kernel releases a queue within this time after its socket was closed.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
@@ -99,7 +100,7 @@ impl Worker {
         let allowed = thread::allowed_cpus()?;
         Ok(Worker {
             parent,
-            channel: Channel::plain(inherited.take(CONTROL_FD)?),
+            channel: Channel::plain(inherited.take(CONTROL_FD)?).waits(FOREVER),
             stop: Shared::open(inherited.take(STOP_FD)?)?,
             neighbour: if neighbour { Some(Shared::open(inherited.take(NEIGHBOUR_FD)?)?) } else { None },
             stamps: if stamps { Some(Stamps::open(inherited.take(STAMPS_FD)?)?) } else { None },

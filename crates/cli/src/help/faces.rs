@@ -108,7 +108,7 @@ pub const FACES: &[Face] = &[
     Face {
         verb: "runs list",
         takes: "[FLAGS]",
-        examples: &[("hairpin runs list", "oldest first"), ("hairpin runs list -j", "as FORMAT, JSON")],
+        examples: &[("hairpin runs list", "oldest first"), ("hairpin runs list -j", "as JSON")],
         flags: &[JSON],
     },
     Face {
@@ -132,7 +132,7 @@ pub const FACES: &[Face] = &[
         takes: "RUN… [FLAGS]",
         examples: &[
             ("hairpin runs export latest", "CSV, the unit in each column's name"),
-            ("hairpin runs export latest latest~1 -j", "two runs as FORMAT, JSON"),
+            ("hairpin runs export latest latest~1 -j", "two runs as JSON"),
         ],
         flags: &[("runs", "latest, latest~1, -2, ids, begins of ids, or files"), JSON],
     },
@@ -154,7 +154,7 @@ pub const FACES: &[Face] = &[
         flags: &[
             ("runs", "latest, latest~1, -2, ids, begins of ids, or JSON files"),
             ("output", "where to; default stdout"),
-            ("format", "html, md, svg or term; default html"),
+            ("format", "html, md, csv, json, svg or term"),
             ("chart", "with --format svg: sizes or percentiles"),
         ],
     },

@@ -239,14 +239,14 @@ impl BounceWatcher for BounceProgress {
         }
         note(format_args!("hairpin bounces {io} on {}; Ctrl-C ends it", hairpin_report::rings_words(rings)));
         if self.table {
-            print_live(&hairpin_report::bounce_heading(&options()));
+            print_live(&hairpin_report::bounce_heading(&options()), || ());
         }
     }
 
     fn second(&mut self, second: &BounceSecond) {
         match (self.json_stream, self.table) {
-            (true, _) => print_live(&hairpin_report::json_line(second)),
-            (_, true) => print_live(&hairpin_report::bounce_line(second)),
+            (true, _) => print_live(&hairpin_report::json_line(second), || ()),
+            (_, true) => print_live(&hairpin_report::bounce_line(second), || ()),
             _ => {}
         }
     }

@@ -23,7 +23,7 @@ pub struct Check {
     /// Look at the host instead: how often its cores stall and why, how near they are to each other, and which two to take for --cpu
     #[arg(long = "host")]
     of_host: bool,
-    /// The cores to look at, such as 2-5,8; those allowed if not given, 16 of them at most
+    /// The cores to look at, such as 2-5,8; those allowed if not given, isolated ones first, 16 of them at most
     #[arg(long, value_name = "LIST", requires = "of_host")]
     cpu: Option<String>,
     /// The time for which each core is looked at

@@ -42,6 +42,7 @@ impl Demo {
         // A row of half a second has too few samples for higher percentiles.
         let percentiles = vec![Quantile::P50, Quantile::P90, Quantile::P99];
         let mut runs: Vec<Run> = Vec::new();
+        let mut failed = Ok(());
         for part in demo.parts {
             let command = line::typed();
             let shown = percentiles.clone();
@@ -56,8 +57,16 @@ impl Demo {
                 command,
             };
             let mut watcher = PingProgress::new(false, &plan.target);
-            let run = ping::run(&plan, &signals, &mut watcher)?;
+            let run = ping::run(&plan, &signals, &mut watcher);
             watcher.clear();
+            let run = match run {
+                // The parts before it have results.
+                Err(error) if !runs.is_empty() => {
+                    failed = Err(Failure::from(error));
+                    break;
+                }
+                run => run?,
+            };
             let ended = run.head.interrupted || run.head.error.is_some();
             runs.push(run);
             if ended {
@@ -73,6 +82,7 @@ impl Demo {
         if !self.no_store {
             keep_with_report(&runs)?;
         }
+        failed?;
         Ok(runs.iter().find(|run| run.head.error.is_some()).map_or(ExitCode::SUCCESS, end))
     }
 }

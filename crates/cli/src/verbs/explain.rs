@@ -51,7 +51,7 @@ pub struct Explain {
     #[command(flatten)]
     whole: Whole,
     /// Four hooks in each direction instead of all: less detail, and less disturbance
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["timeline", "perfetto"])]
     light: bool,
     /// Print the N slowest transactions event by event
     #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value_t = 0)]
@@ -119,12 +119,14 @@ impl Explain {
         let found = explain::run(&plan, &how, &signals, &mut progress);
         progress.clear();
         let found = found?;
-        if let Some(file) = &self.perfetto {
+        let written = self.perfetto.as_ref().map_or(Ok(()), |file| {
             fs::write(file, hairpin_report::explain_perfetto(&found))
-                .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))?;
-        }
+                .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))
+        });
         let printed = self.output.print_with(&found, &Options { detail: self.timeline, ..options() });
         self.keep.after(printed, &found)?;
+        // Only now, so that a file that cannot be written loses no result.
+        written?;
         Ok(match &found.head.error {
             Some(error) => Failure::failed(error).report(),
             None => ExitCode::SUCCESS,

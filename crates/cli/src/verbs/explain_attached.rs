@@ -19,7 +19,7 @@ use crate::output::{Keep, Output};
 use crate::place::{HostPort, PORT, Place as Peer, is_run};
 use crate::progress::Lines;
 use crate::screen::{self, Screen};
-use crate::verbs::ping::{signals, terminal_signals};
+use crate::verbs::ping::signals;
 
 /// An application that already runs, in place of a path
 #[derive(Clone, Copy, Debug, Args)]
@@ -114,12 +114,10 @@ pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, 
             if line::was_given("whole") { "--for" } else { "--duration" }
         )));
     }
-    let signals = if live {
+    if live {
         screen::check("--live", "leave it out, for the result at the end")?;
-        terminal_signals()?
-    } else {
-        signals()?
-    };
+    }
+    let signals = signals()?;
     let mut lines = if live { None } else { Lines::on_terminal() };
     let plan = AttachPlan { target, duration, live, drawn: lines.is_some(), command: line::typed() };
     let mut began = Instant::now();

@@ -84,9 +84,9 @@ pub struct Mesh {
     /// Names of the ranks in order, instead of a shared directory: `HOST[:PORT],…`, n[1-3] for several, or one with {} in place of the rank, such as job-{}.svc
     #[arg(long, value_name = "LIST", help_heading = "Ranks")]
     hosts: Option<String>,
-    /// Address to listen on; the one towards the others if not given
-    #[arg(long, value_name = "ADDR", value_parser = address, help_heading = "Ranks")]
-    listen: Option<IpAddr>,
+    /// Address to listen on, or several, with commas; the one towards the others if not given
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address, help_heading = "Ranks")]
+    listen: Vec<IpAddr>,
     /// Port to listen on; the kernel chooses if not given, and it is 24446 with --hosts
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>, help_heading = "Ranks")]
     port: Option<u16>,

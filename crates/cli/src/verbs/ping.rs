@@ -1,5 +1,6 @@
 //! `hairpin ping`.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -110,7 +111,10 @@ impl Ping {
     pub fn run(mut self) -> Result<ExitCode, Failure> {
         self.output.check()?;
         let stream = self.output.form() == Format::JsonStream;
-        let signals = if self.watch { watched_signals(stream)? } else { signals()? };
+        if self.watch {
+            check_view(stream)?;
+        }
+        let signals = signals()?;
         if let Some(group) = &mut self.group {
             group.responders = self.responders;
         }
@@ -153,18 +157,18 @@ impl Ping {
         let mut catch = self.explain_above.map(catch).transpose()?;
         let mut watcher = PingProgress::new(stream, &target);
         if let Some(on) = self.metrics {
-            watcher.serve(on)?;
+            watcher.serve(on, &rows)?;
         }
         if self.watch {
             watcher.draw();
         }
-        let devices = stamping_towards(&target, self.hw_stamps.is_some());
+        watcher.keep(stamping_towards(&target, self.hw_stamps.is_some()));
         let plan = Plan { target, ipv6: self.ipv6, stack, rows, raw: self.raw, shown, floor, command: line::typed() };
         let beside = Beside { one_way: self.one_way, others: true };
         let measured = ping::run_beside(&plan, beside, catch.as_mut(), &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();
-        let left = devices.off();
+        let left = watcher.put_back();
         let run = measured?;
         self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run)?;
         left.map_err(Failure::failed)?;
@@ -172,29 +176,31 @@ impl Ping {
     }
 }
 
-/// Ctrl-C and SIGTERM as a descriptor. Called before any worker starts, since workers inherit the signal mask.
+/// Ctrl-C, SIGTERM and the end of the terminal as a descriptor. Called before any worker starts, since workers inherit the signal mask.
 pub fn signals() -> Result<Signals, Failure> {
-    Signals::block(&[SIGINT, SIGTERM]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
+    // A descriptor gets also a signal that nohup(1) has made ignored.
+    let all = if is_ignored(SIGHUP) { &[SIGINT, SIGTERM][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
+    Signals::block(all).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
 }
 
-/// For a view on the terminal.
-fn watched_signals(stream: bool) -> Result<Signals, Failure> {
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+}
+
+/// Refuses a view where there is no terminal, or where `stream` has it.
+fn check_view(stream: bool) -> Result<(), Failure> {
     if stream {
         return Err(Failure::usage(
             "--watch and -o jsonl both take the terminal: choose one; `hairpin watch FILE` draws what -o jsonl writes",
         ));
     }
-    screen::check("--watch", FROM_ELSEWHERE)?;
-    terminal_signals()
+    screen::check("--watch", FROM_ELSEWHERE)
 }
 
 /// Advice for a run without a terminal.
 pub const FROM_ELSEWHERE: &str = "use -o jsonl, or --metrics, to follow a run from elsewhere";
-
-/// The signals that end a view: those of [`signals`], and the end of its terminal.
-pub fn terminal_signals() -> Result<Signals, Failure> {
-    Signals::block(&[SIGINT, SIGTERM, SIGHUP]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
-}
 
 /// The exit code of a run that was printed.
 pub fn end(run: &Run) -> ExitCode {

@@ -197,7 +197,20 @@ fn announce_key(key: &Key, address: SocketAddr, listen: &HostPort) -> Result<Opt
 fn write_key(key: &Key, port: u16) -> io::Result<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.is_dir());
     let directory = given("RUNTIME_DIRECTORY").or_else(|| given("XDG_RUNTIME_DIR")).unwrap_or_else(std::env::temp_dir);
-    write_anew(&directory.join(format!("hairpin-{port}-{}.key", std::process::id())), &format!("{}\n", key.to_text()))
+    write_beside(&directory, &format!("hairpin-{port}-{}", std::process::id()), &format!("{}\n", key.to_text()))
+}
+
+/// Writes NAME.key, else NAME-2.key and so on: a server that was killed has left its file, and in a container the next one has the
+/// same process id.
+fn write_beside(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
+    let mut path = directory.join(format!("{name}.key"));
+    for number in 2..10_000 {
+        match write_anew(&path, text) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => path = directory.join(format!("{name}-{number}.key")),
+            written => return written,
+        }
+    }
+    write_anew(&path, text)
 }
 
 fn write_anew(path: &Path, text: &str) -> io::Result<PathBuf> {
@@ -263,6 +276,9 @@ mod tests {
         let path = write_anew(&dir.join("a.key"), "x").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(write_anew(&path, "y").unwrap_err().to_string().contains("a.key"), "never over another");
+        for name in ["a-2.key", "a-3.key"] {
+            assert_eq!(write_beside(&dir, "a", "z").unwrap(), dir.join(name), "one that was killed leaves its file");
+        }
         std::os::unix::fs::symlink("/nowhere", dir.join("b.key")).unwrap();
         assert!(write_anew(&dir.join("b.key"), "y").is_err(), "nor through a link");
         fs::remove_dir_all(&dir).unwrap();

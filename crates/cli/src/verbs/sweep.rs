@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
+use hairpin_lab::store::Store;
 use hairpin_lab::sweep::{self, Ask, Factor, Level, PLANS, SavedSweepError, Shape, SweepError, SweepPlan, SweepWatcher};
 use hairpin_model::published::published;
 use hairpin_plan::job::Job;
@@ -129,7 +130,8 @@ impl Sweep {
             command: line::typed(),
             plan,
         };
-        let store = open_store()?;
+        // Rounds are kept for a resume, which takes a store.
+        let store = (!self.keep.no_store).then(open_store).transpose()?;
         let mut progress = Turns::new(None);
         let settings = ask.plan.all_settings().map_err(Failure::usage)?;
         let mut knobs = knobs::begin(&settings.into_iter().map(|settings| (&target, settings)).collect::<Vec<_>>(), self.yes)?;
@@ -137,7 +139,7 @@ impl Sweep {
             Some(knobs) => knobs,
             None => &mut NoSwitch,
         };
-        let found = sweep::run(ask, store.dir(), &signals, switch, &mut progress);
+        let found = sweep::run(ask, store.as_ref().map(Store::dir), &signals, switch, &mut progress);
         let left = knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed);
         progress.clear();
         let (record, finish) = match found {

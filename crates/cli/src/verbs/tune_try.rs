@@ -150,12 +150,16 @@ impl Try {
         let tried = tune_try::run(&RealHost, &journal()?, &plan, found, &signals, &mut progress);
         progress.clear();
         let (record, left) = tried.map_err(failure)?;
-        if let (Some(file), Some(profile)) = (&self.file, &record.profile) {
-            let name = file.display();
-            fs::write(file, profile).map_err(|why| Failure::failed(format_args!("cannot write {name}: {why}")))?;
-        }
+        let written = match (&self.file, &record.profile) {
+            (Some(file), Some(profile)) => {
+                fs::write(file, profile).map_err(|why| Failure::failed(format_args!("cannot write {}: {why}", file.display())))
+            }
+            _ => Ok(()),
+        };
         self.store.after(self.output.print(&record), &record)?;
         left.map_err(TryError::from).map_err(failure)?;
+        // Only now, so that a file that cannot be written loses no result.
+        written?;
         Ok(end(&record))
     }
 

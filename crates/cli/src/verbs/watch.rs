@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::follow::{follow, is_stream};
 use crate::output::store_of;
 use crate::screen;
-use crate::verbs::ping::{FROM_ELSEWHERE, terminal_signals};
+use crate::verbs::ping::{FROM_ELSEWHERE, signals};
 
 /// Look at a stored run, or at one that goes on, in the terminal
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ impl Watch {
     /// Draws until the user leaves.
     pub fn run(self) -> Result<ExitCode, Failure> {
         screen::check("hairpin watch", FROM_ELSEWHERE)?;
-        let signals = terminal_signals()?;
+        let signals = signals()?;
         let title = format!("hairpin watch {}", self.what);
         let shared = |state| Arc::new(Mutex::new(state));
         let state = if self.what == "-" {

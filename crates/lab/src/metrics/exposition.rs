@@ -241,7 +241,8 @@ fn gauges(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Err
             metric.encode_family(&labels.pairs())?.encode_gauge(&(ns as f64 / 1e9))?;
         }
     }
-    let help = "1 for each way in which the figures may mislead now, by the warning's code.";
+    let help =
+        "1 for each way in which the figures of the last minute, or of a finished row, may mislead, by the warning's code.";
     let mut metric = encoder.encode_descriptor("hairpin_warnings", help, None, MetricType::Gauge)?;
     for (labels, series) in all {
         for code in &series.warnings {

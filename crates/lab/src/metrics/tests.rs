@@ -29,7 +29,7 @@ fn line(so_far: u64, since: &Times) -> Progress {
 }
 
 fn exporter() -> Exporter {
-    Exporter::listen("0".parse().unwrap(), &Target::Link("loopback".parse().unwrap())).unwrap()
+    Exporter::listen("0".parse().unwrap(), &Target::Link("loopback".parse().unwrap()), &[]).unwrap()
 }
 
 fn page(exporter: &Exporter, form: exposition::Form) -> Vec<u8> {
@@ -58,6 +58,7 @@ fn addresses_to_serve_on() {
         ("::1", "[::1]:24445"),
         ("[::1]", "[::1]:24445"),
         ("[2001:db8::1]:80", "[2001:db8::1]:80"),
+        ("[192.0.2.1]:80", "192.0.2.1:80"),
     ] {
         assert_eq!(text.parse::<Listen>().unwrap().0.to_string(), address, "{text}");
     }
@@ -117,6 +118,19 @@ fn snapshots_add_up_and_the_record_has_the_last_word() {
     exporter.progress(&line(1_000, &first));
     assert_eq!(value(&text(&exporter), "hairpin_transactions_total"), 2_507.0);
     assert_eq!(value(&text(&exporter), "hairpin_rtt_seconds_count"), 2_507.0);
+}
+
+#[test]
+fn a_wait_before_the_first_row_counts_in_it() {
+    let mut exporter = exporter();
+    exporter.paused(None);
+    exporter.resumed(Nanos::from_secs(8));
+    let before = text(&exporter);
+    assert!(value(&before, "hairpin_measuring") == 0.0 && !before.contains("path="), "{before}");
+    exporter.begins(0, 1, &hairpin_plan::job::Job::new("udp:block".parse().unwrap()));
+    exporter.paused(None);
+    exporter.resumed(Nanos::from_secs(2));
+    assert_eq!(value(&text(&exporter), "hairpin_paused_seconds_total"), 10.0);
 }
 
 #[test]

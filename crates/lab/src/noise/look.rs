@@ -51,6 +51,12 @@ pub(super) fn in_turns(host: &dyn Host, cpus: &[u32], at_once: usize) -> Vec<Vec
     (0..turns).map(|turn| cpus.iter().skip(turn).step_by(turns).map(|(_, cpu)| *cpu).collect()).collect()
 }
 
+/// The number of rounds, and the length of the two blocks of each.
+pub(super) fn split(duration: Duration) -> (u32, Duration) {
+    let rounds = (duration.as_secs_f64() / (2.0 * BLOCK.as_secs_f64())).ceil().max(1.0) as u32;
+    (rounds, duration.div_f64(2.0 * f64::from(rounds)))
+}
+
 /// Cores that spin at once, and the hooks on them.
 pub(super) struct Turn {
     pub(super) cores: Vec<Core>,
@@ -97,8 +103,7 @@ impl Look {
         signals: &Signals,
         watcher: &mut Watcher<'_>,
     ) -> Result<(), NoiseError> {
-        let rounds = (duration.as_secs_f64() / (2.0 * BLOCK.as_secs_f64())).ceil().max(1.0) as u32;
-        let block = duration / (2 * rounds);
+        let (rounds, block) = split(duration);
         let all = f64::from(rounds) * turns.len() as f64;
         for round in 0..rounds {
             for at in 0..turns.len() {

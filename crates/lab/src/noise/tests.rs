@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use hairpin_record::noise::Stall;
 use hairpin_sys::clock::{AnyClock, MonotonicRaw, Ticks};
@@ -10,7 +11,7 @@ use hairpin_trace::causes::{Kind, Part};
 use hairpin_tune::activity::Activity;
 
 use super::core::Core;
-use super::look::smi_count;
+use super::look::{smi_count, split};
 use super::spin::Spun;
 use super::*;
 
@@ -30,6 +31,14 @@ fn the_cores_are_those_named_or_the_first_allowed_ones() {
     assert!(error.to_string().starts_with("--cpu names 100 CPUs") && error.blame() == Blame::Usage, "{error}");
     let error = cores_of(&plan(None, 0), &allowed, &allowed).unwrap_err();
     assert!(error.to_string().contains("--duration 0") && error.blame() == Blame::Usage, "{error}");
+}
+
+#[test]
+fn blocks_are_short_for_any_duration() {
+    for (ms, rounds) in [(100, 1), (1_000, 1), (3_500, 4), (1 << 41, 1 << 31)] {
+        let (found, block) = split(Duration::from_millis(ms));
+        assert!(found.abs_diff(rounds) <= rounds / 10 && block <= Duration::from_millis(500), "{ms} ms: {found} of {block:?}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ const MOST: u64 = 4 << 30;
 #[derive(Debug, thiserror::Error)]
 pub enum SavedSweepError {
     /// The file cannot be read or written.
-    #[error("cannot keep the rounds of the sweep in {}: {source}; set $HAIRPIN_RUNS to a directory that you may write and that has space", file.display())]
+    #[error("cannot keep the rounds of the sweep in {}: {source}; set $HAIRPIN_RUNS to a directory that you may write and that has space, or use --no-store: a sweep that is stopped begins anew then", file.display())]
     File {
         file: PathBuf,
         /// The kernel's error.

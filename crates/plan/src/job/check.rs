@@ -63,7 +63,8 @@ impl Job {
 
     /// Refuses a path whose messages a peer other than a Hairpin server does not return.
     ///
-    /// # Errors Names the messages that the peer does return.
+    /// # Errors
+    /// Names the messages that the peer does return.
     pub fn check_peer(&self, kind: LinkKind) -> Result<(), Refused> {
         let path = self.spec.client.path;
         let is_raw = self.spec.client.speaks().is_raw();

@@ -1,4 +1,4 @@
-//! The state of one row: current and total figures, points over time, the distribution, warnings as they came.
+//! The state of one row: current and total figures, points over time, the distribution, the warnings that hold.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -57,7 +57,7 @@ pub(super) struct Point {
     pub(super) lost: u64,
 }
 
-/// A warning and the time of its first occurrence; `None` if it came with the final record.
+/// A warning and the time since which it holds; `None` if it came with the final record.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
     pub(super) at_ns: Option<u64>,
@@ -184,9 +184,7 @@ impl Course {
                 self.points.pop_front();
             }
         }
-        for note in lines.values().flat_map(|line| &line.warnings) {
-            self.warn(Some(at_ns), note);
-        }
+        self.warn(Some(at_ns), lines.values().flat_map(|line| &line.warnings));
     }
 
     /// The figures of the interval since the previous point.
@@ -246,16 +244,17 @@ impl Course {
             // Points of several threads stand side by side; they are not averaged.
             self.points = row.series.iter().rev().take(KEPT).rev().map(point).collect();
         }
-        for note in &row.warnings {
-            self.warn(None, note);
-        }
+        self.warn(None, row.warnings.iter());
     }
 
-    /// Adds a warning; one with the same code and other figures replaces the earlier one.
-    fn warn(&mut self, at_ns: Option<u64>, note: &Note) {
-        match self.warnings.iter_mut().find(|seen| seen.note.code == note.code) {
-            Some(seen) => seen.note = note.clone(),
-            None => self.warnings.push(Seen { at_ns, note: note.clone() }),
+    /// Takes the warnings that hold now; one with the same code and other figures replaces the earlier one.
+    fn warn<'a>(&mut self, at_ns: Option<u64>, notes: impl Iterator<Item = &'a Note> + Clone) {
+        self.warnings.retain(|seen| notes.clone().any(|note| note.code == seen.note.code));
+        for note in notes {
+            match self.warnings.iter_mut().find(|seen| seen.note.code == note.code) {
+                Some(seen) => seen.note = note.clone(),
+                None => self.warnings.push(Seen { at_ns, note: note.clone() }),
+            }
         }
     }
 }

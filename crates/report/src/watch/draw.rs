@@ -169,11 +169,11 @@ fn messages(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
         lines.extend(wrap("! ", &format!("incidents: {found}"), width));
     }
     for warning in seen.iter().rev() {
-        let at = warning.at_ns.map_or("at the end".into(), |ns| format!("at {}", seconds(ns as f64 / 1e9)));
+        let at = warning.at_ns.map_or("whole row".into(), |ns| format!("at {}", seconds(ns as f64 / 1e9)));
         lines.extend(wrap("! ", &format!("{} ({at}): {}", warning.note.code, warning.note.message), width));
     }
     if lines.is_empty() {
-        let none = if state.course().is_some() { "No warnings so far." } else { "" };
+        let none = if state.course().is_some() { "No warnings." } else { "" };
         frame.render_widget(Line::from(none), area);
         return;
     }

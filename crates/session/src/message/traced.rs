@@ -58,6 +58,11 @@ impl From<Half> for halves::Half {
     }
 }
 
+/// The transactions of a report, within the bounds of a row.
+pub fn read_halves(halves: Vec<Half>) -> Vec<halves::Half> {
+    halves.into_iter().take(MOST_HALVES).map(halves::Half::from).collect()
+}
+
 /// Upper limit of any time in a transaction: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
@@ -180,6 +185,7 @@ mod tests {
             into: vec![(200, 5), (9, 7), (4, 1), (10, 8)],
             out: vec![(1, 9), (2, 3), (2, u64::MAX)],
         };
+        assert_eq!(read_halves(vec![hostile.clone(); MOST_HALVES + 3]).len(), MOST_HALVES);
         let read = halves::Half::from(hostile);
         assert_eq!((read.turnaround_ns, read.into.len(), read.out.len()), (LONGEST_NS, 1, 2));
     }

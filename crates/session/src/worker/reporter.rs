@@ -24,6 +24,7 @@ use hairpin_sys::wait::Policy;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
+use super::FOREVER;
 use super::stack::Watch;
 use crate::channel::Channel;
 use crate::message::{Answer, Order};
@@ -31,16 +32,10 @@ use crate::raw::RawWriter;
 
 /// Interval of progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Time limit for drawing: the user may stop and resume the parent.
-const DRAWN_WITHIN: Duration = Duration::from_secs(86_400);
-/// Time limit for a pause: longer than any session lasts. This process ends with its parent.
-const PAUSED_WITHIN: Duration = Duration::from_secs(u32::MAX as u64);
 /// [`PROGRESS_EVERY`] where each is drawn.
 const DRAWN_EVERY: Duration = Duration::from_millis(250);
 /// Interval of messages on how many flows are open.
 const OPENED_EVERY: Duration = Duration::from_millis(250);
-/// Time limit for the parent's `Go`, which normally comes at once.
-const GO_WITHIN: Duration = Duration::from_secs(30);
 
 /// Progress that the parent requested.
 #[derive(Clone, Copy, Default)]
@@ -124,9 +119,10 @@ impl<'a> Reporter<'a> {
         channel.send(answer).map_err(io::Error::other)
     }
 
-    fn await_go(&self, limit: Duration) -> io::Result<()> {
+    /// Waits for the parent's `Go`, which normally comes at once, for as long as the parent lives.
+    fn await_go(&self) -> io::Result<()> {
         let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
-        match channel.recv(limit).map_err(io::Error::other)? {
+        match channel.recv(FOREVER).map_err(io::Error::other)? {
             Order::Go => Ok(()),
             other => Err(io::Error::other(format!("{other:?} came instead of Go"))),
         }
@@ -136,7 +132,7 @@ impl<'a> Reporter<'a> {
 impl Observer for Reporter<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
-        if self.side == Side::Client { self.await_go(GO_WITHIN) } else { Ok(()) }
+        if self.side == Side::Client { self.await_go() } else { Ok(()) }
     }
 
     fn opened(&self, flows: u32) {
@@ -172,12 +168,12 @@ impl Observer for Reporter<'_> {
 
     fn block(&self) -> io::Result<()> {
         self.send(&Answer::Block)?;
-        self.await_go(GO_WITHIN)
+        self.await_go()
     }
 
     fn paused(&self) -> io::Result<()> {
         self.send(&Answer::Paused)?;
-        self.await_go(PAUSED_WITHIN)
+        self.await_go()
     }
 
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts) {
@@ -211,7 +207,7 @@ impl Observer for Reporter<'_> {
         // If the parent is gone, this process dies with it; there is nobody to tell.
         let _ = self.send(&Answer::Progress(Box::new(progress)));
         if self.drawn {
-            let _ = self.await_go(DRAWN_WITHIN);
+            let _ = self.await_go();
         }
     }
 

@@ -107,7 +107,7 @@ struct Device<B: BackEnd> {
 impl<B: BackEnd + 'static> Device<B> {
     fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<OneOpen, OpenError> {
         let mut device = B::open(&ask.interface, config)?;
-        let queues = ask.queue..ask.queue + ask.queues;
+        let queues = (0..ask.queues).map(|at| ask.queue.saturating_add(at));
         let mut rings: Vec<B::Io> = queues.map(|queue| device.ring(queue)).collect::<Result<_, _>>()?;
         let input = facts(&rings.iter().map(PacketIo::granted).collect::<Vec<_>>());
         let mut devices = vec![device];

@@ -14,6 +14,7 @@ use hairpin_tune::Setting;
 
 use super::How;
 use crate::exit::Failure;
+use crate::faults;
 use crate::flags::{WorkFlags, stack};
 use crate::line;
 use crate::place::{Mirror, Place, Service, Where, ipv6_has_effect};
@@ -111,9 +112,9 @@ pub(super) fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting
         parsed.and_then(|matches| Ok((Whole::from_arg_matches(&matches)?, matches)))
     };
     let (whole, matches) = parse(&words).map_err(|error| {
-        let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Failure::usage(format_args!("the side \"{given}\": {first}"))
+        let of_clap = || error.render().to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let line = faults::line(&Whole::command(), &error).unwrap_or_else(of_clap);
+        Failure::usage(format_args!("the side \"{given}\": {line}"))
     })?;
     if matches.value_source("warmup") == Some(ValueSource::CommandLine) {
         return Err(Failure::usage(WARMUP));
