@@ -314,7 +314,7 @@ fn a_raw_file_that_cannot_be_written() {
 #[test]
 fn bounce_lists_valid_flag_values() {
     let home = Home::new();
-    home.hairpin("bounce").fails(2, &["not provided: <IF>"]);
+    home.hairpin("bounce").fails(2, &["the word IF is missing"]);
     for (args, parts) in [
         ("-i nowhere0", &["there is no interface \"nowhere0\"", "there are: ", "lo"][..]),
         ("-i lo -o nowhere0", &["there is no interface \"nowhere0\""]),

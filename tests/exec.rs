@@ -231,7 +231,7 @@ fn rejects_impossible_flags_with_a_reason() {
     let home = Home::new();
     let cpu = *allowed_cpus().expect("the CPUs").last().expect("a CPU");
     for (args, code, words) in [
-        ("exec", 2, "required"),
+        ("exec", 2, "the word COMMAND is missing"),
         ("exec --cpu 4000 -- true", 2, "choose from"),
         ("exec -- no-such-program-anywhere", 127, "cannot start no-such-program-anywhere"),
         ("exec --nodelay -- /proc/version", 126, "cannot start /proc/version: Permission denied"),

@@ -364,7 +364,7 @@ fn wrong_input_is_refused_in_words(_: &str) -> bool {
         ("--link loopback --path udp --duration 100ms", &["give it a --duration of 0.5 s or more"]),
         ("--link loopback --path udp --path tcp --for 900ms", &["give it a --duration of 0.5 s or more"]),
         ("--link loopback --path udp --for 1s --duration 1s", &["cannot be used with"]),
-        ("--link loopback --path udp --light --timeline 3", &["'--light' cannot be used with '--timeline <N>'"]),
+        ("--link loopback --path udp --light --timeline 3", &["--light cannot be used with --timeline"]),
         ("--echo 127.0.0.1:7 --path udp", &["explain takes a server that runs", "HOST[:PORT], loopback or veth"]),
         ("--link loopback --path pipe", &["explain knows no stages of pipe", "`hairpin paths`"]),
         ("--link loopback --path udp --without nosuch", &["there is no hook \"nosuch\"", "sk_data_ready"]),

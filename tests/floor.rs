@@ -191,9 +191,9 @@ fn a_probe_of_no_device_is_refused() {
     for (args, parts) in [
         ("--device eth0 --bar 0 --offset 0", &["\"eth0\" is not a PCI address", "0000:3b:00.0"][..]),
         ("--device 3b:00 --bar 0 --offset 0", &["is not a PCI address"]),
-        ("--device 0000:00:00.0 --bar 0", &["--offset <X>"]),
-        ("--device 0000:00:00.0 --offset 0", &["--bar <N>"]),
-        ("--bar 0 --offset 0", &["--device <BDF>"]),
+        ("--device 0000:00:00.0 --bar 0", &["add --offset 0x8"]),
+        ("--device 0000:00:00.0 --offset 0", &["add --bar "]),
+        ("--bar 0 --offset 0", &["add --device 0000:3b:00.0"]),
         ("--device 0000:00:00.0 --bar 0 --offset ten", &["write bytes as 8 or 0x8"]),
         ("--device 0000:00:00.0 --bar 0 --offset -4", &["'-4'"]),
         ("--device 0000:00:00.0 --bar 256 --offset 0", &["a whole number from 0 to 255"]),

@@ -259,7 +259,7 @@ fn the_plan_busy_poll_shows_the_published_claims() {
 #[test]
 fn rejects_unknown_records_and_lists_the_known() {
     let home = Home::new();
-    home.hairpin("report").fails(2, &["<RUN>"]);
+    home.hairpin("report").fails(2, &["the word RUN is missing"]);
     home.hairpin("report latest").fails(1, &["there is no run in"]);
     home.json(&format!("ping {QUICK} --path udp"));
     home.hairpin("report 1999").fails(1, &["no run is called \"1999\"", "the nearest are"]);

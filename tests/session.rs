@@ -615,7 +615,10 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
 fn a_terminal_that_closes_ends_a_run_and_keeps_it_but_not_under_nohup() {
     let home = Home::new();
     let words = "ping --link loopback --path udp --pace 100 --forever --warmup 1ms -o jsonl";
-    let mut closed = home.start(words);
+    // This test may itself run under nohup(1).
+    let mut closed = home.command("env");
+    closed.arg("--default-signal=HUP").arg(HAIRPIN).args(words.split_whitespace());
+    let mut closed = home.spawn(closed);
     let mut nohup = home.command("sh");
     nohup.args(["-c", &format!("trap '' HUP; exec {HAIRPIN} {words}")]);
     let mut nohup = home.spawn(nohup);
