@@ -54,12 +54,12 @@ if [ "$(cargo --version | awk '{ split($2, v, "."); print (v[2] + 0 >= 90) }')" 
 else
     skip "cargo package" "crates that depend on each other take cargo 1.90, and this is $(cargo --version | cut -d' ' -f2)"
 fi
-# The rows of the Python reader are those of the command's CSV.
+# The Python reader knows every kind of record, and its rows are those of the command's CSV.
 command=$(realpath -m "${CARGO_TARGET_DIR:-target}/debug/hairpin")
 if ! [ -x "$command" ]; then
     skip "the Python reader's rows" "there is no command; make demo builds it"
 elif python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
-    check env -C python/tests HAIRPIN_COMMAND="$command" PYTHONPATH=.. PYTHONDONTWRITEBYTECODE=1 python3 -m unittest test_rows
+    check env -C python/tests PATH="${command%/*}:$PATH" HAIRPIN_COMMAND="$command" PYTHONPATH=.. PYTHONDONTWRITEBYTECODE=1 python3 -m unittest test_rows test_load test_histogram
 else
     skip "the Python reader's rows" "there is no Python 3.9 or newer here; install python3"
 fi

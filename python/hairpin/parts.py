@@ -81,6 +81,10 @@ def _attached_series(record: Json) -> Table:
     return table(columns, some(record, "slowest"))
 
 
+def _incident_series(record: Json) -> Table:
+    return table("at_ns side cpu event=name detail", some(record, "events"))
+
+
 def _progress_series(record: Json) -> Table:
     columns = """thread path at_ns duration_ns=interval/duration_ns transactions=interval/rtt_ns/count
         rtt_p50_ns=interval/rtt_ns/p50 rtt_p99_ns=interval/rtt_ns/p99 rtt_max_ns=interval/rtt_ns/max"""
@@ -173,6 +177,7 @@ SERIES: dict[str, Callable[[Json], Table]] = {
     "stream": _stream_series,
     "explain": _explain_series,
     "explain-attached": _attached_series,
+    "incident": _incident_series,
     "progress": _progress_series,
     "bounce": _bounce_series,
     "bounce-second": _bounce_series,

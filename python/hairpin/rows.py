@@ -244,6 +244,20 @@ def _noise(record: Json) -> Table:
     return table(_NOISE, scopes)
 
 
+def _noise_comparison(record: Json) -> Table:
+    """A row for each count of stalls, then for each cause."""
+    columns = "cpu what who first_count first_ns second_count second_ns ratio low high change"
+    return table(columns, [*each(record, "stalls"), *each(record, "causes")])
+
+
+def _incident(record: Json) -> Table:
+    """One row: the round trip, and its largest cause."""
+    largest = next(some(record, "causes"), {})
+    cause = {"cause": largest.get("cause"), "who": largest.get("who") or None, "cause_ns": largest.get("lost_ns")}
+    columns = "at path peer rtt_ns above_ns typical_rtt_ns cause who cause_ns sequence dropped"
+    return table(columns, [{**record, **cause}])
+
+
 def _span(name: str, path: str) -> str:
     return f"{name}ns={path}ns {name}low_ns={path}low_ns {name}high_ns={path}high_ns"
 
@@ -396,6 +410,8 @@ ROWS: dict[str, Callable[[Json], Table]] = {
     "bounce": _bounce,
     "check": _check,
     "noise": _noise,
+    "noise-comparison": _noise_comparison,
+    "incident": _incident,
     "floor": _floor,
     "floor-sizes": _floor_sizes,
     "floor-comparison": _floor_comparison,
