@@ -127,7 +127,7 @@ impl<'a> Live<'a> {
 
     /// A row of this growth alone, for the warnings that follow from it.
     fn row(&self, growth: Reading) -> Row {
-        // CPU time is metered from the start of the warm-up, whose length is added to this one again.
+        // `derive` adds the length of the warm-up, from whose start CPU time is metered.
         let measured_ns = growth.elapsed_ns.saturating_sub(self.job.warmup.0);
         let paused_ns = Some(growth.paused_ns).filter(|ns| *ns > 0);
         let mut row = Row { duration_ns: measured_ns, paused_ns, ..Row::default() };
