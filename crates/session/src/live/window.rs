@@ -64,7 +64,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// What the counters have grown by until `now`: since the last reading that is at least `length` old, or in a younger row
+    /// The growth of the counters until `now`: since the last reading that is at least `length` old, or in a younger row
     /// since its start.
     pub(super) fn growth(&mut self, now: &Reading, length: Nanos) -> Reading {
         let start_ns = now.elapsed_ns.checked_sub(length.0);
