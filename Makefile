@@ -27,7 +27,7 @@ help:
 	@echo 'make bench-flows  many flows beside a C program with epoll, and io_uring beside a C program, interleaved; the record goes to runs/'
 	@echo 'make figures      every benchmark whole, six hours, from one build; README and docs are filled from the records (docs/figures.md; PARTS=load,niq BUSY=1 FILL=1 CHECK=1)'
 	@echo 'make bench-builds OLD=… NEW=…  two builds of the command by turns, path by path: a change of the measuring loop must cost nothing'
-	@echo 'make bench-requests  requests to redis and nginx beside redis-benchmark and wrk, interleaved; the record goes to runs/'
+	@echo 'make bench-requests  requests to redis, nginx and memcached beside redis-benchmark, wrk and a C program, interleaved; the record goes to runs/'
 	@echo 'make bench-watch  what looking on takes: RTT with and without --watch and --metrics by turns; the record goes to runs/'
 
 demo:
@@ -40,7 +40,8 @@ test:
 	@scripts/test.sh
 
 test-tls:
-	@. ./scripts/setup.sh && { setup_has openssl || setup_apt openssl; } && setup_unpack nginx nginx && \
+	@. ./scripts/setup.sh && { setup_has openssl || setup_apt openssl || setup_fail "please install openssl (as root: apt-get install openssl), then run make again"; } && \
+		{ setup_unpack nginx nginx || setup_fail "please install nginx (as root: apt-get install nginx), then run make again"; } && \
 		HAIRPIN_MUST_RUN=1 cargo test $$setup_quiet --package hairpin-cli --features tls --test main -- tls::
 
 test-rig:

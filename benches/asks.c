@@ -1,15 +1,15 @@
-/* PING to a Redis, or GET of five bytes to an nginx, on this host over one connection, as short as it can be written with epoll. Shares no code with hairpin.
+/* PING to a Redis, GET of five bytes to an nginx, or `version` to a memcached, on this host, as short as it can be written with epoll. Shares no code with hairpin.
  *
- *     asks redis|nginx stays|again|changes PORT CPU MILLISECONDS [US]
- *     asks redis|nginx once|turns PORT CPU MILLISECONDS FLOWS
+ *     asks redis|nginx|memcached stays|again|changes PORT CPU MILLISECONDS [US]
+ *     asks redis|nginx|memcached once|turns PORT CPU MILLISECONDS FLOWS [OUTSTANDING]
  *
  * Prints the time for a transaction in ns, measured time over transactions, their number, and the median RTT in ns, write call entered to reply read. The
  * first tenth warms up. `stays` registers the connection with epoll once. `again` does it as redis-benchmark 7.0 does: waits until the connection can be
  * written before each request, and takes it out of epoll and puts it in before and after the write. `changes` does it as wrk 4.1 does: the same wait, and what
  * it waits for is changed before and after the write. US: stays awake for that long between write and wait.
  *
- * With FLOWS connections, at most 64, and one request in flight on each, it prints the first two. `once` writes the next request as soon as a reply is read; `turns`
- * reads all replies that are there and then writes the next requests, as redis-benchmark does.
+ * With FLOWS connections, at most 64, and OUTSTANDING requests in flight on each, at most 64 and 1 if not given, `once` writes the next request as soon as a
+ * reply is found in what was read; `turns` reads all replies that are there and then writes the next requests, as redis-benchmark does.
  */
 #include "plain.h"
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { MOST = 4000000, MOST_FLOWS = 64 };
+enum { MOST = 4000000, MOST_FLOWS = 64, MOST_EACH = 64 };
 
 /* A request, and the end of its reply. */
 struct talk { const char *server, *request, *end; };
@@ -30,7 +30,15 @@ struct talk { const char *server, *request, *end; };
 static const struct talk talks[] = {
     { "redis", "*1\r\n$4\r\nPING\r\n", "+PONG\r\n" },
     { "nginx", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n\r\npong\n" },
+    { "memcached", "version\r\n", "\r\n" },
 };
+
+static const struct talk *talk_with(const char *server) {
+    for (size_t i = 0; i < sizeof talks / sizeof *talks; i++)
+        if (!strcmp(talks[i].server, server)) return &talks[i];
+    fprintf(stderr, "asks: it knows no %s\n", server);
+    exit(2);
+}
 
 static void registered(int epoll, int how, int fd, uint32_t events) {
     struct epoll_event event = { .events = events };
@@ -57,58 +65,87 @@ static int connected(const char *port) {
     return fd;
 }
 
-/* Replies come whole here: they are short, and each server writes them in one call. */
-static int over_several(const struct talk *talk, int turns, const char *port, int64_t length, int flows) {
-    int epoll = epoll_create1(0);
-    if (epoll < 0) die("epoll_create1");
-    for (int i = 0; i < flows; i++) {
-        struct epoll_event event = { .events = EPOLLIN, .data.fd = connected(port) };
-        if (epoll_ctl(epoll, EPOLL_CTL_ADD, event.data.fd, &event)) die("epoll_ctl");
-        ask(talk, event.data.fd);
-    }
-    int64_t begun = now(), measured = begun + length / 10, end = measured + length, last = begun;
-    size_t count = 0, ending = strlen(talk->end);
-    while (last < end) {
-        struct epoll_event ready[MOST_FLOWS];
-        int n = epoll_wait(epoll, ready, MOST_FLOWS, -1);
-        if (n < 0) die("epoll_wait");
-        for (int i = 0; i < n; i++) {
-            char got[1024];
-            ssize_t have = read(ready[i].data.fd, got, sizeof got);
-            if (have < (ssize_t)ending || memcmp(got + have - ending, talk->end, ending))
-                return fprintf(stderr, "another reply than of a %s\n", talk->server), 1;
-            if (!turns) ask(talk, ready[i].data.fd);
-        }
-        for (int i = 0; turns && i < n; i++) ask(talk, ready[i].data.fd);
-        int64_t came = now();
-        if (last >= measured) count += (size_t)n;
-        else begun = came;
-        last = came;
-    }
+/* Prints what was measured; `times` are the RTTs. */
+static int told(int64_t length, size_t count, uint32_t *times) {
     if (!count) return fprintf(stderr, "nothing was measured\n"), 1;
-    printf("%.1f %zu\n", (double)(last - begun) / (double)count, count);
+    qsort(times, count, sizeof *times, ascending);
+    printf("%.1f %zu %u\n", (double)length / (double)count, count, times[count / 2]);
     return 0;
 }
 
-int main(int argc, char **argv) {
-    if (argc < 6) return fprintf(stderr, "asks redis|nginx stays|again|changes|once|turns PORT CPU MILLISECONDS [US|FLOWS]\n"), 2;
-    const struct talk *talk = &talks[!strcmp(argv[1], "nginx")];
-    int turns = !strcmp(argv[2], "turns");
-    if (turns || !strcmp(argv[2], "once")) {
-        pin(atoi(argv[4]));
-        int flows = argc > 6 ? atoi(argv[6]) : 1;
-        if (flows < 1 || flows > MOST_FLOWS) return fprintf(stderr, "asks: 1 to %d connections\n", MOST_FLOWS), 2;
-        return over_several(talk, turns, argv[3], atol(argv[5]) * 1000000, flows);
-    }
-    size_t ending = strlen(talk->end);
-    int again = !strcmp(argv[2], "again"), changes = !strcmp(argv[2], "changes");
-    int64_t length = atol(argv[5]) * 1000000, awake = argc > 6 ? atol(argv[6]) * 1000 : 0;
-    pin(atoi(argv[4]));
-    int fd = connected(argv[3]), epoll = epoll_create1(0);
+/* A connection: when each of its requests was sent, and how many are still to be sent. */
+struct flow {
+    int fd;
+    size_t asked, answered, owed;
+    int64_t sent[MOST_EACH];
+};
+
+static void ask_over(struct flow *flow, const struct talk *talk) {
+    flow->sent[flow->asked++ % MOST_EACH] = now();
+    ask(talk, flow->fd);
+}
+
+/* Replies come whole here: they are short, and each server writes those that it has in one call. */
+static int over_several(const struct talk *talk, int turns, const char *port, int64_t length, int flows, int outstanding, uint32_t *times) {
+    static struct flow all[MOST_FLOWS];
+    int epoll = epoll_create1(0);
     if (epoll < 0) die("epoll_create1");
+    for (int i = 0; i < flows; i++) {
+        struct epoll_event event = { .events = EPOLLIN, .data.ptr = &all[i] };
+        all[i].fd = connected(port);
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, all[i].fd, &event)) die("epoll_ctl");
+        for (int j = 0; j < outstanding; j++) ask_over(&all[i], talk);
+    }
+    int64_t begun = now(), measured = begun + length / 10, end = measured + length, last = begun;
+    size_t count = 0, ending = strlen(talk->end);
+    while (last < end && count < MOST) {
+        struct epoll_event ready[MOST_FLOWS];
+        int n = epoll_wait(epoll, ready, MOST_FLOWS, -1);
+        if (n < 0) die("epoll_wait");
+        int64_t came = last;
+        for (int i = 0; i < n; i++) {
+            struct flow *flow = ready[i].data.ptr;
+            char got[16384], *from = got, *found;
+            ssize_t have = read(flow->fd, got, sizeof got);
+            if (have <= 0) die("read");
+            for (; (found = memmem(from, (size_t)(got + have - from), talk->end, ending)); from = found + ending) {
+                came = now();
+                int64_t sent = flow->sent[flow->answered++ % MOST_EACH];
+                if (last >= measured && count < MOST) times[count++] = (uint32_t)(came - sent);
+                if (turns) flow->owed++;
+                else ask_over(flow, talk);
+            }
+            if (from != got + have) return fprintf(stderr, "another reply than of a %s\n", talk->server), 1;
+        }
+        for (int i = 0; i < n; i++)
+            for (struct flow *flow = ready[i].data.ptr; flow->owed; flow->owed--) ask_over(flow, talk);
+        /* What came in the warm-up counts in neither. */
+        if (last < measured) begun = came;
+        last = came;
+    }
+    return told(last - begun, count, times);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 6) return fprintf(stderr, "asks redis|nginx|memcached stays|again|changes|once|turns PORT CPU MILLISECONDS [US|FLOWS [OUTSTANDING]]\n"), 2;
+    const struct talk *talk = talk_with(argv[1]);
+    int64_t length = atol(argv[5]) * 1000000;
+    pin(atoi(argv[4]));
     uint32_t *times = malloc(MOST * sizeof *times);
     if (!times) die("malloc");
     memset(times, 0, MOST * sizeof *times);
+    int turns = !strcmp(argv[2], "turns");
+    if (turns || !strcmp(argv[2], "once")) {
+        int flows = argc > 6 ? atoi(argv[6]) : 1, outstanding = argc > 7 ? atoi(argv[7]) : 1;
+        if (flows < 1 || flows > MOST_FLOWS || outstanding < 1 || outstanding > MOST_EACH)
+            return fprintf(stderr, "asks: 1 to %d connections, 1 to %d requests in flight on each\n", MOST_FLOWS, MOST_EACH), 2;
+        return over_several(talk, turns, argv[3], length, flows, outstanding, times);
+    }
+    size_t ending = strlen(talk->end);
+    int again = !strcmp(argv[2], "again"), changes = !strcmp(argv[2], "changes");
+    int64_t awake = argc > 6 ? atol(argv[6]) * 1000 : 0;
+    int fd = connected(argv[3]), epoll = epoll_create1(0);
+    if (epoll < 0) die("epoll_create1");
     registered(epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
     int64_t begun = now(), measured = begun + length / 10, end = measured + length, last = begun;
     size_t count = 0;
@@ -142,8 +179,5 @@ int main(int argc, char **argv) {
         else begun = came;
         last = came;
     }
-    if (!count) return fprintf(stderr, "nothing was measured\n"), 1;
-    double each = (double)(last - begun) / (double)count;
-    qsort(times, count, sizeof *times, ascending);
-    printf("%.1f %zu %u\n", each, count, times[count / 2]);
+    return told(last - begun, count, times);
 }

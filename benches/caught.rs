@@ -11,9 +11,9 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use hairpin_lab::experiment::outside::{Block, Until};
@@ -45,6 +45,8 @@ const FOR_EACH: Duration = Duration::from_secs(15);
 const NAMED: Limit = Limit::AtLeast(0.95);
 /// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
 const GROWTH_KIB: i64 = 256;
+/// Between two looks whether a run has ended.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- caught`.
 #[derive(Args)]
@@ -112,7 +114,10 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let mut missed = pairs.missed();
     let mut naming = Vec::new();
     for side in [0, 1].into_iter().filter(|_| options.seconds > 0) {
-        let found = beside_competitor(options, &tool, side, &directory)?;
+        let found = beside_competitor(options, &tool, side, &directory);
+        // Ctrl-C ends that run early.
+        pairs.check()?;
+        let found = found?;
         let Judged { wakes, caused, named, first, all } = found.judged;
         let word = of_count(named, caused).map_or(Word::None, |of| NAMED.judged(of.low, of.high));
         let memory = if found.grown_kib > GROWTH_KIB { Word::Miss } else { Word::Ok };
@@ -121,7 +126,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         let _ = writeln!(
             text,
             "{} beside a competitor on the {core}'s core, {} s: {wakes} wake-ups, {all} incidents\n  \
-             {} of those by it name it (95 % interval; bound {}) {word}, {first} as the first cause\n  \
+             {} of those by it name it, {first} as the first cause (95 % interval; bound {}) {word}\n  \
              memory {:+} KiB (bound {GROWTH_KIB}) {memory}",
             options.path,
             options.seconds,
@@ -174,8 +179,7 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     // Two tenths of ten minutes are for what is made once: the lists of blocks and of the series are full by then.
     let every = Duration::from_secs_f64(options.seconds as f64 / 10.0);
     let ended = loop {
-        sleep(every);
-        match run.try_wait().map_err(io)? {
+        match ended_within(&mut run, every).map_err(io)? {
             Some(ended) => break ended,
             None => rss_kib.push(resident_kib(run.id())),
         }
@@ -198,6 +202,19 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     write(&directory.join(format!("memory-{side}.json")), &format!("{}\n", json!(rss_kib)))?;
     let grown_kib = rss_kib.get(1).zip(rss_kib.last()).map_or(0, |(first, last)| last - first);
     Ok(Beside { judged, grown_kib, rss_kib })
+}
+
+/// How a process ended, if it does within this time.
+fn ended_within(run: &mut Child, time: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let ended = run.try_wait()?;
+        if ended.is_some() || left.is_zero() {
+            return Ok(ended);
+        }
+        sleep(left.min(LOOK));
+    }
 }
 
 /// Resident memory of a process and its children, in KiB.

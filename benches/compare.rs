@@ -278,6 +278,10 @@ fn taken(
                 Part::Null | Part::Same => trial::against_itself(options, cell, round),
             };
             let trial = trial.map_err(stopped)?;
+            // What Ctrl-C ended early is no trial.
+            if interrupted(signals) {
+                return Err(Stop::Interrupted);
+            }
             eprintln!("{cell}, {} of {wanted}: {}", round + 1, trial.verdict);
             journal.add(&cell.to_string(), &trial)?;
             found[at].push(trial);

@@ -80,14 +80,15 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         let (began, since) = (rfc3339(SystemTime::now()), Instant::now());
         let word = measured(part, &command, &directory, options.tiny)?;
         if others > quiet::MOST {
-            busy(&directory.join(part.name).join("table.txt"), others)?;
-        }
-        // A part that failed goes on after its last pair or trial; --resume reads those from the file as text.
-        if word != state::FAILED {
-            compress(&directory.join(part.name))?;
+            part.texts(&directory).iter().try_for_each(|text| busy(text, others))?;
         }
         let minutes = since.elapsed().as_secs_f64() / 60.0;
-        state.add(Done { part: part.name.to_owned(), began, minutes, others, word: word.to_owned() })?;
+        let done = Done { part: part.name.to_owned(), began, minutes, others, word: word.to_owned() };
+        // One that is to be run again goes on after its last pair or trial; --resume reads those from the file as text.
+        if done.is_measured() {
+            compress(&directory.join(part.name))?;
+        }
+        state.add(done)?;
     }
     print!("{}", sum(&state, &directory));
     if let Some(hash) = measured_code {
@@ -196,7 +197,7 @@ fn print(said: &parts::Said, command: &Path, directory: &Path) -> Result<&'stati
     Ok(word)
 }
 
-/// Says in a table that the host was busy.
+/// Says in a text, if it is there, that the host was busy.
 fn busy(table: &Path, others: f64) -> Result<(), String> {
     let Ok(text) = fs::read_to_string(table) else { return Ok(()) };
     write(table, &format!("{text}{}other programs used {others:.0} % of the CPU time before it began\n", blocks::BUSY))

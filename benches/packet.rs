@@ -200,6 +200,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let curve = if full { curve(&yard) } else { Vec::new() };
     let ceiling = full.then(|| flood(&yard, &Bouncer::XdpBench, FLOOD).map(|came| came.ns_per_frame()));
 
+    pairs.check()?;
     if let Some(run) = &mut sample {
         publish(&mut run.body.place.hosts, &mut run.head.command);
     }

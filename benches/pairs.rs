@@ -233,6 +233,8 @@ impl Pairs {
                     return Err(None);
                 }
                 match block(arm, length, warmup) {
+                    // What Ctrl-C ended early is no block.
+                    Ok(_) if interrupted(signals) => return Err(None),
                     Ok(block) => return Ok(block),
                     Err(why) => {
                         eprintln!("{cell}: {why}");

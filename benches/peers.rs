@@ -127,6 +127,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         }
     }
 
+    pairs.check()?;
     if let Some(run) = &mut sample {
         publish(&mut run.body.place.hosts, &mut run.head.command);
     }

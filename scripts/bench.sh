@@ -82,6 +82,8 @@ builds* | 'figures '*--fill* | 'figures '*--check*) ;;
         cargo build $setup_quiet --release --package hairpin-cli --bin hairpin || exit 1
         hairpin="${CARGO_TARGET_DIR:-$PWD/target}/release/hairpin"
     fi
+    # Benchmarks run in the folder of their package.
+    hairpin=$(realpath -m "$hairpin")
     set -- --hairpin "$hairpin" "$@"
     ;;
 esac

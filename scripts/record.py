@@ -36,8 +36,10 @@ WIDTH, HEIGHT, MARGIN = 8.4, 18, 14
 class Terminal:
     """A shell in a tmux server of its own."""
 
-    def __init__(self, columns, rows, folder):
+    def __init__(self, folder):
         self.tmux = ["tmux", "-S", os.path.join(folder, "socket"), "-f", "/dev/null", "-u"]
+
+    def start(self, columns, rows):
         shell = f"PS1='{PROMPT}' exec bash --norc --noprofile -i"
         size = ["-x", str(columns), "-y", str(rows)]
         subprocess.run(self.tmux + ["new-session", "-d", *size, shell], check=True)
@@ -81,13 +83,14 @@ class Recording:
 def play(steps):
     size, behind = (80, 24), []
     with tempfile.TemporaryDirectory() as folder:
-        for word, rest in steps:
-            if word == "size":
-                size = tuple(int(number) for number in rest.split())
-            elif word == "before":
-                behind.append(subprocess.Popen(rest, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
-        terminal = Terminal(*size, folder)
+        terminal = Terminal(folder)
         try:
+            for word, rest in steps:
+                if word == "size":
+                    size = tuple(int(number) for number in rest.split())
+                elif word == "before":
+                    behind.append(subprocess.Popen(rest, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
+            terminal.start(*size)
             time.sleep(1)
             recording = Recording(terminal)
             for word, rest in steps:
@@ -110,6 +113,7 @@ def play(steps):
             terminal.end()
             for process in behind:
                 os.killpg(process.pid, 15)
+            for process in behind:
                 process.wait(10)
 
 

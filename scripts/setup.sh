@@ -60,6 +60,9 @@ setup_unpack() {
     setup_has "$1"
 }
 
+# memcached, with the libraries that one that was unpacked may lack.
+setup_memcached() { setup_unpack memcached memcached && { setup_starts memcached || setup_apt libevent-2.1-7 libsasl2-2; }; }
+
 # True if each of these programs starts: one that was unpacked may lack a library.
 setup_starts() {
     for setup_program in "$@"; do
@@ -135,8 +138,7 @@ fi
 if [ "${HAIRPIN_FOR:-demo}" = test ]; then
     setup_has redis-check-rdb || setup_has redis-server || setup_apt redis-tools || setup_say "no redis: hairpin explain is not tried on one"
     setup_unpack nginx nginx || setup_say "no nginx: hairpin explain is not tried on one"
-    { setup_unpack memcached memcached && { setup_starts memcached || setup_apt libevent-2.1-7 libsasl2-2; }; } ||
-        setup_say "no memcached: hairpin ping --request is not tried on one"
+    setup_memcached || setup_say "no memcached: hairpin ping --request is not tried on one"
     # Each version of PostgreSQL has a folder of programs, which no PATH names.
     setup_initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb "$setup_folder"/usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
     if [ -z "$setup_initdb" ]; then
@@ -166,6 +168,7 @@ if [ "${HAIRPIN_FOR:-demo}" = bench-requests ]; then
     setup_need redis-benchmark redis-tools
     setup_need wrk wrk
     setup_unpack nginx nginx || setup_fail "please install nginx (as root: apt-get install nginx), then run make again"
+    setup_memcached || setup_fail "please install memcached (as root: apt-get install memcached), then run make again"
 fi
 if [ "${HAIRPIN_FOR:-demo}" = bench-flows ] && ! [ -e /usr/include/liburing.h ]; then
     setup_packages="$setup_packages liburing-dev"

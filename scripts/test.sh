@@ -103,15 +103,15 @@ idle='explain_detectors:: newcomer:: idle_states:: gates::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
 # They wait most of their time, so twice as many as there are cores run at once, and the crates' own tests beside them.
-setsid cargo test --workspace --no-fail-fast --lib --bins >"$scratch/beside" 2>&1 &
+# shellcheck disable=SC2016 # for the shell that is started
+setsid sh -c 'cargo test --workspace --no-fail-fast --lib --bins; status=$?; cargo test --workspace --no-fail-fast --doc && exit $status' >"$scratch/beside" 2>&1 &
 beside=$!
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --test main
 unset RUST_TEST_THREADS
-ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins"
+ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins, --doc"
 beside=
-tests cargo test --workspace --no-fail-fast --doc
 ended "$behind" "$scratch/behind" "scripts/lint.sh, rig/run short"
 behind=
 # shellcheck disable=SC2086 # words

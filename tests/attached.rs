@@ -27,6 +27,9 @@ pub const PART: Part = Part::new("attached", || alone::listed(TESTS)).playing(pl
 const TESTS: &[Listed] = &[
     ("redis_within_10_percent_of_its_client", redis_within_10_percent_of_its_client),
     ("redis_is_watched_while_it_is_asked", redis_is_watched_while_it_is_asked),
+    ("nginx_is_watched_while_it_is_asked", nginx_is_watched_while_it_is_asked),
+    ("memcached_is_watched_while_it_is_asked", memcached_is_watched_while_it_is_asked),
+    ("a_server_that_misbehaves_is_told_beside_what_was_seen", a_server_that_misbehaves_is_told_beside_what_was_seen),
     ("nginx_within_10_percent_of_its_client", nginx_within_10_percent_of_its_client),
     ("datagrams_are_transactions_too", datagrams_are_transactions_too),
     ("a_client_is_watched_by_its_process", a_client_is_watched_by_its_process),
@@ -203,7 +206,9 @@ fn number(value: &Value) -> u64 {
 
 /// Of every transaction the stages are the sum, and so are the means.
 fn adds_up(record: &Value) {
-    for total in record["totals"].as_array().expect("totals") {
+    let totals = record["totals"].as_array().expect("totals");
+    assert_eq!(totals.is_empty(), number(&record["transactions"]) == 0, "{record}");
+    for total in totals {
         let share: f64 =
             total["stages"].as_array().expect("stages").iter().map(|stage| stage["share"].as_f64().expect("a share")).sum();
         assert!((share - 1.0).abs() < 1e-6, "{share}");
@@ -254,8 +259,10 @@ fn stages<'a>(record: &'a Value, side: &str) -> Vec<&'a str> {
     stages.filter(|stage| stage["side"] == side).map(|stage| stage["name"].as_str().expect("a name")).collect()
 }
 
-/// The path of a program, found by PATH.
+/// Long enough for slow ones and their causes.
 const LOAD: Duration = Duration::from_millis(1500);
+/// Long enough for a median.
+const FEW: Duration = Duration::from_millis(500);
 
 fn redis_within_10_percent_of_its_client(name: &str) -> bool {
     if !hooks(name) || !can(name, servers::redis_program().is_some(), "neither redis-server nor redis-tools is installed") {
@@ -266,7 +273,7 @@ fn redis_within_10_percent_of_its_client(name: &str) -> bool {
     let redis = servers::redis(&home, port);
     let over = |reply: &[u8]| reply.ends_with(b"\r\n");
     for watched in [format!("--port {port}"), format!("--pid {}", redis.pid())] {
-        let record = beside_its_client(&home, &watched, 0.10, || ask(port, b"INCR n\r\n", LOAD, over));
+        let record = beside_its_client(&home, &watched, 0.10, || ask(port, b"INCR n\r\n", FEW, over));
         let server = stages(&record, "server");
         for stage in ["stack", "wake-up + run queue", "receive", "application", "stack out", "qdisc"] {
             assert!(server.contains(&stage), "no {stage}: {server:?}");
@@ -285,19 +292,12 @@ fn redis_within_10_percent_of_its_client(name: &str) -> bool {
     true
 }
 
-/// The stages of both sides and the client's figures, in one command, of the same transactions.
-fn redis_is_watched_while_it_is_asked(name: &str) -> bool {
-    if !hooks(name) || !can(name, servers::redis_program().is_some(), "neither redis-server nor redis-tools is installed") {
-        return false;
-    }
-    let home = Home::new();
-    let port = free_port();
-    let redis = servers::redis(&home, port);
-    let at = format!("explain --echo 127.0.0.1:{port} --request redis-ping --duration 1500ms --warmup 50ms");
+/// The record of `explain --echo`: the stages of both sides and the client's figures, in one command, of the same transactions.
+fn asked_and_watched(home: &Home, asking: &str) -> Value {
     let times = |record: &Value| (number(&record["totals"][0]["sum_ns"]["p50"]), number(&record["client"]["rtt_ns"]["p50"]));
     // Where wake-ups have two speeds, one p50 may be of the fast ones and the other of the slow; then it is measured again.
     let is_near = |record: &Value| matches!(times(record), (sum, rtt) if sum < rtt && sum * 10 > rtt * 7);
-    let measured = || home.json(&at);
+    let measured = || home.json(asking);
     let record = (0..2).map(|_| measured()).find(is_near).unwrap_or_else(measured);
     adds_up(&record);
     assert_eq!(record["schema"], "hairpin.explain-attached/1");
@@ -306,11 +306,71 @@ fn redis_is_watched_while_it_is_asked(name: &str) -> bool {
     assert!(seen <= replies && seen * 100 >= replies * 95, "{seen} of {replies}");
     assert_eq!(record["totals"][0]["view"], "both");
     assert!(is_near(&record), "the stages from send to read, and the RTT: {:?} ns", times(&record));
+    record
+}
+
+fn redis_is_watched_while_it_is_asked(name: &str) -> bool {
+    if !hooks(name) || !can(name, servers::redis_program().is_some(), "neither redis-server nor redis-tools is installed") {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let redis = servers::redis(&home, port);
+    let at = format!("explain --echo 127.0.0.1:{port} --request redis-ping --duration 600ms --warmup 50ms");
+    let record = asked_and_watched(&home, &at);
     assert_eq!(record["connections"][0]["server_process"]["pid"], redis.pid());
     let shown = home.hairpin(&at);
     assert!(shown.out.contains("the client: tcp") && shown.out.contains("redis-ping, until resp"), "{shown:?}");
     home.hairpin("explain --echo 192.0.2.1:6379 --request redis-ping").fails(2, &["192.0.2.1:6379 is not on this host"]);
     home.hairpin(&format!("{at} --light")).fails(2, &["--light cannot be used with --request"]);
+    true
+}
+
+fn nginx_is_watched_while_it_is_asked(name: &str) -> bool {
+    if !hooks(name) || !can(name, servers::program("nginx").is_some(), "nginx is not here") {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let nginx = servers::nginx(&home, port, "");
+    let at = format!("explain echo:127.0.0.1:{port} --request http-get --duration 600ms --warmup 50ms --no-store");
+    let record = asked_and_watched(&home, &at);
+    let process = &record["connections"][0]["server_process"];
+    assert!(process["comm"] == "nginx" && process["pid"] != nginx.pid(), "its worker answers, not its master: {process}");
+    assert_eq!(record["client"]["own_request"]["first_reply"], "HTTP/1.1 200 OK");
+    true
+}
+
+fn memcached_is_watched_while_it_is_asked(name: &str) -> bool {
+    if !hooks(name) || !can(name, servers::has_memcached(), "memcached is not here, or lacks a library") {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let memcached = servers::memcached(&home, port);
+    let at = format!("explain echo:127.0.0.1:{port} --request memcached-version --duration 600ms --warmup 50ms --no-store");
+    let record = asked_and_watched(&home, &at);
+    assert_eq!(record["connections"][0]["server_process"]["pid"], memcached.pid(), "one of its threads");
+    let own = &record["client"]["own_request"];
+    assert!(own["first_reply"].as_str().is_some_and(|first| first.starts_with("VERSION ")), "{own}");
+    true
+}
+
+fn a_server_that_misbehaves_is_told_beside_what_was_seen(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = servers::service(servers::faulty::<TcpStream>(0, 40, "part", true));
+    let done = home.hairpin(&format!(
+        r"explain echo:127.0.0.1:{port} --request text:a\n --until \n --duration 9s --warmup 0s --no-store --json"
+    ));
+    servers::tells_once(&done, "the server closed the connection (4 bytes into a reply, after 40 whole ones)");
+    let record = done.json();
+    adds_up(&record);
+    let (asked, seen) = (number(&record["client"]["transactions"]), number(&record["transactions"]));
+    assert!(asked > 20 && (21..=41).contains(&seen), "{asked} asked, {seen} seen: {}", record["unmatched_by"]);
+    assert!(record["error"].as_str().is_some_and(|error| error.contains("after 40 whole ones")), "{}", record["error"]);
     true
 }
 
@@ -323,7 +383,7 @@ fn nginx_within_10_percent_of_its_client(name: &str) -> bool {
     let nginx = servers::nginx(&home, port, "");
     for watched in [format!("--port {port}"), format!("--pid {}", nginx.pid())] {
         let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        beside_its_client(&home, &watched, 0.10, || ask(port, request, LOAD, |reply: &[u8]| reply.ends_with(b"pong\n")));
+        beside_its_client(&home, &watched, 0.10, || ask(port, request, FEW, |reply: &[u8]| reply.ends_with(b"pong\n")));
     }
     true
 }
@@ -388,7 +448,7 @@ fn a_client_is_watched_by_its_process(name: &str) -> bool {
     let client = other(&home, "ask", port);
     let watched_for = |pid: u32| {
         let explain = watch(&home, &format!("--pid {pid}"));
-        thread::sleep(LOAD / 3);
+        thread::sleep(FEW);
         seen(explain)
     };
     let record = watched_for(client.pid());
@@ -432,7 +492,7 @@ fn a_long_reply_is_followed_to_its_end(name: &str) -> bool {
     let home = Home::new();
     let port = free_port();
     let _server = other(&home, "serve-long", port);
-    let load = || ask(port, &[1; SIZE], LOAD, |reply: &[u8]| reply.len() == LONG);
+    let load = || ask(port, &[1; SIZE], FEW, |reply: &[u8]| reply.len() == LONG);
     let record = beside_its_client(&home, &format!("--port {port}"), 0.10, load);
     assert_eq!(stages(&record, "client").last(), Some(&"reply rest"));
     true

@@ -12,7 +12,7 @@ use hairpin_wire::raw::ETHERTYPE as OURS;
 use serde_json::Value;
 
 /// Time limit for frames to come back.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 /// Time after which a frame will no longer arrive.
 const NEVER: Duration = Duration::from_millis(300);
 /// Every back end.

@@ -92,7 +92,7 @@ fn a_run_to_its_end_leaves_nothing() {
     // Workers are killed with the verb's process at the latest; the kernel may take a moment.
     let ended = Instant::now();
     while !workers_of(parent).is_empty() {
-        assert!(ended.elapsed() < Duration::from_secs(5), "{:?}", workers_of(parent));
+        assert!(ended.elapsed() < crate::support::LIMIT, "{:?}", workers_of(parent));
         sleep(Duration::from_millis(5));
     }
     assert_eq!(self::settings(), settings);

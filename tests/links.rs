@@ -1,16 +1,21 @@
 //! Links between network namespaces: those that are made for a run, and whatever connects two that exist.
 
 use std::fs;
+use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::net::{Net, apart, ip, joined};
-use crate::support::{HAIRPIN, Home, can, home_of_nobody, namespaces, rows, workers_of};
+use crate::support::net::{MAC_B, Net, apart, ip, joined, text};
+use crate::support::{HAIRPIN, Home, LIMIT, Running, can, home_of_nobody, namespaces, rows, workers_of};
 
-/// Kinds that every kernel of a distribution has.
-const MADE: [&str; 3] = ["bridge", "macvlan", "vxlan"];
+/// Kinds that every kernel of a distribution has; of each two interfaces in a run's namespaces, and ip(8)'s words for what they are.
+const MADE: [(&str, [&str; 2], &str); 3] = [
+    ("bridge", ["hairpin2", "hairpin3"], " bridge_slave "),
+    ("macvlan", ["hairpin0", "hairpin1"], " macvlan mode bridge "),
+    ("vxlan", ["hairpin0", "hairpin1"], " vxlan "),
+];
 
 /// Interfaces of this namespace.
 fn interfaces() -> Vec<String> {
@@ -24,6 +29,42 @@ fn path(record: &Value, pointer: &str) -> Value {
     record.pointer(pointer).cloned().unwrap_or_default()
 }
 
+/// What ip(8) tells of the links in the namespaces of a run's workers, once the client's end is up: by then all others are there.
+fn links_of(running: &mut Running) -> String {
+    let parent = running.pid();
+    let told_in = |worker: u32| {
+        let net = format!("--net=/proc/{worker}/ns/net");
+        let done = Command::new("nsenter").args([net.as_str(), "ip", "-d", "-o", "link"]).output().expect("nsenter");
+        String::from_utf8(done.stdout).expect("text")
+    };
+    let told = || workers_of(parent).into_iter().map(told_in).collect::<String>();
+    let begun = Instant::now();
+    while !told().lines().any(|line| line.contains("hairpin0") && line.contains(",UP")) {
+        assert!(running.goes_on() && begun.elapsed() < LIMIT, "the client's end is not up: {}", running.err());
+        sleep(Duration::from_millis(10));
+    }
+    told()
+}
+
+/// The figures of p50 in a comparison.
+fn p50(comparison: &Value) -> Option<&Value> {
+    comparison["figures"].as_array()?.iter().find(|figure| figure["figure"] == "p50")
+}
+
+/// A comparison of these sides, measured for longer while it lacks this part: a ratio takes two blocks of one state of the cores, an interval several.
+fn compared(home: &Home, times: [&str; 3], sides: &str, part: &str) -> Value {
+    let measured = |time: &str| {
+        let done = home.hairpin(&format!("compare --json --for {time} -p udp {sides}"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.json()
+    };
+    let has_it = |record: &Value| {
+        let comparisons = record["comparisons"].as_array().expect("comparisons");
+        comparisons.iter().all(|comparison| p50(comparison).is_some_and(|p50| p50[part].as_f64() > Some(0.0)))
+    };
+    times.into_iter().map(measured).find(has_it).expect("enough pairs of blocks")
+}
+
 #[test]
 fn every_link_that_is_made_carries_messages_and_leaves_nothing() {
     if !can("links::every_link", namespaces(), "it takes root and namespaces") {
@@ -31,13 +72,18 @@ fn every_link_that_is_made_carries_messages_and_leaves_nothing() {
     }
     let before = interfaces();
     let home = Home::new();
-    for link in MADE {
+    for (link, ends, words) in MADE {
         let record = home.json(&format!("ping {link} -p udp -p tcp -c 50 --warmup 0s"));
         assert_eq!([path(&record, "/link/kind"), path(&record, "/error")], [link.into(), Value::Null], "{record}");
         for row in record["results"].as_array().expect("rows") {
             assert!(row["transactions"].as_u64() >= Some(50) && row["error"].is_null(), "{link}: {row}");
         }
         home.hairpin(&format!("ping {link} -6 -p udp -c 20 --warmup 0s -q")).fails(0, &[]);
+        let links = links_of(&mut home.start(&format!("ping {link} -p udp --forever --no-store")));
+        for end in ends {
+            let is_it = |line: &str| line.split_whitespace().nth(1).is_some_and(|name| name.starts_with(end));
+            assert!(links.lines().any(|line| is_it(line) && line.contains(words)), "{link}: {end} is not{words}in {links}");
+        }
     }
     // The largest message that fits: with one byte more a datagram is two packets, of which a path of frames has none.
     for (link, fits) in [("vxlan", 1450), ("vxlan:mtu=1300", 1300), ("bridge:mtu=1300", 1300)] {
@@ -64,19 +110,9 @@ fn links_are_compared() {
     if !can("links::links_are_compared", namespaces(), "it takes root and namespaces") {
         return;
     }
-    let (home, links) = (Home::new(), ["veth", MADE[0], MADE[1], MADE[2]]);
-    let ratio = |comparison: &Value| {
-        let p50 = comparison["figures"].as_array()?.iter().find(|figure| figure["figure"] == "p50")?;
-        p50["ratio"].as_f64()
-    };
-    let has_ratios = |record: &Value| {
-        let comparisons = record["comparisons"].as_array().expect("comparisons");
-        assert_eq!(comparisons.len(), links.len() - 1, "{record}");
-        comparisons.iter().all(|comparison| ratio(comparison) > Some(0.0))
-    };
-    // Measured for longer while a comparison has no two blocks of one state of the cores.
-    let measured = |time: &str| home.json(&format!("compare --for {time} -p udp {}", links.join(" ")));
-    let record = ["400ms", "2s", "8s"].into_iter().map(measured).find(has_ratios).expect("a ratio of each link");
+    let links = ["veth", MADE[0].0, MADE[1].0, MADE[2].0];
+    let record = compared(&Home::new(), ["400ms", "2s", "8s"], &links.join(" "), "ratio");
+    assert_eq!(record["comparisons"].as_array().map(Vec::len), Some(links.len() - 1), "{record}");
     let kinds: Vec<Value> = (0..links.len()).map(|arm| path(&record, &format!("/arms/{arm}/link/kind"))).collect();
     assert_eq!(kinds, links, "{record}");
 }
@@ -93,24 +129,44 @@ fn two_namespaces_that_exist_are_measured_and_keep_what_they_had() {
         let fails = |args: &str, code: i32, words: &[&str]| home.hairpin(args).fails(code, words);
         fails(&format!("ping {both} -c 10"), 4, &["has no IPv4 or IPv6 address but loopback's"]);
         joined(&one, &other);
-        // Of a link the name, the MTU and the qdisc: its flags and state follow its carrier, some time later.
-        let link = |line: &str| line.split_whitespace().take(7).filter(|word| !word.starts_with('<')).collect::<String>();
+        fails(&format!("ping {both} -6 -c 10"), 4, &["has no IPv6 address"]);
+        for (net, end, host) in [(&other, "west", 2), (&one, "east", 1)] {
+            net.enter();
+            ip(&format!("address add fd77::{host}/64 dev {end} nodad"));
+        }
+        // All but what follows the carrier some time later: flags, states, and the link's own addresses with their routes.
+        let passing = ["linkdown", "UP", "DOWN", "LOWERLAYERDOWN", "UNKNOWN"];
+        let lasting = |line: &str| {
+            let words = line.split_whitespace().filter(|word| !word.starts_with('<') && !passing.contains(word));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        // With -d ip(8) counts those who made an interface promiscuous; an XDP program it always names.
         let told = || {
             [&one, &other].map(|net| {
                 net.enter();
-                let links: Vec<String> = ip("-o link").lines().map(link).collect();
-                (links, ip("-o -4 address show"), ip("route show"))
+                let all = ["-d -o link", "-o address show", "-4 route show", "-6 route show"].map(ip).concat();
+                all.lines().filter(|line| !line.contains("fe80:")).map(lasting).collect::<Vec<_>>()
             })
         };
         let had = told();
+        // What the kernel takes back at a process's end, it may take back a moment later.
+        let nothing_is_left = |of: u32| {
+            let ended = Instant::now();
+            while (told() != had || !workers_of(of).is_empty()) && ended.elapsed() < LIMIT {
+                sleep(Duration::from_millis(10));
+            }
+            assert_eq!((told(), workers_of(of)), (had.clone(), Vec::new()), "something is left");
+        };
         let record = home.json(&format!("ping {both} -p udp -p tcp:spin -c 100 --warmup 0s"));
         let [kind, peer, interface] = ["kind", "peer", "interface"].map(|name| path(&record, &format!("/link/{name}")));
         assert_eq!([kind, peer, interface], ["netns".into(), "10.77.0.2".into(), Value::from("east")], "{record}");
         assert_eq!(path(&record, "/link/options/client"), one.pid().to_string());
-        assert!(
-            record["results"].as_array().expect("rows").iter().all(|row| row["transactions"].as_u64() >= Some(100)),
-            "{record}"
-        );
+        let six = home.json(&format!("ping {both} -6 -p udp -p tcp -c 100 --warmup 0s"));
+        assert_eq!(path(&six, "/link/peer"), "fd77::2", "{six}");
+        for run in [&record, &six] {
+            let counts: Vec<Option<u64>> = rows(run).iter().map(|row| row["transactions"].as_u64()).collect();
+            assert!(matches!(counts[..], [Some(100..), Some(100..)]), "{run}");
+        }
         fails(&format!("ping --netns {},{} -p packet -c 20 --warmup 0s -q", one.pid(), other.pid()), 0, &[]);
         // A /run of its own: nobody else sees the names.
         let mut command = home.command("unshare");
@@ -122,12 +178,34 @@ fn two_namespaces_that_exist_are_measured_and_keep_what_they_had() {
         let named = done.json();
         assert_eq!(path(&named, "/link/options"), serde_json::json!({"client": "blue", "server": "green"}), "{named}");
         assert_eq!(rows(&named)[0]["transactions"], 20, "{named}");
-        let compared = home.hairpin(&format!("compare --json --for 400ms -p udp -- {both} -- veth")).json();
-        assert_eq!(compared["arms"].as_array().map(Vec::len), Some(2), "{compared}");
-        fails(&format!("ping {both} -6 -c 10"), 4, &["has no IPv6 address"]);
+        let compared = compared(&home, ["1s", "4s", "12s"], &format!("-- {both} -- veth"), "high");
+        for (arm, kind) in ["netns", "veth"].into_iter().enumerate() {
+            let of = |field: &str| path(&compared, &format!("/arms/{arm}/{field}"));
+            assert!(of("link/kind") == kind && of("transactions").as_u64() > Some(0), "{compared}");
+        }
+        let [low, ratio, high] = ["low", "ratio", "high"].map(|part| p50(&compared["comparisons"][0])?[part].as_f64());
+        assert!(Some(0.0) < low && low <= ratio && ratio <= high, "{compared}");
         fails(&format!("ping netns:{0},{0} -c 10", one.pid()), 4, &["one network namespace"]);
-        assert_eq!(told(), had, "something is left");
-        fails(&format!("bounce --netns {} west -p packet -t 50ms -q --no-store", other.pid()), 0, &[]);
+        // Started where there is no such interface. What comes back unchanged is not addressed to east, which is promiscuous meanwhile.
+        one.enter();
+        let mut bouncer =
+            home.start(&format!("bounce --netns {} west -p packet:block --rewrite none --json --no-store", other.pid()));
+        bouncer.until("Ctrl-C ends it");
+        let bounced = home.json(&format!("ping frames:east --dst-mac {} -p packet:block -c 100 --warmup 0s", text(MAC_B)));
+        let (parent, replies) = (bouncer.pid(), rows(&bounced)[0]["transactions"].as_u64());
+        bouncer.signal("INT");
+        let done = bouncer.done();
+        assert!(replies > Some(0) && done.code == Some(0), "{bounced} {done:?}");
+        assert!(done.json()["frames"]["sent"].as_u64() >= replies, "{bounced} {done:?}");
+        nothing_is_left(parent);
+        // Killed while it has a program on both ends.
+        let mut killed = home.start(&format!("ping {both} -p xdp --forever --warmup 0s --no-store"));
+        while told().iter().zip(&had).any(|(now, then)| now == then) {
+            assert!(killed.goes_on(), "no program is there: {}", killed.err());
+            sleep(Duration::from_millis(10));
+        }
+        killed.kill();
+        nothing_is_left(killed.pid());
         // A name of ip-netns(8) is no file of ours: only what it means.
         fails("ping netns:hairpin-no,hairpin-no2 -c 10", 4, &["/run/netns/hairpin-no"]);
         fails("ping netns:/etc/hostname,1 -c 10", 4, &["is no network namespace"]);

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Part, Plain};
-use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root, rows, workers_of};
+use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root, rows, two_cpus, workers_of};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("load", || alone::plain(TESTS)).side_by_side();
@@ -49,7 +49,9 @@ fn number(value: &Value) -> f64 {
 /// Asserts the invariants of a curve.
 #[track_caller]
 fn sound(curve: &Value) {
-    for row in curve["rates"].as_array().expect("rates") {
+    let rates = curve["rates"].as_array().expect("rates");
+    assert!(!rates.is_empty(), "{curve:#}");
+    for row in rates {
         let count = |name: &str| number(&row[name]);
         assert_eq!(count("due"), count("sent") + count("unsent"), "{row:#}");
         let answered = count("transactions") + count("late");
@@ -179,7 +181,7 @@ fn stalled_server() {
     for _ in 0..TRIES {
         let closed = home.json(&format!("ping {both} --duration 500ms --no-store"));
         let half = (number(&rows(&closed)[0]["transactions_per_s"]) / 2.0) as u64;
-        let running = home.start(&format!("load {both} --outstanding 1 --rate {half} --duration 4s --json"));
+        let running = home.start(&format!("load {both} --outstanding 1 --rate {half} --duration 3s --json"));
         let server = worker_on(running.pid(), "1");
         sleep(Duration::from_millis(1_200));
         signal(server, "STOP");
@@ -219,27 +221,21 @@ fn stands_still() {
 
 fn stands_still_in(how: &str) {
     let home = Home::new();
-    let running = home.start(&format!("{how} --link loopback --cpu 0,1 --duration 2s --warmup 100ms --json"));
+    let running = home.start(&format!("{how} --link loopback --cpu 0,1 --duration 1600ms --warmup 100ms --json"));
     let server = worker_on(running.pid(), "1");
     sleep(Duration::from_millis(700));
     signal(server, "STOP");
-    sleep(Duration::from_millis(700));
+    sleep(Duration::from_millis(400));
     signal(server, "CONT");
     let record = running.done().json();
     let row = &rows(&record)[0];
     let row = row.get("rates").map_or(row, |rates| &rates[0]);
     let silence = row["silences"].as_array().and_then(|all| all.iter().max_by_key(|one| one["length_ns"].as_u64())).expect(how);
     let (sent, answered) = (number(&silence["sent"]), number(&silence["answered"]));
-    assert!((650.0..900.0).contains(&(number(&silence["length_ns"]) / 1e6)), "{how}: {silence}");
+    assert!((350.0..600.0).contains(&(number(&silence["length_ns"]) / 1e6)), "{how}: {silence}");
     assert!(sent > 0.0 && sent == answered, "{how}: {silence}");
     let notes: Vec<&str> = row["warnings"].as_array().unwrap().iter().map(|note| note["code"].as_str().unwrap()).collect();
     assert!(notes.contains(&"no-answer") && !notes.contains(&"loss") && !notes.contains(&"stopped"), "{how}: {notes:?}");
-}
-
-fn two_cpus() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default().trim().to_owned();
-    list.starts_with("0-") || list.starts_with("0,1")
 }
 
 fn sleeping() {
@@ -363,7 +359,11 @@ fn usage() {
 fn interrupted() {
     let home = Home::new();
     let running = home.start("load --link loopback --path udp --rate 1000,2000 --duration 30s --warmup 10ms --json");
-    worker_on(running.pid(), "0");
+    let begun = Instant::now();
+    while workers_of(running.pid()).len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no workers: {}", running.err());
+        sleep(Duration::from_millis(5));
+    }
     sleep(Duration::from_millis(700));
     running.signal("INT");
     let done = running.done();
@@ -377,6 +377,9 @@ fn interrupted() {
 }
 
 fn dead_server() {
+    if !can("load: a server that dies", two_cpus(), "it takes CPUs 0 and 1") {
+        return;
+    }
     let home = Home::new();
     for path in ["udp:spin", "tcp:block", "unix-dgram"] {
         let running = home.start(&format!(
@@ -388,7 +391,7 @@ fn dead_server() {
         let begun = Instant::now();
         let done = running.done();
         assert_eq!(done.code, Some(1), "{path}: {done:?}");
-        assert!(begun.elapsed() < Duration::from_secs(6), "{path}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{path}: {:?}", begun.elapsed());
         let load = done.json();
         assert!(load["error"].is_string(), "{path}: {load:#}");
         assert!(number(&rows(&load)[0]["rates"][0]["transactions"]) > 10.0, "{path}: what was measured until then is kept");

@@ -4,7 +4,7 @@
 //! One test at a time: each measures. A test that cannot run here says so and is skipped; with
 //! HAIRPIN_MUST_RUN=1 that is a failure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,13 +14,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
-use crate::support::{HAIRPIN, Home, LIMIT, Running, can, free_port, rows};
+use crate::support::{HAIRPIN, Home, LIMIT, Running, can, free_port, namespaces, rows, warnings};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("metrics", || alone::listed(TESTS)).side_by_side();
 
 const TESTS: &[Listed] = &[
     ("a_scrape_by_hand_agrees_with_the_record", a_scrape_by_hand_agrees_with_the_record),
+    ("metrics_count_incidents_by_cause", metrics_count_incidents_by_cause),
     ("a_probe_that_waits_for_its_turn_answers", a_probe_that_waits_for_its_turn_answers),
     ("hostile_scrapers_keep_nobody_waiting", hostile_scrapers_keep_nobody_waiting),
     ("promtool_takes_the_plain_text", promtool_takes_the_plain_text),
@@ -125,20 +126,51 @@ fn a_scrape_by_hand_agrees_with_the_record(_name: &str) -> bool {
     assert!((served("hairpin_measured_seconds_total") - number("duration_ns") / 1e9).abs() < 1e-6);
     let mean = served("hairpin_rtt_seconds_sum") / served("hairpin_rtt_seconds_count");
     assert!((mean * 1e9 / row["rtt_ns"]["mean"].as_f64().expect("mean") - 1.0).abs() < 1e-3, "{mean}");
-    for warning in row["warnings"].as_array().expect("warnings") {
-        assert_eq!(
-            value(&plain, "hairpin_warnings", &format!("code={}", warning["code"])).is_some(),
-            plain_has(&plain, label, warning),
-            "{warning}"
-        );
-    }
+    let of_row = plain.lines().filter(|line| line.starts_with("hairpin_warnings{") && line.contains(label));
+    let codes: BTreeSet<&str> = of_row.filter_map(|line| line.split_once("code=\"")?.1.split('"').next()).collect();
+    assert_eq!(codes, warnings(row).into_iter().collect::<BTreeSet<&str>>(), "{plain}");
     true
 }
 
-fn plain_has(page: &str, label: &str, warning: &Value) -> bool {
-    page.lines().any(|line| {
-        line.starts_with("hairpin_warnings{") && line.contains(label) && line.contains(&format!("code={}", warning["code"]))
-    })
+fn metrics_count_incidents_by_cause(_name: &str) -> bool {
+    let home = Home::new();
+    // Every round trip is above it.
+    let paths = "--path udp:block --path tcp:block";
+    let (run, address) = serving(&home, &format!("{paths} --duration 800ms --warmup 20ms --explain-above 1ns --json"));
+    // When the second row begins the first is over, and its counts are those of the record.
+    let begun = Instant::now();
+    let page = loop {
+        let page = get(&address, "/metrics", "");
+        if page.contains("path=\"tcp:block/tcp:block\"") {
+            break page;
+        }
+        assert!(begun.elapsed() < LIMIT, "no second row in\n{page}");
+        sleep(Duration::from_millis(50));
+    };
+    let done = run.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    let found = &rows(&record)[0]["incidents"];
+    let number = |name: &str| found[name].as_f64().expect("a number");
+    let mut recorded = BTreeMap::<String, f64>::new();
+    // Of each cause the record has all threads and interrupts.
+    for cause in found["causes"].as_array().expect("causes") {
+        let name = cause["cause"].as_str().expect("a name").to_owned();
+        *recorded.entry(name).or_default() += cause["count"].as_f64().expect("a count");
+    }
+    let label = "path=\"udp:block/udp:block\"";
+    let of_row = page.lines().filter(|line| line.starts_with("hairpin_incidents_total{") && line.contains(label));
+    let count = |line: &str| {
+        let cause = line.split_once("cause=\"")?.1.split('"').next()?;
+        Some((cause.to_owned(), line.rsplit_once(' ')?.1.parse::<f64>().ok()?))
+    };
+    let served: BTreeMap<String, f64> = of_row.filter_map(count).collect();
+    assert_eq!(served, recorded, "{page}");
+    assert_eq!(served.values().sum::<f64>(), number("count"), "{page}");
+    assert_eq!(value(&page, "hairpin_incidents_without_line_total", label), Some(number("count") - number("written")), "{page}");
+    // The first block has no hooks; those after it tell why, where hooks can be had.
+    assert!(served.contains_key("not explained") && (served.len() > 1 || !namespaces()), "{served:?}");
+    true
 }
 
 fn a_probe_that_waits_for_its_turn_answers(_name: &str) -> bool {

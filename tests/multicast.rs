@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::net::{Net, apart, ip};
-use crate::support::{Home, Running, can, namespaces, rows, warnings, workers_of};
+use crate::support::{Home, Running, can, namespaces, rows, two_cpus, warnings, workers_of};
 
 const PORT: u16 = 24_446;
 
@@ -77,7 +77,7 @@ fn every_responder_of_a_link_has_its_rtt_and_so_have_the_first_and_the_last_repl
 
 #[test]
 fn a_snapshot_has_the_cpu_time_of_all_responders() {
-    if !may("multicast::a_snapshot") {
+    if !may("multicast::a_snapshot") || !can("multicast::a_snapshot", two_cpus(), "it takes CPUs 0 and 1") {
         return;
     }
     // Spinning on one core they share it.

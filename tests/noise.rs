@@ -1,14 +1,14 @@
 //! `hairpin check --host`: a competitor that is named, the pair of cores to take, what is said without rights, and an early end.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hairpin_sys::thread::allowed_cpus;
 use serde_json::Value;
 
 use crate::explain_detectors::Noise;
 use crate::support::alone::{self, Listed, Part};
-use crate::support::{HAIRPIN, Home, LIMIT, can, home_of_nobody, root};
+use crate::support::{HAIRPIN, Home, can, home_of_nobody, root};
 
 pub const PART: Part = Part::new("noise", || alone::listed(TESTS));
 
@@ -41,12 +41,7 @@ fn a_competitor_is_named(name: &str) -> bool {
     }
     let cpu = allowed_cpus().expect("CPUs")[0];
     let competitor = Noise::now_and_then_on(cpu);
-    // setpriv, chrt and taskset go before it under its number.
-    let own = std::fs::read_to_string("/proc/self/comm").expect("this program's name");
-    let until = Instant::now() + LIMIT;
-    while competitor.name() != own.trim_end() && Instant::now() < until {
-        sleep(Duration::from_millis(5));
-    }
+    competitor.is_this_program();
     let who = format!("{} (pid {})", competitor.name(), competitor.pid());
     let mut seen = Vec::new();
     for _ in 0..TRIES {
@@ -93,6 +88,7 @@ fn without_rights_stalls_are_counted_all_the_same(name: &str) -> bool {
     let record = done.json();
     let why = record["no_causes"].as_str().expect("a reason");
     assert!(why.starts_with("no rights: ") && why.contains("CAP_BPF"), "{why}");
+    assert!(!list(&record["cores"]).is_empty(), "{record}");
     for core in list(&record["cores"]) {
         assert!(core["duration_ns"].as_u64() >= Some(90_000_000) && core["traced_ns"] == 0, "{core}");
         let unknown = |stall: &Value| stall["cause"] == "unknown" && stall["who"] == why;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::thread;
+use std::time::Duration;
 
 use crate::support::terminal::{on_terminal, scripts};
 use crate::support::{HAIRPIN, Home, can, links, root, rows, warnings};
@@ -145,6 +146,7 @@ fn cores_meet_on_paths_that_sleep_in_io_uring() {
     if !can(name, done.code != Some(4), "io_uring is off here") {
         return;
     }
+    assert_eq!(done.code, Some(0), "{done:?}");
     for row in rows(&done.json()) {
         let met = row["blocks"].as_array().unwrap().iter().any(|block| block["core_rtt_ns"].as_u64().is_some());
         assert!(met, "{}: {}", row["path"], row["blocks"]);
@@ -507,6 +509,27 @@ fn a_stream_has_a_line_per_second_and_a_final_one() {
         assert!(transactions > seen, "{line}");
         seen = transactions;
     }
+}
+
+#[test]
+fn a_reader_that_stalls_holds_up_no_end() {
+    let home = Home::new();
+    // Of one page, and full: the first line waits.
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    let size = rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
+    writer.write_all(&vec![b'\n'; size]).unwrap();
+    for signal in ["INT", "TERM"] {
+        let mut command = home.command(HAIRPIN);
+        command.args("ping loopback --path udp --forever --warmup 1ms --json-stream".split(' '));
+        let mut running = home.spawn_to(command, Some(writer.try_clone().unwrap().into()));
+        thread::sleep(Duration::from_millis(2500));
+        assert!(running.goes_on(), "{signal}: {}", running.err());
+        running.signal(signal);
+        let done = running.done();
+        done.fails(1, &["cannot write the output: its reader has stalled"]);
+        assert!(done.took < Duration::from_secs(10), "{done:?}");
+    }
+    assert_eq!(home.json("runs list")["runs"].as_array().unwrap().len(), 2, "both runs are kept");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::asked::Asked;
 use crate::support::net::{Net, apart, ip, veth};
 use crate::support::terminal::{on_terminal, scripts};
-use crate::support::{Done, HAIRPIN, Home, LIMIT, can, free_port, namespaces, root, rows};
+use crate::support::{Done, HAIRPIN, Home, LIMIT, can, free_port, namespaces, root, rows, unwrapped};
 use serde_json::Value;
 
 const QUICK: &str = "--link loopback --count 2000 --warmup 5ms";
@@ -224,15 +224,19 @@ fn verbs_that_need_rights_keep_their_records() {
 #[test]
 fn a_report_has_the_forms_of_every_verb_and_exported_tables_go_on() {
     let home = Home::new();
-    home.json(&format!("ping {QUICK} --path udp"));
+    // Every round trip is an incident.
+    let run = home.json(&format!("ping {QUICK} --path udp --explain-above 1ns"));
+    let incidents = format!("{} round trips above ", rows(&run)[0]["incidents"]["count"]);
     let json = home.hairpin("report latest --format json").json();
+    let told =
+        |note: &Value| note["code"] == "incidents" && note["message"].as_str().is_some_and(|text| text.starts_with(&incidents));
+    assert!(json["rows"][0]["warnings"].as_array().is_some_and(|notes| notes.iter().any(told)), "{incidents}: {json}");
     assert_eq!((&json["schema"], json["rows"].as_array().unwrap().len()), (&"hairpin.report/1".into(), 1));
     let csv = home.hairpin("report latest -o csv").out;
     assert!(csv.starts_with("record,row,label,") && csv.lines().count() == 2, "{csv}");
-    assert_eq!(
-        home.hairpin("report latest --format table").out.lines().count(),
-        home.hairpin("report latest -o term").out.lines().count()
-    );
+    let table = home.hairpin("report latest --format table").out;
+    assert!(unwrapped(&table).contains(&incidents), "{incidents}: {table}");
+    assert_eq!(table.lines().count(), home.hairpin("report latest -o term").out.lines().count());
     let one = home.hairpin("runs export latest").out;
     let (names, rows) = one.split_once('\n').unwrap();
     assert_eq!(home.hairpin("runs export latest latest").out, format!("{names}\n{rows}{rows}"));

@@ -2,29 +2,17 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::thread::{sleep, spawn};
+use std::thread::sleep;
 use std::time::Duration;
 
-use crate::support::servers::{self, program};
+use crate::support::servers::{self, faulty, program, service, service_at, tells_once};
 use crate::support::{Done, HAIRPIN, Home, can, free_port, rows, warnings};
 use serde_json::Value;
 
 const QUICK: &str = "--count 300 --warmup 5ms";
-
-/// A service that `play`s on each connection, one after the other; its port.
-fn service(play: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let port = listener.local_addr().expect("its port").port();
-    spawn(move || {
-        for stream in listener.incoming().flatten() {
-            stream.set_nodelay(true).expect("nodelay");
-            play(stream);
-        }
-    });
-    port
-}
 
 /// Calls `answer` for every request of two bytes.
 fn answering(answer: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> u16 {
@@ -88,7 +76,21 @@ fn redis_answers_as_often_as_is_counted_and_it_counts_the_same() {
         replies += own["replies"].as_u64().expect("a count");
         assert_eq!(replies, counted_by_redis(port, "ping"), "{line}");
         assert!(row["rtt_ns"]["p50"].as_u64() > Some(1000), "{line}: {}", row["rtt_ns"]);
+        let (sent, due) = (&row["rtt_ns"], &row["rtt_from_due_ns"]);
+        assert_eq!(due.is_object(), line.contains("--rate"), "{line}: {due}");
+        if due.is_object() {
+            assert!(due["count"] == 300 && due["p50"].as_u64() >= sent["p50"].as_u64(), "{line}: {due} and {sent}");
+        }
     }
+    // The same bytes from a file.
+    let file = home.file("ask");
+    fs::write(&file, "*1\r\n$4\r\nPING\r\n").expect("a file");
+    let asked = format!("@{}", file.display());
+    let record = home.json(&format!("ping {at} --request {asked} --until resp {QUICK} --no-store"));
+    let of_file = own(&record);
+    assert_eq!((&of_file["request"], &of_file["first_reply"]), (&asked.as_str().into(), &"+PONG".into()));
+    assert_eq!(rows(&record)[0]["request_bytes"], 14);
+    assert_eq!(replies + of_file["replies"].as_u64().expect("a count"), counted_by_redis(port, "ping"));
     // From due and from sent.
     for to in [&at, &format!("echo:{socket}")] {
         // A busy host sends some of the 300 after the end.
@@ -171,7 +173,10 @@ fn postgresql_answers_an_ssl_request_once_a_connection() {
     assert!(row["path"].as_str().is_some_and(|path| path.starts_with("tcp-crr")), "{row}");
     assert_eq!((&row["transactions"], &row["request_bytes"], &row["reply_bytes"]), (&100.into(), &8.into(), &1.into()));
     assert_eq!((&own(&record)["first_reply"], &own(&record)["differing"]), (&"N".into(), &0.into()), "it has no TLS");
-    home.hairpin(&format!("{ask} -p tcp")).fails(1, &["the server"]);
+    // Asked again, it reads the message of a protocol that it does not know.
+    let done = home.hairpin(&format!("{ask} -p tcp"));
+    tells_once(&done, " bytes more than the reply: ");
+    assert!(done.err.contains("FATAL"), "{done:?}");
 }
 
 /// A message of FIX 4.4, with its length and its checksum.
@@ -270,6 +275,15 @@ fn every_rule_finds_the_end_of_replies_that_come_in_pieces() {
     }
 }
 
+/// The last words of a server after 40 replies of two bytes, whether it closes the connection then, and how that is told: it closes in the middle of a
+/// reply, does not end it, answers twice in one piece, or says nothing.
+const FAULTS: [(&str, bool, &str); 4] = [
+    ("part", true, "the server closed the connection (4 bytes into a reply, after 40 whole ones)"),
+    ("endless", false, "7 bytes of a reply came and not its end within 300ms: endless"),
+    ("b\nc\n", false, "the server sent 2 bytes more than the reply: c;"),
+    ("", false, "no reply within 300ms: is the request whole?"),
+];
+
 #[test]
 fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
     let home = Home::new();
@@ -278,29 +292,10 @@ fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
             r"ping echo:127.0.0.1:{port} --request text:a\n --until \n --timeout 300ms --json --no-store {more}"
         ))
     };
-    let fails = |done: &Done, part: &str| {
-        assert_eq!(done.code, Some(1), "{part}: {done:?}");
-        assert!(done.err.contains(part), "no \"{part}\": {done:?}");
-    };
-    // After 40 replies it closes in the middle of the next one, does not end it, answers twice in one piece, or says nothing.
-    for (last, closes, part) in [
-        ("part", true, "the server closed the connection (4 bytes into a reply, after 40 whole ones)"),
-        ("endless", false, "7 bytes of a reply came and not its end within 300ms: endless"),
-        ("b\nc\n", false, "the server sent 2 bytes more than the reply: c;"),
-        ("", false, "no reply within 300ms: is the request whole?"),
-    ] {
-        let port = service(move |mut stream| {
-            let mut request = [0; 2];
-            for _ in 0..40 {
-                stream.read_exact(&mut request).and_then(|()| stream.write_all(b"b\n")).expect("a round trip");
-            }
-            let _ = stream.read_exact(&mut request).and_then(|()| stream.write_all(last.as_bytes()));
-            if !closes {
-                let _ = stream.read_to_end(&mut Vec::new());
-            }
-        });
+    for (last, closes, part) in FAULTS {
+        let port = service(faulty::<TcpStream>(0, 40, last, closes));
         let done = ask(port, "--count 1000 --warmup 0s");
-        fails(&done, part);
+        tells_once(&done, part);
         assert!(rows(&done.json())[0]["transactions"].as_u64() > Some(20), "{part}: {done:?}");
     }
     // HTTP servers close a connection after a number of requests.
@@ -312,33 +307,103 @@ fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
         }
     });
     let line = format!("ping echo:127.0.0.1:{port} --request hex:0d0a --until http --count 1000 --warmup 0s --no-store");
-    fails(&home.hairpin(&line), "Apache after MaxKeepAliveRequests: raise that");
+    tells_once(&home.hairpin(&line), "Apache after MaxKeepAliveRequests: raise that");
     // Its first reply is longer than any may be.
     let flood = answering(|stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
-    fails(&ask(flood, ""), "no end of the reply within 1048576 bytes: does --until name it? It begins xxx");
+    tells_once(&ask(flood, ""), "no end of the reply within 1048576 bytes: does --until name it? It begins xxx");
     // It never says a thing.
-    fails(&ask(answering(|_| {}), ""), "no reply within 300ms: is the request whole?");
+    tells_once(&ask(answering(|_| {}), ""), "no reply within 300ms: is the request whole?");
     // It speaks first.
     let greets = service(|mut stream| {
         stream.write_all(b"220 mail\r\n").expect("sent");
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    fails(&ask(greets, ""), r"the server sent 10 bytes before it was asked: 220 mail;");
+    tells_once(&ask(greets, ""), r"the server sent 10 bytes before it was asked: 220 mail;");
     // It answers twice, in two pieces.
     let twice = answering(|stream| {
         stream.write_all(b"b\n").expect("sent");
         sleep(Duration::from_millis(2));
         let _ = stream.write_all(b"c\n");
     });
-    fails(&ask(twice, "--count 30 --warmup 0s"), "bytes more than the reply: ");
+    tells_once(&ask(twice, "--count 30 --warmup 0s"), "bytes more than the reply: ");
     // It does not speak the protocol.
     let mut command = home.command(HAIRPIN);
     let port = answering(|stream| _ = stream.write_all(b"SSH-2.0-x\r\n\r\n"));
     command.args(["ping", &format!("echo:127.0.0.1:{port}"), "--request", "hex:0d0a", "--until", "http", "--no-store"]);
-    fails(&home.spawn(command).done(), "it does not begin as HTTP does: SSH-2.0-x");
+    tells_once(&home.spawn(command).done(), "it does not begin as HTTP does: SSH-2.0-x");
     // Nobody is there.
-    fails(&ask(free_port(), ""), "nothing listens there: start the server");
-    home.hairpin("ping echo:/nowhere.sock --request redis-ping").fails(1, &["cannot connect to the UNIX socket /nowhere.sock"]);
+    tells_once(&ask(free_port(), ""), "nothing listens there: start the server");
+    let done = home.hairpin("ping echo:/nowhere.sock --request redis-ping");
+    tells_once(&done, "cannot connect to the UNIX socket /nowhere.sock");
+}
+
+#[test]
+fn a_server_that_misbehaves_is_named_over_its_unix_socket_and_by_tcp_crr() {
+    let home = Home::new();
+    for (nth, (last, closes, part)) in FAULTS.into_iter().enumerate() {
+        let socket = home.file(&format!("{nth}.sock"));
+        service_at(&socket, faulty::<UnixStream>(0, 40, last, closes));
+        let port = service(faulty::<TcpStream>(40, 0, last, closes));
+        let ask = |at: &str| {
+            home.start(&format!(
+                r"ping echo:{at} --request text:a\n --until \n --timeout 300ms --count 1000 --warmup 0s --json --no-store"
+            ))
+        };
+        for running in [ask(&socket.display().to_string()), ask(&format!("127.0.0.1:{port} -p tcp-crr"))] {
+            let done = running.done();
+            tells_once(&done, part);
+            assert!(!done.err.contains("--path tcp-crr"), "of no use here: {done:?}");
+            assert!(rows(&done.json())[0]["transactions"].as_u64() > Some(20), "{part}: {done:?}");
+        }
+    }
+}
+
+#[test]
+fn load_compare_and_sweep_name_the_fault_and_keep_what_was_measured() {
+    let home = Home::new();
+    let closed = "the server closed the connection (4 bytes into a reply, after 5 whole ones)";
+    let (more, silent) = ("the server sent 2 bytes more than the reply: c;", "no reply within 1s: is the request whole?");
+    let rates = "--rate 1k,2k --outstanding 1 --duration 200ms --warmup 0s --timeout 1s";
+    let sides = "--for 9s --timeout 1s -- tcp:poll -- tcp:block";
+    // Its rounds until then would be kept too, and a line more says how to go on.
+    let cells = "--for 9s -p tcp:poll -p tcp:block --no-store";
+    let mut begun = Vec::new();
+    // All at once. A rate has a connection, and a round two; two rounds come before the first that counts.
+    for (verb, flags, sound, last, closes, part) in [
+        ("load", rates, 1, "part", true, closed),
+        ("load", rates, 1, "", false, silent),
+        ("load", "--outstanding 1 --duration 200ms --warmup 0s", 0, "b\nc\n", false, more),
+        ("compare", sides, 6, "part", true, closed),
+        ("compare", sides, 0, "", false, silent),
+        ("sweep", cells, 6, "b\nc\n", false, more),
+        ("sweep", cells, 0, "part", true, closed),
+    ] {
+        let port = service(faulty::<TcpStream>(sound, 5, last, closes));
+        let line = format!(r"{verb} echo:127.0.0.1:{port} --request text:a\n --reply \n --json {flags}");
+        begun.push((verb, sound > 0, part, home.start(&line)));
+    }
+    for (verb, has_some, part, running) in begun {
+        let done = running.done();
+        tells_once(&done, part);
+        assert_eq!(done.err.contains("stored as "), has_some && verb != "sweep", "{verb}: {done:?}");
+        if !has_some {
+            assert!(done.out.is_empty(), "{verb}: {done:?}");
+            continue;
+        }
+        let record = done.json();
+        assert!(record["error"].as_str().is_some_and(|error| error.contains(part)), "{verb}: {record}");
+        let kept = match verb {
+            "load" => &record["results"][0]["rates"],
+            "compare" => &record["arms"],
+            _ => &record["cells"],
+        };
+        let kept = kept.as_array().expect(verb);
+        let measured = kept.iter().filter(|one| one["transactions"].as_u64() > Some(0));
+        assert_eq!((kept.len(), measured.count()), (2, 2), "{verb}: {record}");
+        if verb != "load" {
+            assert_eq!(record["design"]["rounds"], 1, "{verb}: {record}");
+        }
+    }
 }
 
 #[test]
@@ -407,12 +472,38 @@ fn a_users_own_presets_join_those_that_come_with_it() {
     assert_eq!((done.code, &own(&done.json())["first_reply"]), (Some(0), &"b".into()), "{done:?}");
     let listed = with(&text, &["help", "requests"]).out;
     assert!(listed.contains("redis-ping") && listed.contains("the words of a test"), "{listed}");
+    // In place of one that comes with it, and over its path.
+    let text = format!("[redis-ping]\nrequest = 'text:a\\n'\nuntil = '\\n'\nport = {port}\npath = 'tcp-crr'\n");
+    let quick = ["--count", "20", "--warmup", "1ms", "--no-store", "--json"];
+    let record = with(&text, &[&["ping", "echo:127.0.0.1", "--request", "redis-ping"][..], &quick].concat()).json();
+    let row = &rows(&record)[0];
+    assert!(row["path"].as_str().is_some_and(|path| path.starts_with("tcp-crr")), "{row}");
+    assert_eq!((&row["request_bytes"], &own(&record)["first_reply"]), (&2.into(), &"b".into()));
+    let listed = with(&text, &["help", "requests"]).out;
+    let of_its_name: Vec<&str> = listed.lines().filter(|line| line.starts_with("  redis-ping ")).collect();
+    assert!(matches!(of_its_name[..], [one] if one.contains("tcp-crr")), "{listed}");
     let done = with("[redis-ping]\nrequest = 7\n", &["ping", "echo:127.0.0.1", "--request", "redis-ping"]);
     done.fails(2, &["hairpin/requests.toml:1: redis-ping: request takes a text"]);
     let mut nowhere = home.command(HAIRPIN);
     nowhere.env("XDG_CONFIG_HOME", "/dev/null").args(["help", "requests"]);
     let done = home.spawn(nowhere).done();
     assert!(done.code == Some(0) && done.out.contains("redis-ping"), "{done:?}");
+}
+
+#[test]
+fn a_run_is_printed_in_the_lines_of_netperf_with_a_request_and_without() {
+    let home = Home::new();
+    let port = answering(|stream| _ = stream.write_all(b"bcd\n"));
+    let asked = format!(r"ping echo:127.0.0.1:{port} --request text:a\n --until \n");
+    for line in [asked.as_str(), "ping loopback -p tcp --request 2 --reply 4"] {
+        let done = home.hairpin(&format!("{line} -o netperf --count 50 --warmup 1ms --no-store"));
+        done.fails(0, &["netperf's latency is the RTT in us"]);
+        assert!(done.out.starts_with("MIGRATED TCP REQUEST/RESPONSE TEST "), "{line}: {done:?}");
+        for field in ["REQUEST_SIZE=2", "RESPONSE_SIZE=4"] {
+            assert!(done.out.lines().any(|text| text == field), "{line}: no {field}: {done:?}");
+        }
+        assert!(!done.out.contains("_LATENCY=-1"), "{line}: {done:?}");
+    }
 }
 
 #[cfg(not(feature = "tls"))]

@@ -298,7 +298,7 @@ fn a_second_session_is_refused_with_the_time_left() {
     let left = || {
         sleep(Duration::from_millis(500));
         let done = home.hairpin(&format!("ping {address} {QUICK}"));
-        done.fails(1, &["is busy with another session for ", " s more"]);
+        done.fails(1, &["is busy with another session for ", " s more", "hairpin serve ADDR:PORT"]);
         done.err.split("session for ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap()
     };
     let left = (0..10).map(|_| left()).find(|left| *left > 10).expect("the time of the plan");
@@ -359,8 +359,11 @@ fn a_count_is_no_day() {
 
 #[test]
 fn a_client_gets_no_more_of_the_host_than_was_granted() {
-    let home = Home::new();
     let cpus = hairpin_sys::thread::allowed_cpus().unwrap();
+    if !can("a_client_gets_no_more_of_the_host_than_was_granted", cpus.len() > 1, "it takes two CPUs") {
+        return;
+    }
+    let home = Home::new();
     let (first, second) = (cpus[0], cpus[1]);
     // The server grants nothing by default …
     let (_serve, address) = home.serve("");
@@ -511,7 +514,8 @@ fn run_with_a_killed_server_keeps_its_results() {
         let done = ping.done();
         let took = killed.elapsed();
         assert_eq!(done.code, Some(1), "{spec}: {done:?}");
-        assert!(took < Duration::from_secs(6), "{spec}: {took:?}");
+        // Not the ten seconds for a missing report either.
+        assert!(took < Duration::from_secs(2 + 1 + 6), "{spec}: {took:?}");
         let run = done.json();
         assert!(run["error"].as_str().unwrap().contains(spec) && run["interrupted"] == false, "{}", run["error"]);
         assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
@@ -536,7 +540,7 @@ fn a_worker_killed_in_mid_run_is_noticed() {
         let killed = Instant::now();
         let done = ping.done();
         assert_eq!(done.code, Some(1), "{spec}: {done:?}");
-        assert!(killed.elapsed() < Duration::from_secs(6), "{spec}: {:?}", killed.elapsed());
+        assert!(killed.elapsed() < Duration::from_secs(2 + 1 + 6), "{spec}: {:?}", killed.elapsed());
         assert!(done.err.contains(spec), "{spec}: {}", done.err);
         if side == 1 {
             let run: serde_json::Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
@@ -595,7 +599,8 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
     for spec in
         ["udp:block", "tcp:spin", "eventfd", "memory", "tcp-crr --pace 200", "pipe:epoll", "unix:adaptive", "udp --pace 5"]
     {
-        let mut ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --json-stream"));
+        let mut ping = home
+            .start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 60s --json-stream"));
         ping.until("transactions");
         ping.signal("INT");
         // As timeout(1) does, which sends one to its child and one to its group.
@@ -603,7 +608,8 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
         let signalled = Instant::now();
         let done = ping.done();
         assert_eq!(done.code, Some(0), "{spec}: {done:?}");
-        assert!(signalled.elapsed() < Duration::from_secs(5), "{spec}: {:?}", signalled.elapsed());
+        // It waits for no timeout, nor the ten seconds for a missing report.
+        assert!(signalled.elapsed() < Duration::from_secs(9), "{spec}: {:?}", signalled.elapsed());
         let run: serde_json::Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
         assert_eq!((&run["interrupted"], &run["error"]), (&true.into(), &serde_json::Value::Null), "{spec}");
         assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::support::alone::{self, Listed, Part};
 use crate::support::net::{MAC_B, Net, apart, ip, veth};
-use crate::support::{Home, Running, can, home_of_nobody, links, namespaces, root, rows};
+use crate::support::{Done, Home, Running, can, home_of_nobody, links, namespaces, root, rows, two_cpus, unwrapped};
 use between::{Between, Change};
 
 pub const PART: Part = Part::new("stamps", || alone::listed(TESTS));
@@ -216,46 +216,52 @@ fn parts_add_up_to_another_host(_: &str) -> bool {
     true
 }
 
-/// Runs with and without, in turn.
-const ROUNDS: usize = 3;
 /// Tolerances as shares of the delay: of the part that it was made in, and for growth of any other.
 const NEAR: f64 = 0.1;
 const OTHERS: f64 = 0.15;
 
-/// Growth of the typical parts: the median over the rounds; and that of the RTT without.
-fn grown(without: impl Fn() -> Value, with: impl Fn() -> Value) -> ([f64; 6], f64) {
+/// These parts grew together by `delay_ns`, and no other did.
+fn holds(parts: &[&str], delay_ns: f64, grown: &[f64; 6]) -> bool {
+    let (of, others): (Vec<_>, Vec<_>) = PARTS.iter().zip(grown).partition(|(name, _)| parts.contains(name));
+    let sum: f64 = of.iter().map(|(_, ns)| **ns).sum();
+    (sum / delay_ns - 1.0).abs() <= NEAR && others.iter().all(|(_, ns)| ns.abs() <= OTHERS * delay_ns)
+}
+
+/// Runs without and with a delay in turn, of which `delay_ns` tells by the RTT without: these parts grow by it, and no other does, in the median of three
+/// rounds. That lies between any two of them, so two may be enough.
+#[track_caller]
+fn only(parts: &[&str], delay_ns: impl Fn(f64) -> f64, without: impl Fn() -> Value, with: impl Fn() -> Value) {
+    let round = || {
+        let (bare, delayed) = (without(), with());
+        (PARTS.map(|name| typical(&delayed, name) - typical(&bare, name)), number(&bare["typical"]["rtt_ns"]))
+    };
+    let mut rounds = vec![round(), round()];
+    let (one, other) = (rounds[0].0, rounds[1].0);
+    let least: [f64; 6] = std::array::from_fn(|at| one[at].min(other[at]));
+    let most: [f64; 6] = std::array::from_fn(|at| one[at].max(other[at]));
+    if !rounds.iter().all(|(_, bare)| [least, most].iter().all(|grown| holds(parts, delay_ns(*bare), grown))) {
+        rounds.push(round());
+    }
     let middle = |mut all: Vec<f64>| {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     };
-    let rounds: Vec<(Value, Value)> = (0..ROUNDS).map(|_| (without(), with())).collect();
-    let more = |name: &str| middle(rounds.iter().map(|(bare, delayed)| typical(delayed, name) - typical(bare, name)).collect());
-    (PARTS.map(more), middle(rounds.iter().map(|(bare, _)| number(&bare["typical"]["rtt_ns"])).collect()))
-}
-
-/// These parts grew together by `delay_ns`, and no other did.
-#[track_caller]
-fn only(parts: &[&str], delay_ns: f64, grown: [f64; 6]) {
-    println!("stamps: {parts:?}: {delay_ns:.0} ns more were made, and {grown:.0?} seen in {PARTS:?}");
-    let (of, others): (Vec<_>, Vec<_>) = PARTS.iter().zip(grown).partition(|(name, _)| parts.contains(name));
-    let sum: f64 = of.iter().map(|(_, ns)| ns).sum();
-    assert!((sum / delay_ns - 1.0).abs() <= NEAR, "{parts:?}: {sum} ns, made were {delay_ns}: {grown:?}");
-    for (name, ns) in others {
-        assert!(ns.abs() <= OTHERS * delay_ns, "{name} grew by {ns} ns, beside {delay_ns} in {parts:?}: {grown:?}");
-    }
+    let grown: [f64; 6] = std::array::from_fn(|at| middle(rounds.iter().map(|(grown, _)| grown[at]).collect()));
+    let delay_ns = delay_ns(middle(rounds.iter().map(|(_, bare)| *bare).collect()));
+    println!("stamps: {parts:?}: {delay_ns:.0} ns more were made, and {grown:.0?} seen in {PARTS:?}, {} rounds", rounds.len());
+    assert!(holds(parts, delay_ns, &grown), "{parts:?}: made were {delay_ns} ns, and {grown:.0?} seen in {PARTS:?}");
 }
 
 const APART: &str = "--cpu 0,1 --sched fifo:50";
 
 fn a_delay_in_the_server_is_its_turn_around(name: &str) -> bool {
-    if !can(name, namespaces(), "SCHED_FIFO and namespaces need root") {
+    if !can(name, namespaces() && two_cpus(), "SCHED_FIFO and namespaces need root, and the two sides take CPUs 0 and 1") {
         return false;
     }
     let home = Home::new();
     let run = |path: &str| splits(&home, &format!("veth {APART} --path {path}")).remove(0);
     for path in ["udp:block", "tcp:block"] {
-        let (more, _) = grown(|| run(path), || run(&format!("{path},delay=500000")));
-        only(&["turn-around"], 500_000.0, more);
+        only(&["turn-around"], |_| 500_000.0, || run(path), || run(&format!("{path},delay=500000")));
     }
     true
 }
@@ -310,7 +316,7 @@ impl Routed {
 }
 
 fn a_delay_on_the_way_is_the_wires(name: &str) -> bool {
-    if !can(name, namespaces(), "namespaces need root") {
+    if !can(name, namespaces() && two_cpus(), "namespaces need root, and the two sides take CPUs 0 and 1") {
         return false;
     }
     let home = Home::new();
@@ -323,23 +329,21 @@ fn a_delay_on_the_way_is_the_wires(name: &str) -> bool {
             routed.tc(&format!("qdisc del dev {end} root"));
             split
         };
-        let (more, bare) = grown(run, with);
         println!("stamps: {whose} wait on the router");
         // A round trip takes as long as the bucket takes to fill; its own time lies within that.
-        only(&["wire"], FRAME_BITS * 1_000.0 - bare, more);
+        only(&["wire"], |bare| FRAME_BITS * 1_000.0 - bare, run, with);
     }
     true
 }
 
 fn a_queue_before_the_driver_is_the_hosts(name: &str) -> bool {
-    if !can(name, namespaces(), "SCHED_FIFO and namespaces need root") {
+    if !can(name, namespaces() && two_cpus(), "SCHED_FIFO and namespaces need root, and the two sides take CPUs 0 and 1") {
         return false;
     }
     let home = Home::new();
     let run = |link: &str| splits(&home, &format!("{link} {APART} --path udp:block")).remove(0);
-    let (more, bare) = grown(|| run("veth"), || run("veth:rate=1M"));
     // Both ends have a bucket, and a message waits at either.
-    only(&["client-out", "server-out"], FRAME_BITS * 1_000.0 - bare, more);
+    only(&["client-out", "server-out"], |bare| FRAME_BITS * 1_000.0 - bare, || run("veth"), || run("veth:rate=1M"));
     true
 }
 
@@ -384,7 +388,7 @@ fn a_peer_that_lies_makes_impossible_ones(_: &str) -> bool {
     let sum: f64 = PARTS.iter().map(|name| typical(split, name)).sum();
     assert!((sum / number(&split["typical"]["rtt_ns"]) - 1.0).abs() < 1e-6, "{split}");
     assert!(number(&part(split, "server").expect("it")["ns"]["max"]) < 1e12, "{split}");
-    let shown = home.hairpin(&format!("ping {} {SHORT} --path udp:spin -v", between.address()));
+    let shown = home.hairpin("runs show latest -v");
     assert!(shown.code == Some(0) && shown.out.contains("Impossible"), "{shown:?}");
     true
 }
@@ -424,10 +428,15 @@ fn without_privilege_it_is_the_same(name: &str) -> bool {
 
 fn ctrl_c_keeps_the_split(_: &str) -> bool {
     let home = Home::new();
-    let run = home.start("ping loopback --hw-stamps --duration 30s --path udp:block --json");
-    std::thread::sleep(Duration::from_secs(3));
-    run.signal("INT");
-    let done = run.done();
+    let ended_after = |seconds: u64| {
+        let run = home.start("ping loopback --hw-stamps --duration 30s --path udp:block --json");
+        std::thread::sleep(Duration::from_secs(seconds));
+        run.signal("INT");
+        run.done()
+    };
+    // Later on a busy host, and where the kernel begins to stamp late.
+    let is_enough = |done: &Done| done.code == Some(0) && are_stamped(&rows(&done.json())[0]);
+    let done = Some(ended_after(1)).filter(is_enough).unwrap_or_else(|| ended_after(3));
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     assert_eq!(record["interrupted"], true);
@@ -437,24 +446,24 @@ fn ctrl_c_keeps_the_split(_: &str) -> bool {
 
 fn every_form_has_the_split(_: &str) -> bool {
     let home = Home::new();
-    let ping = |more: &str| {
-        let done = home.hairpin(&format!("ping loopback {SHORT} --path udp:spin {more}"));
+    let out = |line: &str| {
+        let done = home.hairpin(line);
         assert_eq!(done.code, Some(0), "{done:?}");
         done.out
     };
-    let short = ping("").split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = unwrapped(&out(&format!("ping loopback {SHORT} --path udp:spin")));
     for part in
         ["are the hosts: client ", ", server ", "wire and network", "driver and stack, so the NICs' own time counts as wire"]
     {
         assert!(short.contains(part), "no \"{part}\" in {short}");
     }
-    let full = ping("-v");
+    let full = out("runs show latest -v");
     for part in ["client-out", "turn-around", "= hosts", " complete, ", "client, out: software"] {
         assert!(full.contains(part), "no \"{part}\" in {full}");
     }
     assert!(full.lines().all(|line| line.chars().count() <= 80), "{full}");
-    assert!(ping("--format md").contains("| = hosts"));
-    let csv = ping("--format csv");
+    assert!(out("runs show latest --format md").contains("| = hosts"));
+    let csv = out("runs show latest --format csv");
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
     let value = |name: &str| values[names.iter().position(|known| *known == name).unwrap_or_else(|| panic!("no {name}"))];

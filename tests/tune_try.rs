@@ -51,7 +51,7 @@ fn tests(list: &[Listed]) -> Vec<Test> {
 
 /// The values of all settings.
 fn said() -> String {
-    Home::new().hairpin("tune list --json").out
+    Home::new().json("tune list").to_string()
 }
 
 /// A home with a journal of its own.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::support::alone::{self, Listed, Part};
 use crate::support::asked::Asked;
 use crate::support::terminal::{Terminal, on_terminal_called, scripts, terminals};
-use crate::support::{HAIRPIN, Home, LIMIT, can, free_port, links, root, rows};
+use crate::support::{HAIRPIN, Home, LIMIT, can, free_port, links, root, rows, unwrapped};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("watch", || alone::listed(TESTS)).side_by_side();
@@ -46,6 +46,13 @@ fn figures(text: &str, line: &str) -> Vec<f64> {
         }
     }
     found
+}
+
+/// The number of incidents that a picture tells.
+fn incidents(text: &str) -> Option<u64> {
+    let text = unwrapped(text);
+    let (_, told) = text.split_once("! incidents: ")?;
+    told.split_once(" round trips above ")?.0.parse().ok()
 }
 
 /// The only run of the store.
@@ -107,7 +114,7 @@ fn a_run_is_drawn_and_keys_change_the_picture(name: &str) -> bool {
     // A screen may be looked at while it is drawn.
     sleep(Duration::from_millis(500));
     let still = terminal.text();
-    sleep(Duration::from_millis(2500));
+    sleep(Duration::from_millis(1500));
     assert_eq!(terminal.text(), still, "a paused picture stands still");
     terminal.press(&["p"]);
     terminal.until("another picture", |text| {
@@ -123,13 +130,19 @@ fn quitting_keeps_the_run_and_the_terminal(name: &str) -> bool {
     for key in ["q", "C-c"] {
         let quit = || {
             let home = Home::new();
-            let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM}"));
+            // Every round trip is an incident.
+            let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM} --explain-above 1ns"));
+            // Room for what this host lacks, which stands before the incidents.
+            terminal.tmux(&["resize-window", "-x", "160", "-y", "40"]);
+            let caught = incidents(&terminal.until("incidents", |text| incidents(text) > Some(0)));
             let text = terminal.measured();
             terminal.press(&[key]);
             let all = terminal.ended();
             assert!(all.contains("stored as ") && all.contains("ended early by the user"), "{key}: {all}");
             let run = stored(&home);
             assert_eq!((&run["interrupted"], &run["error"]), (&Value::Bool(true), &Value::Null), "{key}");
+            let kept = &rows(&run)[0]["incidents"];
+            assert!(kept["count"].as_u64() >= caught, "{key}: {caught:?} of {kept}");
             (figures(&text, "since start"), run)
         };
         // Of a run, or of a picture, during which the host stood still there are too few samples for a median.
@@ -181,6 +194,16 @@ fn signals_end_it_like_quitting(name: &str) -> bool {
     true
 }
 
+/// The CPUs of a list as the kernel writes it: `0,2-5`.
+fn cpus(list: &str) -> Vec<u32> {
+    let number = |text: &str| text.parse::<u32>().expect("a CPU");
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        number(first)..=number(last)
+    };
+    list.split(',').flat_map(range).collect()
+}
+
 fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
     if !terminals(name) {
         return false;
@@ -203,7 +226,8 @@ fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
     if text.contains("no CPU is left for this view") {
         assert!(std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() <= 2), "{text}");
     } else {
-        assert!(workers.iter().all(|cpu| !view.split(',').any(|part| part == cpu)), "the view on {view}, workers on {workers:?}");
+        let taken: Vec<u32> = workers.iter().flat_map(|list| cpus(list)).collect();
+        assert!(cpus(&view).iter().all(|cpu| !taken.contains(cpu)), "the view on {view}, workers on {workers:?}");
     }
     true
 }

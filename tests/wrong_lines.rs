@@ -213,6 +213,8 @@ fn letters_multiples_and_old_flags_are_taken() {
         assert!(done.err.contains("--rate 10G is taken as --link-rate 10G"), "{done:?}");
     }
     assert_eq!(done.err.matches("--link-rate 10G").count(), 1, "{done:?}");
+    let quiet = home.hairpin("ping loopback -p udp --rate 10G -c 20 --no-store -q");
+    assert!(!quiet.err.contains("is taken as"), "{quiet:?}");
     home.hairpin("ping loopback -p udp -c 20 --warmup 1ms").fails(0, &["stored as"]);
     let quiet = home.hairpin("ping loopback -p udp -c 20 --warmup 1ms -q");
     assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));

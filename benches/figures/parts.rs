@@ -1,5 +1,7 @@
 //! The parts of the figures, with the minutes that each takes.
 
+use std::path::{Path, PathBuf};
+
 use super::super::record::Stop;
 
 pub(crate) struct Part {
@@ -71,7 +73,7 @@ pub(crate) const PARTS: &[Part] = &[
     at_once("check", 4, "how often check keeps each of its bounds", &["--runs", "1"]),
     at_once("load", 2, "lateness of an open loop, a stall", &["--seconds", "0.5", "--rounds", "1"]),
     bench("flows", 28, "many flows, io_uring", &["--pairs", "1", "--cells", "udp:epoll-256"]),
-    bench("requests", 26, "requests to redis and nginx", &["--seconds", "1"]),
+    bench("requests", 32, "requests to redis, nginx and memcached", &["--seconds", "1"]),
     at_once("watch", 6, "what looking on takes", &["--seconds", "1", "--rounds", "1"]),
     Part {
         name: "commands",
@@ -84,6 +86,16 @@ pub(crate) const PARTS: &[Part] = &[
         ]),
     },
 ];
+
+impl Part {
+    /// The texts that docs quote, which it leaves in the folder of the records.
+    pub(crate) fn texts(&self, directory: &Path) -> Vec<PathBuf> {
+        match self.work {
+            Work::Bench { .. } => vec![directory.join(self.name).join("table.txt")],
+            Work::Commands(commands) => commands.iter().map(|said| directory.join(said.file)).collect(),
+        }
+    }
+}
 
 /// The parts of these names, all without one, in the order above.
 pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Part>, Stop> {
@@ -126,6 +138,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn commands_leave_the_texts_that_are_quoted() {
+        let texts = |name: &str| PARTS.iter().find(|part| part.name == name).unwrap().texts(Path::new("d"));
+        assert_eq!(texts("peers"), [Path::new("d/peers/table.txt")]);
+        assert!(texts("commands").contains(&PathBuf::from("d/ping/loopback.txt")));
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl std::fmt::Display for Line<'_> {
             Some(found) => {
                 let interval =
                     if found.high.is_finite() { format!("{:.3}-{:.3}", found.low, found.high) } else { "-".to_owned() };
-                write!(f, " {:7.3} {interval:>15} {:7.2} {word:7} {cores}", found.ratio, self.bound)
+                write!(f, " {:7.3} {interval:>15} {:7.2} {cores:<15} {word}", found.ratio, self.bound)
             }
             None => write!(f, " no pair of one state: {word}"),
         }
@@ -69,9 +69,9 @@ mod tests {
         assert_eq!((word(1.0, 0.005, 20), word(1.05, 0.005, 20)), (Word::Ok, Word::Miss));
         // The noisier the host, the wider the interval: that proves nothing.
         assert_eq!((word(1.0, 0.2, 20), word(1.0, 0.005, 3), word(1.0, 0.0, 0)), (Word::Unclear, Word::Few, Word::None));
-        assert!(line(1.0, 0.2, 20).to_string().ends_with("1.02 unclear cores at 120 ns"));
+        assert!(line(1.0, 0.2, 20).to_string().ends_with("1.02 cores at 120 ns unclear"));
         let few = line(0.9, 0.2, 2).to_string();
-        assert!(few.contains(" - ") && few.ends_with("few     cores at 120 ns"), "{few}");
+        assert!(few.contains(" - ") && few.ends_with("cores at 120 ns few"), "{few}");
     }
 
     #[test]

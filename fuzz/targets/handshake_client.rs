@@ -5,8 +5,8 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
-use hairpin_lab::session::handshake::greet;
-use hairpin_lab::session::key::Key;
+use hairpin_session::handshake::greet;
+use hairpin_session::key::Key;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

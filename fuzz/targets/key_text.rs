@@ -1,7 +1,7 @@
 //! Any text is a key or none; a key's text stands for it.
 #![no_main]
 
-use hairpin_lab::session::key::Key;
+use hairpin_session::key::Key;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

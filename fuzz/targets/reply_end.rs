@@ -2,8 +2,14 @@
 #![no_main]
 
 use hairpin_plan::request::Request;
-use hairpin_plan::request::reader::Reader;
 use libfuzzer_sys::fuzz_target;
+
+use reader::Reader;
+
+// The crate keeps it to itself.
+#[allow(dead_code)]
+#[path = "../../crates/iopath/src/own_request/reader.rs"]
+mod reader;
 
 const RULES: [&str; 8] = ["7", r"\r\n", r"\x0110=+4", "length-prefix:2", "length-prefix:4le-4", "length-prefix:8", "http", "resp"];
 

@@ -289,11 +289,13 @@ def _stream(record: Record, ax: Axes, _: bool) -> str:
     names = []
     for place, row in enumerate(rows):
         free = row["lossless_offered_per_s"]
-        ax.barh(place, free or row["delivered_per_s"] or 0, 0.6, color="C0" if free else "none", edgecolor="C0")
-        what = "without loss" if free else f"{row['lost']} of {row['offered']} lost"
+        counted = row["delivered_per_s"] is not None
+        shown = free or row["delivered_per_s" if counted else "offered_per_s"] or 0
+        ax.barh(place, shown, 0.6, color="C0" if free else "none", edgecolor="C0")
+        what = "without loss" if free else f"{row['lost']} of {row['offered']} lost" if counted else "arrivals not counted"
         names.append(f"{row['io']}, {row['direction']}\n{row['frame_bytes']} B, {what}, {row['offered']} frames")
     _names(ax, names)
-    ax.set_xlabel("frames per second; filled: without loss, empty: delivered")
+    ax.set_xlabel("frames per second; filled: without loss, empty: delivered, or offered where no end counts arrivals")
     return "frame rate"
 
 

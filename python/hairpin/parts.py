@@ -25,7 +25,7 @@ def _inner(record: Json, inner: str) -> Iterator[Json]:
 def _run_blocks(record: Json) -> Table:
     columns = """thread at_ns duration_ns transactions=count rtt_p50_ns=p50 rtt_p99_ns=p99 rtt_p99.9_ns=p99.9 core_rtt_ns
         clock_suspect"""
-    return table(f"{_PATH} {columns}", _inner(record, "blocks"))
+    return table(f"{_PATH} {columns}", ({"thread": 0, "clock_suspect": False, **block} for block in _inner(record, "blocks")))
 
 
 _ARM = """given path round at_ns duration_ns transactions lost rtt_p50_ns=p50_ns rtt_p99_ns=p99_ns rtt_p99.9_ns=p99.9_ns
@@ -60,7 +60,7 @@ def _tune_try_blocks(record: Json) -> Table:
 
 def _run_series(record: Json) -> Table:
     columns = f"{_PATH} thread at_ns transactions=count rtt_p50_ns=p50 rtt_p99_ns=p99 rtt_max_ns=max"
-    return table(columns, _inner(record, "series"))
+    return table(columns, ({"thread": 0, **point} for point in _inner(record, "series")))
 
 
 def _stream_series(record: Json) -> Table:
@@ -88,7 +88,7 @@ def _incident_series(record: Json) -> Table:
 def _progress_series(record: Json) -> Table:
     columns = """thread path at_ns duration_ns=interval/duration_ns transactions=interval/rtt_ns/count
         rtt_p50_ns=interval/rtt_ns/p50 rtt_p99_ns=interval/rtt_ns/p99 rtt_max_ns=interval/rtt_ns/max"""
-    return table(columns, each(record, "lines"))
+    return table(columns, ({"thread": 0, **line} for line in each(record, "lines")))
 
 
 def _bounce_series(record: Json) -> Table:

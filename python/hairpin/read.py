@@ -110,7 +110,7 @@ def _records(name: str, text: str, run: str | None) -> Iterator[Record]:
         count += 1
         yield Record(kind, value, name, run, lines)
         lines = []
-    if lines and count == 0:
+    if lines:
         yield Record(last, lines[-1], name, run, lines)
     elif count == 0:
         raise RecordError(f"{name}: it is empty, so it holds no record")

@@ -215,7 +215,7 @@ def _bounce_second(record: Json) -> Table:
 def _progress(record: Json) -> Table:
     columns = f"""at_ns thread path request_bytes reply_bytes sent transactions lost late transactions_per_s
         {_quantiles("rtt", "rtt_ns", "min mean stddev p50 p90 p99 p99.9 max")}"""
-    return table(columns, each(record, "lines"))
+    return table(columns, ({"thread": 0, **line} for line in each(record, "lines")))
 
 
 def _check(record: Json) -> Table:
@@ -361,7 +361,11 @@ _CHANGE = "setting=knob was=from is_to_be=to outcome where=place"
 
 
 def _tune_changes(record: Json) -> Table:
-    return table(_CHANGE, each(record, "changes"))
+    changes = each(record, "changes")
+    if record.get("action") == "revert":
+        # Each goes back.
+        changes = [{**change, "from": change.get("to"), "to": change.get("from")} for change in changes]
+    return table(_CHANGE, changes)
 
 
 def _tune_status(record: Json) -> Table:
@@ -381,7 +385,8 @@ def _mesh(record: Json) -> Table:
     def pairs() -> Iterator[Json]:
         for pair in each(record, "pairs"):
             visits = list(each(pair, "visits"))
-            measured = [visit for visit in visits if visit.get("missing") is None]
+            # Those that measured stages have no round trips.
+            measured = [visit for visit in visits if visit.get("missing") is None and not visit.get("stages")]
             whys = [str(visit["missing"]) for visit in visits if visit.get("missing") is not None]
             yield {
                 **pair,

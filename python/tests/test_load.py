@@ -66,6 +66,11 @@ class Sources(samples.InFolder):
         records = hairpin.load(self.write("streams.jsonl", "".join(map(json.dumps, stream))))
         self.assertEqual([len(record.lines) for record in records], [2, 1])
 
+    def test_lines_after_the_last_record_are_one_too(self):
+        line = {"schema": "hairpin.progress/1", "path": "udp", "at_ns": 5}
+        records = hairpin.load(self.write("killed.jsonl", "".join(map(json.dumps, [samples.run(), line, line]))))
+        self.assertEqual([(record.kind, len(record.lines)) for record in records], [("run", 0), ("progress", 2)])
+
     def test_seconds_of_a_bouncing_are_its_series(self):
         bounce = next(record for record in samples.older() if record["schema"] == "hairpin.bounce/1")
         frames = {**bounce["frames"], "received": 10, "tx_ring_full": 2, "lost": {"rx_dropped": 3}, "kept": {"short": 4}}

@@ -73,6 +73,14 @@ class Pictures(unittest.TestCase):
         floor = hairpin.load(io.StringIO(samples.hairpin(*samples.PRINTED["floor-comparison"], "--json")))
         self.says(drawn(floor.plot()), "floor of one way", "nothing was measured", "cable", "niq, ", "dma, ")
 
+    def test_frames_that_nobody_counted_are_drawn_as_offered(self):
+        stream = json.loads(json.dumps(RECORDS["stream"].json))
+        row = stream["results"][0]
+        row["lossless"] = row["offered"]["delivered"] = row["offered"]["delivered_per_s"] = None
+        ax = hairpin.load(io.StringIO(json.dumps(stream))).plot()
+        self.assertEqual(ax.patches[0].get_width(), row["offered"]["offered_per_s"])
+        self.says(drawn(ax), "arrivals not counted")
+
     def test_kinds_without_a_picture_and_records_with_nothing_to_draw(self):
         for kind in ("check", "bounce", "floor-pcie-primitives"):
             with self.assertRaisesRegex(hairpin.NothingToDraw, f"the kind {kind} has no picture"):

@@ -97,6 +97,19 @@ class SameAsCsv(samples.InFolder):
         named = {"id": 3, "state": "kept", "started": "2026-11-22T12:00:00Z", "command": "hairpin tune", **row}
         self.assertEqual(hairpin.load(io.StringIO(json.dumps(status))).table(), [named])
 
+    def test_settings_put_back_were_what_they_were_changed_to(self):
+        change = {"knob": "rx_usecs", "place": "rx-usecs of eth0", "from": "8", "to": "0", "outcome": "reverted"}
+        reverted = {"schema": "hairpin.tune-changes/1", "action": "revert", "changes": [change], "notes": []}
+        (row,) = hairpin.load(io.StringIO(json.dumps(reverted))).table()
+        self.assertEqual((row["was"], row["is_to_be"]), ("0", "8"))
+
+    def test_visits_that_measured_stages_are_no_round_trips(self):
+        mesh = next(record for record in samples.older() if record["schema"] == "hairpin.mesh/1")
+        pair = next(pair for pair in mesh["pairs"] if pair["visits"])
+        stage = {"name": "wire", "side": "client", "direction": "request", "typical_ns": 1.0}
+        pair["visits"].append({**pair["visits"][0], "missing": None, "stages": [stage], "transactions": 1000})
+        self.exported(mesh)
+
     def test_facts_of_the_host_in_words(self):
         settings = {row["setting"]: row for row in hairpin.load(io.StringIO(samples.hairpin("tune", "list", "--json"))).table()}
         found = {row["setting"]: row for row in csv.DictReader(io.StringIO(samples.hairpin("tune", "list", "--csv")))}
@@ -130,6 +143,15 @@ class Parts(unittest.TestCase):
                 [(row, part["at_ns"], part["p50"]) for row, part in parts],
             )
             self.assertEqual({line["path"] for line in lines}, {of["path"] for of in run["results"] if of[field]})
+
+    def test_the_first_thread_has_a_number_and_sound_clocks_are_told(self):
+        run = samples.run()
+        run["results"][0]["blocks"] = [{"at_ns": 0, "count": 1}, {"at_ns": 1, "count": 1, "thread": 1, "clock_suspect": True}]
+        run["results"][0]["series"] = [{"at_ns": 0, "count": 1, "max": 1}]
+        record = hairpin.load(io.StringIO(json.dumps(run)))
+        found = [(block["thread"], block["clock_suspect"]) for block in record.table("blocks") if block["row"] == 0]
+        self.assertEqual(found, [(0, False), (1, True)])
+        self.assertEqual([point["thread"] for point in record.table("series") if point["row"] == 0], [0])
 
     def test_blocks_of_experiments(self):
         records = {record.kind: record for record in hairpin.load(samples.DATA / "older.jsonl")}

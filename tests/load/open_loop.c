@@ -1,8 +1,10 @@
 /* An open-loop client that shares no code with Hairpin, beside which Hairpin's figures are held.
  *
  *     open_loop udp|tcp|unix|pipe RATE MS [AT_MS:FOR_MS ...]
+ *     open_loop redis:PORT RATE MS
  *
- * Due times are fixed in advance; one thread sends, another receives; the server is a child process that echoes, and is stopped (SIGSTOP) FOR_MS at each AT_MS.
+ * Due times are fixed in advance; one thread sends, another receives; the server is a child process that echoes, and is stopped (SIGSTOP) FOR_MS at each AT_MS;
+ * or a Redis on this host, which is asked PING, and which somebody else stops.
  * Prints: requests due, requests answered, those that took more than 10 ms from due, the longest and p99.9 in us.
  */
 #define _GNU_SOURCE
@@ -23,7 +25,9 @@
 
 enum { SIZE = 64, MOST = 100000 };
 
-static int to_server[2], from_server[2], kind_is_pipe;
+static const char ping[] = "*1\r\n$4\r\nPING\r\n", pong[] = "+PONG\r\n";
+
+static int to_server[2], from_server[2], kind_is_pipe, asks_redis;
 static int64_t start, interval;
 static long due_count;
 static int64_t took[MOST];
@@ -41,10 +45,10 @@ static void sleep_until(int64_t at) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL)) {}
 }
 
-static int whole(ssize_t (*call)(int, char *, size_t), int fd, char *bytes) {
+static int whole(ssize_t (*call)(int, char *, size_t), int fd, char *bytes, size_t size) {
     size_t done = 0;
-    while (done < SIZE) {
-        ssize_t n = call(fd, bytes + done, SIZE - done);
+    while (done < size) {
+        ssize_t n = call(fd, bytes + done, size - done);
         if (n <= 0) return 0;
         done += (size_t)n;
     }
@@ -56,7 +60,7 @@ static ssize_t do_write(int fd, char *bytes, size_t n) { return write(fd, bytes,
 static void serve(int in, int out) {
     char bytes[SIZE];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (whole(do_read, in, bytes) && whole(do_write, out, bytes)) {}
+    while (whole(do_read, in, bytes, SIZE) && whole(do_write, out, bytes, SIZE)) {}
     _exit(0);
 }
 
@@ -65,8 +69,14 @@ static void *receive(void *unused) {
     uint32_t number;
     (void)unused;
     for (long answered = 0; answered < due_count; answered++) {
-        if (!whole(do_read, from_server[0], bytes)) break;
-        memcpy(&number, bytes, sizeof number);
+        if (!whole(do_read, from_server[0], bytes, asks_redis ? sizeof pong - 1 : SIZE)) break;
+        if (asks_redis && memcmp(bytes, pong, sizeof pong - 1)) {
+            fprintf(stderr, "another reply than PONG\n");
+            exit(1);
+        }
+        /* Redis answers in order. */
+        if (asks_redis) number = (uint32_t)answered;
+        else memcpy(&number, bytes, sizeof number);
         if (number < MOST) took[number] = now() - (start + interval * (number + 1));
     }
     return NULL;
@@ -77,8 +87,9 @@ static void *send_all(void *unused) {
     (void)unused;
     for (uint32_t number = 0; number < due_count; number++) {
         sleep_until(start + interval * (number + 1));
-        memcpy(bytes, &number, sizeof number);
-        if (!whole(do_write, to_server[1], bytes)) break;
+        if (asks_redis) memcpy(bytes, ping, sizeof ping - 1);
+        else memcpy(bytes, &number, sizeof number);
+        if (!whole(do_write, to_server[1], bytes, asks_redis ? sizeof ping - 1 : SIZE)) break;
     }
     return NULL;
 }
@@ -104,6 +115,17 @@ static void inet_pair(int type, int pair[2]) {
         for (int i = 0; i < 2; i++) setsockopt(pair[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
+/* A connection to a server on this host. */
+static int connected(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    if (fd < 0) die("socket");
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address)) die("connect");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
 static int by_length(const void *one, const void *other) {
     int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
     return (a > b) - (a < b);
@@ -113,8 +135,13 @@ int main(int argc, char **argv) {
     if (argc < 4) return 2;
     const char *kind = argv[1];
     int pair[2];
+    pid_t server = 0;
     kind_is_pipe = !strcmp(kind, "pipe");
-    if (kind_is_pipe) {
+    asks_redis = !strncmp(kind, "redis:", 6);
+    if (asks_redis) {
+        if (argc > 4) return 2;
+        to_server[1] = from_server[0] = connected(atoi(kind + 6));
+    } else if (kind_is_pipe) {
         if (pipe(to_server) || pipe(from_server)) die("pipe");
     } else {
         if (!strcmp(kind, "unix")) {
@@ -125,9 +152,10 @@ int main(int argc, char **argv) {
         to_server[1] = from_server[0] = pair[0];
         to_server[0] = from_server[1] = pair[1];
     }
-    pid_t server = fork();
-    if (server < 0) die("fork");
-    if (server == 0) serve(to_server[0], from_server[1]);
+    if (!asks_redis) {
+        if ((server = fork()) < 0) die("fork");
+        if (server == 0) serve(to_server[0], from_server[1]);
+    }
 
     interval = 1000000000 / atol(argv[2]);
     due_count = atol(argv[2]) * atol(argv[3]) / 1000 - 1;
@@ -161,7 +189,9 @@ int main(int argc, char **argv) {
     qsort(took, (size_t)due_count, sizeof took[0], by_length);
     long rank = (due_count * 999 + 999) / 1000;
     printf("%ld %ld %ld %ld %ld\n", due_count, answered, slow, (long)(longest / 1000), (long)(took[rank - 1] / 1000));
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
+    if (!asks_redis) {
+        kill(server, SIGKILL);
+        waitpid(server, NULL, 0);
+    }
     return 0;
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{number, whole};
-use crate::support::{Home, rows};
+use crate::support::{Home, rows, unwrapped};
 
 const LOAD: &str = "load loopback --duration 200ms --warmup 20ms --hw-stamps";
 
@@ -33,19 +33,19 @@ pub fn each_rate_has_its_split(_: &str) -> bool {
 
 pub fn every_form_of_a_load_has_the_split(_: &str) -> bool {
     let home = Home::new();
-    let load = |more: &str| {
-        let done = home.hairpin(&format!("{LOAD} --path udp:spin --rate 1000 {more}"));
+    let out = |line: &str| {
+        let done = home.hairpin(line);
         assert_eq!(done.code, Some(0), "{done:?}");
         done.out
     };
-    let short = load("").split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = unwrapped(&out(&format!("{LOAD} --path udp:spin --rate 1000")));
     assert!(short.contains("udp:spin at 1.00 k/s, one in flight, by the kernel's stamps: "), "{short}");
-    let full = load("-v");
+    let full = out("runs show latest -v");
     for part in ["udp:spin at 1.00 k/s: ", "are the hosts: client ", " complete, ", "No better stamps of the client and server"] {
-        assert!(full.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "no \"{part}\" in {full}");
+        assert!(unwrapped(&full).contains(part), "no \"{part}\" in {full}");
     }
     assert!(full.lines().all(|line| line.chars().count() <= 80), "{full}");
-    let csv = load("--format csv");
+    let csv = out("runs show latest --format csv");
     let (names, values) = csv.split_once('\n').expect("two lines");
     let at = names.split(',').position(|name| name == "split_wire_p50_ns").unwrap_or_else(|| panic!("no column in {names}"));
     assert!(values.split(',').nth(at).is_some_and(|value| value.parse::<u64>().is_ok()), "{csv}");

@@ -89,11 +89,16 @@ impl Home {
     }
 
     /// Starts any command with its output in files of this home.
-    pub fn spawn(&self, mut command: Command) -> Running {
+    pub fn spawn(&self, command: Command) -> Running {
+        self.spawn_to(command, None)
+    }
+
+    /// The same, with stdout somewhere else.
+    pub fn spawn_to(&self, mut command: Command, stdout: Option<Stdio>) -> Running {
         let file = || tempfile::NamedTempFile::new_in(self.path()).expect("a file").into_temp_path();
         let (out, err) = (file(), file());
         let to = |path: &Path| Stdio::from(File::create(path).expect("a file"));
-        let child = command.stdin(Stdio::null()).stdout(to(&out)).stderr(to(&err)).spawn();
+        let child = command.stdin(Stdio::null()).stdout(stdout.unwrap_or_else(|| to(&out))).stderr(to(&err)).spawn();
         let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         Running { child, out, err, text: format!("{command:?}") }
     }
@@ -199,9 +204,12 @@ impl Done {
     }
 }
 
-/// The rows of a run.
+/// The rows of a run; there is one at least.
+#[track_caller]
 pub fn rows(run: &Value) -> &[Value] {
-    run["results"].as_array().expect("results")
+    let rows = run["results"].as_array().expect("results");
+    assert!(!rows.is_empty(), "no row: {run}");
+    rows
 }
 
 /// A text without its breaks between lines.
@@ -227,6 +235,16 @@ pub fn can(name: &str, possible: bool, reason: &str) -> bool {
         assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{name} must run here: {reason}");
     }
     possible
+}
+
+/// True if this process may use CPUs 0 and 1, to which many tests pin.
+pub fn two_cpus() -> bool {
+    hairpin_sys::thread::allowed_cpus().is_ok_and(|cpus| cpus.starts_with(&[0, 1]))
+}
+
+/// True if programs may use io_uring here.
+pub fn io_uring() -> bool {
+    Home::new().hairpin("ping loopback --path uring-udp --count 1 --warmup 0s --no-store").code != Some(4)
 }
 
 /// True if namespaces can be made as root.

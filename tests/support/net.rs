@@ -78,10 +78,11 @@ pub fn veth(one: &str, other: &str) {
     }
 }
 
-/// A veth pair between two namespaces: `east`, 10.77.0.1, in `one` and `west`, 10.77.0.2, in `other`. The calling thread is in `one` afterwards.
+/// A veth pair between two namespaces: `east`, 10.77.0.1, `MAC_A`, in `one` and `west`, 10.77.0.2, `MAC_B`, in `other`. The calling thread is in `one` afterwards.
 pub fn joined(one: &Net, other: &Net) {
     one.enter();
-    ip(&format!("link add east type veth peer name west netns {}", other.pid()));
+    let [ours, theirs] = [MAC_A, MAC_B].map(text);
+    ip(&format!("link add east address {ours} type veth peer name west address {theirs} netns {}", other.pid()));
     for (net, end, host) in [(other, "west", 2), (one, "east", 1)] {
         net.enter();
         ip(&format!("address add 10.77.0.{host}/24 dev {end}"));

@@ -1,4 +1,4 @@
-//! Servers from the distribution that run as long as a test wants.
+//! Servers that run as long as a test wants: from the distribution, and small ones of the test's own that misbehave.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -6,14 +6,17 @@ mod commands;
 
 use std::env;
 use std::fs;
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 pub use self::commands::{program, redis_program};
-use super::{Home, Running, root};
+use super::{Done, Home, Running, root};
 
 /// Redis on this port of loopback, ready.
 pub fn redis(home: &Home, port: u16) -> Running {
@@ -106,4 +109,55 @@ pub fn postgres(home: &Home, port: u16) -> Master {
     let mut postgres = home.spawn(command);
     postgres.until("ready to accept connections");
     Master(Some(postgres))
+}
+
+/// A service that `play`s on each connection, one after the other; its port.
+pub fn service(play: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("its port").port();
+    spawn(move || {
+        for stream in listener.incoming().flatten() {
+            stream.set_nodelay(true).expect("nodelay");
+            play(stream);
+        }
+    });
+    port
+}
+
+/// The same on a UNIX socket of this path.
+pub fn service_at(socket: &Path, play: impl Fn(UnixStream) + Send + Sync + 'static) {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    spawn(move || listener.incoming().flatten().for_each(play));
+}
+
+/// Plays a server that answers requests of two bytes by `b\n`. On connections after the first `sound` ones it says `last` after `replies` of them, and closes
+/// the connection or goes on in silence.
+pub fn faulty<S: Read + Write + 'static>(
+    sound: usize,
+    replies: usize,
+    last: &'static str,
+    closes: bool,
+) -> impl Fn(S) + Send + Sync + 'static {
+    let connections = AtomicUsize::new(0);
+    move |mut stream: S| {
+        let replies = if connections.fetch_add(1, Ordering::Relaxed) < sound { usize::MAX } else { replies };
+        let mut request = [0; 2];
+        for nth in 0..=replies {
+            let reply = if nth < replies { "b\n" } else { last };
+            if stream.read_exact(&mut request).and_then(|()| stream.write_all(reply.as_bytes())).is_err() {
+                return;
+            }
+        }
+        if !closes {
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    }
+}
+
+/// Asserts that a command failed, and told the reason once, in a sentence with `part` in it.
+#[track_caller]
+pub fn tells_once(done: &Done, part: &str) {
+    assert_eq!(done.code, Some(1), "{part}: {done:?}");
+    let told: Vec<&str> = done.err.lines().filter(|line| line.starts_with("hairpin:")).collect();
+    assert!(matches!(told[..], [one] if one.contains(part)), "not \"{part}\" once: {done:?}");
 }

@@ -69,6 +69,17 @@ impl Failure {
     }
 }
 
+/// The first failure of two steps that were both made; that of the other one is printed before it.
+pub fn both<T>(one: Result<T, Failure>, other: Result<(), Failure>) -> Result<T, Failure> {
+    match (one, other) {
+        (Err(one), Err(other)) => {
+            other.report();
+            Err(one)
+        }
+        (one, other) => one.and_then(|value| other.map(|()| value)),
+    }
+}
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         Failure::blamed(&error, error.blame())
@@ -110,4 +121,17 @@ pub fn say(text: impl Display) {
     let broken = |line: &str| if whole(line) { vec![line.to_owned()] } else { wrap("", line, columns) };
     let lines: Vec<String> = text.lines().flat_map(broken).collect();
     let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_failures_the_first_one_counts() {
+        let code = |one, other| both(one, other).map_err(|failure| failure.code);
+        let (fails, lacks) = (|| Err(Failure::failed("stored nothing")), || Err(Failure::missing("left a setting")));
+        assert_eq!([code(Ok(()), Ok(())), code(Ok(()), lacks())], [Ok(()), Err(MISSING)]);
+        assert_eq!([code(fails(), Ok(())), code(fails(), lacks())], [Err(FAILED); 2]);
+    }
 }

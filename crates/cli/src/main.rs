@@ -19,6 +19,7 @@ mod place;
 mod progress;
 mod screen;
 mod sides;
+mod stdout;
 mod terminal;
 mod verbs;
 mod version;

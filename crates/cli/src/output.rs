@@ -1,6 +1,6 @@
 //! Prints a record on stdout in the format asked for, and saves it in the run store.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::exit::{Failure, note, say};
 use crate::flags::{Percentiles, percentiles};
+use crate::stdout::write;
 use crate::terminal::{colour, width};
 
 /// An output format.
@@ -276,12 +277,6 @@ pub fn print_live(line: &str, undo: impl FnOnce()) {
         undo();
         std::process::exit(0);
     }
-}
-
-fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
 }
 
 /// This user's store.

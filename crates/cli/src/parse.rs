@@ -118,7 +118,7 @@ fn is_form(verb: &Command, word: &str) -> bool {
 
 /// Where `--rate` is the speed of a link, as it once was, writes `--link-rate`.
 fn link_rate(words: &mut [OsString]) -> Result<(), Failure> {
-    let mut told = false;
+    let mut told = words.iter().any(|word| word == "-q" || word == "--quiet");
     for at in 0..words.len() {
         let Some(word) = words[at].to_str() else { continue };
         let (value, joined) = match word.strip_prefix("--rate=") {

@@ -368,7 +368,8 @@ mod tests {
     fn calibration_off_by_one_percent_always_fails() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
             // Written past the test harness, which hides the output of passed tests.
-            let _ = writeln!(io::stderr(), "a_calibration_one_per_cent_off: SKIPPED: no counter to be trusted here");
+            let _ = writeln!(io::stderr(), "calibration_off_by_one_percent_always_fails: SKIPPED: no counter to be trusted");
+            assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "no counter to be trusted");
             return;
         };
         for factor in [0.99, 1.01] {

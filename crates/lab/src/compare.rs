@@ -190,6 +190,8 @@ pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &St
     arm.figures = verdict::figures(taken());
     arm.transactions = taken().map(|taken| taken.block.transactions).sum();
     arm.lost = taken().map(|taken| taken.block.lost).sum();
+    // Of an experiment that went on, all rounds may be from before.
+    arm.cpus = arm.cpus.take().or_else(|| taken().find_map(|taken| taken.cpus.clone()));
     arm.segments_out_per_transaction = verdict::middle(taken().filter_map(|taken| taken.segments_out).collect());
     let carried: Vec<_> = taken().filter_map(|taken| taken.bulk).filter(|bulk| bulk.duration_ns > 0).collect();
     let (bytes, ns) =
@@ -226,6 +228,7 @@ pub(crate) fn name(arm: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_record::compare::Cpus;
     use hairpin_record::experiment::ArmBlock;
 
     use super::*;
@@ -235,7 +238,8 @@ mod tests {
     fn a_long_experiment_keeps_the_same_rounds_of_every_arm() {
         let round = |round: usize| {
             let block = ArmBlock { round: round as u32, transactions: 1_200, ..ArmBlock::default() };
-            Round { taken: vec![Taken { block, ..Taken::default() }; 2] }
+            let cpus = (round == 0).then(|| Cpus { client: vec![0], server: vec![1] });
+            Round { taken: vec![Taken { block, cpus, ..Taken::default() }; 2] }
         };
         let rounds: Vec<Round> = (0..=KEPT / 2).map(round).collect();
         let arms = [0, 1].map(|at| {
@@ -247,5 +251,6 @@ mod tests {
         assert_eq!(kept[0], kept[1]);
         assert_eq!((kept[0].len(), kept[0][1]), (KEPT / 4 + 1, 2));
         assert_eq!(arms[0].transactions, 1_200 * rounds.len() as u64, "the others count too");
+        assert_eq!(arms[0].cpus, rounds[0].taken[0].cpus, "which no block of this process tells");
     }
 }

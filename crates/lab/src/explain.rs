@@ -327,8 +327,9 @@ impl<'a> Tracing<'a> {
     /// Switches to the next phase. Once the limit of kept transactions is reached, all phases are bare.
     fn turn(&mut self) -> Result<(), String> {
         self.rtts.sort_unstable();
-        if self.phase != Phase::Events {
-            self.medians.push((self.phase, self.rtts.get(self.rtts.len() / 2).map_or(0.0, |ns| *ns as f64)));
+        // A path with a pace of less than a request in a phase has phases without a round trip.
+        if let (Phase::Bare | Phase::Stages, Some(ns)) = (self.phase, self.rtts.get(self.rtts.len() / 2)) {
+            self.medians.push((self.phase, *ns as f64));
         }
         self.rtts.clear();
         let was = self.is_traced();

@@ -37,6 +37,9 @@ pub enum KnobError {
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A setting that was to stay is refused now; everything is restored.
+    #[error("the settings are not kept, and all are put back: {0}")]
+    Refused(Trouble),
     /// Some settings could not be restored.
     #[error("not everything could be put back: {0}; try `hairpin tune revert`")]
     Left(String),
@@ -61,7 +64,7 @@ impl KnobError {
             KnobError::Plan(plan) if plan.is_missing() => Blame::Missing,
             KnobError::Plan(_) | KnobError::OutOfReach(_) => Blame::Usage,
             KnobError::Journal(JournalError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Blame::Missing,
-            KnobError::Journal(_) | KnobError::Left(_) => Blame::Failed,
+            KnobError::Journal(_) | KnobError::Refused(_) | KnobError::Left(_) => Blame::Failed,
         }
     }
 }
@@ -139,15 +142,12 @@ impl<'h> Knobs<'h> {
     }
 
     fn make(&mut self, arm: usize) -> Result<(), Trouble> {
-        let wanted = &self.arms[arm];
-        for index in (0..self.tuning.changes().len()).rev().filter(|index| !wanted.contains(index)) {
-            self.tuning.off(index)?;
-        }
+        first_of(self.tuning.all_off_but(&self.arms[arm]))?;
         self.arms[arm].iter().try_for_each(|index| self.tuning.on(*index))
     }
 
     fn make_none(&mut self) -> Result<(), Trouble> {
-        (0..self.tuning.changes().len()).rev().try_for_each(|index| self.tuning.off(index))
+        first_of(self.tuning.all_off_but(&[]))
     }
 
     /// Adds up the time and the deep idle time of the current arm.
@@ -177,7 +177,8 @@ impl<'h> Knobs<'h> {
     /// This host refuses a change, or the journal cannot be written; everything is restored then.
     pub fn keep(mut self, arm: usize) -> Result<(), KnobError> {
         if let Err(why) = self.make(arm) {
-            return Err(KnobError::Left(why.to_string()));
+            self.restore()?;
+            return Err(KnobError::Refused(why));
         }
         Ok(self.tuning.keep()?)
     }
@@ -187,6 +188,10 @@ impl<'h> Knobs<'h> {
     pub fn restore(self) -> Result<(), KnobError> {
         self.tuning.restore().map_err(|left| KnobError::Left(left.iter().map(Trouble::to_string).collect::<Vec<_>>().join("; ")))
     }
+}
+
+fn first_of(left: Vec<Trouble>) -> Result<(), Trouble> {
+    left.into_iter().next().map_or(Ok(()), Err)
 }
 
 impl Switch for Knobs<'_> {

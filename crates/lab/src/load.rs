@@ -228,12 +228,7 @@ impl Offering<'_> {
                 head.interrupted |= measured.interrupted;
                 head.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
                 let (row, open) = self.join(job, place, measured);
-                curve.origin = row.origin;
-                // Of a request of the user's own only the server knows the reply.
-                curve.reply_bytes = row.reply_bytes;
-                let known = |granted: &&Granted| !curve.granted.contains(granted);
-                let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
-                curve.granted.extend(new);
+                keep(curve, &row);
                 cores.push(Row { blocks: row.blocks.clone(), cpu: row.cpu.clone(), ..Row::default() });
                 let row = LoadRow { repeat, ..offered(job, per_s, row, open, bulk) };
                 self.watcher.ends(&row);
@@ -367,6 +362,19 @@ fn note_apart(rates: &mut [LoadRow], cores: &[Row]) {
     }
 }
 
+/// Keeps a rate's facts about its curve.
+fn keep(curve: &mut LoadCurve, row: &Row) {
+    curve.origin = row.origin;
+    // Of a request of the user's own only the server knows the reply.
+    curve.reply_bytes = row.reply_bytes;
+    let known = |granted: &&Granted| !curve.granted.contains(granted);
+    let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
+    curve.granted.extend(new);
+    if let Some(own) = &row.own_request {
+        curve.own_request.get_or_insert_default().add(own);
+    }
+}
+
 fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFacts>) -> LoadRow {
     let watched = row.duration_ns * u64::from(row.threads);
     let (count, total_ns) = open.stalls;
@@ -415,7 +423,7 @@ fn three_digits(per_s: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_record::run::Quantiles;
+    use hairpin_record::run::{OwnRequest, Quantiles};
 
     #[test]
     fn the_whole_is_shared_by_the_rates_of_all_rows() {
@@ -453,6 +461,20 @@ mod tests {
             assert_eq!(found(last, &ends[2]), (Some(200.0), None));
         }
         assert!(whole(&[], &ends[1]).is_empty());
+    }
+
+    #[test]
+    fn replies_at_all_rates_are_counted_together() {
+        let row = |replies, errors| {
+            let own = OwnRequest { replies, errors, ..OwnRequest::default() };
+            Row { reply_bytes: 5, own_request: Some(Box::new(own)), ..Row::default() }
+        };
+        let mut curve = LoadCurve::default();
+        keep(&mut curve, &Row::default());
+        assert_eq!(curve.own_request, None, "of Hairpin's own requests");
+        [row(10, 1), row(20, 2)].iter().for_each(|row| keep(&mut curve, row));
+        let own = curve.own_request.unwrap();
+        assert_eq!((own.replies, own.errors, curve.reply_bytes), (30, 3, 5));
     }
 
     #[test]

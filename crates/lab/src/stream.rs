@@ -79,7 +79,7 @@ pub fn run(plan: &StreamPlan, signals: &Signals, watcher: &mut dyn StreamWatcher
             watcher.skipped(ask, why);
             continue;
         }
-        stream.results.extend(stage.finish(plan, ask, found));
+        stream.results.extend(stage.finish(plan, ask, found, ended.is_ok()));
         // An endless run ends with Ctrl-C, which does not count as an interruption.
         stream.head.interrupted |= stage.interrupted.is_some() && (plan.duration.is_some() || stage.searches(plan, ask));
         match ended {
@@ -198,8 +198,8 @@ impl<'a> StreamTestbed<'a> {
         Ok(())
     }
 
-    /// The row as far as it was measured.
-    fn finish(&mut self, plan: &StreamPlan, ask: &Ask, found: SearchResult) -> Option<StreamRow> {
+    /// The row as far as it was measured; `whole` if that is to its end.
+    fn finish(&mut self, plan: &StreamPlan, ask: &Ask, found: SearchResult, whole: bool) -> Option<StreamRow> {
         let offered = found.flat?;
         let mut warnings = Vec::new();
         let shown = found.lossless.as_ref().unwrap_or(&offered);
@@ -208,7 +208,7 @@ impl<'a> StreamTestbed<'a> {
         }
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
         warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu, spins: true }));
-        if found.lossless.is_none() && self.searches(plan, ask) && self.interrupted.is_none() {
+        if whole && found.lossless.is_none() && self.searches(plan, ask) && self.interrupted.is_none() {
             let least = found.steps.iter().filter_map(|step| step.asked_per_s).fold(f64::INFINITY, f64::min);
             warnings.push(Warning::AlwaysLoss { least_per_s: least });
         }

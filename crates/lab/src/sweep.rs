@@ -22,6 +22,7 @@ use hairpin_record::head::{Head, Record};
 use hairpin_record::sweep::{self, Cell, Sweep, SweepBody};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
+use hairpin_tune::Setting;
 use rustix::system::uname;
 
 use self::plan::CellWork;
@@ -99,6 +100,8 @@ pub fn run(
     };
     let plan = &ask.plan.clone().without_lacking(|plan, cell| lacks(&plan.arm(cell, &target, &ask.template)?, &ask, signals))?;
     let cells = plan.cells()?;
+    let mut of_cells = OfCells::new(&ask.plan, plan, switch)?;
+    let switch: &mut dyn Switch = &mut of_cells;
     let arms = cells.iter().map(|cell| plan.arm(cell, &target, &ask.template)).collect::<Result<Vec<Arm>, _>>()?;
     let duration = match ask.duration {
         Some(duration) => duration,
@@ -231,6 +234,27 @@ fn lacks(arm: &Arm, ask: &Ask, signals: &Signals) -> Result<Option<String>, Swee
     }
 }
 
+/// Switches to the settings of the cells that are left of a plan; they were prepared for those of the whole one.
+struct OfCells<'a> {
+    switch: &'a mut dyn Switch,
+    /// By cell: one of the whole plan with the same settings. Empty for a plan without settings.
+    cells: Vec<usize>,
+}
+
+impl<'a> OfCells<'a> {
+    fn new(whole: &SweepPlan, left: &SweepPlan, switch: &'a mut dyn Switch) -> Result<OfCells<'a>, PlanError> {
+        let all: Vec<Vec<Setting>> = whole.all_settings()?;
+        let same = |settings: Vec<Setting>| all.iter().position(|known| *known == settings).unwrap_or_default();
+        Ok(OfCells { switch, cells: left.all_settings()?.into_iter().map(same).collect() })
+    }
+}
+
+impl Switch for OfCells<'_> {
+    fn to(&mut self, cell: usize) -> Result<(), String> {
+        self.switch.to(self.cells.get(cell).copied().unwrap_or(cell))
+    }
+}
+
 /// The kept rounds, if any; removed once the record of a whole sweep is out.
 #[derive(Debug)]
 pub struct Finish {
@@ -297,6 +321,31 @@ mod tests {
             assert!(why.starts_with(&format!("plan t: a request of your own has its size: leave out {field},")), "{why}");
         }
         assert_eq!((arm("flows", Some(own)), arm("size", None)), (Ok(64), Ok(2)));
+    }
+
+    #[test]
+    fn the_cells_that_are_left_have_their_own_settings() {
+        struct Switched(Vec<usize>);
+        impl Switch for Switched {
+            fn to(&mut self, arm: usize) -> Result<(), String> {
+                self.0.push(arm);
+                Ok(())
+            }
+        }
+        let idle = "[[factor]]\nname = 'idle'\nlevels = ['as-is', '0']\n";
+        let way = "[[factor]]\nname = 'way'\nlevels = ['udp:block', 'udp:spin', 'tcp:spin']\noptional = true\n";
+        let text = format!("name = 't'\npath = '{{way}}'\nknobs = ['cpu_dma_latency_us={{idle}}']\n{idle}{way}");
+        let whole = SweepPlan::parse("t.toml", &text).unwrap();
+        let lacks = |plan: &SweepPlan, cell: &[usize]| {
+            Ok::<_, PlanError>((plan.names(cell)[1] == "udp:spin").then(|| "too old".to_owned()))
+        };
+        let left = whole.clone().without_lacking(lacks).unwrap();
+        let mut switched = Switched(Vec::new());
+        let mut switch = OfCells::new(&whole, &left, &mut switched).unwrap();
+        (0..4).for_each(|cell| switch.to(cell).unwrap());
+        let settings = whole.all_settings().unwrap();
+        let set: Vec<usize> = switched.0.iter().map(|cell| settings[*cell].len()).collect();
+        assert_eq!(set, [0, 0, 1, 1], "twice as it is, then twice held");
     }
 
     #[test]

@@ -42,20 +42,22 @@ impl Station<'_> {
         if interrupted { Instant::now() + SOON } else { self.deadline(last_round) + DELIVERED_WITHIN }
     }
 
-    /// Hands all visits to rank 0.
-    pub fn deliver(&mut self, card: &Card, until: Instant) -> Result<(), Undelivered> {
-        self.insist(Ask::Deliver, until, |station, reply, channel| match reply {
+    /// Hands all visits to rank 0; true if a signal has come meanwhile.
+    pub fn deliver(&mut self, card: &Card, until: Instant) -> Result<bool, Undelivered> {
+        let delivered = self.insist(Ask::Deliver, until, |station, reply, channel| match reply {
             Reply::Take => Some(station.hand_over(card, channel)),
             _ => None,
-        })
+        });
+        delivered.map(|((), stopped)| stopped)
     }
 
-    /// The further slots of this rank.
+    /// The further slots of this rank; none after a signal.
     pub fn more(&mut self, until: Instant) -> Result<Vec<Slot>, Undelivered> {
-        self.insist(Ask::More, until, |_, reply, _| match reply {
+        let further = self.insist(Ask::More, until, |_, reply, _| match reply {
             Reply::Slots(slots) => Some(Ok(slots)),
             _ => None,
-        })
+        });
+        further.map(|(slots, stopped)| if stopped { Vec::new() } else { slots })
     }
 
     fn hand_over(&self, card: &Card, mut channel: Channel) -> Result<(), String> {
@@ -72,13 +74,13 @@ impl Station<'_> {
         }
     }
 
-    /// Asks rank 0 until it gives the answer that `take` takes; it may be late as long as it lives.
+    /// Asks rank 0 until it gives the answer that `take` takes; it may be late as long as it lives. Beside what was taken: true if a signal has come.
     fn insist<T>(
         &mut self,
         question: Ask,
         until: Instant,
         mut take: impl FnMut(&Self, Reply, Channel) -> Option<Result<T, String>>,
-    ) -> Result<T, Undelivered> {
+    ) -> Result<(T, bool), Undelivered> {
         let hello = self.asking(question);
         let mut heard = Instant::now();
         let mut interrupted = false;
@@ -93,7 +95,7 @@ impl Station<'_> {
                 }
                 Ok((_, Reply::Refused { why })) => return Err(Undelivered(why)),
                 Ok((channel, reply)) => match take(self, reply, channel) {
-                    Some(Ok(taken)) => return Ok(taken),
+                    Some(Ok(taken)) => return Ok((taken, interrupted)),
                     Some(Err(why)) => (why, PAUSE),
                     None => return Err(Undelivered("rank 0 answered out of turn".into())),
                 },
@@ -163,19 +165,20 @@ impl Station<'_> {
         }
     }
 
-    /// Stays until all that delivered have asked for their further slots. Of rank 0.
-    pub fn stay(&self, delivered: &BTreeSet<u32>) {
+    /// Stays until all that delivered have asked for their further slots; true if a signal ended that. Of rank 0.
+    pub fn stay(&self, delivered: &BTreeSet<u32>) -> bool {
         let until = Instant::now() + STAYS;
         while !self.gate.fetched().is_superset(delivered) && Instant::now() < until {
             self.gate.drain();
             if self.gate.fetched().is_superset(delivered) {
-                return;
+                return false;
             }
             let left = until.saturating_duration_since(Instant::now()).min(LOOK_WITHIN);
             let _ = wait(&[self.gate.as_fd(), self.signals.as_fd()], Some(left));
             if matches!(self.signals.next(), Ok(Some(_))) {
-                return;
+                return true;
             }
         }
+        false
     }
 }

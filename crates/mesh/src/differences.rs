@@ -31,9 +31,10 @@ pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
         known.iter().for_each(|value| *said.entry(value.clone()).or_default() += 1);
         let (usual, count) = said.into_iter().max_by_key(|(_, count)| *count)?;
         let is_usual = known.len() >= LEAST_OTHERS && 2 * count > known.len();
+        let who = if count == others.len() { "the others" } else { "most others" };
         let finding = if is_found_here(name) { format!("; {}", finding(name)) } else { String::new() };
         (is_usual && usual != mine && !OWN.contains(&name.as_str()))
-            .then(|| (name.clone(), format!("{name} is {mine} ({usual} on the others{finding})")))
+            .then(|| (name.clone(), format!("{name} is {mine} ({usual} on {who}{finding})")))
     };
     let mut found: Vec<(String, String)> = own.facts.facts.iter().filter_map(differs).collect();
     // A setting whose value is no single word, or no fact.
@@ -139,7 +140,7 @@ mod tests {
         let of = |value: u32| [("rps_flow_count", json!(value))];
         assert!(differences(&mesh(&[&of(1), &of(0)]), 0, &[]).is_empty());
         assert!(differences(&mesh(&[&of(1), &of(0), &of(2)]), 0, &[]).is_empty());
-        assert!(differences(&mesh(&[&of(1), &of(0), &of(0), &of(1)]), 0, &[]).len() == 1);
+        assert_eq!(differences(&mesh(&[&of(1), &of(0), &of(0), &of(1)]), 0, &[]), ["rps_flow_count is 1 (0 on most others)"]);
         assert!(differences(&mesh(&[&of(1), &of(0), &of(0)]), 0, &[1]).is_empty());
         assert!(differences(&mesh(&[&of(1), &of(1), &of(1)]), 0, &[]).is_empty());
         assert!(differences(&mesh(&[]), 0, &[]).is_empty());

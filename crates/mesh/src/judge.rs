@@ -1,11 +1,11 @@
 //! The effects in a mesh, by all its pairs together, and the pairs that are visited again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_record::mesh::{Effect, MeshBody, Picked, Subject};
 use hairpin_record::statistics::Ratio;
 use hairpin_record::warning::Note;
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Gather};
 
 use crate::differences::differences;
 use crate::pick::pick;
@@ -40,7 +40,7 @@ impl Judge {
     #[must_use]
     pub fn of(&self, body: &MeshBody) -> Judged {
         let names = names(body);
-        let (levels, unknown) = self.levels(&names);
+        let (levels, unknown) = self.levels(body);
         let mut notes: Vec<Note> = unknown.map(|unknown| note("topology-unknown", unknown.to_string())).into_iter().collect();
         let verdict = match judge(names.len(), &observations(body), &levels, self.limits) {
             Ok(verdict) => verdict,
@@ -60,7 +60,7 @@ impl Judge {
     /// Fewer were measured, or the mesh cannot be judged.
     pub fn pick(&self, body: &MeshBody, k: usize) -> Result<Picked, String> {
         let names = names(body);
-        let (levels, _) = self.levels(&names);
+        let (levels, _) = self.levels(body);
         let verdict = judge(names.len(), &observations(body), &levels, self.limits).map_err(|error| error.to_string())?;
         let found = pick(&verdict, k).map_err(|error| error.to_string())?;
         Ok(Picked {
@@ -80,21 +80,31 @@ impl Judge {
             return Vec::new();
         }
         let names = names(body);
-        let (levels, _) = self.levels(&names);
+        let (levels, _) = self.levels(body);
         let Ok(verdict) = judge(names.len(), &observations(body), &levels, self.limits) else { return Vec::new() };
         let most = (body.pairs.len() / (2 * ONE_IN)).max(1);
         let suspicious: Vec<Pair> = verdict.suspicious(most).into_iter().map(|(a, b)| (a as u32, b as u32)).collect();
-        let ordinary = verdict.pairs.iter().map(|pair| (pair.a as u32, pair.b as u32)).filter(|pair| !suspicious.contains(pair));
-        let beside: Vec<Pair> = ordinary.take(suspicious.len()).collect();
+        let known: BTreeSet<Pair> = suspicious.iter().copied().gather();
+        let all = verdict.pairs.iter().map(|pair| (pair.a as u32, pair.b as u32));
+        let ordinary: Vec<Pair> = all.filter(|pair| !known.contains(pair)).collect();
+        // Of all ranks, not of the first ones alone, whose pairs could only be visited one after the other.
+        let apart = (ordinary.len() / suspicious.len().max(1)).max(1);
+        let beside: Vec<Pair> = ordinary.into_iter().step_by(apart).take(suspicious.len()).collect();
         [suspicious, beside].concat()
     }
 
-    fn levels(&self, names: &[String]) -> (Vec<Level>, Option<UnknownHosts>) {
-        match self.topology.as_ref().map(|topology| topology.levels(names)) {
-            Some(Ok(levels)) => (levels, None),
-            Some(Err(unknown)) => (Vec::new(), Some(unknown)),
-            None => (Vec::new(), None),
+    /// The groups of the ranks whose hosts are known; one that never started has no name, and is in no group.
+    fn levels(&self, body: &MeshBody) -> (Vec<Level>, Option<UnknownHosts>) {
+        let Some(topology) = &self.topology else { return (Vec::new(), None) };
+        let hosts: Vec<&str> = body.ranks.iter().map(|rank| rank.host.as_str()).collect();
+        let mut levels = match topology.levels(&hosts) {
+            Ok(levels) => levels,
+            Err(unknown) => return (Vec::new(), Some(unknown)),
+        };
+        for group in levels.iter_mut().flat_map(|level| &mut level.groups) {
+            group.ranks.iter_mut().for_each(|rank| *rank = body.ranks[*rank].rank as usize);
         }
+        (levels, None)
     }
 }
 
@@ -229,6 +239,28 @@ mod tests {
         let Judged { effects, notes } = Judge { topology: Some(topology), ..Judge::default() }.of(&mesh(None));
         assert!(effects.iter().all(|effect| !effect.convicted), "{effects:?}");
         assert!(notes.len() == 1 && notes[0].code == "topology-unknown", "{notes:?}");
+    }
+
+    #[test]
+    fn a_rank_that_never_started_leaves_the_topology_to_the_others() {
+        let topology = Topology::parse("SwitchName=s1 Nodes=n[0-7]\n").unwrap();
+        let judge = Judge { topology: Some(topology), ..Judge::default() };
+        let mut body = mesh(None);
+        body.ranks.remove(2);
+        let (levels, unknown) = judge.levels(&body);
+        assert_eq!((levels[0].groups[0].ranks.as_slice(), unknown), (&[0, 1, 3, 4, 5, 6, 7][..], None));
+    }
+
+    #[test]
+    fn ordinary_pairs_are_of_all_ranks() {
+        let mut body = mesh(None);
+        for at in [3, 20] {
+            body.pairs[at].visits[1].rtt_ns = Some(Quantiles { p50: Some(40_000), ..Quantiles::default() });
+        }
+        let again = Judge::default().again(&body);
+        let beside = &again[again.len() / 2..];
+        let lower: BTreeSet<u32> = beside.iter().map(|pair| pair.0).collect();
+        assert!(beside.len() >= 2 && lower.len() == beside.len(), "{again:?}");
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
         return Err(MergeError::Mixed(card_file(dir, *first), card_file(dir, *other)));
     }
     let setup = card.setup.clone();
+    // A file may name any number of ranks.
+    setup.schedule()?;
     let (mut visits, mut missing, mut silent) = (Vec::<Told>::new(), BTreeMap::new(), Vec::new());
     for rank in 0..setup.ranks {
         let told = visit::read(dir, rank).map_err(|source| MergeError::Visits { path: visit::file(dir, rank), source })?;

@@ -294,11 +294,13 @@ pub fn check(job: Job) -> Result<(), RunError> {
 fn delivers(station: &mut Station<'_>, card: &Card) -> Ended {
     let (mut slots, mut last) = (station.schedule.slots(station.hello.rank).collect::<Vec<Slot>>(), station.schedule.rounds());
     loop {
-        let interrupted = station.walk(slots).is_err();
+        let mut interrupted = station.walk(slots).is_err();
         station.ends(last);
-        let until = station.end_of_deliveries(last, interrupted);
-        if let Err(Undelivered(why)) = station.deliver(card, until) {
-            return if station.visits.is_whole() { Ended::Written(why) } else { Ended::Lost(why) };
+        let mut until = station.end_of_deliveries(last, interrupted);
+        match station.deliver(card, until) {
+            Ok(false) => {}
+            Ok(true) => (interrupted, until) = (true, until.min(station.end_of_deliveries(last, true))),
+            Err(Undelivered(why)) => return if station.visits.is_whole() { Ended::Written(why) } else { Ended::Lost(why) },
         }
         match station.more(until) {
             Ok(more) if !more.is_empty() && !interrupted => {
@@ -314,7 +316,7 @@ fn delivers(station: &mut Station<'_>, card: &Card) -> Ended {
 /// Rank 0: measures, collects, and again as long as there are pairs to visit again.
 fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(MeshBody, bool), MeshError> {
     let (mut slots, mut last) = (station.schedule.slots(0).collect::<Vec<Slot>>(), station.schedule.rounds());
-    let (mut visit, mut interrupted, mut explain) = (plan.setup.visits, false, plan.explain);
+    let (mut visit, mut interrupted, mut explain, mut looked_again) = (plan.setup.visits, false, plan.explain, false);
     // Those without further slots deliver once and end.
     let mut others: BTreeSet<u32> = (1..plan.setup.ranks).gather();
     let mut cards = std::iter::once((0, card.clone())).gather::<BTreeMap<_, _>>();
@@ -340,7 +342,9 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         let visits = station.visits.all().iter().chain(of_others.values().flatten()).cloned().collect();
         let parts = Parts { setup: plan.setup.clone(), cards: cards.clone(), visits, missing: missing.clone(), interrupted };
         let mut body = merge::body(parts)?;
-        let again = if interrupted { Vec::new() } else { plan.judge.again(&body) };
+        // Once: of ranks that all have gone nobody tells that they were visited again.
+        let again = if interrupted || looked_again { Vec::new() } else { plan.judge.again(&body) };
+        looked_again |= !again.is_empty();
         let mut further: BTreeMap<u32, Vec<Slot>> = judge::slots(&again, last, visit);
         last = further.values().flatten().map(|slot| slot.round).max().unwrap_or(last);
         visit += 2;
@@ -362,9 +366,12 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         slots = further.remove(&0).unwrap_or_default();
         others = further.keys().copied().filter(|rank| !missing.contains_key(rank)).collect();
         station.gate.tells(further);
-        station.stay(&delivered);
+        let stopped = station.stay(&delivered);
         if is_last {
             return Ok((judged(&plan.judge, body), interrupted));
+        }
+        if stopped {
+            (interrupted, slots) = (true, Vec::new());
         }
     }
 }

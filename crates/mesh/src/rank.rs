@@ -147,7 +147,8 @@ pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Resu
     Ok(Identity {
         rank,
         ranks,
-        job: job(variable),
+        // A shell within an allocation has the job's number, but ranks by hand may be in other shells too.
+        job: if by_launcher { job(variable) } else { None },
         host: variable("SLURMD_NODENAME").or_else(|| variable("JOB_COMPLETION_INDEX").and_then(|_| variable("NODE_NAME"))),
         one_host: if by_launcher { all_here("OMPI_COMM_WORLD_LOCAL_SIZE") || one_node } else { given.same_host },
     })
@@ -210,6 +211,7 @@ mod tests {
         assert_eq!((found.rank, found.host.as_deref()), (2, Some("n7")));
         assert_eq!(of(hand(0, 2), &[("NODE_NAME", "n7")]).map(|found| found.host), Ok(None), "of no Job");
         assert_eq!(of(hand(0, 2), &[]).map(|found| (found.rank, found.ranks)), Ok((0, 2)));
+        assert_eq!(of(hand(0, 2), &[("SLURM_JOB_ID", "7")]).map(|found| found.job), Ok(None), "by hand");
         // A step has fewer tasks than its job.
         let step = [&SLURM[..], &[("SLURM_STEP_NUM_TASKS", "4")]].concat();
         assert_eq!(of(Given::default(), &step).map(|found| found.ranks), Ok(4));

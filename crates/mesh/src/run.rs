@@ -329,7 +329,7 @@ impl Station<'_> {
         let begun = Instant::now();
         let short = self.has_had_its_chances(partner);
         let limit = self.limit(slot, short);
-        let whole = Duration::from(self.setup.duration);
+        let whole = Duration::from(if slot.explain { EXPLAINS_FOR } else { self.setup.duration });
         let session_limit = self.lasts(slot) + VISIT_GRACE;
         let (mut heard, mut look_at) = (begun, begun + LOOK_EVERY);
         let (mut patience, mut why) = (self.late_start(begun), format!("rank {partner} did not come"));

@@ -251,7 +251,9 @@ impl Outcome {
     fn of(self, status: ExitStatus, job: &Job) -> Result<Ended, SlurmError> {
         match (self.record, status.code()) {
             (Some(record), _) => Ok(Ended::Record(record)),
-            (None, _) if self.interrupted => Err(SlurmError::Interrupted),
+            (None, _) if self.interrupted && self.word.is_empty() => Err(SlurmError::Interrupted),
+            // The ranks had begun, so there may be visits in their files.
+            (None, _) if self.interrupted => Ok(Ended::Silent(format!("stopped; the last words were: {}", self.word))),
             (None, Some(NOT_STARTED)) => Err(SlurmError::NotStarted {
                 nodes: job.nodes,
                 partition: job.partition.clone(),
@@ -314,10 +316,13 @@ mod tests {
     use super::*;
 
     fn ended(words: &[&str], code: i32) -> Result<Ended, SlurmError> {
+        ended_with(Outcome::default(), words, code)
+    }
+
+    fn ended_with(mut outcome: Outcome, words: &[&str], code: i32) -> Result<Ended, SlurmError> {
         let (tells, heard) = channel();
         words.iter().for_each(|line| tells.send(Heard::Words((*line).into())).unwrap());
         drop(tells);
-        let mut outcome = Outcome::default();
         while !outcome.is_over {
             outcome.hear(&heard, LOOK, &|_| {}, &|_| {});
         }
@@ -361,6 +366,15 @@ mod tests {
             panic!("a record")
         };
         assert_eq!(why, "hairpin: rank 1: no");
+    }
+
+    #[test]
+    fn a_job_that_was_stopped_before_its_record_may_have_measured() {
+        let stopped = || Outcome { interrupted: true, ..Outcome::default() };
+        let queued = ["srun: job 1 queued and waiting for resources"];
+        assert!(matches!(ended_with(stopped(), &queued, 1), Err(SlurmError::Interrupted)));
+        let Ok(Ended::Silent(why)) = ended_with(stopped(), &["hairpin: 1 pair, 2 visits"], 143) else { panic!("nothing") };
+        assert_eq!(why, "stopped; the last words were: hairpin: 1 pair, 2 visits");
     }
 
     #[test]

@@ -98,8 +98,9 @@ pub fn difference(body: &MeshBody, subject: &Subject) -> Option<String> {
     let server = body.host_of(other(*pair, ordinary.client));
     if sum(slow) < LEAST * sum(ordinary) {
         return Some(format!(
-            "its stages took {} when they were measured, no longer than to {server} ({})",
+            "its stages took {} when they were measured, not {:.0} % longer than to {server} ({})",
             us(sum(slow)),
+            (LEAST - 1.0) * 100.0,
             us(sum(ordinary))
         ));
     }
@@ -198,6 +199,6 @@ mod tests {
         explained(&mut body, (2, 4), 4, [2_500.0, 1_210.0]);
         explained(&mut body, (1, 4), 4, [2_500.0, 1_200.0]);
         let said = difference(&body, &Subject::Rank(2)).unwrap();
-        assert_eq!(said, "its stages took 3.710 us when they were measured, no longer than to n1 (3.700 us)");
+        assert_eq!(said, "its stages took 3.710 us when they were measured, not 5 % longer than to n1 (3.700 us)");
     }
 }

@@ -246,9 +246,9 @@ pub fn judge(ranks: usize, observations: &[Observation], levels: &[Level], limit
     let kinds = kinds(&design, &pairs, levels.len() + 1);
     let fit = fit::fit(design, &pairs, &y, of_visits);
     let measured = partners(ranks, &pairs);
+    let measured_ranks = measured.iter().filter(|pairs| **pairs > 0).count();
     // Levels without pairs and ranks without any are no parameters.
-    let parameters =
-        fit.values.len() - kinds.iter().filter(|pairs| **pairs == 0).count() - measured.iter().filter(|n| **n == 0).count();
+    let parameters = fit.values.len() - kinds.iter().filter(|pairs| **pairs == 0).count() - (measured.len() - measured_ranks);
     let fitted: Vec<f64> = y.iter().zip(&fit.left).map(|(y, left)| y - left).collect();
     let visit = of_visits(&fitted, parameters).max(BUCKET);
     let between = if pairs.len() >= parameters + LEAST_FREE { robust::noise(&fit.left, parameters) } else { 0.0 };
@@ -257,6 +257,7 @@ pub fn judge(ranks: usize, observations: &[Observation], levels: &[Level], limit
         limits,
         visited: &visited,
         measured,
+        measured_ranks,
         kinds,
         visit,
         pair: (visit * of_mean(LEAST_VISITS)).max(between),
@@ -321,6 +322,7 @@ struct Judge<'a> {
     visited: &'a [Visited],
     /// The measured pairs of each rank, and of each kind.
     measured: Vec<usize>,
+    measured_ranks: usize,
     kinds: Vec<usize>,
     /// Standard deviations of one visit and of a pair of two visits.
     visit: f64,
@@ -330,10 +332,15 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Whether so many ranks were measured that one can be told from the others.
+    fn has_enough_ranks(&self) -> bool {
+        self.measured_ranks >= LEAST_RANKS
+    }
+
     /// How many standard errors an interval reaches to either side, so that all hold at once.
     fn critical(&self) -> f64 {
         let groups = self.fit.design.parameters.iter().filter(|of| matches!(of, Of::Within { .. } | Of::Across { .. })).count();
-        let all = self.measured.iter().filter(|pairs| **pairs > 0).count() + self.visited.len() + groups;
+        let all = self.measured_ranks + self.visited.len() + groups;
         t_quantile(1.0 - (1.0 - self.limits.confidence) / (2.0 * all.max(1) as f64), self.freedom)
     }
 
@@ -363,7 +370,7 @@ impl Judge<'_> {
                 let error = self.pair.max(scatter) * ((1.0 + 1.0 / n) / (n - 1.0)).sqrt();
                 ratio(effect - others(effect), critical * error)
             });
-            let may = ranks >= LEAST_RANKS && pairs >= LEAST_PAIRS;
+            let may = self.has_enough_ranks() && pairs >= LEAST_PAIRS;
             RankEffect { rank, pairs, ratio, is_convicted: may && ratio.is_some_and(|ratio| self.is_slow(ratio)) }
         });
         (effects.collect(), spread)
@@ -386,7 +393,7 @@ impl Judge<'_> {
             let has_others = self.measured[a] >= 2 && self.measured[b] >= 2;
             let has_kind = self.kinds[self.fit.design.kind(a, b)] >= LEAST_PAIRS;
             let ratio = (has_others && has_kind).then(|| ratio(left, critical * error));
-            let may = self.measured.len() >= LEAST_RANKS && visits >= LEAST_VISITS;
+            let may = self.has_enough_ranks() && visits >= LEAST_VISITS;
             let is_convicted = may && ratio.is_some_and(|ratio| self.is_slow(ratio));
             let (value, expected) = (visited.middle.exp(), (visited.middle - left).exp());
             PairEffect { a, b, visits, value, expected, ratio, is_convicted, noise, spread }
@@ -417,7 +424,8 @@ impl Judge<'_> {
                 let of = &self.levels[level].groups[group];
                 // Its pairs share its ranks: both ends within it, one end across.
                 let ends = if way == Way::Within { 4.0 } else { 1.0 };
-                let variance = self.pair.max(scatter).powi(2) / own.len() as f64 + ends * spread.powi(2) / of.ranks.len() as f64;
+                let ranks = of.ranks.iter().filter(|rank| self.measured.get(**rank).is_some_and(|pairs| *pairs > 0)).count();
+                let variance = self.pair.max(scatter).powi(2) / own.len() as f64 + ends * spread.powi(2) / ranks.max(1) as f64;
                 let effect_of =
                     GroupEffect { level, group, name: of.name.clone(), way, pairs: own.len(), ratio: None, is_convicted: false };
                 Some((effect_of, effect, variance))
@@ -436,7 +444,7 @@ impl Judge<'_> {
             let error = (variance + others.iter().map(|(_, variance)| variance).sum::<f64>() / (n * n)).sqrt();
             let middle = robust::median(&mut others.iter().map(|(effect, _)| *effect).collect::<Vec<_>>());
             let ratio = ratio(effect - middle, critical * error);
-            let may = self.measured.len() >= LEAST_RANKS;
+            let may = self.has_enough_ranks();
             GroupEffect { ratio: Some(ratio), is_convicted: may && self.is_slow(ratio), ..of.clone() }
         });
         judged.collect()
@@ -449,15 +457,15 @@ impl Judge<'_> {
         }
         let with = |is: &dyn Fn(usize) -> bool| (0..ranks).filter(|&rank| is(self.measured[rank])).collect::<Vec<_>>();
         let mut untold = Vec::new();
-        if ranks < LEAST_RANKS {
-            untold.push(Untold::FewRanks { ranks });
+        if !self.has_enough_ranks() {
+            untold.push(Untold::FewRanks { ranks: self.measured_ranks });
         }
         let none = with(&|pairs| pairs == 0);
         if !none.is_empty() {
             untold.push(Untold::Unmeasured { ranks: none });
         }
         let few = with(&|pairs| pairs > 0 && pairs < LEAST_PAIRS);
-        if ranks >= LEAST_RANKS && !few.is_empty() {
+        if self.has_enough_ranks() && !few.is_empty() {
             untold.push(Untold::FewPairs { ranks: few });
         }
         let once = self.visited.iter().filter(|visited| visited.logs.len() < LEAST_VISITS).count();
@@ -468,7 +476,7 @@ impl Judge<'_> {
             .extend((0..self.levels.len()).filter(|&level| self.has_two_groups(level)).map(|level| Untold::TwoGroups { level }));
         let few =
             |(kind, &pairs): (usize, &usize)| (pairs > 0 && pairs < LEAST_PAIRS).then_some(Untold::FewOfKind { kind, pairs });
-        untold.extend(self.kinds.iter().enumerate().filter_map(few).filter(|_| ranks >= LEAST_RANKS));
+        untold.extend(self.kinds.iter().enumerate().filter_map(few).filter(|_| self.has_enough_ranks()));
         untold
     }
 

@@ -276,7 +276,7 @@ fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut V
     stages
 }
 
-/// One codeword per link on the way.
+/// One codeword, of the last link: a switch's own is in its latency, which RFC 1242 counts from the bits at its input port.
 fn fec(rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Result<Option<Stage>, NoFloor> {
     let code = match (link.fec, Code::of(rate)) {
         (Fec::On, None) => return Err(NoFloor::NoFec(rate)),
@@ -289,10 +289,10 @@ fn fec(rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Result<Option<Sta
         }
         (_, Some(code)) => code,
     };
-    let links = 1 + link.hops.len() as i64;
+    let of_switches = if link.hops.is_empty() { "" } else { "; that of a switch is in its latency" };
     let what = "A receiver can correct a codeword only when all of it is in.";
-    let source = format!("{} on {links} link(s); decoding itself is not counted", code.clause);
-    Ok(Some(derived("FEC".into(), Picos(code.block().0 * links), source, what)))
+    let source = format!("{}; decoding itself is not counted{of_switches}", code.clause);
+    Ok(Some(derived("FEC".into(), code.block(), source, what)))
 }
 
 /// Switches on the way, and the cables behind them.

@@ -317,9 +317,9 @@ fn hops_fec_and_pcie() {
     let store = with(Link { hops: vec!["store-and-forward:300ns".parse().unwrap()], ..ten() });
     assert_eq!(total(&store), Picos(67_200 + 300_000 + 57_600));
     assert!(store.notes.iter().any(|note| note.contains("behind hop 1")));
-    // FEC on both links of a hop: mandatory at 400G, by wish at 25G, unknown at 1G.
+    // FEC, that of a switch in its latency: mandatory at 400G, by wish at 25G, unknown at 1G.
     let four = with(Link { hops: vec!["cut-through:1us".parse().unwrap()], ..link("400G", "coax:0m") });
-    assert_eq!(total(&four), Picos(1_680 + 2 * 25_600 + 1_000_000));
+    assert_eq!(total(&four), Picos(1_680 + 25_600 + 1_000_000));
     let fec = hairpin_model::phy::Fec::On;
     assert_eq!(total(&with(Link { fec, ..link("25G", "coax:0m") })), Picos(26_880 + 204_800));
     assert!(with(link("25G", "coax:0m")).notes.iter().any(|note| note.contains("--fec on")));

@@ -231,7 +231,7 @@ fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<Side
 
 /// The client's options, except those that the server's words name themselves; an option such as `usecs` is dropped together with its policy.
 fn inherit(path: &'static Path, from: &Options, words: &str) -> Result<Options, SpecError> {
-    let named: Vec<&str> = words.split(',').filter_map(|word| word.split_once('=').map(|(name, _)| name)).collect();
+    let named: Vec<&str> = words.split(',').filter_map(|word| word.split_once('=').map(|(name, _)| option_name(name))).collect();
     let policy = words.split(',').find_map(|word| word.parse::<Policy>().ok());
     let mut options = Options::default();
     for (name, value) in from.iter() {
@@ -293,7 +293,10 @@ fn belongs_to(option: &str, policy: Policy, options: &Options) -> Option<&'stati
             policy == Policy::Spin && !sqpoll,
             "block or submit=sqpoll: a thread that spins never waits in the kernel, which polls then",
         ),
-        name if name == NAPI_USECS.name => (options.get(&NAPI).is_none(), "napi=dynamic and napi=static"),
+        name if name == NAPI_USECS.name => {
+            let polls = options.get(&NAPI).is_some() && belongs_to(NAPI.name, policy, options).is_none();
+            (!polls, "napi=dynamic and napi=static")
+        }
         _ => return None,
     };
     is_missing.then_some(to)
@@ -306,14 +309,18 @@ fn find_path(name: &str) -> Result<&'static Path, SpecError> {
 
 fn find_option(path: &'static Path, name: &str) -> Result<&'static OptionDef, SpecError> {
     let names: Vec<&str> = path.options.iter().map(|def| def.name).collect();
-    // The original spelling in bounce and stream.
-    let name = if name == "zerocopy" { ZERO_COPY.name } else { name };
+    let name = option_name(name);
     path.options.iter().copied().find(|def| def.name == name).ok_or_else(|| SpecError::Option {
         path: path.name,
         name: name.into(),
         nearest: nearest(name, &names),
         known: if names.is_empty() { "none".into() } else { names.join(", ") },
     })
+}
+
+/// The name of an option in the original spelling of bounce and stream too.
+fn option_name(name: &str) -> &str {
+    if name == "zerocopy" { ZERO_COPY.name } else { name }
 }
 
 fn unknown_policy(path: &'static Path, policies: &[Policy], word: &str) -> SpecError {
@@ -398,6 +405,8 @@ mod tests {
                 "udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=20000/udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=20000",
             ),
             ("xdp:zerocopy=off", "xdp:block,zero-copy=off/xdp:block,zero-copy=off"),
+            ("xdp:zero-copy=on/zerocopy=off", "xdp:block,zero-copy=on/xdp:block,zero-copy=off"),
+            ("uring-udp:block,napi=dynamic,napi-usecs=20/spin", "uring-udp:block,napi=dynamic,napi-usecs=20/uring-udp:spin"),
         ] {
             assert_eq!(canonical(text), form, "{text}");
         }

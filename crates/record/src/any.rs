@@ -129,9 +129,9 @@ pub enum ParseError {
     /// The schema is known, but fields are missing or wrong.
     #[error("it says that it is {schema}, and is not: {source}")]
     Corrupt {
-        /// Name of the schema.
+        /// The schema that it names.
         schema: &'static str,
-        /// The JSON parser's error.
+        /// The first fault. Its line and column count from the end of the record before.
         source: serde_json::Error,
     },
 }

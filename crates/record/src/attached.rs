@@ -17,7 +17,28 @@ use crate::head::{Body, Record};
 use crate::run::{HostFacts, Quantiles, Row, Side};
 use crate::warning::Note;
 
-/// The record `hairpin.explain-attached/1`: a head and a [`AttachedBody`].
+/// The record `hairpin.explain-attached/1`, which `hairpin explain :PORT --json` prints: a head and an [`AttachedBody`].
+///
+/// The kernel's hooks stamped the messages of other programs, which took no part. [`totals`](AttachedBody::totals) has the sums of all
+/// transactions, one [`Total`] per view and side of the watched process, and in it the stages in the order in which a transaction passes
+/// them. `connections` and `slowest` single some out, the busiest and the slowest first. Quantiles are in ns; one that the count does not
+/// support is `None`, and so is the process of a side that is not on this host. [`Attached::parse`](Record::parse) fails where a field is
+/// missing or wrong; `slow_observer` and `findings`, which older records lack, are 0 and empty.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Attached(attached) = record else { continue };
+///     let most = &attached.totals[0];
+///     assert_eq!((attached.transactions, most.sum_ns.p50, most.sum_ns.p99), (194, Some(29_679), None)); // too few for p99
+///     for stage in most.stages.iter().filter(|stage| most.is_common(stage)) {
+///         println!("{}: p50 {:?} ns, {:.0} % of all time", stage.name, stage.ns.p50, 100.0 * stage.share);
+///     }
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Attached = Record<AttachedBody>;
 
 impl Body for AttachedBody {
@@ -36,7 +57,7 @@ pub struct AttachedBody {
     pub duration_ns: u64,
     /// Hooks that this host does not offer, and the detail each of them would add.
     pub missing: Vec<Missing>,
-    /// Matched transactions.
+    /// Transactions with every stamp that they need: those of `totals`.
     pub transactions: u64,
     /// Exchanges that could not be matched to a transaction: the sum of `unmatched_by`.
     pub unmatched: u64,
@@ -183,7 +204,7 @@ pub struct Connection {
     pub protocol: String,
     /// The server's address and port.
     pub server: String,
-    /// The client's.
+    /// The client's address and port.
     pub client: String,
     /// The process that reads the requests; `null` if the server is not on this host.
     pub server_process: Option<Process>,
@@ -196,9 +217,9 @@ pub struct Connection {
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
-    /// The process.
+    /// Number of the process.
     pub pid: i32,
-    /// The thread.
+    /// Number of the thread.
     pub thread: i32,
     /// The thread's name.
     pub comm: String,
@@ -217,7 +238,7 @@ pub struct Slow {
     pub protocol: String,
     /// The server's address and port.
     pub server: String,
-    /// The client's.
+    /// The client's address and port.
     pub client: String,
     /// Its stages, in order.
     pub stages: Vec<SlowStage>,

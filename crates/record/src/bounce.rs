@@ -8,7 +8,28 @@ use crate::head::{Body, Record};
 use crate::run::{CpuSide, HostFacts};
 use crate::warning::Note;
 
-/// The record `hairpin.bounce/1`: a head and a [`BounceBody`].
+/// The record `hairpin.bounce/1`, which `hairpin bounce --json` prints: a head and a [`BounceBody`].
+///
+/// A bounce server sends frames back as they come, and knows of no round trips: it counts. [`Bounced`] has the frames of the whole run,
+/// sent, kept back on purpose ([`Kept`]) or lost, by cause. Their bytes leave out the FCS, and those on the wire have it, preamble and gap.
+/// Times are in ns, rates per second. `output` is `None` if frames go out where they came in, `repeats` without a limit.
+/// [`Bounce::parse`](Record::parse) fails where a field is missing or wrong. A [`BounceSecond`] has no head and is no record:
+/// [`AnyRecord::all`](crate::any::AnyRecord::all) skips its lines, and `serde_json` reads one.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Bounce(bounce) = record else { continue };
+///     println!("{} of {} frames went back", bounce.frames.sent, bounce.frames.received);
+///     for (cause, count) in bounce.frames.losses().filter(|(_, count)| *count > 0) {
+///         println!("{count} lost: {cause}");
+///     }
+///     assert_eq!((bounce.io.as_str(), bounce.cpu.per_transaction_ns), ("packet:spin", None)); // no frame came
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Bounce = Record<BounceBody>;
 
 impl Body for BounceBody {

@@ -7,7 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::head::{Body, Record};
 use crate::run::ClockFacts;
 
-/// The record `hairpin.check/1`: a head and a [`CheckBody`].
+/// The record `hairpin.check/1`, which `hairpin check --json` prints: a head and a [`CheckBody`].
+///
+/// A device caused delays that were known beforehand, and the instrument reported them: `delays` has one [`Delay`] per length, the shortest
+/// first, and `latencies` one [`Latency`] per declared latency of an emulated NIC. An `error_ns` is the reported time minus the true one, and
+/// each row passes or fails by a bound, in ns too. The verdict is on all of them, and on the clock. `elapsed` is `None` where the clock is the one
+/// that it would be compared with. [`Check::parse`](Record::parse) fails where a field is missing or wrong; records from before
+/// latencies and `elapsed` have none, with 0 for bound and tries of the former.
+///
+/// ```
+/// use hairpin_record::check::{Check, Verdict};
+///
+/// # let json = include_bytes!("../tests/data/check-1.json");
+/// let check = Check::parse(json)?;
+/// assert_eq!((check.verdict, check.delays.len()), (Verdict::Passed, 5));
+/// assert!(check.delays.iter().all(|delay| delay.error_ns.abs() <= check.bound_ns as f64));
+/// assert!(check.latencies.is_empty() && check.elapsed.is_none()); // a record from before these
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub type Check = Record<CheckBody>;
 
 impl Body for CheckBody {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{ArmBlock, Estimate, Figure, State, Verdict};
 use crate::head::{Body, Record};
+use crate::own_request::OwnRequest;
 use crate::run::{Granted, HostFacts, Link};
 use crate::stack::Stacks;
 use crate::warning::Note;
@@ -183,6 +184,9 @@ pub struct Arm {
     /// Libraries in the place of the kernel's sockets, with the counts of all its blocks; absent where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Box<Stacks>>,
+    /// With `--request` of the user's own: what was asked and answered, in all its blocks together, also those that do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_request: Option<Box<OwnRequest>>,
     /// TCP segments sent per transaction by the client's side, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments_out_per_transaction: Option<f64>,

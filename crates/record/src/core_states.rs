@@ -75,9 +75,9 @@ pub enum State {
 /// Why a row is not comparable with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apart {
-    /// The row's state.
+    /// The row's own state.
     pub state: State,
-    /// The state of the ranked rows.
+    /// The state of the ranked rows, counted from the nearest.
     pub ranked: usize,
     /// Least and largest cache-line round trip of the row's blocks, in ns.
     pub found: (u64, u64),

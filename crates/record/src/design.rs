@@ -16,7 +16,7 @@ const CABLE: [&str; 2] = ["cable", "cable, difference"];
 /// The floor of a round trip, request and reply together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Design {
-    /// The NIC design.
+    /// Name of the NIC design, such as `niq`.
     pub name: String,
     /// The design in a sentence.
     pub about: String,
@@ -48,9 +48,9 @@ pub struct DesignPart {
 pub struct DesignCable {
     /// Its place among the parts.
     pub part: usize,
-    /// A type of [`CableType`].
+    /// Its type: the [`CableType`] of this name.
     pub kind: String,
-    /// Its length.
+    /// Its length in metres, one way.
     pub metres: f64,
     /// Round-trip time of a cable of length 0: not 0 where a source rounds, as with 15 ns for 3 m at 5.10 ns/m.
     pub fixed_ns: f64,
@@ -61,7 +61,7 @@ pub struct DesignCable {
 pub struct CableType {
     /// Its name, as in `twinax:3m`.
     pub name: String,
-    /// Propagation delay one way.
+    /// Propagation delay one way, in ns per metre.
     pub ns_per_m: f64,
     /// The source of the delay.
     pub source: String,

@@ -7,17 +7,17 @@ use crate::split::{Layer, Way};
 /// The stamps of one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceStamps {
-    /// The interface.
+    /// Name of the interface.
     pub interface: String,
     /// Its driver, if it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Each direction and layer.
+    /// One for each direction and layer, hardware and software.
     pub stamps: Vec<StampClaim>,
     /// The received packets that it can stamp in hardware, under the kernel's names; empty if it claims none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rx_filters: Vec<String>,
-    /// Its clock (PHC).
+    /// Its clock (PHC); `None` if it names none or the clock cannot be read: then `no_clock` has the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<NicClock>,
     /// Why its clock is not known.

@@ -2,6 +2,15 @@
 //! fit of measured runs.
 //!
 //! Model times are decimal nanoseconds, exact to a picosecond. A stage whose source gives an interval has `ns: null` and both ends.
+//!
+//! A [`Floor`] has the stages of one frame's way, from the sending program to the receiving one. They are in the order of that way and add up to
+//! its total; the RTT is that of a request and a reply of the same size. A [`Comparison`] has two floors and their difference stage by stage,
+//! [`Sizes`] a floor per size, and [`fit`](crate::fit) what measured runs tell. The row of a run whose link was declared has its floor too
+//! ([`Row::floor`](crate::run::Row::floor)).
+//!
+//! Nothing is measured for a floor, so it has a [`Label`] and no [`Head`](crate::head::Head), and
+//! [`AnyRecord::all`](crate::any::AnyRecord::all) takes it for no record: `serde_json::from_slice::<Floor>` reads one, and fails where a field is
+//! missing or wrong.
 
 use hairpin_units::Picos;
 use schemars::JsonSchema;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Rings {
     /// The back end: `af_xdp`, `af_packet`, `memory`.
     pub back_end: String,
-    /// The interface.
+    /// Name of the interface; empty where it is not known.
     pub interface: String,
     /// The queues that are driven.
     pub queues: Vec<u32>,
@@ -33,9 +33,9 @@ pub struct Rings {
 /// A requested feature that was not granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
-    /// Name of the feature.
+    /// Name of the feature, such as `zero-copy`.
     pub feature: String,
-    /// The reason.
+    /// Why it was not granted, in words.
     pub why: String,
 }
 

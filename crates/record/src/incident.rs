@@ -1,4 +1,10 @@
 //! Slow round trips of `ping --explain-above`: their counts in the row of a run, and the schema `hairpin.incident/1`, a line of their file for each.
+//!
+//! [`Incidents`] stands in [`Row::incidents`](crate::run::Row::incidents), and with the counts so far in each line of
+//! [`progress`](crate::progress): how many round trips were above the limit, for how many there is a line and why not for the others, their
+//! causes, and in the row the slowest ones event by event. An [`Incident`] is one of those lines, complete in itself: RTT and limit in ns, the causes with
+//! the largest first, the stages beside their typical time, and the events in the order of time. It is only written here: a reader goes by its
+//! published schema, and [`AnyRecord::all`](crate::any::AnyRecord::all) takes it for no record.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +20,7 @@ pub struct Incidents {
     pub above: String,
     /// The RTT above which a round trip is an incident now; `null` until enough round trips support the percentile.
     pub above_ns: Option<u64>,
-    /// Incidents.
+    /// Incidents so far, with a line or without.
     pub count: u64,
     /// Incidents that have a line in `file`.
     pub written: u64,
@@ -24,7 +30,7 @@ pub struct Incidents {
     pub over_size: u64,
     /// Incidents without a line, because the file could not be written.
     pub failed: u64,
-    /// The file.
+    /// Path of the file that has the lines.
     pub file: String,
     /// Events and stamps that found no room, of the blocks that were read. An incident that goes on after the first lost event of its block is not explained.
     #[serde(default)]

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::head::{Body, Place, Record};
+use crate::own_request::OwnRequest;
 use crate::recorder::Recorder;
 use crate::run::{Cpu, Granted, Origin, Quantiles, Silence};
 use crate::split::Split;
@@ -88,6 +89,9 @@ pub struct LoadCurve {
     pub rates: Vec<LoadRow>,
     /// Options requested of the kernel, and their values in force.
     pub granted: Vec<Granted>,
+    /// With `--request` of the user's own: what was asked and answered, at all rates together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_request: Option<Box<OwnRequest>>,
 }
 
 /// The highest rate at which a path keeps up. Going up from the lowest rate, a path keeps up as long as it

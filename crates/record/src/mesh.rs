@@ -16,7 +16,27 @@ use crate::quantiles::Quantiles;
 use crate::side::Side;
 use crate::warning::Note;
 
-/// The record `hairpin.mesh/1`: a head and a [`MeshBody`].
+/// The record `hairpin.mesh/1`, which `hairpin mesh --json` prints: a head and a [`MeshBody`].
+///
+/// A [`Pair`] has the RTTs of two ranks, all visits together, and each [`Visit`] with the side that each rank had. Pairs are in ascending order,
+/// visits in that of the schedule. Times are in ns. `rtt_ns` is `None` where none was measured, and `missing` of the visit then says why, unless
+/// it measured stages. An [`Effect`] is a ratio: 1.3 is 30 % slower than the others. Those that are `convicted` come first, then the slowest.
+/// [`Mesh::parse`](Record::parse) fails where a field is missing or wrong; lists that older records lack are empty.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Mesh(mesh) = record else { continue };
+///     for pair in &mesh.pairs {
+///         let p50 = pair.rtt_ns.as_ref().and_then(|rtt| rtt.p50);
+///         println!("{} and {}: {p50:?} ns", mesh.host_of(pair.a), mesh.host_of(pair.b));
+///     }
+///     assert!(mesh.effects[0].convicted && mesh.effects[0].low > 1.0);
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Mesh = Record<MeshBody>;
 
 impl Body for MeshBody {
@@ -43,7 +63,7 @@ pub struct MeshBody {
     pub pairs: Vec<Pair>,
     /// Ranks that are not there, or not to the end.
     pub missing: Vec<MissingRank>,
-    /// Ranks, pairs and groups against the others.
+    /// Ranks and groups against the others, and pairs that are convicted: first the convicted, then those of highest ratio.
     pub effects: Vec<Effect>,
     /// The ranks of lowest mutual latency, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +193,7 @@ pub struct Effect {
     pub high: f64,
     /// True if it is slow beyond what chance and the other pairs explain.
     pub convicted: bool,
-    /// What differs on it from the others, the setting with the most at stake first. Seen, not proved to be the cause.
+    /// What differs on it from the others, the setting with the most at stake first; empty if it is not convicted. Seen, not proved to be the cause.
     pub because: Vec<String>,
 }
 
@@ -186,7 +206,7 @@ pub enum Subject {
     Rank(u32),
     /// A pair of ranks a < b: what neither rank explains.
     Pair(u32, u32),
-    /// A rack or switch, by its name.
+    /// The pairs of a rack or switch, in words: `pairs within rack1`, `pairs out of rack1`.
     Group(String),
 }
 
@@ -208,7 +228,7 @@ pub struct Picked {
 /// A threshold of `--fail-if`, held against every pair, or every rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Threshold {
-    /// The threshold as given.
+    /// The threshold as given, such as `p99 > 40us` or `node > 1.3x`.
     pub given: String,
     /// Pairs that crossed it.
     pub crossed: Vec<(u32, u32)>,

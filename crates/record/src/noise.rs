@@ -12,7 +12,28 @@ use crate::place::{ClockFacts, HostFacts};
 use crate::quantiles::Quantiles;
 use crate::warning::Note;
 
-/// The record `hairpin.noise/1`: a head and a [`NoiseBody`].
+/// The record `hairpin.noise/1`, which `hairpin check --host --json` prints: a head and a [`NoiseBody`].
+///
+/// A thread read the clock on each core and did nothing else: a [`CoreNoise`] counts its stalls, with their lengths in ns, the time that they
+/// took together, their causes and the longest ones. Counts are of the blocks without hooks and causes of those with, so the two do not add up;
+/// `no_causes` has the reason if no hooks could look. `pairs` has the cache-line round trip between each two cores, and `choice` the two to take,
+/// `None` where there is none to make. [`Noise::parse`](Record::parse) fails where a field is missing or wrong. A [`NoiseComparison`] holds two
+/// such records beside each other; it is printed and never stored, so nothing here reads it.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Noise(noise) = record else { continue };
+///     for core in &noise.cores {
+///         println!("CPU {}: {} stalls, {:.1} % of its time lost", core.cpu, core.stall_ns.count, 100.0 * core.lost_share());
+///         println!("most of it to {:?}", core.causes.first().map(|cause| (&cause.cause, &cause.who)));
+///     }
+///     assert_eq!((noise.choice, noise.pairs[0].core_rtt_ns), (Some([0, 1]), Some(56)));
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Noise = Record<NoiseBody>;
 
 impl Body for NoiseBody {
@@ -37,9 +58,9 @@ pub struct NoiseBody {
     pub cores: Vec<CoreNoise>,
     /// Each pair of these cores, with the time that a cache line takes to the other and back in `core_rtt_ns`.
     pub pairs: Vec<Placement>,
-    /// The two cores to take for a measurement; `null` if fewer than two were looked at.
+    /// The two cores to take for a measurement; `null` if fewer than two were looked at, or how near they are was not measured.
     pub choice: Option<[u32; 2]>,
-    /// The reason for these two.
+    /// The reason for these two, or for none.
     pub why: String,
     /// What may mislead.
     pub warnings: Vec<Note>,
@@ -48,7 +69,7 @@ pub struct NoiseBody {
 /// The stalls of one core. Counts and times are of the blocks without hooks, causes of those with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreNoise {
-    /// The core.
+    /// The core's number.
     pub cpu: u32,
     /// Time for which a thread spun there without hooks, in ns.
     pub duration_ns: u64,
@@ -78,7 +99,7 @@ pub struct CoreNoise {
     pub traced_stall_ns: Quantiles,
     /// Their causes, the largest first; each stall has one.
     pub causes: Vec<Cause>,
-    /// The longest of all stalls, those of the blocks with hooks with their causes.
+    /// The longest of all stalls, longest first; those of the blocks with hooks have their causes.
     pub longest: Vec<Stall>,
 }
 

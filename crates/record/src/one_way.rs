@@ -1,4 +1,9 @@
 //! One-way delays: each direction of a round trip by the time of day of both hosts, with the error that their clocks allow.
+//!
+//! A [`OneWay`] stands in [`Row::one_way`](crate::run::Row::one_way), and is `None` there unless `--one-way` asked for it. Request, reply and
+//! their difference are each summarized in ns over all transactions, so the p50 of both directions do not add up to anything. Times may be
+//! negative, where the clocks differ by more than the delay. A [`ClockState`] tells what a host's clock follows and by how much it may be
+//! off, as the daemon that steers it says.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,7 +78,7 @@ pub struct ErrorPart {
 pub struct ClockState {
     /// The daemon: `chrony`, `ptp4l` or both.
     pub daemon: String,
-    /// The source.
+    /// What the time of day comes from.
     pub follows: Follows,
     /// Largest error against that, in ns: the sum of `parts`.
     pub error_ns: f64,

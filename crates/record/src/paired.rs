@@ -19,7 +19,7 @@ use crate::statistics::{Ratio, t_quantile};
 
 /// The most pairs for which the signed-rank distribution is computed exactly; with more, the normal approximation is good enough.
 const EXACT: usize = 64;
-/// Enough halvings to find a Walsh average to its last significant bit.
+/// Enough halvings to find a value to its last significant bit.
 const HALVINGS: usize = 100;
 /// Upper limit for the correlation of neighbours: beyond it the interval grows no further.
 const MOST_ALIKE: f64 = 0.95;
@@ -111,16 +111,21 @@ pub fn plain(values: &[f64], confidence: f64) -> Option<Shift> {
 
 /// The Walsh average of sorted values that has `rank` averages below it.
 fn walsh(sorted: &[f64], rank: u64) -> f64 {
-    let (mut low, mut high) = (sorted[0], sorted[sorted.len() - 1]);
-    // Searches the least value with more than `rank` averages up to and including it.
+    of_rank(sorted[0], sorted[sorted.len() - 1], rank, |limit| averages_up_to(sorted, limit))
+}
+
+/// The value between `low` and `high` that has `rank` values below it; `up_to` counts the values up to and including a limit. They are never listed:
+/// there are as many as pairs.
+fn of_rank(mut low: f64, mut high: f64, rank: u64, up_to: impl Fn(f64) -> u64) -> f64 {
+    // Searches the least limit with more than `rank` values up to and including it.
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
         if middle <= low || middle >= high {
             break;
         }
-        if averages_up_to(sorted, middle) > rank { high = middle } else { low = middle }
+        if up_to(middle) > rank { high = middle } else { low = middle }
     }
-    if averages_up_to(sorted, low) > rank { low } else { high }
+    if up_to(low) > rank { low } else { high }
 }
 
 fn averages_up_to(sorted: &[f64], limit: f64) -> u64 {
@@ -133,6 +138,18 @@ fn averages_up_to(sorted: &[f64], limit: f64) -> u64 {
             break;
         }
         count += (end - i) as u64;
+    }
+    count
+}
+
+/// The number of differences of a value of `second` less one of `first`, both sorted, up to and including a limit.
+fn differences_up_to(first: &[f64], second: &[f64], limit: f64) -> u64 {
+    let (mut count, mut from) = (0_u64, 0_usize);
+    for two in second {
+        while first.get(from).is_some_and(|one| two - one > limit) {
+            from += 1;
+        }
+        count += (first.len() - from) as u64;
     }
     count
 }
@@ -260,18 +277,24 @@ pub fn apart(first: &[f64], second: &[f64], confidence: f64) -> Option<Shift> {
     if first.is_empty() || second.is_empty() || !first.iter().chain(second).all(|value| value.is_finite()) {
         return None;
     }
-    let mut differences: Vec<f64> = second.iter().flat_map(|two| first.iter().map(move |one| two - one)).collect();
-    differences.arrange_by(f64::total_cmp);
+    let sorted = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.arrange_by(f64::total_cmp);
+        sorted
+    };
+    let (ones, twos) = (sorted(first), sorted(second));
+    let (least, most) = (twos[0] - ones[ones.len() - 1], twos[twos.len() - 1] - ones[0]);
+    let difference = |rank: u64| of_rank(least, most, rank, |limit| differences_up_to(&ones, &twos, limit));
     let (n, m) = (first.len() as f64, second.len() as f64);
     let tail = (1.0 - confidence.clamp(0.0, 1.0)) / 2.0;
     let k = n * m / 2.0 + (n * m * (n + m + 1.0) / 12.0).sqrt() * Normal::standard().inverse_cdf(tail) - 0.5;
-    let count = differences.len();
-    let typical = f64::midpoint(differences[(count - 1) / 2], differences[count / 2]);
+    let count = first.len() as u64 * second.len() as u64;
+    let typical = f64::midpoint(difference((count - 1) / 2), difference(count / 2));
     if k < 0.0 {
         return Some(Shift { typical, low: f64::NEG_INFINITY, high: f64::INFINITY });
     }
-    let k = k as usize;
-    let found = Shift { typical, low: differences[k], high: differences[count - 1 - k] };
+    let k = k as u64;
+    let found = Shift { typical, low: difference(k), high: difference(count - 1 - k) };
     Some(found.widened(moods(first, confidence).max(moods(second, confidence))))
 }
 
@@ -420,7 +443,31 @@ mod tests {
         assert_eq!(apart(&first, &[], 0.95), None);
     }
 
+    /// Their differences in a list would take 12 GB.
+    #[test]
+    fn long_samples_apart_take_no_list_of_all_differences() {
+        let first: Vec<f64> = (0..40_000).map(f64::from).collect();
+        let second: Vec<f64> = first.iter().map(|value| value + 100.0).collect();
+        near(apart(&first, &second, 0.95).unwrap().typical, 100.0, 1e-6);
+    }
+
     proptest! {
+        #[test]
+        fn ranks_of_differences_agree_with_sorting(
+            first in prop::collection::vec(-1.0f64..1.0, 1..30),
+            second in prop::collection::vec(-1.0f64..1.0, 1..30),
+            rank in 0usize..1000,
+        ) {
+            let (mut first, mut second) = (first, second);
+            first.arrange_by(f64::total_cmp);
+            second.arrange_by(f64::total_cmp);
+            let mut all: Vec<f64> = second.iter().flat_map(|two| first.iter().map(move |one| two - one)).collect();
+            all.arrange_by(f64::total_cmp);
+            let rank = rank % all.len();
+            let found = of_rank(all[0], all[all.len() - 1], rank as u64, |limit| differences_up_to(&first, &second, limit));
+            prop_assert!((found - all[rank]).abs() < 1e-12);
+        }
+
         #[test]
         fn bisection_agrees_with_sorting(values in prop::collection::vec(-1.0f64..1.0, 1..40), rank in 0usize..1000) {
             let mut sorted = values.clone();

@@ -1,5 +1,8 @@
 //! The schemas of `hairpin floor pcie`: the CPU's 4-byte reads of a device, and the cost of a NIC driver's steps over ordinary
 //! memory.
+//!
+//! [`Probe`] and [`Primitives`] are records of measurements, which [`AnyRecord::all`](crate::any::AnyRecord::all) reads. A
+//! [`PublishedTable`] has a [`Label`] alone, since nothing was measured; `serde_json` reads it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +26,11 @@ impl Body for PublishedTable {
     const SCHEMA: &'static str = "hairpin.floor-pcie-published/1";
 }
 
-/// The record `hairpin.floor-pcie/1`: a head and a [`ProbeBody`].
+/// The record `hairpin.floor-pcie/1`, which `hairpin floor pcie --device BDF --json` prints: a head and a [`ProbeBody`].
+///
+/// [`Reads`] has the times of all 4-byte reads in ns, less the cost of the two stamps, and counts those with a stall apart. A published table
+/// stands beside them for reference. Facts of the device that sysfs lacks are `None`. [`Probe::parse`](Record::parse) fails where a field is
+/// missing or wrong.
 pub type Probe = Record<ProbeBody>;
 
 impl Body for ProbeBody {
@@ -40,7 +47,7 @@ pub struct ProbeBody {
     pub clock: ClockFacts,
     /// The device that was read.
     pub device: Device,
-    /// The BAR.
+    /// Number of the BAR, from 0.
     pub bar: u8,
     /// Bytes of the BAR.
     pub bar_bytes: u64,
@@ -107,7 +114,7 @@ pub struct Published {
     pub label: String,
     /// Source of the figure.
     pub source: String,
-    /// The rows.
+    /// One row per activity of the CPU.
     pub rows: Vec<PublishedRead>,
 }
 
@@ -126,7 +133,10 @@ pub struct PublishedRead {
     pub max: f64,
 }
 
-/// The record `hairpin.floor-pcie-primitives/1`: a head and a [`PrimitivesBody`].
+/// The record `hairpin.floor-pcie-primitives/1`, which `hairpin floor pcie --json` prints: a head and a [`PrimitivesBody`].
+///
+/// An [`Implementation`] is one way to do a NIC driver's steps, and has the median of each [`Step`] in ns: alone, and one of several in a row,
+/// which is `None` for a step that cannot be repeated so. [`Primitives::parse`](Record::parse) fails where a field is missing or wrong.
 pub type Primitives = Record<PrimitivesBody>;
 
 impl Body for PrimitivesBody {

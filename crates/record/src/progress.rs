@@ -2,6 +2,20 @@
 //!
 //! Each line is complete in itself: results since the start and, if requested, a histogram of the time since the previous line.
 //! The histograms of all lines add up to the row's histogram, apart from transactions after the last line.
+//!
+//! With several measuring threads a line is of one of them. Times are in ns. Fields that earlier versions did not write are `None`, 0 or empty.
+//! A line has a schema and no head: [`AnyRecord::all`](crate::any::AnyRecord::all) skips it, and `serde_json` reads it, with an error where a
+//! field is missing or wrong.
+//!
+//! ```
+//! use hairpin_record::progress::Progress;
+//!
+//! # let line = r#"{"schema": "hairpin.progress/1", "path": "udp:block/udp:block", "request_bytes": 64, "at_ns": 1000000000,
+//! #     "transactions": 15000, "lost": 2, "transactions_per_s": 15000.0, "rtt_ns": {"count": 15000, "p50": 66000}}"#;
+//! let progress: Progress = serde_json::from_str(line)?;
+//! assert_eq!((progress.transactions, progress.lost, progress.rtt_ns.p50), (15_000, 2, Some(66_000)));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

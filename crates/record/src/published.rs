@@ -22,11 +22,11 @@ pub struct Published {
 /// A published comparison whose figures are not at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Claims {
-    /// The source.
+    /// The source, with the table or page.
     pub source: &'static str,
     /// The conditions of its measurement.
     pub conditions: &'static str,
-    /// The claims.
+    /// Its claims, each with its class.
     pub claims: &'static [Claim],
 }
 

@@ -55,9 +55,9 @@ pub struct Waited {
 /// Start, length and conditions of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BlockFacts {
-    /// Start, since measuring began.
+    /// Start, in ns since measuring began.
     pub at_ns: u64,
-    /// Measured length.
+    /// Measured length in ns, without the gap behind the block.
     pub length_ns: u64,
     /// Cache-line round trip between the two cores: the larger of the values before and after.
     pub core_rtt_ns: Option<u64>,

@@ -395,7 +395,7 @@ pub struct FlowFacts {
     /// SO_INCOMING_NAPI_ID; absent where the device has none (loopback, plain veth).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub napi_id: Option<u32>,
-    /// SO_INCOMING_CPU.
+    /// The CPU that took in its last packet (SO_INCOMING_CPU); absent where the kernel does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming_cpu: Option<u32>,
 }
@@ -412,7 +412,7 @@ pub struct FlowGroup {
     /// SO_INCOMING_NAPI_ID; absent where the device has none (loopback, plain veth).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub napi_id: Option<u32>,
-    /// SO_INCOMING_CPU.
+    /// The CPU that took in the last packet of each (SO_INCOMING_CPU); absent where the kernel does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming_cpu: Option<u32>,
 }

@@ -8,6 +8,11 @@
 //! ```
 //! `out` and `in` are stamps of a NIC (hardware), or of driver and stack (software). A part is the difference of two stamps of one clock, and of every
 //! transaction: RTT = client-out + wire + server-in + turn-around + server-out + client-in.
+//!
+//! A [`Split`] stands in [`Row::split`](crate::run::Row::split) of a run with `--hw-stamps`, in a rate of [`load`](crate::load) and in a path of
+//! [`explain`](crate::explain). Parts are in ns, in the order in which a round trip passes them, then sums of them. A part that the stamps of
+//! these hosts cannot tell is not in the list, so ask for it with [`Split::part`]; [`StampsOf::why`] has the reason. Means of the typical
+//! transactions add up to their RTT, quantiles do not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +69,7 @@ pub struct NicClock {
 /// One part of the round trips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SplitPart {
-    /// Which one.
+    /// The part, or the sum of parts.
     pub part: PartName,
     /// Its duration, over all transactions of the split that have it.
     pub ns: Quantiles,

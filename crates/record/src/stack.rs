@@ -22,7 +22,7 @@ pub struct Stacks {
 pub struct Stack {
     /// Its name: `onload` of `libonload.so`.
     pub name: String,
-    /// Its file.
+    /// Path of its file, such as `/usr/lib64/libonload.so`.
     pub library: String,
     /// Its version, from the file's name or a public symbol of the library; `null` if neither tells.
     pub version: Option<String>,

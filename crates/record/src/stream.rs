@@ -8,7 +8,28 @@ use crate::head::{Body, Place, Record};
 use crate::run::Cpu;
 use crate::warning::Note;
 
-/// The record `hairpin.stream/1`: a head and a [`StreamBody`].
+/// The record `hairpin.stream/1`, which `hairpin stream --json` prints: a head and a [`StreamBody`].
+///
+/// Frames were sent as fast as asked, and counted where they arrived. A [`StreamRow`] has two [`Trial`]s: `offered` at full speed or at
+/// the rate asked for, and `lossless` at the highest rate found at which nothing was lost. Rates are in frames/s, `wire_bits_per_s` in bit/s, with
+/// preamble, FCS and gap. `lossless` is `None` if no such rate was found or none was searched, `delivered` if nothing counts the frames that
+/// arrive. `search` has every trial on the way, in the order made. [`Stream::parse`](Record::parse) fails where a field is missing or wrong.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+/// use hairpin_record::stream::Direction;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Stream(stream) = record else { continue };
+///     for row in &stream.results {
+///         println!("{}: loses {:.1} % of {:.0}/s", row.io, 100.0 * row.offered.lost_share(), row.offered.offered_per_s);
+///     }
+///     let (row, best) = (&stream.results[0], stream.results[0].lossless.as_ref());
+///     assert_eq!((row.direction, best.and_then(|trial| trial.delivered)), (Direction::Inject, Some(74_560)));
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Stream = Record<StreamBody>;
 
 impl Body for StreamBody {

@@ -9,7 +9,28 @@ use crate::head::{Body, Record};
 use crate::run::HostFacts;
 use crate::warning::Note;
 
-/// The record `hairpin.sweep/1`: a head and a [`SweepBody`].
+/// The record `hairpin.sweep/1`, which `hairpin sweep --json` prints: a head and a [`SweepBody`].
+///
+/// A [`Cell`] is one combination of the factors' levels, in the order of `factors`, with an [`Arm`] as in a comparison. An [`Effect`] holds a level
+/// against the first one of its factor, over all levels of the others. Its figures are ratios with an interval: below 1, a time is shorter; an end
+/// is `None` if there are too few rounds for it. An [`Interaction`] near 1 says that the two factors do not depend on each other. What was
+/// not measured is in `left_out`, in words. [`Sweep::parse`](Record::parse) fails where a field is missing or wrong.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::Sweep(sweep) = record else { continue };
+///     for effect in &sweep.main_effects {
+///         for found in effect.figures.iter().filter(|found| found.tells()) {
+///             println!("{} {}: {} times {:.3}", effect.factor, effect.level, found.figure, found.ratio);
+///         }
+///     }
+///     assert_eq!((sweep.main_effects[0].level.as_str(), sweep.main_effects[0].against.as_str()), ("on", "off"));
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type Sweep = Record<SweepBody>;
 
 impl Body for SweepBody {

@@ -1,5 +1,16 @@
 //! The schemas `hairpin.tune-list/1`, `hairpin.tune-check/1`, `hairpin.tune-changes/1` and `hairpin.tune-status/1`: the settings
 //! of a host, obstacles to low latency, and changes made.
+//!
+//! | command | prints | one row |
+//! |---|---|---|
+//! | `hairpin tune list --json` | [`List`] | [`KnobRow`]: a setting, its value, and the way to change it |
+//! | `hairpin tune check --json` | [`TuneCheck`] | [`Finding`]: a setting that costs latency, its stake in ns, and the fix |
+//! | `hairpin tune apply --json`, `tune revert --json` | [`Changes`] | [`ChangeRow`]: a value before and after, and the outcome |
+//! | `hairpin tune status --json` | [`Status`] | [`StatusEntry`]: an entry of the journal with its changes |
+//!
+//! Nothing is measured for these, so each has a [`Label`] and no [`Head`](crate::head::Head), and
+//! [`AnyRecord::all`](crate::any::AnyRecord::all) takes them for no records: `serde_json::from_slice::<TuneCheck>` reads one, and fails where a
+//! field is missing or wrong. A value has the unit that the setting's name tells.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +26,7 @@ pub struct List {
     /// Schema and tool.
     #[serde(flatten)]
     pub label: Label,
-    /// By subject.
+    /// One row per setting, those of one subject together.
     pub knobs: Vec<KnobRow>,
     /// The NAPI instances of the interface, if settings of them are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,9 +150,9 @@ pub struct Changes {
     pub label: Label,
     /// `plan`, `apply` or `revert`.
     pub action: String,
-    /// Each value.
+    /// One row per value.
     pub changes: Vec<ChangeRow>,
-    /// Further notes.
+    /// What concerns no single value, such as a missing permission or a damaged entry of the journal.
     pub notes: Vec<String>,
 }
 
@@ -149,7 +160,7 @@ impl Body for Changes {
     const SCHEMA: &'static str = "hairpin.tune-changes/1";
 }
 
-/// One value.
+/// A value of the host, before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeRow {
     /// The setting.
@@ -193,17 +204,17 @@ impl Body for Status {
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusEntry {
-    /// Its number.
+    /// Its number, from 1 in the order made.
     pub id: u32,
     /// `kept`, `running`, `orphaned` (its process was killed), `booted` (undone by a boot), `damaged`.
     pub state: String,
-    /// Its start, in UTC.
+    /// When it was made, RFC 3339 in UTC; empty if it cannot be read.
     pub started: String,
     /// The command that made it.
     pub command: Vec<String>,
     /// Its changes; `outcome` is `applied` if the value is still in force, `changed` if another program changed
     /// it since, `already` if it is as before.
     pub changes: Vec<ChangeRow>,
-    /// The fault that makes it unreadable.
+    /// The fault in its file; `null` if there is none.
     pub why: Option<String>,
 }

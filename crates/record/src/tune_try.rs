@@ -8,7 +8,28 @@ use crate::compare::Compare;
 use crate::head::{Body, Record};
 use crate::run::HostFacts;
 
-/// The record `hairpin.tune-try/1`: a head and a [`TuneTryBody`].
+/// The record `hairpin.tune-try/1`, which `hairpin tune try --json` prints: a head and a [`TuneTryBody`].
+///
+/// Each [`TriedPath`] has whole records `hairpin.compare/1` inside: `alone` has the host as it is for arm A, then one arm per setting, so its
+/// comparisons are in the order of `settings`; `together` holds all winners against the host as it is, measured anew. `together` is `None` if
+/// nothing won, `profile` also if that second measurement contradicts the first. [`TuneTry::parse`](Record::parse) fails where a field is missing
+/// or wrong, also in a record inside.
+///
+/// ```
+/// use hairpin_record::any::AnyRecord;
+///
+/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// for record in AnyRecord::all(bytes)? {
+///     let AnyRecord::TuneTry(tried) = record else { continue };
+///     for path in &tried.paths {
+///         for (setting, found) in tried.settings.iter().zip(&path.alone.comparisons) {
+///             println!("{} on {}: {}", setting.setting, path.alone.arms[0].path, found.verdict);
+///         }
+///     }
+///     assert!(tried.winners.is_empty() && tried.profile.is_none());
+/// }
+/// # Ok::<(), hairpin_record::any::ParseError>(())
+/// ```
 pub type TuneTry = Record<TuneTryBody>;
 
 impl Body for TuneTryBody {
@@ -69,7 +90,7 @@ pub struct ValueChange {
 pub struct Contradiction {
     /// The path, as its arms have it.
     pub path: String,
-    /// The settings.
+    /// The settings that had won, as `NAME=VALUE`.
     pub settings: Vec<String>,
     /// The interval of the ratio of p50 of the best of them alone.
     pub alone: [f64; 2],
@@ -82,7 +103,7 @@ pub struct Contradiction {
 pub struct LeftOut {
     /// As it would be given to `tune apply`.
     pub setting: String,
-    /// The reason.
+    /// Why it was not tried, such as `it is so already`.
     pub why: String,
 }
 

@@ -1,4 +1,15 @@
 //! Reasons why a figure may mislead: the observation, a likely cause, and the flag or command to use.
+//!
+//! A record has them as [`Note`]s, in the lists called `warnings`: one for the whole, or one per row, rate, arm or visit. A [`Warning`]
+//! is what one is made of, its values apart. Go by the `code`, which does not change; the `message` is for people, and may.
+//!
+//! ```
+//! use hairpin_record::warning::Warning;
+//!
+//! let note = Warning::Loss { lost: 3, sent: 1_000, rcvbuf: false }.note();
+//! assert_eq!(note.code, "loss");
+//! assert!(note.message.starts_with("3 of 1000 requests were never answered in time"));
+//! ```
 
 use hairpin_units::{Nanos, Quantile};
 use schemars::JsonSchema;
@@ -9,7 +20,7 @@ use crate::side::{Side, Silence};
 /// A warning as it stands in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// The warning's kind; one of [`Warning::code`].
+    /// The warning's kind, such as `loss`: scripts may rely on it. Later versions may have others too.
     pub code: String,
     /// The observation, a likely cause, and a remedy.
     pub message: String,
@@ -66,16 +77,16 @@ pub enum Warning {
     DeepIdle {
         /// The side whose core it is.
         side: Side,
-        /// The deepest enabled state.
+        /// Name of the deepest enabled state, such as `C6`.
         state: String,
-        /// Time to leave it, as the kernel states it.
+        /// Time to leave it, as the kernel states it; `None` where it states none.
         exit: Option<Nanos>,
         /// True if it could not be read whether a process holds /dev/cpu_dma_latency.
         demand_unread: bool,
     },
     /// The clock is not the CPU's counter.
     NoTsc {
-        /// The reason.
+        /// Why the CPU's counter is not used, such as `the hypervisor hides it`.
         why: String,
     },
     /// Two clocks disagreed by more than 50 ns.
@@ -146,7 +157,7 @@ pub enum Warning {
     SleepingGovernor {
         /// The side whose core it is.
         side: Side,
-        /// The governor's name.
+        /// The governor's name, such as `powersave`.
         governor: String,
     },
     /// Busy polling was asked for and the device does none.
@@ -158,7 +169,7 @@ pub enum Warning {
     BusyPollInVain {
         /// The side whose socket it is.
         side: Side,
-        /// Packets that it took.
+        /// Packets that busy polling took, by the kernel's count (BusyPollRxPackets).
         packets: u64,
         /// Transactions of the same time.
         transactions: u64,
@@ -184,7 +195,7 @@ pub enum Warning {
     },
     /// The floor of the declared link is not known.
     NoFloor {
-        /// The reason.
+        /// Why it is not known, such as `nothing tells the rate`.
         why: String,
     },
     /// No rate was found at which nothing is lost.
@@ -203,14 +214,14 @@ pub enum Warning {
     RingLoss {
         /// The side whose ring it is.
         side: Side,
-        /// Number of frames.
+        /// Number of lost frames, whatever the cause.
         lost: u64,
     },
     /// A library is in the place of the kernel's sockets, and messages passed the kernel all the same.
     NotAccelerated {
         /// The side whose process it is in.
         side: Side,
-        /// The library's name.
+        /// The library's name, such as `onload`.
         stack: String,
         /// The number of messages that passed the kernel, in words.
         passed: String,
@@ -237,7 +248,7 @@ pub enum Warning {
     CertificateUnchecked,
     /// The server's own worker ended before it sent its figures.
     ServerUnknown {
-        /// The reason.
+        /// How it ended, as far as the other side can tell.
         why: String,
     },
 }

@@ -147,7 +147,10 @@ impl Table {
     /// The raw numbers for scripts.
     pub(crate) fn data(&self) -> Data {
         let all: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].place.is_written()).collect();
-        let unit = |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty());
+        // A column of times has its name also where no row has one.
+        let times = |at: usize| (self.columns[at].unit == "us").then_some("_ns");
+        let unit =
+            |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty()).or_else(|| times(at));
         let names = all.iter().map(|at| self.columns[*at].name(unit(*at).unwrap_or_default())).collect();
         let cells = |row: &Row| all.iter().map(|at| row.cells[*at].clone()).collect();
         Data { names, rows: self.rows.iter().map(cells).collect() }

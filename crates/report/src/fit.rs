@@ -135,6 +135,10 @@ fn row(line: &Line) -> Vec<Cell> {
 fn meaning(line: &Line, several: bool, rate: Option<u64>) -> String {
     let slope = line.ns_per_byte;
     let place = if several { format!("From {} to {} bytes, ", line.from_bytes, line.to_bytes) } else { String::new() };
+    if slope.high < 0.0 {
+        let [least, most] = [slope.high, slope.low].map(f64::abs);
+        return capital(&format!("{place}a byte more takes less time: {least:.3} to {most:.3} ns less for each."));
+    }
     if slope.low <= 0.0 {
         let text = format!(
             "{place}the time per byte cannot be told from zero (at most {:.3} ns): size hardly matters.",
@@ -164,6 +168,13 @@ mod tests {
     use hairpin_record::fit::fit;
 
     use super::*;
+
+    #[test]
+    fn a_time_that_falls_with_size_is_told() {
+        let line = fit(&[4.0, 8.0, 16.0, 32.0, 64.0].map(|bytes| (bytes, 4_000.0 - 20.0 * bytes)), 1.0).unwrap().line;
+        let said = meaning(&line, false, None);
+        assert!(said.starts_with("A byte more takes less time: 19."), "{said}");
+    }
 
     #[test]
     fn both_lines_of_a_step_are_told_and_drawn() {

@@ -231,7 +231,7 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
         Some(pair) => p50(pair).map_or_else(|| "few".into(), |ns| Cell::Text(beside(ns as f64, largest))),
     };
     let row = |a: u32| -> Vec<Cell> { std::iter::once(a.to_string().into()).chain((1..ranks).map(|b| cell(a, b))).collect() };
-    doc.table(Table::new(columns.collect(), 1, (0..ranks - 1).map(row)));
+    doc.table(Table::new(columns.collect(), 1, (0..ranks.saturating_sub(1)).map(row)));
     let host =
         |rank: u32| mesh.ranks.iter().find(|known| known.rank == rank).map(|known| format!("{rank} {}", clean(&known.host)));
     let hosts: Vec<String> = (0..ranks).map(|rank| host(rank).unwrap_or_else(|| format!("{rank} missing"))).collect();
@@ -242,7 +242,7 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
     if mesh.pairs.iter().any(|pair| pair.rtt_ns.as_ref().is_some_and(|rtt| rtt.p50.is_none())) {
         doc.text("few: too few round trips for a median");
     }
-    if of.len() < (ranks * (ranks - 1) / 2) as usize {
+    if of.len() < (ranks * ranks.saturating_sub(1) / 2) as usize {
         doc.text(".: not in the schedule");
     }
 }

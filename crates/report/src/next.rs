@@ -76,10 +76,18 @@ pub(crate) fn over(link: &Link, head: &Head) -> Option<String> {
     if asked.iter().any(|word| word == "-6" || word == "--ipv6") {
         words += " -6";
     }
-    if let Some(file) = asked.iter().position(|word| word == "--key-file").and_then(|at| asked.get(at + 1)) {
+    if let Some(file) = key_file(asked) {
         words += &format!(" --key-file {file}");
     }
     Some(words)
+}
+
+/// The file of a command's `--key-file FILE` or `--key-file=FILE`.
+fn key_file(command: &[String]) -> Option<&str> {
+    command.iter().enumerate().find_map(|(at, word)| match word.strip_prefix("--key-file")? {
+        "" => command.get(at + 1).map(String::as_str),
+        given => given.strip_prefix('='),
+    })
 }
 
 /// True for a path whose stages are known where the record was measured; a comparison may have added words to it.
@@ -98,14 +106,42 @@ pub(crate) fn explain(link: &Link, head: &Head, spec: &str) -> Option<String> {
     plain(format!("hairpin explain {to} -p {}", path(spec)))
 }
 
-/// A path as it is typed: without its default policy.
+/// A path as it is typed: without its default policy. A server's side that names none would have the client's.
 pub(crate) fn path(spec: &str) -> String {
     let spec = short(spec);
-    spec.strip_suffix(":block").map_or(spec.clone(), str::to_owned)
+    match spec.strip_suffix(":block") {
+        Some(bare) if !bare.contains('/') => bare.to_owned(),
+        _ => spec,
+    }
 }
 
 /// The command, if a shell accepts it unchanged: the record may come from elsewhere, and readers may paste the command.
 pub(crate) fn plain(command: String) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || " .:,/=%-_[]".contains(c);
     command.chars().all(plain).then_some(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_typed_as_it_was_measured() {
+        for (spec, typed) in [
+            ("udp:block/udp:block", "udp"),
+            ("udp:spin/udp:block", "udp:spin/block"),
+            ("udp:spin,sndbuf=4M/udp:block", "udp:spin,sndbuf=4M/udp:block"),
+            ("xdp:spin/packet:block", "xdp:spin/packet:block"),
+        ] {
+            assert_eq!(path(spec), typed);
+        }
+    }
+
+    #[test]
+    fn a_key_file_is_found_in_either_form() {
+        let of = |words: &[&str]| key_file(&words.iter().map(ToString::to_string).collect::<Vec<_>>()).map(str::to_owned);
+        assert_eq!(of(&["hairpin", "ping", "h", "--key-file", "k"]).as_deref(), Some("k"));
+        assert_eq!(of(&["hairpin", "ping", "h", "--key-file=k"]).as_deref(), Some("k"));
+        assert_eq!(of(&["hairpin", "ping", "h", "--key-files"]), None);
+    }
 }

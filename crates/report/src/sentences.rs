@@ -75,6 +75,11 @@ impl Entry<'_> {
         (self.link, self.hosts) == (other.link, other.hosts)
     }
 
+    /// Threads, flows and requests in flight.
+    fn work(&self) -> [u32; 3] {
+        [self.row.threads, self.row.flows, self.row.outstanding]
+    }
+
     fn label(&self, among: &[Entry<'_>]) -> String {
         format!("{} over {}", self.row_name(), self.over(among))
     }
@@ -128,15 +133,21 @@ fn first_of(entries: &[Entry<'_>]) -> String {
     };
     let told = |e: &Entry<'_>| {
         let p50 = e.p50().unwrap_or_default();
-        let plain = PLAIN.iter().find_map(|path| ran().find(|d| d.is(path.name, "block") && d.is_beside(e)));
-        let against = match plain {
+        let default = |of: &dyn Fn(&Entry<'_>) -> bool| {
+            PLAIN.iter().find_map(|path| ran().find(|d| d.is(path.name, "block") && d.is_beside(e) && of(d)))
+        };
+        let against = match default(&|d| d.work() == e.work()) {
             Some(plain) if std::ptr::eq(plain, e) => "and is itself the plain default".into(),
             Some(plain) => {
-                let default = plain.p50().unwrap_or_default();
-                let times = ratio(default.0 as f64 / p50.0.max(1) as f64);
-                format!("where the plain default, {}, takes {default}, {times} times as long", plain.row_name())
+                let takes = plain.p50().unwrap_or_default();
+                let times = ratio(takes.0 as f64 / p50.0.max(1) as f64);
+                format!("where the plain default, {}, takes {takes}, {times} times as long", plain.row_name())
             }
-            None => format!("and the plain default (udp or tcp with block) was not measured over {}", e.over(entries)),
+            None => {
+                let any = default(&|_| true);
+                let alike = any.map_or("", |_| " with as many threads, flows and requests in flight");
+                format!("and the plain default (udp or tcp with block) was not measured over {}{alike}", e.over(entries))
+            }
         };
         format!("{p50} RTT p50, {against}")
     };
@@ -165,7 +176,8 @@ pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
     let spinning = |block: &Entry<'_>| {
         entries.iter().filter(ran).find(|e| {
             let sizes = |row: &Row| (row.request_bytes, row.reply_bytes);
-            e.is_beside(block) && block.plain().is_some_and(|plain| e.is(plain.name, "spin")) && sizes(e.row) == sizes(block.row)
+            let alike = e.work() == block.work() && sizes(e.row) == sizes(block.row);
+            e.is_beside(block) && block.plain().is_some_and(|plain| e.is(plain.name, "spin")) && alike
         })
     };
     let rank = |e: &Entry<'_>| {
@@ -307,6 +319,23 @@ mod tests {
             "udp:spin over loopback on b is fastest: 5.000 us RTT p50, and the plain default (udp or tcp with block) was not measured over \
              loopback on b."
         );
+    }
+
+    #[test]
+    fn rows_of_other_work_are_not_held_against_each_other() {
+        let row = |path: &str, flows: u32, ns: u64| Row {
+            path: path.into(),
+            flows,
+            rtt_ns: Quantiles { p50: Some(ns), ..Quantiles::default() },
+            ..Row::default()
+        };
+        let client = HostFacts::default();
+        let rows = [row("udp:block/udp:block", 64, 900_000), row("udp:spin/udp:spin", 1, 5_000)];
+        let of_one = |row| Entry { row, link: "loopback", hosts: ("a", Some("a")), client: &client, apart: None };
+        let entries: Vec<Entry<'_>> = rows.iter().map(of_one).collect();
+        assert!(blocking(&entries).starts_with("The cost of blocking is unknown"), "{}", blocking(&entries));
+        let said = fastest(&entries);
+        assert!(said.ends_with("over loopback with as many threads, flows and requests in flight."), "{said}");
     }
 
     #[test]

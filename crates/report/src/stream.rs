@@ -120,8 +120,12 @@ fn commands(stream: &Stream) -> Vec<String> {
 fn fastest(stream: &Stream) -> (String, &'static str) {
     let searched = stream.resolution.is_some();
     let Some((row, per_s)) = best(stream) else {
-        let said = if searched { "no rate without loss was found" } else { "no frame arrived" };
-        return (said.into(), "no");
+        let counted = stream.results.iter().any(|row| row.offered.delivered.is_some());
+        return match (searched, counted || stream.results.is_empty()) {
+            (true, _) => ("no rate without loss was found".into(), "no"),
+            (false, true) => ("no frame arrived".into(), "no"),
+            (false, false) => ("how many frames arrived is not known: no end counted them".into(), "not known"),
+        };
     };
     let Name { base, size } = name(row);
     let what = if searched { "most without loss" } else { "most delivered" };

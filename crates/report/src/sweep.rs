@@ -177,7 +177,8 @@ fn cells(record: &Sweep) -> Table {
     columns.extend(bulk.then(|| Column::figures("Gbit/s").under("bulk")));
     let row = |cell: &sweep::Cell| {
         let figures = typical(&cell.arm);
-        let mut row: Vec<Cell> = cell.levels.iter().map(Cell::from).collect();
+        // A record from elsewhere may have another number of levels.
+        let mut row: Vec<Cell> = (0..record.factors.len()).map(|at| cell.levels.get(at).into()).collect();
         row.push(figures.rate_per_s.into_cell(Cell::Rate));
         row.extend([figures.p50_ns, figures.p99_ns, figures.p999_ns, figures.cpu_ns].map(|ns| ns.into_cell(Cell::Ns)));
         row.extend(segments.then(|| cell.arm.segments_out_per_transaction.into_cell(Cell::Number)));
@@ -239,7 +240,8 @@ fn loss_free(doc: &mut Doc, record: &Sweep) {
             let cell = record.cells.iter().filter(same).find(|cell| cell.arm.request_bytes == bytes);
             cell.and_then(|cell| typical(&cell.arm).p50_ns).into_cell(Cell::Ns)
         };
-        let mut row: Vec<Cell> = concerned.iter().map(|at| found.levels[*at].as_deref().unwrap_or_default().into()).collect();
+        let level = |at: &usize| found.levels.get(*at).and_then(Option::as_deref).unwrap_or_default();
+        let mut row: Vec<Cell> = concerned.iter().map(|at| level(at).into()).collect();
         row.extend(shown.iter().map(|bytes| of(*bytes)));
         row.extend([found.frames_per_s.into_cell(Cell::Rate), Cell::Rate(found.offered_per_s)]);
         row

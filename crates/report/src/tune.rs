@@ -337,6 +337,11 @@ impl Show for Changes {
             }
         }
         self.notes.iter().for_each(|note| doc.lead("note: ", note));
+        let line = |row: &ChangeRow| {
+            let (was, to) = if backwards { (&row.to, &row.from) } else { (&row.from, &row.to) };
+            [&row.knob, was, to, &row.outcome, &row.place].map(Cell::from)
+        };
+        doc.data = Some(Data::table("setting was is_to_be outcome where", self.changes.iter().map(line)));
         doc
     }
 }

@@ -282,6 +282,21 @@ fn placements_as_a_heat_map() {
 }
 
 #[test]
+fn rows_of_other_lengths_are_shown() {
+    let mut record = placements([0.08, 0.079], 0.07);
+    record.placements[1].cells.truncate(1);
+    record.placements[2].cells.push(PlacementCell::default());
+    crate::formats::formats(&record);
+    let mut record = swept();
+    record.cells[0].levels.truncate(1);
+    record.cells[1].levels.push("more".into());
+    record.loss_free = [vec![Some("on".into()), None], Vec::new()]
+        .map(|levels| LossFree { levels, frame_bytes: 64, ..LossFree::default() })
+        .into();
+    crate::formats::formats(&record);
+}
+
+#[test]
 fn too_few_pairs_warnings_and_thresholds() {
     let mut record = record();
     record.comparisons = vec![Comparison { pairs: 6, ..comparison("B", Verdict::Unclear, 1.3, 0.4) }];
@@ -435,6 +450,9 @@ fn a_sweep_over_two_factors() {
     assert!(lines.next().is_some_and(|line| line.starts_with(names)), "{csv}");
     let levels: Vec<String> = lines.map(|line| line.split(',').take(2).collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(levels, ["on 4", "on 1460", "off 4", "off 1460"]);
+    filled.cells.iter_mut().for_each(|cell| (cell.arm.figures.p999_ns, cell.arm.typical) = (None, None));
+    let few = hairpin_report::csv(&filled, &Options::default());
+    assert!(few.starts_with(names), "a name does not depend on the figures: {few}");
     let mut silent = record;
     silent.interactions[0].figures.clear();
     assert!(hairpin_report::term(&silent, &whole()).contains("none of 1 pairs of levels"));

@@ -748,6 +748,10 @@ fn stream_towards_another_host_knows_one_side() {
     stream.head.interrupted = true;
     stream.place.hosts.server = None;
     assert_snapshot!(fits(&hairpin_report::term(&stream, &Options::default())));
+    let trial = &mut stream.results[0].offered;
+    (trial.delivered, trial.delivered_per_s) = (None, None);
+    let uncounted = hairpin_report::term(&stream, &Options { brief: true, ..Options::default() });
+    assert!(uncounted.contains("how many frames arrived is not known: no end counted them"), "{uncounted}");
 }
 
 #[test]

@@ -98,6 +98,13 @@ fn four_ranks_with_a_slow_one_and_a_lost_one() {
 }
 
 #[test]
+fn a_mesh_of_no_ranks_has_an_empty_matrix() {
+    let mut none = mesh(1);
+    none.schedule.ranks = 0;
+    assert!(term(&none, &brief()).contains("0 of 0 pairs measured"));
+}
+
+#[test]
 fn sixteen_ranks_fit_in_80_columns() {
     let text = term(&mesh(16), &brief());
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

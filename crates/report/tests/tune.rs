@@ -219,6 +219,16 @@ fn prints_a_diff_and_its_outcome() {
 }
 
 #[test]
+fn scripts_read_whole_values_and_places() {
+    let (mask, place) = ("ffffffff,ffffffff,ffffffff", "/sys/class/net/eth0/queues/rx-0/rps_cpus");
+    let wide = ChangeRow { from: mask.into(), from_cpus: Some("0-95".into()), ..change("rps_cpus", place, "reverted", None) };
+    let csv = |action: &str| hairpin_report::csv(&changes(action, vec![wide.clone()]), &Options::default());
+    let names = "setting,was,is_to_be,outcome,where";
+    assert_eq!(csv("apply"), format!("{names}\nrps_cpus,\"{mask}\",0,reverted,{place}\n"));
+    assert_eq!(csv("revert"), format!("{names}\nrps_cpus,0,\"{mask}\",reverted,{place}\n"));
+}
+
+#[test]
 fn status_lists_journal_entries() {
     let entry = |id: u32, state: &str| StatusEntry {
         id,

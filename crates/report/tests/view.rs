@@ -12,6 +12,7 @@ use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
 use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{Block, Origin, Point, Quantiles, Row, Run};
+use hairpin_record::tune_try::Contradiction;
 use hairpin_record::warning::Note;
 use hairpin_report::html;
 use hairpin_report::view;
@@ -663,6 +664,54 @@ fn the_page_has_the_same_names_of_columns() {
         fs::write(&file, &text).unwrap();
     }
     assert_eq!(kept("columns.json"), text, "HAIRPIN_BLESS=1 writes it");
+}
+
+/// The records of these verbs, as earlier versions wrote them.
+fn of_verbs(verbs: &[&str]) -> Vec<Input> {
+    every_kind().into_iter().filter(|given| verbs.contains(&given.name.as_str())).collect()
+}
+
+#[test]
+fn what_cannot_be_told_leads_no_report() {
+    let lead = |verb: &str, change: &dyn Fn(&mut AnyRecord)| {
+        let mut given = of_verbs(&[verb]);
+        change(&mut given[0].record);
+        made(&given).summary.swap_remove(0)
+    };
+    let said = lead("sweep", &|record| {
+        let AnyRecord::Sweep(sweep) = record else { panic!("a sweep") };
+        let figures = sweep.main_effects.iter_mut().flat_map(|effect| &mut effect.figures);
+        figures.for_each(|found| (found.low, found.high) = (Some(0.5), Some(2.0)));
+    });
+    assert_eq!(said, "No factor's effect on RTT p50 can be told from none.");
+    let said = lead("tune try", &|record| {
+        let AnyRecord::TuneTry(tried) = record else { panic!("settings that were tried") };
+        let settings = vec!["timer_migration=0".into()];
+        tried.contradictions = vec![Contradiction { path: "udp".into(), settings, alone: [0.8, 0.9], anew: [1.0, 1.1] }];
+    });
+    assert!(said.starts_with("Unclear whether a setting"), "{said}");
+    let of = |origin, path: &str, core| {
+        let blocks = vec![Block { core_rtt_ns: Some(core), ..Block::default() }; 20];
+        Row { origin, blocks, ..row(path, 64, 5_000, 5_000) }
+    };
+    let rows = vec![of(Origin::Emulated, "niq:spin/niq:spin", 60), of(Origin::Measured, "udp:spin/udp:spin", 400)];
+    let said = summary(&of_runs(vec![run(rows)]));
+    assert!(said.contains("every row is emulated, paced, or of another core state than most;"), "{said}");
+}
+
+#[test]
+fn warnings_of_a_look_and_of_tried_settings_are_shown() {
+    let mut given = of_verbs(&["check --host", "tune try"]);
+    for Input { record, .. } in &mut given {
+        let note = Note { code: "busy".into(), message: "CPU 0 was busy".into() };
+        match record {
+            AnyRecord::Noise(noise) => noise.warnings.push(note),
+            AnyRecord::TuneTry(tried) => tried.paths[0].alone.arms[0].warnings.push(note),
+            _ => panic!("another record"),
+        }
+    }
+    let warned = made(&given).records.iter().filter(|record| record.warnings.iter().any(|found| found.code == "busy")).count();
+    assert_eq!(warned, 2);
 }
 
 #[test]

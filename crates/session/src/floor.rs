@@ -7,7 +7,7 @@
 //!   job: path, payload ─┘
 //! ```
 
-use std::net::IpAddr;
+use std::net::Ipv6Addr;
 
 use hairpin_model::cable;
 use hairpin_model::design::Transfer;
@@ -175,9 +175,8 @@ pub fn designs(record: &Explain, result: &Explained) -> Vec<Design> {
         return Vec::new();
     };
     let job = Job { request, reply, ..Job::new(spec) };
-    let peer = record.place.link.peer.as_deref().and_then(|peer| peer.parse().ok());
-    let ipv6 =
-        matches!(peer, Some(IpAddr::V6(_))) || record.head.command.iter().any(|word| ["-6", "--ipv6"].contains(&word.as_str()));
+    let ipv6 = record.place.link.peer.as_deref().is_some_and(is_ipv6)
+        || record.head.command.iter().any(|word| ["-6", "--ipv6"].contains(&word.as_str()));
     // The host is not asked: a design is compared with others over one link.
     let known = Known { client: &record.place.hosts.client, mtu: None, one_host: true, ipv6 };
     let cables = cable::types();
@@ -191,6 +190,11 @@ pub fn designs(record: &Explain, result: &Explained) -> Vec<Design> {
         Some(Design::of(&found, &cables))
     };
     built_in().iter().filter_map(|nic| of(nic.name())).collect()
+}
+
+/// True for an address of IPv6, alone or in brackets before a port.
+fn is_ipv6(peer: &str) -> bool {
+    peer.starts_with('[') || peer.parse::<Ipv6Addr>().is_ok()
 }
 
 /// The stages of a floor in the form that the device takes.
@@ -389,6 +393,22 @@ mod tests {
         // A payload that no design can carry, and a path that never leaves the host.
         assert!(designs(&record, &explained(60_000).1).is_empty());
         assert!(designs(&record, &Explained { path: "pipe/pipe".into(), ..explained(18).1 }).is_empty());
+    }
+
+    #[test]
+    fn the_frames_of_designs_have_the_headers_of_the_peers_address() {
+        let (mut record, result) = explained(18);
+        for (peer, frame) in [
+            ("192.0.2.1:24444", 60),
+            ("server:24444", 60),
+            ("2001:db8::1", 80),
+            ("[2001:db8::1]:24444", 80),
+            ("[fe80::1%eth0]:24444", 80),
+        ] {
+            record.place.link.peer = Some(peer.into());
+            let link = &designs(&record, &result)[0].link;
+            assert!(link.contains(&format!("a frame of {frame} bytes")), "{peer}: {link}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::Serialize;
 
 /// The schema's name in the file's metadata.
@@ -66,6 +69,9 @@ pub enum RawError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// Another run writes the file.
+    #[error("another run writes {} now; give --raw another name", path.display())]
+    Busy { path: PathBuf },
     /// The file cannot be written.
     #[error("cannot write samples to {}: {source}; the Parquet file is incomplete: free some space and run again", path.display())]
     Write {
@@ -107,7 +113,7 @@ impl RawWriter {
         let partial = PathBuf::from(partial);
         let failed = |source| RawError::Write { path: partial.clone(), source };
 
-        let file = File::create(&partial).map_err(|source| RawError::Create { path: partial.clone(), source })?;
+        let file = locked(&partial)?;
         let rows = serde_json::to_string(rows).map_err(|e| failed(ParquetError::External(e.into())))?;
         let about = [("hairpin.schema", SCHEMA.to_owned()), ("hairpin.rows", rows)];
         // Statistics per page would only grow the index.
@@ -153,14 +159,36 @@ impl RawWriter {
             self.write_group()?;
         }
         let RawWriter { path, partial, writer, .. } = self;
-        let whole = writer.into_inner().and_then(|file| file.sync_all().map_err(ParquetError::from));
-        whole.map_err(|source| RawError::Write { path: partial.clone(), source })?;
+        let whole = writer.into_inner().and_then(|file| file.sync_all().map(|()| file).map_err(ParquetError::from));
+        // Locked until it has its name.
+        let _file = whole.map_err(|source| RawError::Write { path: partial.clone(), source })?;
         fs::rename(&partial, &path).map_err(|source| RawError::Rename { partial, path, source })
     }
 
     fn write_group(&mut self) -> Result<(), RawError> {
         let RawWriter { writer, waiting, .. } = self;
         waiting.write(writer).map_err(|source| RawError::Write { path: self.partial.clone(), source })
+    }
+}
+
+/// Makes the file, or empties what an earlier run left, unless another run has it locked (flock(2)). A file system without locks
+/// goes without.
+fn locked(path: &Path) -> Result<File, RawError> {
+    let failed = |source| RawError::Create { path: path.into(), source };
+    loop {
+        let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(RawError::Busy { path: path.into() });
+        }
+        let facts = file.metadata().map_err(failed)?;
+        // Another run may have given the file its name in between.
+        if fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (facts.dev(), facts.ino())) {
+            // A device or a pipe has no length.
+            if facts.is_file() {
+                file.set_len(0).map_err(failed)?;
+            }
+            return Ok(file);
+        }
     }
 }
 
@@ -251,6 +279,20 @@ mod tests {
         drop(raw);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert!(dir.path().join("samples.parquet.partial").exists());
+    }
+
+    #[test]
+    fn two_runs_do_not_write_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("samples.parquet");
+        fs::write(dir.path().join("samples.parquet.partial"), "left by a run that was killed").unwrap();
+        let mut raw = RawWriter::create(&path, &[]).unwrap();
+        raw.write_block(0, 0, (0..10).map(sample)).unwrap();
+        let text = RawWriter::create(&path, &[]).err().unwrap().to_string();
+        assert!(text.contains("another run writes") && text.contains("samples.parquet.partial"), "{text}");
+        raw.finish().unwrap();
+        assert_eq!(SerializedFileReader::new(File::open(&path).unwrap()).unwrap().metadata().file_metadata().num_rows(), 10);
+        RawWriter::create(&path, &[]).unwrap().finish().unwrap();
     }
 
     #[test]

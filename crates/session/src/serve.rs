@@ -239,10 +239,15 @@ fn connection(guest: &Guest, place: Place<'_>) {
             }
         }
     };
-    let turn = match house.busy.take(&channel, Until::At(Instant::now() + SILENCE)) {
+    let turn = match house.busy.take(&channel, from.ip(), Until::At(Instant::now() + SILENCE)) {
         Ok(Ok(turn)) => turn,
         Ok(Err(until)) => {
-            let message = until.in_words(Instant::now());
+            let mut message = until.in_words(Instant::now());
+            if house.service.gate.is_none() && house.busy.is_of(from.ip()) {
+                message.push_str(
+                    "; if both are yours, as for two addresses of one server, start a second one there: hairpin serve ADDR:PORT",
+                );
+            }
             house.refused(|| format!("{from}: refused: {message}"));
             return send_away(&mut channel, &Answer::Failed(Failure { message, missing: false }));
         }

@@ -150,7 +150,7 @@ impl Server {
         // It is done before the next request of the row is sent.
         match hear(channel, ANSWER_WITHIN)? {
             Answer::Done => Ok(()),
-            other => Err(SideError::OutOfTurn(shown(&other))),
+            other => Err(unexpected(other)),
         }
     }
 
@@ -166,8 +166,7 @@ impl Server {
         match (hear(channel, ANSWER_WITHIN)?, wants) {
             (Answer::Halves(halves), Wants::Halves) => Ok(Told::Halves(read_halves(halves))),
             (Answer::Nics(report), Wants::Nics) => Ok(Told::Nics(report)),
-            (Answer::Failed(failure), _) => Err(SideError::Failed(failure)),
-            (other, _) => Err(SideError::OutOfTurn(shown(&other))),
+            (other, _) => Err(unexpected(other)),
         }
     }
 
@@ -178,8 +177,7 @@ impl Server {
         channel.send(&Request::Times).map_err(SideError::ToServer)?;
         match hear(channel, ANSWER_WITHIN)? {
             Answer::Times(times) => Ok(times.checked()),
-            Answer::Failed(failure) => Err(SideError::Failed(failure)),
-            other => Err(SideError::OutOfTurn(shown(&other))),
+            other => Err(unexpected(other)),
         }
     }
 
@@ -191,8 +189,7 @@ impl Server {
             Answer::Clock(told) => {
                 told.checked().map(Some).map_err(|message| SideError::Failed(Failure { message, missing: false }))
             }
-            Answer::Failed(failure) => Err(SideError::Failed(failure)),
-            other => Err(SideError::OutOfTurn(shown(&other))),
+            other => Err(unexpected(other)),
         }
     }
 
@@ -323,6 +320,19 @@ fn harmless(mut answer: Answer) -> Answer {
     answer
 }
 
+/// What another answer than the one asked for between two blocks means.
+fn unexpected(answer: Answer) -> SideError {
+    match answer {
+        Answer::Failed(failure) => SideError::Failed(failure),
+        // Its report was on the way already.
+        Answer::Server(report) => {
+            let why = report.error.unwrap_or_else(|| "it stopped".into());
+            SideError::Failed(Failure { message: format!("the server's side ended in mid-run: {why}"), missing: false })
+        }
+        other => SideError::OutOfTurn(shown(&other)),
+    }
+}
+
 /// An answer out of turn.
 fn shown(answer: &Answer) -> String {
     printable(&format!("{answer:?}"), LONGEST)
@@ -342,6 +352,18 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    #[test]
+    fn a_server_that_ended_between_two_blocks_says_why() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut peer = Channel::plain(theirs);
+        let at = ([127, 0, 0, 1], 7).into();
+        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, stamps: false };
+        let report = ServerReport { error: Some("the client is silent".into()), ..ServerReport::default() };
+        peer.send(&Answer::Server(Box::new(report))).unwrap();
+        let error = server.told(Wants::Halves).unwrap_err();
+        assert_eq!(error.to_string(), "the server's side ended in mid-run: the client is silent");
+    }
 
     #[test]
     fn texts_of_a_hostile_server_are_printable_and_short() {

@@ -484,13 +484,7 @@ fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>
 
 /// Warns of errors of the server, and of replies that may be some.
 fn unlike(job: &Job, own: &OwnRequest) -> Option<Warning> {
-    let told = job.own.as_ref().is_some_and(|request| request.end.tells_errors());
-    let of = own.replies;
-    match &own.first_error {
-        Some(first) => Some(Warning::ErrorReplies { first: first.clone(), count: own.errors, of }),
-        None if told || own.differing == 0 => None,
-        None => Some(Warning::RepliesDiffer { first: own.first_reply.clone(), count: own.differing, of }),
-    }
+    own.warning(job.own.as_ref().is_some_and(|request| request.end.tells_errors()))
 }
 
 /// The error, with the settings of HTTP servers that close a connection which was to stay open.

@@ -70,6 +70,14 @@ impl Whose {
     }
 }
 
+/// Requests of more than one packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parted {
+    pub requests: u64,
+    /// All requests of the same blocks.
+    pub of: u64,
+}
+
 /// A cause of one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
@@ -112,16 +120,15 @@ pub struct Causes {
     holders: HashMap<u32, u32>,
     /// Time of each holder on a CPU in all blocks.
     pub totals: HashMap<(u32, Busy), u64>,
-    /// Time for which each thread kept a thread of the flow off its CPU.
-    pub kept: HashMap<(u32, u32), u64>,
+    /// Time for which each thread kept a side's thread off its CPU, by side and thread.
+    pub kept: HashMap<(usize, u32), u64>,
     /// The length of these blocks, in ns.
     pub traced_ns: u64,
     /// Delayed ACKs sent by timer, by side.
     pub late_acks: [u64; 2],
     /// Datagrams dropped by a full queue, by receiving side.
     pub overflows: [u64; 2],
-    /// Requests of more than one packet.
-    pub parted: u64,
+    pub parted: Parted,
 }
 
 impl Causes {
@@ -136,7 +143,7 @@ impl Causes {
             traced_ns: 0,
             late_acks: [0; 2],
             overflows: [0; 2],
-            parted: 0,
+            parted: Parted::default(),
         }
     }
 
@@ -146,7 +153,8 @@ impl Causes {
         cores.totals(0, span.length_ns(), &mut self.totals);
         self.waited(&cores, transactions, span.length_ns());
         self.traced_ns += span.length_ns() as u64;
-        self.parted += transactions.iter().filter(|transaction| transaction.packets > 1).count() as u64;
+        self.parted.requests += transactions.iter().filter(|transaction| transaction.packets > 1).count() as u64;
+        self.parted.of += transactions.len() as u64;
         for event in events {
             let side = |origin| usize::from(origin == Origin::Server);
             match event.what {
@@ -174,17 +182,17 @@ impl Causes {
 
     /// The threads that kept the flow's runnable or woken threads off their CPUs.
     fn waited(&mut self, cores: &Cores, transactions: &[Transaction], length_ns: i64) {
-        for (cpu, thread) in self.whose.cpus.into_iter().zip(self.whose.threads) {
+        for (side, (cpu, thread)) in self.whose.cpus.into_iter().zip(self.whose.threads).enumerate() {
             let Some(cpu) = cpu else { continue };
             for (by, ns) in cores.kept_from(cpu, thread, 0, length_ns) {
-                *self.kept.entry((cpu, by)).or_default() += ns;
+                *self.kept.entry((side, by)).or_default() += ns;
             }
         }
         for (transaction, way) in transactions.iter().flat_map(|transaction| [(transaction, 0), (transaction, 1)]) {
-            let moments = &transaction.ways[way];
+            let (moments, receiver) = (&transaction.ways[way], 1 - way);
             let at = |of: Moment| moments.iter().find(|(moment, _)| *moment == of).map(|(_, at)| *at);
             let woken = at(Moment::Woken).or_else(|| at(Moment::Waking));
-            let (Some(woken), Some(switched), Some(cpu)) = (woken, at(Moment::Switched), self.whose.cpus[1 - way]) else {
+            let (Some(woken), Some(switched), Some(cpu)) = (woken, at(Moment::Switched), self.whose.cpus[receiver]) else {
                 continue;
             };
             if switched - woken < WAIT_NS {
@@ -192,7 +200,7 @@ impl Causes {
             }
             for (busy, ns) in cores.during(woken, switched, &[cpu]).shares(cpu, woken, switched) {
                 if let Busy::Thread(by) = busy {
-                    *self.kept.entry((cpu, by)).or_default() += ns;
+                    *self.kept.entry((receiver, by)).or_default() += ns;
                 }
             }
         }

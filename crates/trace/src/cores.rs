@@ -100,19 +100,19 @@ impl Cores {
     /// begin, as far as it is known, and afterwards the one at the end.
     pub fn new(events: &[Event], scale: impl Fn(u64) -> i64, before: &mut HashMap<u32, u32>) -> Cores {
         let mut cores = Cores { before: before.clone(), ..Cores::default() };
-        let mut looked: HashMap<u32, i64> = HashMap::new();
+        // By CPU: the look before the last one, and the last one.
+        let mut looked: HashMap<u32, [i64; 2]> = HashMap::new();
         for event in events {
             let at = scale(event.at);
-            let since = match event.what {
-                What::Stolen => looked.get(&event.cpu).copied().unwrap_or(i64::MIN),
-                _ => at - event.took as i64,
-            };
+            let looks = looked.entry(event.cpu).or_insert([i64::MIN; 2]);
+            let is_look = matches!(event.what, What::Switched { .. } | What::Timer | What::Stolen);
+            if is_look && at.saturating_sub(looks[1]) > SAME_LOOK_NS {
+                *looks = [looks[1], at];
+            }
+            let since = if event.what == What::Stolen { looks[0] } else { at - event.took as i64 };
             if let What::Switched { from, to, runnable } = event.what {
                 cores.switches.entry(event.cpu).or_default().push(Switch { at, from, to, runnable });
                 before.insert(event.cpu, to);
-            }
-            if matches!(event.what, What::Switched { .. } | What::Timer | What::Stolen) {
-                looked.insert(event.cpu, at);
             }
             cores.events.push(Seen { cpu: event.cpu, at, took: event.took, what: event.what, since });
         }
@@ -190,6 +190,9 @@ impl Cores {
         }
     }
 }
+
+/// Stolen time is read at a switch or a tick, which is an event of its own: events at most this far apart are one look, in ns.
+const SAME_LOOK_NS: i64 = 2_000;
 
 /// The timer's tick at 100 Hz: stolen time may be seen this late.
 const LATE_NS: i64 = 10_000_000;
@@ -398,6 +401,15 @@ mod tests {
         let during = cores.during(200, 300, &[0]);
         assert_eq!(during.events().iter().map(|seen| (seen.since, seen.at, seen.took)).collect::<Vec<_>>(), [(100, 4_000, 700)]);
         assert!(during.shares(0, 200, 300).is_empty());
+    }
+
+    #[test]
+    fn a_tick_and_the_stolen_time_read_at_it_are_one_look() {
+        let tick = |at| event(0, at, 2, What::Timer);
+        let events = [tick(1_100), tick(4_001_000), event(0, 4_001_200, 700, What::Stolen), tick(8_001_000)];
+        let cores = cores(&events, &mut HashMap::new());
+        let during = cores.during(200, 300, &[0]);
+        assert_eq!(during.events().iter().map(|seen| (seen.since, seen.at)).collect::<Vec<_>>(), [(100, 4_000_200)]);
     }
 
     #[test]

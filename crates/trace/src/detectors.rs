@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use hairpin_record::explain::{Explained, Finding};
 
 use crate::advice::Advice;
-use crate::causes::Whose;
+use crate::causes::{Parted, Whose};
 use crate::cores::Busy;
 use crate::names::Names;
 
@@ -35,12 +35,12 @@ pub struct Observed<'a> {
     pub names: &'a Names,
     /// Time of each holder on a CPU in the traced blocks.
     pub totals: &'a HashMap<(u32, Busy), u64>,
-    /// Time for which each thread kept a thread of the flow off its CPU, by CPU and thread.
-    pub kept: &'a HashMap<(u32, u32), u64>,
+    /// Time for which each thread kept a side's thread off its CPU, by side and thread.
+    pub kept: &'a HashMap<(usize, u32), u64>,
     /// The length of these blocks.
     pub traced_ns: u64,
-    /// Requests of more than one packet.
-    pub parted: u64,
+    /// Requests of more than one packet, in the same blocks as the following two.
+    pub parted: Parted,
     /// Delayed ACKs sent by timer: by the client, by the server.
     pub late_acks: [u64; 2],
     /// Datagrams dropped by a full receive queue: the client's, the server's.
@@ -111,8 +111,8 @@ mod tests {
         pub whose: Whose,
         pub names: Names,
         pub totals: HashMap<(u32, Busy), u64>,
-        pub kept: HashMap<(u32, u32), u64>,
-        pub parted: u64,
+        pub kept: HashMap<(usize, u32), u64>,
+        pub parted: Parted,
         pub late_acks: [u64; 2],
         pub overflows: [u64; 2],
         pub paced: Option<Paced>,
@@ -130,7 +130,7 @@ mod tests {
                 names: Names::default(),
                 totals: HashMap::new(),
                 kept: HashMap::new(),
-                parted: 0,
+                parted: Parted::default(),
                 late_acks: [0; 2],
                 overflows: [0; 2],
                 paced: None,
@@ -160,8 +160,8 @@ mod tests {
             self.totals.insert((cpu, busy), ns);
         }
 
-        pub(super) fn kept(&mut self, cpu: u32, thread: u32, ns: u64) {
-            self.kept.insert((cpu, thread), ns);
+        pub(super) fn kept(&mut self, side: usize, thread: u32, ns: u64) {
+            self.kept.insert((side, thread), ns);
         }
 
         pub(super) fn named(&mut self, thread: u32, name: &str) {

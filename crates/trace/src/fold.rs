@@ -29,6 +29,20 @@ struct IntervalPlace {
     also: Option<(Moment, Moment)>,
 }
 
+impl IntervalPlace {
+    /// Hook stamps at its ends.
+    fn hooks(self) -> usize {
+        let ends = [(self.from, self.to)].into_iter().chain(self.also).flat_map(|(from, to)| [from, to]);
+        ends.filter(|moment| moment.is_hook()).count()
+    }
+
+    /// Hooks that end it.
+    fn ended_by(self) -> impl Iterator<Item = Moment> {
+        let also = self.also.map(|(_, to)| to);
+        [self.to].into_iter().chain(also).filter(|moment| moment.is_hook())
+    }
+}
+
 /// The sequence of intervals of a transaction; there are few different ones.
 type Shape = Vec<IntervalPlace>;
 
@@ -130,7 +144,7 @@ impl Fold {
 
     /// Average number of hook stamps per transaction, the divisor of the observer's cost.
     pub fn hooks_per_transaction(&self) -> f64 {
-        let hooks = |shape: &Shape| shape.iter().filter(|between| between.to.is_hook()).count();
+        let hooks = |shape: &Shape| shape.iter().map(|between| between.ended_by().count()).sum::<usize>();
         let all: usize = self.folded.iter().map(|folded| hooks(&self.shapes[folded.shape as usize])).sum();
         all as f64 / self.folded.len().max(1) as f64
     }
@@ -153,8 +167,7 @@ impl Fold {
             for (at, (between, part)) in shape.iter().zip(parts).enumerate() {
                 let took = self.interval(folded.first + at);
                 // Rounds to whole ns without loss: the remainder goes to the next interval.
-                let ends = f64::from(u8::from(between.from.is_hook()) + u8::from(between.to.is_hook()));
-                carried += hook_ns * ends / 2.0;
+                carried += hook_ns * between.hooks() as f64 / 2.0;
                 let cost = (carried.floor().max(0.0) as u64).min(took);
                 carried -= cost as f64;
                 observer += cost;
@@ -162,9 +175,7 @@ impl Fold {
                     Part::Stage(stage) => own[*stage] += took - cost,
                     Part::Residual => residual += took - cost,
                 }
-                if between.to.is_hook() {
-                    *hooks.entry(between.to).or_default() += 1;
-                }
+                between.ended_by().for_each(|hook| *hooks.entry(hook).or_default() += 1);
                 if let Part::Stage(stage) = part {
                     stages[*stage].passed = true;
                 }
@@ -380,6 +391,20 @@ mod tests {
             let stack = ["send call", "qdisc", "driver", "softirq", "stack"];
             assert_eq!(names, [&stack[..], &["notify", "wake-up", "run queue", "receive", "return"]].concat());
         }
+    }
+
+    #[test]
+    fn the_hooks_of_both_hosts_count() {
+        use Moment::{Received, Returned, Send, Started};
+        let request = vec![(Send, 0), (Started, 1_000), (Received, 9_000), (Returned, 10_000)];
+        let reply = vec![(Send, 11_000), (Started, 12_000), (Received, 12_000), (Returned, 13_000)];
+        let mut fold = Fold::new(Route::Remote, Vec::new());
+        fold.add(&Transaction { sequence: 0, packets: 1, ways: [request, reply], home: Some(2) });
+        let mut found = Explained::default();
+        fold.finish(100.0, &mut found);
+        let hooks: Vec<(&str, f64)> = found.hooks.iter().map(|hook| (&*hook.name, hook.per_transaction)).collect();
+        assert_eq!(hooks, [(Started.name(), 2.0), (Received.name(), 2.0)]);
+        assert_eq!((fold.hooks_per_transaction(), found.typical.observer_ns), (4.0, 400.0));
     }
 
     #[test]

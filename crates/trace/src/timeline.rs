@@ -16,12 +16,13 @@ const SAME_NS: i64 = 2_000;
 /// The timeline of a transaction, with `causes` in descending order of size.
 pub fn timeline(slow: &Slow, causes: &[Part], whose: &Whose, names: &Names) -> Timeline {
     let began = slow.transaction.began();
+    let apart = slow.transaction.home.is_some();
     let mut events: Vec<Event> = Vec::new();
     for (way, (sender, receiver)) in slow.transaction.ways.iter().zip([(0, 1), (1, 0)]) {
         for (moment, at) in way {
             let here = if *moment < Moment::Passed { sender } else { receiver };
-            // Until the wake-up the kernel works on the sender's CPU, for the receiver too.
-            let cpu = if *moment <= Moment::Waking { sender } else { receiver };
+            // Until the wake-up the kernel works on the sender's CPU, for the receiver too if it is on the same host.
+            let cpu = if *moment <= Moment::Waking && !apart { sender } else { here };
             let detail = if *moment == Moment::Switched { switched_to(slow, *at, whose, receiver, names) } else { String::new() };
             events.push(Event {
                 at_ns: at - began,
@@ -166,5 +167,18 @@ mod tests {
         assert_eq!(lines[..expected.len()], expected);
         assert!(timeline.events.is_sorted_by_key(|event| event.at_ns));
         assert_eq!(lines.len(), 8 + 5 + 3);
+    }
+
+    #[test]
+    fn a_packet_from_another_host_is_on_no_cpu_of_its_sender() {
+        use Moment::{Received, Returned, Send, Started};
+        let way = |began: i64| [Send, Started, Received, Returned].into_iter().zip((0..).map(|n: i64| began + 100 * n)).collect();
+        let transaction = Transaction { sequence: 5, packets: 1, ways: [way(0), way(1_000)], home: Some(2) };
+        let slow = Slow { rtt_ns: 1_300, at_ns: 0, transaction, during: Default::default() };
+        let whose = Whose { threads: [7, 0], cpus: [Some(3), None], nagle: [false; 2] };
+        let events = timeline(&slow, &[], &whose, &Names::default()).events;
+        let received = events.iter().filter(|event| event.name == Received.name());
+        let places: Vec<_> = received.map(|event| (event.side, event.cpu)).collect();
+        assert_eq!(places, [(Some(Side::Server), None), (Some(Side::Client), Some(3))]);
     }
 }

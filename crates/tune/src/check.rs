@@ -15,7 +15,8 @@ use hairpin_sys::host::Host;
 use hairpin_units::Arrange;
 
 use crate::change::{Change, Trouble};
-use crate::knob::Profile;
+use crate::cpulist;
+use crate::knob::{Profile, Scope};
 use crate::knobs::all;
 use crate::place::Place;
 use crate::plan::{PlanError, plan};
@@ -73,11 +74,13 @@ fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, 
             match (control.values, first.from.as_str()) {
                 (Values::Flag, "1") => "on".to_owned(),
                 (Values::Flag, "0") => "off".to_owned(),
-                (_, from) => from.to_owned(),
+                (_, from) => first.address.shown(from),
             }
         }
     });
     let interface = place.interface.filter(|_| control.is_of_interface()).map(|name| format!(" -i {name}")).unwrap_or_default();
+    let of_cpus = control.scope == Scope::Cpus && !place.cpus.is_empty();
+    let cpus = if of_cpus { format!(" --cpus {}", cpulist::format(&cpulist::distinct(place.cpus))) } else { String::new() };
     let tail = if control.is_held() { " --while -- COMMAND" } else { "" };
     Some(Finding {
         name: knob.name.to_owned(),
@@ -86,7 +89,7 @@ fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, 
         effect: control.effect.to_owned(),
         stake_ns: control.stake_here.and_then(|stake| stake(host, place)).unwrap_or(control.stake_ns),
         cost: control.cost.to_owned(),
-        fix: format!("sudo hairpin tune apply {}={wanted}{interface}{tail}", knob.name),
+        fix: format!("sudo hairpin tune apply {}={wanted}{interface}{cpus}{tail}", knob.name),
         or: None,
         at_boot: false,
     })
@@ -193,6 +196,36 @@ mod tests {
         let found = check(&host, &Place::default(), Profile::Power);
         assert_eq!(names(&found), ["idle_states"]);
         assert_eq!(found.findings[0].fix, "sudo hairpin tune apply idle_states=all");
+    }
+
+    #[test]
+    fn the_fix_is_for_the_cpus_that_were_looked_at() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = guest(directory.path()).with_error("/dev/cpu_dma_latency", libc::EACCES);
+        let found = check(&host, &Place { cpus: &[1], interface: None }, Profile::Latency);
+        assert_eq!(found.findings[0].fix, "sudo hairpin tune apply idle_states=0 --cpus 1");
+        assert_eq!(found.findings[1].fix, "sudo hairpin tune apply tcp_autocorking=off");
+    }
+
+    #[test]
+    fn the_present_value_is_said_as_it_is_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path())
+            .with("/sys/devices/system/cpu/online", "0\n")
+            .with("/sys/devices/system/cpu/intel_pstate/no_turbo", "0\n")
+            .with("/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us", "n/a\n")
+            .with("/sys/class/net/eth0/queues/rx-0/rps_cpus", "00000003\n")
+            .with_device("eth0");
+        let place = Place { cpus: &[], interface: Some("eth0") };
+        let now = |profile, name: &str| {
+            let found = check(&host, &place, profile);
+            found.findings.into_iter().find(|finding| finding.name == name).map(|finding| (finding.now, finding.better))
+        };
+        let said = |now: &str, better: &str| Some((now.to_owned(), better.to_owned()));
+        assert_eq!(now(Profile::Power, "turbo"), said("on", "off"));
+        assert_eq!(now(Profile::Throughput, "turbo"), None);
+        assert_eq!(now(Profile::Power, "resume_latency_us"), said("0", "-1"));
+        assert_eq!(now(Profile::Latency, "rps_cpus"), said("0-1", "none"));
     }
 
     #[test]

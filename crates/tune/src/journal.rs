@@ -184,16 +184,20 @@ impl Journal {
         };
         let found = |id: u32| {
             let file = self.file(id);
-            let read = || {
+            let read = || -> io::Result<Vec<u8>> {
                 let mut bytes = Vec::new();
                 File::open(&file)?.take(MAX_ENTRY).read_to_end(&mut bytes)?;
                 Ok(bytes)
             };
-            let entry =
-                read().map_err(|source: io::Error| EntryError::Read(source.to_string())).and_then(|bytes| Entry::parse(&bytes));
-            StoredEntry { id, file, entry }
+            let entry = match read() {
+                Ok(bytes) => Entry::parse(&bytes),
+                // Its process has removed it since.
+                Err(source) if source.kind() == io::ErrorKind::NotFound => return None,
+                Err(source) => Err(EntryError::Read(source.to_string())),
+            };
+            Some(StoredEntry { id, file, entry })
         };
-        Ok(ids.into_iter().map(found).collect())
+        Ok(ids.into_iter().filter_map(found).collect())
     }
 
     /// The entries of processes that ended without restoring or keeping their changes.
@@ -206,14 +210,19 @@ impl Journal {
         if all.is_empty() || self.holder().is_some() {
             return Ok(Vec::new());
         }
-        if let Err(error) = File::open(self.dir.join(LOCK))
-            && error.kind() == io::ErrorKind::PermissionDenied
-        {
-            // Another user's journal: only whether its process exists can be seen.
-            let lives = |entry: &Entry| Path::new(&format!("/proc/{}", entry.head.pid)).exists();
-            all.retain(|found| !found.entry.as_ref().is_ok_and(lives));
-        }
+        all.retain(|found| !found.entry.as_ref().is_ok_and(|entry| self.is_in_use(entry, None)));
         Ok(all)
+    }
+
+    /// True if the process that made an entry may still be at work with it; `holder` holds the lock.
+    pub(crate) fn is_in_use(&self, entry: &Entry, holder: Option<&str>) -> bool {
+        let pid = entry.head.pid;
+        if let Some(holder) = holder {
+            return holder.starts_with(&format!("process {pid}:"));
+        }
+        // Of another user's journal only whether its process exists can be seen.
+        let is_hidden = File::open(self.dir.join(LOCK)).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        is_hidden && Path::new(&format!("/proc/{pid}")).exists()
     }
 
     /// Takes the lock; `about` tells other processes who holds it.
@@ -373,6 +382,13 @@ mod tests {
         drop(lock);
         assert_eq!(journal.holder(), None);
         assert!(journal.lock("another").is_ok());
+    }
+
+    #[test]
+    fn an_entry_that_goes_while_they_are_read_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("removed", directory.path().join("0001.jsonl")).unwrap();
+        assert!(Journal::at(directory.path()).entries().unwrap().is_empty());
     }
 
     #[test]

@@ -154,11 +154,25 @@ fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting, instance: O
     let mut changes = Vec::new();
     for Spot { address, to } in spots {
         let from = address.read(host)?;
+        keeps_qdisc(&address, &from, &to)?;
         if address.is_held() || !address.meets(&from, &to) {
             changes.push(Change { knob: knob.name.to_owned(), address, from, to });
         }
     }
     Ok(changes)
+}
+
+/// Refuses to give up a queueing discipline that somebody set: its parameters could not be put back.
+fn keeps_qdisc(address: &Address, from: &str, to: &str) -> Result<(), Trouble> {
+    match address {
+        Address::Device { interface, attribute: Attribute::Qdisc } if to == "default" && !address.same(from, to) => {
+            Err(Trouble::Failed(format!(
+                "{interface} has the queueing discipline {from}, which is not the kernel's own choice, and its parameters would be lost: \
+                 remove it with tc(8), or with `hairpin tune revert` if hairpin set it"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks that every CPU of the value exists: the kernel accepts a mask that is too wide, and CPUs that may be plugged in later.

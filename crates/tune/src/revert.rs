@@ -118,26 +118,33 @@ impl Journal {
         }
         let elsewhere = entry.head.is_of_other_network(host);
         let cut = entry.cut.take();
-        let mut left = BTreeSet::new();
-        for index in (0..entry.changes.len()).rev() {
-            let change = &entry.changes[index];
-            if !knobs.is_empty() && !knobs.contains(&change.knob) {
-                left.insert(index);
-                continue;
+        let is_asked = |index: usize| knobs.is_empty() || knobs.contains(&entry.changes[index].knob);
+        let attempt = |index: usize| {
+            if elsewhere && network_of(&entry.changes[index]) != Network::None {
+                return Outcome::Elsewhere { network: entry.head.network.clone() };
             }
-            let outcome = if elsewhere && network_of(change) != Network::None {
-                Outcome::Elsewhere { network: entry.head.network.clone() }
-            } else {
-                self.step("a value is to be put back");
-                let outcome = put_back(host, &entry, index, force);
-                self.step("the value is put back");
-                outcome
-            };
+            self.step("a value is to be put back");
+            let outcome = put_back(host, &entry, index, force);
+            self.step("the value is put back");
+            outcome
+        };
+        let mut tried: Vec<(usize, Outcome)> = Vec::new();
+        for index in (0..entry.changes.len()).rev().filter(|index| is_asked(*index)) {
+            tried.push((index, attempt(index)));
+        }
+        // One setting may bar another until it is back itself, as a governor does an energy preference.
+        for (index, outcome) in &mut tried {
+            if matches!(outcome, Outcome::Failed(Trouble::Refused { .. })) {
+                *outcome = attempt(*index);
+            }
+        }
+        let mut left: BTreeSet<usize> = (0..entry.changes.len()).filter(|index| !is_asked(*index)).collect();
+        for (index, outcome) in tried {
             if !outcome.is_done() {
                 left.insert(index);
                 report.incomplete = true;
             }
-            report.changes.push((change.clone(), outcome));
+            report.changes.push((entry.changes[index].clone(), outcome));
         }
         if let Some(cut) = cut {
             report

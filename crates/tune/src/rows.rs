@@ -24,7 +24,7 @@ pub struct Applied {
     pub changes: Changes,
     /// True if the kernel or a device did not accept a value.
     pub refused: bool,
-    /// True if a permission was missing; then nothing is changed.
+    /// True if a permission was missing; the changes that were made are taken back then.
     pub denied: bool,
 }
 
@@ -47,15 +47,18 @@ impl Tuning<'_> {
             }
         }
         if denied {
-            let back: Vec<usize> = (0..self.changes().len()).filter(|index| self.is_on(*index)).collect();
-            notes.push("a permission is missing, so nothing is changed: changes already applied have been put back".to_owned());
-            for index in back.into_iter().rev() {
-                if let Err(why) = self.off(index) {
-                    notes.push(why.to_string());
-                } else {
-                    rows[index].outcome = "reverted".to_owned();
-                }
+            let made: Vec<usize> = (0..self.changes().len()).filter(|index| self.is_on(*index)).collect();
+            let left = self.all_off_but(&[]);
+            for index in made.into_iter().filter(|index| !self.is_on(*index)) {
+                rows[index].outcome = "reverted".to_owned();
             }
+            let note = if left.is_empty() {
+                "a permission is missing, so nothing is changed: changes already applied have been put back"
+            } else {
+                "a permission is missing; of the changes already applied some could not be put back:"
+            };
+            notes.push(note.to_owned());
+            notes.extend(left.iter().map(Trouble::to_string));
         }
         let refused = unmade || rows.iter().any(|row| row.outcome == "refused");
         Applied { changes: record("apply", rows, notes), refused, denied }
@@ -115,12 +118,13 @@ impl Journal {
     /// The journal cannot be read.
     pub fn status(&self, host: &dyn Host) -> Result<Status, JournalError> {
         let holder = self.holder();
-        let entries = self.entries()?.into_iter().map(|found| status_entry(host, found, holder.is_some())).collect();
+        let in_use = |entry: &Entry| self.is_in_use(entry, holder.as_deref());
+        let entries = self.entries()?.into_iter().map(|found| status_entry(host, found, &in_use)).collect();
         Ok(Status { label: Label::of::<Status>(), journal: self.dir().display().to_string(), holder, entries })
     }
 }
 
-fn status_entry(host: &dyn Host, found: StoredEntry, busy: bool) -> StatusEntry {
+fn status_entry(host: &dyn Host, found: StoredEntry, in_use: &dyn Fn(&Entry) -> bool) -> StatusEntry {
     let StoredEntry { id, file, entry } = found;
     let entry = match entry {
         Ok(entry) => entry,
@@ -141,7 +145,7 @@ fn status_entry(host: &dyn Host, found: StoredEntry, busy: bool) -> StatusEntry 
         _ if booted => "booted",
         Entry { cut: Some(_), .. } => "damaged",
         Entry { kept: true, .. } => "kept",
-        _ if busy => "running",
+        entry if in_use(entry) => "running",
         _ => "orphaned",
     };
     let elsewhere = entry.head.is_of_other_network(host);

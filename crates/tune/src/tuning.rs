@@ -186,6 +186,16 @@ impl Tuning<'_> {
         Ok(())
     }
 
+    /// Takes back every change that is on but those of `kept`, the last one first, and returns what is left. One setting may bar another as long as
+    /// it is on, as a governor does an energy preference, so what fails is tried once more.
+    pub fn all_off_but(&mut self, kept: &[usize]) -> Vec<Trouble> {
+        let on: Vec<usize> = self.on.iter().rev().filter(|index| !kept.contains(index)).copied().gather();
+        for index in &on {
+            let _ = self.off(*index);
+        }
+        on.into_iter().filter_map(|index| self.off(index).err()).collect()
+    }
+
     /// As a revert does it: each of the values that are for this place counts as Hairpin's.
     fn write_back(&self, index: usize) -> Result<(), Trouble> {
         let Change { address, from, .. } = &self.changes[index];
@@ -231,8 +241,9 @@ impl Tuning<'_> {
                 number += 1;
                 kept.contains(&(number - 1))
             });
-            entry.kept = true;
-            entry.unsettled.clear();
+            let still = kept.iter().enumerate().filter(|(_, number)| entry.unsettled.contains(number));
+            let unsettled = still.map(|(position, _)| position).collect();
+            (entry.unsettled, entry.kept) = (unsettled, true);
             self.journal.rewrite(id, &entry)?;
         }
         Ok(())
@@ -250,8 +261,7 @@ impl Tuning<'_> {
         if std::mem::replace(&mut self.over, true) {
             return Ok(());
         }
-        let on: Vec<usize> = self.on.iter().rev().copied().gather();
-        let mut left: Vec<Trouble> = on.into_iter().filter_map(|index| self.off(index).err()).collect();
+        let mut left = self.all_off_but(&[]);
         // As after a revert, the entry keeps what another program has changed, and is no orphan.
         if left.iter().all(|why| matches!(why, Trouble::Changed { .. }))
             && let Err(why) = self.keep_those_on()

@@ -16,7 +16,7 @@ use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::noise::{Noise, NoiseComparison};
-use hairpin_record::run::Run;
+use hairpin_record::run::{Link, Run};
 use hairpin_session::error::RunError;
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::host::RealHost;
@@ -27,8 +27,8 @@ use hairpin_units::Nanos;
 
 pub use self::side::whole_first;
 use self::side::{Side, WARMUP, arm, before_the_sides, split};
-use crate::exit::{CROSSED, Failure};
-use crate::flags::{cookie, stack, whole, whole_in};
+use crate::exit::{CROSSED, Failure, both};
+use crate::flags::{Asked, cookie, stack, whole, whole_in};
 use crate::line;
 use crate::output::{Keep, Output, store_of};
 use crate::place::Place;
@@ -40,6 +40,28 @@ use crate::verbs::ping::signals;
 const DURATION: Nanos = Nanos::from_secs(30);
 /// The word in place of a host that compares the pairs of this host's CPUs.
 const PLACEMENTS: &str = "placements";
+
+/// Flags without effect beside `--baseline`, by their ids.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("seed", "--seed"),
+    ("until", "--until"),
+    ("knobs", "--knob"),
+    ("yes", "--yes"),
+    ("paths", "--path"),
+    ("size", "--size"),
+    ("flows", "--flows"),
+    ("threads", "--threads"),
+    ("outstanding", "--outstanding"),
+    ("rate", "--rate"),
+    ("wire", "--wire"),
+    ("link_rate", "--link-rate"),
+    ("cable", "--cable"),
+    ("nic", "--nic"),
+    ("hops", "--hop"),
+    ("fec", "--fec"),
+    ("pcie", "--pcie"),
+    ("vlan", "--vlan"),
+];
 
 /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
 #[derive(Debug, Args)]
@@ -125,7 +147,7 @@ impl Compare {
             }
             return Err(verdict);
         }
-        kept.and(left).map(|()| ExitCode::SUCCESS)
+        both(kept, left).map(|()| ExitCode::SUCCESS)
     }
 
     fn margin(&self) -> f64 {
@@ -167,20 +189,20 @@ impl Compare {
     }
 
     fn against_baseline(self) -> Result<Record, Failure> {
-        for (id, flag) in [("seed", "--seed"), ("until", "--until"), ("knobs", "--knob"), ("yes", "--yes"), ("paths", "--path")] {
-            if line::was_given(id) {
-                return Err(Failure::usage(format_args!(
-                    "{flag} has no effect beside --baseline: the rows of its run are measured anew, as they were, one after the other"
-                )));
-            }
+        let given = WITHOUT_EFFECT.iter().find(|(id, _)| line::was_given(id)).map(|(_, flag)| *flag);
+        let bytes = matches!(self.side.work.request, Some(Asked::Bytes(_))).then_some("--request");
+        if let Some(flag) = given.or(bytes) {
+            return Err(Failure::usage(format_args!(
+                "{flag} has no effect beside --baseline: the rows of its run are measured anew, as they were, one after the other"
+            )));
         }
         let signals = signals()?;
         let margin = self.margin();
         let runs = self.how.baseline.iter().map(|given| runs(given, loaded(given)?)).collect::<Result<Vec<_>, _>>()?.concat();
         let Some((_, baseline)) = runs.first() else { return Err(Failure::usage("--baseline takes a run")) };
         let mut side = self.side;
-        if side.words.is_empty() && side.link.is_none() && side.echo.is_none() && !side.reflector {
-            side.link = Some(link_of(baseline)?);
+        if side.words.is_empty() && side.link.is_none() && side.netns.is_none() && side.echo.is_none() && !side.reflector {
+            side.link = Some(link_of(&baseline.place.link)?);
         }
         let (ipv6, stack) = (side.ipv6, stack(side.stack.as_deref())?);
         // Paths and CPUs come from the baseline; the flags fill in the fields that its record lacks.
@@ -248,9 +270,10 @@ impl Compare {
         let common = before_the_sides();
         let arms = sides.iter().map(|side| arm(&common, side)).collect::<Result<Vec<_>, _>>()?;
         let (arms, settings): (Vec<Arm>, Vec<Vec<Setting>>) = arms.into_iter().unzip();
-        let signals = signals()?;
         let of: Vec<_> = arms.iter().map(|arm| &arm.target).zip(settings).collect();
-        let mut knobs = knobs::begin(&of, self.how.yes)?;
+        let changes = knobs::confirmed(&of, self.how.yes)?;
+        let signals = signals()?;
+        let mut knobs = knobs::begin(changes)?;
         let switch: &mut dyn Switch = match &mut knobs {
             Some(knobs) => knobs,
             None => &mut NoSwitch,
@@ -260,7 +283,7 @@ impl Compare {
         let left = knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed);
         match record {
             Ok(record) => Ok((record, left)),
-            Err(why) => left.and(Err(why)),
+            Err(why) => both(Err(why), left),
         }
     }
 }
@@ -333,13 +356,12 @@ fn runs(text: &str, found: Vec<Vec<Named>>) -> Result<Vec<(String, Run)>, Failur
 }
 
 /// The link of a stored run, if it can be set up again.
-fn link_of(run: &Run) -> Result<LinkSpec, Failure> {
-    let options: Vec<String> = run.place.link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let text =
-        if options.is_empty() { run.place.link.kind.clone() } else { format!("{}:{}", run.place.link.kind, options.join(",")) };
-    text.parse().map_err(|_| {
-        Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", run.place.link.kind))
-    })
+fn link_of(link: &Link) -> Result<LinkSpec, Failure> {
+    // The client's namespace and then the server's are the whole of such a link.
+    let option = |(name, value): (&String, &String)| if link.kind == "netns" { value.clone() } else { format!("{name}={value}") };
+    let options: Vec<String> = link.options.iter().map(option).collect();
+    let text = if options.is_empty() { link.kind.clone() } else { format!("{}:{}", link.kind, options.join(",")) };
+    text.parse().map_err(|_| Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", link.kind)))
 }
 
 /// How it ends after printing.
@@ -370,7 +392,30 @@ fn percent(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_session::link::VethSpec;
+
     use super::*;
+
+    #[test]
+    fn a_flag_without_effect_is_one_that_there_is() {
+        let command = crate::parse::command();
+        let compare = command.find_subcommand("compare").unwrap();
+        for (id, flag) in WITHOUT_EFFECT {
+            let arg = compare.get_arguments().find(|arg| arg.get_id() == *id);
+            assert_eq!(arg.and_then(clap::Arg::get_long), flag.strip_prefix("--"), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_link_of_a_stored_run_is_set_up_again() {
+        for text in ["loopback", "bridge", "veth:mtu=9000,gro=off,rate=1G", "netns:blue,/proc/7/ns/net", "netns:4711,green"] {
+            let link: LinkSpec = text.parse().unwrap();
+            let stored = link.record(&VethSpec::default().ends(false), None);
+            assert_eq!(link_of(&stored).unwrap(), link, "{text}");
+        }
+        let host = Link { kind: "host".into(), ..LinkSpec::Loopback.record(&VethSpec::default().ends(false), None) };
+        assert!(link_of(&host).is_err());
+    }
 
     #[test]
     fn shares_are_percentages() {

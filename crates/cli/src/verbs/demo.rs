@@ -11,10 +11,11 @@ use hairpin_plan::paths::UDP;
 use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
 use hairpin_report::view::Input;
+use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_units::{Nanos, Quantile};
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, both, say};
 use crate::line;
 use crate::output::{Format, Output, keep, options, print};
 use crate::progress::PingProgress;
@@ -60,7 +61,8 @@ impl Demo {
             let run = ping::run(&plan, &signals, &mut watcher);
             watcher.clear();
             let run = match run {
-                // The parts before it have results.
+                // The parts before it have results, and Ctrl-C is no failure.
+                Err(RunError::Interrupted) if !runs.is_empty() => break,
                 Err(error) if !runs.is_empty() => {
                     failed = Err(Failure::from(error));
                     break;
@@ -79,10 +81,8 @@ impl Demo {
             _ => self.output.print_with(&runs[..], &hairpin_report::Options { percentiles, ..options() })?,
         }
         demo.skipped.iter().for_each(|skipped| say(format_args!("skipped: {skipped}")));
-        if !self.no_store {
-            keep_with_report(&runs)?;
-        }
-        failed?;
+        let kept = if self.no_store { Ok(()) } else { keep_with_report(&runs) };
+        both(failed, kept)?;
         Ok(runs.iter().find(|run| run.head.error.is_some()).map_or(ExitCode::SUCCESS, end))
     }
 }

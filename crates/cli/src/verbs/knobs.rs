@@ -28,8 +28,9 @@ pub fn missing(target: &Target, setting: &Setting) -> Option<String> {
     }
 }
 
-/// Prepares the settings of each arm, for traffic to its target; `None` if no arm has any.
-pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs<'static>>, Failure> {
+/// The changes of each arm, for traffic to its target, as the user agreed to them; `None` if no arm has a setting. Ctrl-C answers the question too, as
+/// long as no [`Signals`](hairpin_sys::signal::Signals) take it.
+pub fn confirmed(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Vec<Vec<Change>>>, Failure> {
     if arms.iter().all(|(_, settings)| settings.is_empty()) {
         return Ok(None);
     }
@@ -50,6 +51,12 @@ pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs
     if !yes && !all.is_empty() && !agreed("change and put back", "")? {
         return Err(Failure::failed("nothing was changed"));
     }
+    Ok(Some(changes))
+}
+
+/// Writes the changes to the journal. No signal may end the process from here on.
+pub fn begin(changes: Option<Vec<Vec<Change>>>) -> Result<Option<Knobs<'static>>, Failure> {
+    let Some(changes) = changes else { return Ok(None) };
     let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
     Knobs::begin(&RealHost, &journal()?, changes, &about).map(Some).map_err(failure)
 }

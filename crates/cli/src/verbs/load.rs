@@ -13,7 +13,7 @@ use hairpin_session::floor;
 use hairpin_session::plan::Plan;
 use hairpin_units::{list, parse_decimal};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, both};
 use crate::flags::{self, ALL, Whole, WorkFlags, cookie, hw_stamps, whole};
 use crate::line;
 use crate::output::{Keep, Output};
@@ -95,10 +95,12 @@ impl Load {
         let mut progress = Offers::new();
         let load = load::run(plan, &how, &signals, &mut progress);
         progress.clear();
-        let left = devices.off();
-        let load = load?;
-        keep.after(output.print(&load), &load)?;
-        left.map_err(Failure::failed)?;
+        let left = devices.off().map_err(Failure::failed);
+        let load = match load {
+            Ok(load) => load,
+            Err(error) => return both(Err(error.into()), left),
+        };
+        both(keep.after(output.print(&load), &load), left)?;
         Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 

@@ -262,8 +262,14 @@ impl Outcome {
     /// Holds the thresholds against the record, prints and stores it. `names` has a host for every rank, if the user lists them.
     fn of(self, mut record: Record, names: &[String]) -> Result<ExitCode, Failure> {
         record.thresholds = self.fail_if.iter().map(|limit| limit.hold(&record)).collect();
+        let mut unpicked = Ok(());
         if let Some(k) = self.pick {
-            record.picked = Some(self.judge()?.pick(&record, k).map_err(Failure::usage)?);
+            let picked = self.judge().and_then(|judge| judge.pick(&record, k).map_err(Failure::usage));
+            match picked {
+                Ok(picked) => record.picked = Some(picked),
+                // What was measured is printed and stored all the same.
+                Err(why) => unpicked = Err(why),
+            }
         }
         let printed = match self.drain {
             Some(form) => {
@@ -281,7 +287,13 @@ impl Outcome {
         if record.pairs.iter().all(|pair| pair.rtt_ns.is_none()) {
             return Err(Failure::failed("no pair was measured"));
         }
-        Ok(if record.is_crossed() { ExitCode::from(CROSSED) } else { ExitCode::SUCCESS })
+        if !record.is_crossed() {
+            return unpicked.map(|()| ExitCode::SUCCESS);
+        }
+        if let Err(why) = unpicked {
+            why.report();
+        }
+        Ok(ExitCode::from(CROSSED))
     }
 }
 

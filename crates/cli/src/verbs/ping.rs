@@ -18,7 +18,7 @@ use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_sys::wait::Policy;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, both};
 use crate::flags::{ALL, Whole, WorkFlags, hw_stamps, plain, stack, whole, whole_in};
 use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
@@ -168,11 +168,13 @@ impl Ping {
         let measured = ping::run_beside(&plan, beside, catch.as_mut(), &signals, &mut watcher);
         // From here on output goes to the place of the view.
         watcher.clear();
-        let left = watcher.put_back();
-        let run = measured?;
-        self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run)?;
-        left.map_err(Failure::failed)?;
-        Ok(end(&run))
+        let left = watcher.put_back().map_err(Failure::failed);
+        let run = match measured {
+            Ok(run) => run,
+            Err(error) => return both(Err(error.into()), left),
+        };
+        let kept = self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run);
+        both(kept, left).map(|()| end(&run))
     }
 }
 

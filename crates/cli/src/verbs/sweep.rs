@@ -20,7 +20,7 @@ use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, both, say};
 use crate::flags::{Asked, Sizes, TlsFlags, WorkFlags, asked, cookie, sizes, whole};
 use crate::line;
 use crate::output::{Keep, Output, open_store, print};
@@ -119,7 +119,6 @@ impl Sweep {
         };
         let target = self.target(&plan)?;
         let plan = plan.without_missing(|setting| knobs::missing(&target, setting));
-        let signals = signals()?;
         let ask = Ask {
             template: self.template(&target)?,
             duration: self.duration.map(Duration::from),
@@ -134,7 +133,10 @@ impl Sweep {
         let store = (!self.keep.no_store).then(open_store).transpose()?;
         let mut progress = Turns::new(None);
         let settings = ask.plan.all_settings().map_err(Failure::usage)?;
-        let mut knobs = knobs::begin(&settings.into_iter().map(|settings| (&target, settings)).collect::<Vec<_>>(), self.yes)?;
+        let of: Vec<_> = settings.into_iter().map(|settings| (&target, settings)).collect();
+        let changes = knobs::confirmed(&of, self.yes)?;
+        let signals = signals()?;
+        let mut knobs = knobs::begin(changes)?;
         let switch: &mut dyn Switch = match &mut knobs {
             Some(knobs) => knobs,
             None => &mut NoSwitch,
@@ -145,15 +147,17 @@ impl Sweep {
         let (record, finish) = match found {
             Ok(found) => found,
             Err(error) => {
-                left?;
-                return Err(match error {
+                let why = match error {
                     SweepError::Plan(error) => Failure::usage(error),
                     SweepError::Ping(error) => error.into(),
                     SweepError::Kept(error @ (SavedSweepError::File { .. } | SavedSweepError::Busy)) => Failure::failed(error),
-                });
+                };
+                return both(Err(why), left);
             }
         };
-        self.keep.after(self.output.print(&record), &record)?;
+        if let Err(why) = self.keep.after(self.output.print(&record), &record) {
+            return both(Err(why), left);
+        }
         if finish.done() {
             say("hairpin: the rounds so far are kept: the same command goes on after them, --restart starts again");
         }

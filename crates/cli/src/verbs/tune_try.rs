@@ -18,7 +18,7 @@ use hairpin_tune::profile;
 use hairpin_tune::{Place, Profile, Setting};
 
 use super::knobs::{agreed, journal};
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, both, say};
 use crate::flags::{WorkFlags, cookie, interface_exists, plain, whole};
 use crate::line;
 use crate::output::{Keep, Output};
@@ -156,10 +156,10 @@ impl Try {
             }
             _ => Ok(()),
         };
-        self.store.after(self.output.print(&record), &record)?;
-        left.map_err(TryError::from).map_err(failure)?;
+        let kept = self.store.after(self.output.print(&record), &record);
+        let kept = both(kept, left.map_err(TryError::from).map_err(failure));
         // Only now, so that a file that cannot be written loses no result.
-        written?;
+        both(kept, written)?;
         Ok(end(&record))
     }
 

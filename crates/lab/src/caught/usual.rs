@@ -52,7 +52,9 @@ impl Usual {
     fn settle(&mut self) {
         let mut found = Explained::default();
         self.fold.finish(0.0, &mut found);
-        let stages = found.stages.into_iter().map(|stage| (stage.direction, stage.name, stage.typical_ns.round() as u64));
+        // A stage that only untypical ones passed takes none.
+        let passed = found.stages.into_iter().filter(|stage| stage.typical_ns > 0.0);
+        let stages = passed.map(|stage| (stage.direction, stage.name, stage.typical_ns.round() as u64));
         (self.known, self.stages) = (Some(self.fold.typical()), stages.collect());
     }
 
@@ -82,5 +84,60 @@ impl Usual {
             direction: stage.direction,
         });
         stages.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round trip over shared memory: a turn-around of 10 ns and a way back of 200 ns follow its way there.
+    fn round_trip(there: &[(Moment, i64)]) -> Transaction {
+        let at = there.last().map_or(0, |(_, at)| *at) + 10;
+        let back = vec![(Moment::Send, at), (Moment::Returned, at + 200)];
+        Transaction { sequence: 0, packets: 1, ways: [there.to_vec(), back], home: None }
+    }
+
+    /// Round trips whose way there takes this long, without a stamp between.
+    fn block(count: usize, there_ns: i64) -> Vec<Transaction> {
+        vec![round_trip(&[(Moment::Send, 0), (Moment::Returned, there_ns)]); count]
+    }
+
+    #[test]
+    fn the_stages_of_a_slow_one_stand_beside_those_of_typical_ones() {
+        let mut usual = Usual::new(Route::Memory, Vec::new());
+        let slow = round_trip(&[(Moment::Send, 0), (Moment::Kicked, 100), (Moment::Seen, 90_100), (Moment::Returned, 90_300)]);
+        assert!(usual.stages(&slow).iter().all(|stage| stage.typical_ns.is_none()), "none is known yet");
+        // One in eight is slow, and not typical.
+        usual.add(&[block(ENOUGH / 8 * 7, 300), block(ENOUGH / 8, 90_300)].concat());
+        let stages = usual.stages(&slow);
+        let told: Vec<(Direction, &str, u64, Option<u64>)> =
+            stages.iter().map(|one| (one.direction, &*one.stage, one.ns, one.typical_ns)).collect();
+        let expected = [
+            (Direction::Request, "fill", 100, None),
+            (Direction::Request, "ring", 90_000, Some(300)),
+            (Direction::Request, "receive", 200, None),
+            (Direction::Reply, "turn-around", 10, Some(10)),
+            (Direction::Reply, "ring", 200, Some(200)),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn few_are_no_measure_and_after_a_while_others_take_their_place() {
+        let mut usual = Usual::new(Route::Memory, Vec::new());
+        let seen = |usual: &mut Usual| (usual.typical().map(|typical| typical.rtt_ns), usual.wants());
+        usual.add(&block(LEAST - 1, 700));
+        assert_eq!(seen(&mut usual), (None, true));
+        usual.add(&block(1, 700));
+        assert_eq!(seen(&mut usual), (Some(910), true));
+        usual.add(&block(ENOUGH - LEAST, 700));
+        assert_eq!(seen(&mut usual), (Some(910), false));
+        usual.since = Instant::now().checked_sub(EVERY);
+        assert_eq!(seen(&mut usual), (Some(910), true));
+        usual.add(&block(ENOUGH - 1, 100));
+        assert_eq!(seen(&mut usual), (Some(910), true), "the others are not enough yet");
+        usual.add(&block(1, 100));
+        assert_eq!(seen(&mut usual), (Some(310), false), "those before play no part");
     }
 }

@@ -86,6 +86,9 @@ impl Baseline<'_> {
             }
             let [twice] = twice;
             threshold.confirmed = twice.confirmed;
+            if threshold.crossed && !twice.crossed {
+                threshold.not_excluded = twice.not_excluded;
+            }
             threshold.crossed &= twice.crossed;
             threshold.unknown = threshold.unknown.take().or(twice.unknown);
         }
@@ -93,9 +96,11 @@ impl Baseline<'_> {
     }
 }
 
-/// Runs in the form that comparisons take.
+/// Runs in the form that comparisons take. One that is given twice, as by its id and as `latest`, is one draw: it says nothing of how much runs differ.
 pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
-    runs.iter().map(|(given, run)| (given.as_str(), run)).collect()
+    let is_new = |at: usize| runs[..at].iter().all(|(_, before)| *before != runs[at].1);
+    let new = runs.iter().enumerate().filter(|(at, _)| is_new(*at));
+    new.map(|(_, (given, run))| (given.as_str(), run)).collect()
 }
 
 /// The rows of a run as jobs with the same durations; `template` supplies the fields that a record lacks, and may have other CPUs. `stack` says whether a
@@ -269,6 +274,14 @@ mod tests {
         assert!(alarms > 40, "{alarms} of {GATES}");
         // A gate with one run on either side reports that it cannot tell.
         assert_eq!(closed(1, 1, 0.0, 1.0, "p50 > +0%"), [0, GATES]);
+    }
+
+    #[test]
+    fn a_run_that_is_given_twice_is_one_draw() {
+        let mut host = Host { random: Random::new(1), mood: 0.0 };
+        let (one, other) = (host.run(5_000.0), host.run(5_000.0));
+        let runs = [("latest", one.clone()), ("-1", one), ("-2", other)].map(|(given, run)| (given.to_owned(), run));
+        assert_eq!(named(&runs).iter().map(|(given, _)| *given).collect::<Vec<_>>(), ["latest", "-2"]);
     }
 
     #[test]

@@ -78,9 +78,10 @@ impl Limit {
 pub(crate) fn held(limits: &[Limit], record: &Compare) -> Vec<Threshold> {
     let mut held: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(record)).collect();
     if record.head.interrupted || record.head.error.is_some() {
+        let why = record.head.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
         for threshold in &mut held {
             (threshold.crossed, threshold.not_excluded) = (false, None);
-            threshold.unknown = Some("it ended early".into());
+            threshold.unknown = Some(format!("it ended early{why}"));
         }
     }
     held
@@ -186,10 +187,10 @@ mod tests {
 
         let interrupted = Head { interrupted: true, ..Head::default() };
         let failed = Head { error: Some("the peer is gone".into()), ..Head::default() };
-        for head in [interrupted, failed] {
+        for (head, why) in [(interrupted, "it ended early"), (failed, "it ended early: the peer is gone")] {
             for found in held(&limits, &Record { head, ..whole.clone() }) {
                 assert_eq!((found.crossed, found.not_excluded), (false, None));
-                assert_eq!(found.unknown.as_deref(), Some("it ended early"));
+                assert_eq!(found.unknown.as_deref(), Some(why));
             }
         }
     }

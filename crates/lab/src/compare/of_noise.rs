@@ -71,7 +71,12 @@ pub fn noise(first: (&str, &Noise), second: (&str, &Noise), margin: f64) -> Resu
         warn(OTHER_HOST, "the looks are of two hosts".into());
     }
     let confidence_each = 1.0 - (1.0 - CONFIDENCE) / (stalls.len() + causes.len()).max(1) as f64;
-    stalls.iter_mut().chain(&mut causes).for_each(|rates| judge(rates, confidence_each, margin));
+    stalls.iter_mut().for_each(|rates| judge(rates, [0, 0], confidence_each, margin));
+    for (rates, hidden) in &mut causes {
+        if let Some(hidden) = *hidden {
+            judge(rates, hidden, confidence_each, margin);
+        }
+    }
     let look = |(given, noise): (&str, &Noise)| Look {
         given: given.into(),
         hostname: noise.host.hostname.clone(),
@@ -86,7 +91,7 @@ pub fn noise(first: (&str, &Noise), second: (&str, &Noise), margin: f64) -> Resu
         confidence_each,
         margin,
         stalls,
-        causes,
+        causes: causes.into_iter().map(|(rates, _)| rates).collect(),
         warnings,
     })
 }
@@ -112,8 +117,17 @@ fn rates(cpu: Option<u32>, what: &str, who: &str, counts: [u64; 2], ns: [u64; 2]
     }
 }
 
-/// The causes of either look over all cores: which core a thread took is chance.
-fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<Rates> {
+/// The threads of a kind that a look does not name.
+const OTHERS: &str = "others";
+
+/// True for the threads that a look only counts: "5 others", another number in each.
+fn are_others(who: &str) -> bool {
+    who.strip_suffix(" others").is_some_and(|count| count.parse::<u64>().is_ok())
+}
+
+/// The causes of either look over all cores: which core a thread took is chance. Beside each the stalls of either look that may be its own as well, since
+/// it may be among the others there; `None` for these others, who may be named in the other look.
+fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<(Rates, Option<[u64; 2]>)> {
     let ns = [0, 1].map(|side| sum(both, |core| core[side].traced_ns));
     if ns.contains(&0) {
         return Vec::new();
@@ -122,26 +136,33 @@ fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<Rates> {
     for (side, core) in both.iter().flat_map(|both| both.iter().enumerate()) {
         for cause in &core.causes {
             // Of the threads of one name each has a number of its own, in each look another one.
-            let who = cause.who.split_once(" (pid ").map_or(cause.who.as_str(), |(name, _)| name);
+            let name = cause.who.split_once(" (pid ").map_or(cause.who.as_str(), |(name, _)| name);
+            let who = if are_others(&cause.who) { OTHERS } else { name };
             let count = &mut found.entry((&cause.cause, who)).or_default()[side];
             *count = count.saturating_add(cause.count);
         }
     }
-    let mut all: Vec<Rates> = found.into_iter().map(|((cause, who), counts)| rates(None, cause, who, counts, ns)).collect();
-    all.arrange_by_key(|rates| Reverse(rates.first_count.max(rates.second_count)));
+    let with_hidden = found.iter().map(|((cause, who), counts)| {
+        let hidden = found.get(&(*cause, OTHERS)).copied().unwrap_or_default();
+        (rates(None, cause, who, *counts, ns), (*who != OTHERS).then_some(hidden))
+    });
+    let mut all: Vec<(Rates, Option<[u64; 2]>)> = with_hidden.collect();
+    all.arrange_by_key(|(rates, _)| Reverse(rates.first_count.max(rates.second_count)));
     all
 }
 
-/// Fills in the ratio and the verdict of its interval.
-fn judge(rates: &mut Rates, confidence: f64, margin: f64) {
+/// Fills in the ratio and the verdict of its interval, which holds whether the `hidden` stalls of either look are its own or not.
+fn judge(rates: &mut Rates, hidden: [u64; 2], confidence: f64, margin: f64) {
     let (first, second) = ((rates.first_count, rates.first_ns as f64), (rates.second_count, rates.second_ns as f64));
-    let (low, high) = rate_ratio(first, second, confidence);
+    let most = [first.0.saturating_add(hidden[0]), second.0.saturating_add(hidden[1])];
+    let (low, _) = rate_ratio((most[0], first.1), second, confidence);
+    let (_, high) = rate_ratio(first, (most[1], second.1), confidence);
     rates.ratio = (first.0 > 0).then(|| second.0 as f64 / first.0 as f64 * (first.1 / second.1));
     rates.low = low;
     rates.high = Some(high).filter(|high| high.is_finite());
-    rates.change = match (first.0, second.0) {
-        (0, _) if low > 1.0 => Change::Came,
-        (_, 0) if high < 1.0 => Change::Went,
+    rates.change = match most {
+        [0, _] if low > 1.0 => Change::Came,
+        [_, 0] if high < 1.0 => Change::Went,
         _ if low > 1.0 => Change::More,
         _ if high < 1.0 => Change::Fewer,
         _ if low >= 1.0 / (1.0 + margin) && high <= 1.0 + margin => Change::Same,
@@ -218,6 +239,16 @@ mod tests {
         let many = look(1, [1_000_000, 0, 0], &[]);
         let same = noise(("one", &many), ("two", &many), 0.02).unwrap();
         assert_eq!(said(&same.stalls), ["above 1 us  same", "above 10 us  unclear", "above 100 us  unclear"]);
+    }
+
+    #[test]
+    fn a_thread_that_may_be_among_the_others_of_a_look_neither_came_nor_went() {
+        let first = look(1, [0; 3], &[("preempted", "backup (pid 7)", 900), ("preempted", "5 others", 40)]);
+        let second = look(1, [0; 3], &[("preempted", "pricing (pid 8)", 30), ("preempted", "9 others", 45)]);
+        let found = noise(("one", &first), ("two", &second), 0.02).unwrap();
+        assert_eq!(said(&found.causes), ["preempted backup fewer", "preempted others unclear", "preempted pricing unclear"]);
+        let backup = &found.causes[0];
+        assert!((0.05..0.1).contains(&backup.high.unwrap()), "as if all 45 were its own: {backup:?}");
     }
 
     #[test]

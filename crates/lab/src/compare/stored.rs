@@ -25,8 +25,6 @@ use hairpin_session::error::RunError;
 use hairpin_session::rows;
 use hairpin_session::time::{parsed, words};
 
-/// Most blocks of a run that are used: its last ones.
-const MOST: usize = 1000;
 /// Width of the histogram's buckets below 2048 ns; it doubles with every factor of two.
 const BUCKET_NS: f64 = 1.0;
 const FINEST_BELOW_NS: f64 = 2048.0;
@@ -303,8 +301,7 @@ impl Side<'_> {
     /// The logarithms of a figure over a run's blocks in one state.
     fn logs(row: &Row, figure: Figure, states: Option<&States>, state: usize) -> Vec<f64> {
         let mine = values(row, figure).filter(|(block, _)| of_state(states, block) == Some(state));
-        let logs: Vec<f64> = mine.filter_map(|(_, value)| Some(value?.ln())).collect();
-        logs[logs.len().saturating_sub(MOST)..].to_vec()
+        mine.filter_map(|(_, value)| Some(value?.ln())).collect()
     }
 
     /// One value for each run that saw enough of a state.

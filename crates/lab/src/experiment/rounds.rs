@@ -128,14 +128,15 @@ pub(crate) fn run(
     let mut random = Random::new(layout.seed);
     // A resumed experiment continues the same sequence of orders.
     (0..layout.done).for_each(|_| drop(random.order(layout.arms)));
-    let mut laid = Laid { length: layout.length.unwrap_or(SHORTEST), warmup: WARMUP, ended: None };
+    let length_of_blocks = layout.length.unwrap_or(SHORTEST);
+    let mut laid = Laid { length: length_of_blocks, warmup: warmup(length_of_blocks), ended: None };
     // The best round of each arm: a disturbance in the other one is no reason for long blocks.
     let mut rates = vec![0.0; layout.arms];
     let mut number = 0;
     // A host that is too busy for a round in the time gives one, and a result that says how little it is.
     let whole = |number| layout.done > 0 || number > DISCARDED;
     while bench.elapsed() < layout.duration || !whole(number) {
-        laid.warmup = WARMUP.max(Nanos(laid.length.0 / WARMUP_SHARE));
+        laid.warmup = warmup(laid.length);
         let counts = number >= DISCARDED;
         let order = random.order(layout.arms);
         let round = match one(&order, counts.then_some(layout.done + number - DISCARDED), &laid, bench, switch) {
@@ -177,6 +178,11 @@ fn one(
         taken[*arm].block.round = number.unwrap_or(0);
     }
     Ok(Round { taken })
+}
+
+/// The warm-up of blocks of this length.
+fn warmup(length: Nanos) -> Nanos {
+    WARMUP.max(Nanos(length.0 / WARMUP_SHARE))
 }
 
 /// Long enough for p99 at the rate of the slowest arm, in transactions per ns; short enough for many rounds.
@@ -280,6 +286,8 @@ mod tests {
         assert!(laid.ended.is_none());
         let resumed = Layout { done: 3, ..layout(Duration::ZERO) };
         assert!(lay(&mut bench(200_000.0), &resumed).1.is_empty(), "the rounds of before are enough");
+        let of_long_blocks = Layout { length: Some(LONGEST), ..resumed };
+        assert_eq!(lay(&mut bench(200_000.0), &of_long_blocks).0.warmup, Nanos::from_millis(25));
     }
 
     #[test]

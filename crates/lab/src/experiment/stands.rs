@@ -12,7 +12,7 @@ use hairpin_record::experiment::{ArmBlock, Figure};
 use hairpin_record::head::Place;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::BulkFacts;
-use hairpin_record::run::{Granted, HostFacts, Row, Side};
+use hairpin_record::run::{Granted, HostFacts, OwnRequest, Row, Side};
 use hairpin_record::stack::Stacks;
 use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::signal::Signals;
@@ -59,6 +59,7 @@ struct Placed {
     granted: Vec<Granted>,
     warnings: Vec<Note>,
     stack: Option<Box<Stacks>>,
+    own_request: Option<Box<OwnRequest>>,
     cpus: Option<Cpus>,
     /// True once the modes that a path chooses by trial are fixed.
     settled: bool,
@@ -100,6 +101,7 @@ impl<'a> Stands<'a> {
                 granted: Vec::new(),
                 warnings: Vec::new(),
                 stack: None,
+                own_request: None,
                 cpus: None,
                 settled: false,
             });
@@ -143,9 +145,9 @@ impl<'a> Stands<'a> {
             bulk_streams: arm.bulk,
             link: Some(self.testbeds[arm.testbed].place.link.clone()),
             granted: arm.granted.clone(),
-            // Of all its blocks, where a block's own warning knows of one.
-            warnings: arm.warnings.iter().cloned().chain(arm.stack.iter().flat_map(|stack| slow(stack))).collect(),
+            warnings: arm.warnings(),
             stack: arm.stack.clone(),
+            own_request: arm.own_request.clone(),
             cpus: arm.cpus.clone(),
             ..Described::default()
         };
@@ -192,6 +194,13 @@ impl Bench for Stands<'_> {
 }
 
 impl Placed {
+    /// Its warnings: of all its blocks together, where a block's own knows of one.
+    fn warnings(&self) -> Vec<Note> {
+        let told = self.job.own.as_ref().is_some_and(|request| request.end.tells_errors());
+        let replies = self.own_request.as_ref().and_then(|own| own.warning(told)).map(|warning| warning.note());
+        self.warnings.iter().cloned().chain(self.stack.iter().flat_map(|stack| slow(stack))).chain(replies).collect()
+    }
+
     /// Keeps a row's facts about its arm: refused options, warnings, and the mode that its path chose.
     fn keep(&mut self, row: &Row) {
         if self.job.own.is_some() {
@@ -207,14 +216,25 @@ impl Placed {
         }
         for note in &row.warnings {
             // A short block triggers some of these for reasons of its own: states are judged over all blocks, and its seconds are
-            // tenths.
-            let of_blocks = ["core-states", "involuntary-switches", "foreign-time", "too-few-samples", "not-accelerated"];
+            // tenths. Others are told of all blocks together.
+            let of_blocks = [
+                "core-states",
+                "involuntary-switches",
+                "foreign-time",
+                "too-few-samples",
+                "not-accelerated",
+                "error-replies",
+                "replies-differ",
+            ];
             if !of_blocks.contains(&note.code.as_str()) && !self.warnings.iter().any(|known| known.code == note.code) {
                 self.warnings.push(note.clone());
             }
         }
         if let Some(stack) = &row.stack {
             self.stack.get_or_insert_default().add(stack);
+        }
+        if let Some(own) = &row.own_request {
+            self.own_request.get_or_insert_default().add(own);
         }
         self.cpus = cpus(row);
         if !self.settled {
@@ -269,4 +289,44 @@ pub(crate) fn taken(row: &Row, at_ns: u64, bulk: Option<BulkFacts>) -> Result<Ta
     };
     let segments_out = row.tcp.as_ref().and_then(|tcp| tcp.client.segments_out_per_transaction);
     Ok(Taken { block, times, cores, cpus: cpus(row), segments_out, bulk })
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_plan::request::Request;
+
+    use super::*;
+
+    #[test]
+    fn replies_are_told_once_with_the_counts_of_all_blocks() {
+        let arm = |until: &str, blocks: [(&str, u64, u64); 3]| {
+            let own = Request { name: "x".into(), bytes: b"x".into(), end: until.parse().unwrap(), tls: None };
+            let mut arm = Placed {
+                testbed: 0,
+                job: Job { own: Some(own), ..Job::new("tcp:poll".parse().unwrap()) },
+                bulk: 0,
+                given: String::new(),
+                granted: Vec::new(),
+                warnings: Vec::new(),
+                stack: None,
+                own_request: None,
+                cpus: None,
+                settled: false,
+            };
+            for (first, replies, differing) in blocks {
+                let errors = if until == "resp" { differing } else { 0 };
+                let first_error = (errors > 0).then(|| "-ERR no".to_owned());
+                let first_reply = first.into();
+                let own = OwnRequest { replies, first_reply, differing, errors, first_error, ..OwnRequest::default() };
+                let warnings = own.warning(false).iter().map(Warning::note).collect();
+                arm.keep(&Row { own_request: Some(Box::new(own)), warnings, ..Row::default() });
+            }
+            (arm.own_request.as_ref().unwrap().replies, arm.warnings())
+        };
+        let errors = Warning::ErrorReplies { first: "-ERR no".into(), count: 35, of: 60 }.note();
+        assert_eq!(arm("resp", [("+OK", 10, 0), ("+OK", 20, 5), ("+OK", 30, 30)]), (60, vec![errors]));
+        let differ = Warning::RepliesDiffer { first: "A".into(), count: 15 + 4, of: 60 }.note();
+        assert_eq!(arm("1", [("A", 10, 0), ("B", 20, 5), ("A", 30, 4)]), (60, vec![differ]));
+        assert_eq!(arm("resp", [("A", 10, 0), ("B", 20, 0), ("A", 30, 0)]), (60, Vec::new()), "the rule tells all errors");
+    }
 }

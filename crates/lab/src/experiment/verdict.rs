@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rounds ──▶ pairs of one state ──▶ ln(b / a) per figure ──▶ interval per state ──▶ combined by weight ──▶ faster │ slower │ same │ unclear
-//!                  └ others are dropped and counted                └ states with fewer than 12 pairs are left out
+//!                  └ others are dropped and counted                └ states with fewer than 12 pairs, or too few for the confidence, are left out
 //! ```
 //! Arms on different CPUs are compared including the distance between those: all their blocks make pairs.
 
@@ -75,6 +75,12 @@ fn by_state<'a>(rounds: &'a [Round], a: usize, b: usize, states: &States) -> Vec
     pairs
 }
 
+/// The fewest pairs of a state: [`FEWEST`], or as many as the signed-rank test takes for an interval with two ends.
+fn fewest(confidence: f64) -> usize {
+    // The outermost values of n pairs leave out 2^-n on either side.
+    FEWEST.max((2.0 / (1.0 - confidence)).log2().ceil() as usize)
+}
+
 /// A figure over the pairs of one state.
 struct Sample {
     state: u32,
@@ -92,12 +98,13 @@ fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) ->
     };
     let samples: Vec<Sample> = pairs.iter().enumerate().map(sample).collect();
     let most = samples.iter().map(|sample| sample.values.len()).max().unwrap_or(0);
-    let enough = most.clamp(1, FEWEST);
+    let fewest = fewest(confidence);
+    let enough = most.clamp(1, fewest);
     let mut parts = Vec::new();
     let (mut used, mut count, mut blocks, mut alike, mut centre, mut widened) = (Vec::new(), 0, 0.0, 0.0, 0.0, 0.0);
     for Sample { state, values, each } in samples.iter().filter(|sample| sample.values.len() >= enough) {
         // If no state has enough, use only the first with most.
-        if most < FEWEST && !used.is_empty() {
+        if most < fewest && !used.is_empty() {
             break;
         }
         let logs: Vec<f64> = values.iter().map(|(a, b)| (b / a).ln()).collect();
@@ -322,6 +329,20 @@ mod tests {
         assert_eq!(comparison.states_used, [0, 1]);
         let p50 = &comparison.figures[0];
         assert!(p50.high.unwrap() / p50.low.unwrap() < 1.02, "{p50:?}");
+    }
+
+    #[test]
+    fn a_state_with_too_few_pairs_for_the_confidence_leaves_the_interval_of_the_others() {
+        let mut rounds = Host::new(4).rounds(80, 0.01, &[1.0, 1.0]);
+        for (at, round) in rounds.iter_mut().enumerate() {
+            round.taken.iter_mut().for_each(|taken| taken.cores = vec![if at < 12 { 510 } else { 120 }]);
+        }
+        // One of thirty comparisons: an interval with two ends takes 13 pairs.
+        let method = method(Figure::P50, 30, 1, 0.02);
+        let comparison = compare(&rounds, 0, 1, &States::of(&rounds), &method, Duration::from_secs(10));
+        let p50 = &comparison.figures[0];
+        assert_eq!((fewest(0.99), fewest(method.confidence_each), p50.pairs), (FEWEST, 13, 68));
+        assert!(comparison.states_used == [0] && p50.low.is_some() && p50.high.is_some(), "{comparison:?}");
     }
 
     fn estimate_of(figure: Figure, low: f64, high: f64, pairs: u64) -> Estimate {

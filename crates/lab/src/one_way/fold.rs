@@ -1,12 +1,11 @@
 //! The delays of a row, in constant memory.
 
+use hairpin_record::histogram::Times;
 use hairpin_record::one_way::SignedTimes;
 use hairpin_units::Quantile;
 
 /// Most transactions kept, 16 bytes each. Beyond it every other one is dropped, and from then on only every second one kept, and so on.
 const MOST: usize = 1 << 19;
-/// Most delays below 0 that are kept for being held against the bound.
-const MOST_NEGATIVE: usize = 1 << 16;
 
 /// The delays of a row.
 #[derive(Debug)]
@@ -19,8 +18,8 @@ pub(super) struct Fold {
     request: Extremes,
     reply: Extremes,
     asymmetry: Extremes,
-    /// Delays below 0.
-    negatives: Vec<i64>,
+    /// How far the delays below 0 are below it.
+    below: Times,
     pub(super) negative: u64,
     pub(super) unmatched: u64,
     pub(super) blocks_rejected: u64,
@@ -58,7 +57,7 @@ impl Default for Fold {
             request: Extremes::default(),
             reply: Extremes::default(),
             asymmetry: Extremes::default(),
-            negatives: Vec::new(),
+            below: Times::new(),
             negative: 0,
             unmatched: 0,
             blocks_rejected: 0,
@@ -76,9 +75,7 @@ impl Fold {
         self.asymmetry.add(request.saturating_sub(reply));
         for ns in [request, reply].into_iter().filter(|ns| *ns < 0) {
             self.negative += 1;
-            if self.negatives.len() < MOST_NEGATIVE {
-                self.negatives.push(ns);
-            }
+            self.below.record(ns.unsigned_abs());
         }
         if self.count.is_multiple_of(self.stride) {
             if self.kept.len() == self.most {
@@ -110,9 +107,10 @@ impl Fold {
         &self.kept
     }
 
-    /// Delays below 0 by more than the bound.
+    /// Delays below 0 by more than the bound, to three digits.
     pub(super) fn impossible(&self, bound_ns: f64) -> u64 {
-        self.negatives.iter().filter(|ns| (**ns as f64) < -bound_ns).count() as u64
+        let within = self.below.share_up_to(bound_ns as u64) * self.negative as f64;
+        self.negative.saturating_sub(within.round() as u64)
     }
 
     /// Request, reply, and request less reply.
@@ -166,6 +164,10 @@ mod tests {
         assert_eq!((asymmetry.min, asymmetry.max), (Some(-2_100), Some(-102)));
         assert_eq!((fold.negative, fold.impossible(90.5), fold.impossible(1_000.0)), (100, 10, 0));
         assert_eq!(Fold::default().times()[0], SignedTimes::default());
+        assert_eq!(Fold::default().impossible(5.0), 0);
+        // However many they are.
+        (0..70_000).for_each(|_| fold.add(-500, 5));
+        assert_eq!((fold.negative, fold.impossible(400.0), fold.impossible(500.0)), (70_100, 70_000, 0));
     }
 
     #[test]

@@ -238,7 +238,10 @@ impl SweepPlan {
             return Err(self.bad(format!("the factor \"{}\" has fewer than two levels: there is nothing to vary", factor.name)));
         }
         if self.factors.is_empty() {
-            return Err(self.bad("it varies nothing: give it a [[factor]] with levels"));
+            return Err(self.bad(match &self.left_out[..] {
+                [] => "it varies nothing: give it a [[factor]] with levels".to_owned(),
+                left_out => format!("nothing is left to vary: {}", left_out.join("; ")),
+            }));
         }
         let mut cells: Vec<Vec<usize>> = vec![vec![0; self.factors.len()]];
         match self.design {
@@ -308,22 +311,27 @@ impl SweepPlan {
                 of_factor.filter_map(|knob| knob.replace(&braced, level.value()).parse::<Setting>().ok()).collect::<Vec<_>>()
             });
             let Some(why) = asked.collect::<Vec<_>>().iter().find_map(&missing) else { continue };
-            let factor = self.factors.remove(at);
-            let first = factor.levels[0].value();
-            let texts =
-                [Some(&mut self.path), self.size.as_mut(), self.request.as_mut(), self.reply.as_mut(), self.flows.as_mut()];
-            let texts = texts.into_iter().chain([self.outstanding.as_mut(), self.bulk.as_mut()]);
-            for text in texts.flatten().chain(&mut self.knobs) {
-                *text = text.replace(&braced, first);
-            }
+            let factor = self.at_its_first_level(at);
             let others = factor.levels[1..].iter().map(Level::name).collect::<Vec<_>>().join(", ");
             self.left_out.push(format!("{} {others}: {why}", factor.name));
         }
         self
     }
 
+    /// Takes a factor out: it stays at its first level.
+    fn at_its_first_level(&mut self, at: usize) -> Factor {
+        let factor = self.factors.remove(at);
+        let (braced, first) = (format!("{{{}}}", factor.name), factor.levels[0].value());
+        let texts = [Some(&mut self.path), self.size.as_mut(), self.request.as_mut(), self.reply.as_mut(), self.flows.as_mut()];
+        let texts = texts.into_iter().chain([self.outstanding.as_mut(), self.bulk.as_mut()]);
+        for text in texts.flatten().chain(&mut self.knobs) {
+            *text = text.replace(&braced, first);
+        }
+        factor
+    }
+
     /// The plan without the levels of optional factors of the path that this host lacks: `lacks` tries a combination, and returns the reason. It is called for
-    /// each level but the first, with the first level of every other factor.
+    /// each level but the first, with the first level of every other factor. A factor of which the first level alone is left is taken out.
     ///
     /// # Errors
     /// The error of `lacks`.
@@ -331,8 +339,10 @@ impl SweepPlan {
         mut self,
         mut lacks: impl FnMut(&SweepPlan, &[usize]) -> Result<Option<String>, E>,
     ) -> Result<SweepPlan, E> {
-        for at in 0..self.factors.len() {
+        let mut at = 0;
+        while at < self.factors.len() {
             if !self.factors[at].optional || !self.path.contains(&format!("{{{}}}", self.factors[at].name)) {
+                at += 1;
                 continue;
             }
             for level in (1..self.factors[at].levels.len()).rev() {
@@ -342,6 +352,11 @@ impl SweepPlan {
                     let level = self.factors[at].levels.remove(level);
                     self.left_out.push(format!("{} {}: {why}", self.factors[at].name, level.name()));
                 }
+            }
+            if self.factors[at].levels.len() == 1 {
+                self.at_its_first_level(at);
+            } else {
+                at += 1;
             }
         }
         Ok(self)
@@ -469,6 +484,10 @@ levels = ["off", "on", "kernel"]
         let left = plan.clone().without_lacking(lacks).unwrap();
         assert_eq!(left.cells().unwrap().iter().map(|cell| left.names(cell)).collect::<Vec<_>>(), [["udp:block"], ["tcp:spin"]]);
         assert_eq!(left.left_out, ["way udp:spin: too old"]);
+        let none = plan.clone().without_lacking(|_, _| Ok::<_, String>(Some("too old".to_owned()))).unwrap();
+        assert_eq!((none.path.as_str(), none.factors.len()), ("udp:block", 0));
+        let why = none.cells().unwrap_err().to_string();
+        assert_eq!(why, "plan t: nothing is left to vary: way tcp:spin: too old; way udp:spin: too old");
         let plain = SweepPlan { factors: vec![Factor::new("way", plan.factors[0].levels.clone())], ..plan };
         assert_eq!(plain.clone().without_lacking(lacks), Ok(plain), "it is not optional");
     }

@@ -125,6 +125,13 @@ fn files_alone_make_the_same_record() {
 }
 
 #[test]
+fn a_number_of_ranks_that_no_mesh_has_is_refused_before_they_are_looked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    write_card(dir.path(), &Card { setup: setup(u32::MAX, "all"), ..card(0, 4) }).unwrap();
+    assert!(matches!(of_directory(dir.path()), Err(MergeError::Setup(_))));
+}
+
+#[test]
 fn a_silent_rank_is_missing_only_if_others_missed_it() {
     let missing_of = |setup: &Setup, visits: &[Told]| {
         let dir = tempfile::tempdir().unwrap();

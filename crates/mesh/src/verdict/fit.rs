@@ -83,6 +83,8 @@ impl Design {
         let none = || levels.iter().map(|level| vec![None; level.groups.len()]).collect();
         let parameters = (0..kinds).map(Of::Kind).chain((0..ranks).map(Of::Rank)).collect();
         let mut design = Design { parameters, kinds, member, within: none(), across: none() };
+        let mut is_measured = vec![false; ranks];
+        pairs.iter().flat_map(|&(a, b)| [a, b]).for_each(|rank| is_measured[rank] = true);
         for (level, groups) in levels.iter().enumerate() {
             let (mut inside, mut outside) = (vec![0; groups.groups.len()], vec![0; groups.groups.len()]);
             for &(a, b) in pairs {
@@ -92,7 +94,9 @@ impl Design {
                     [a, b].iter().filter_map(|&rank| design.member[level][rank]).for_each(|group| outside[group] += 1);
                 }
             }
-            let size = |group: usize| groups.groups[group].ranks.len();
+            // A single measured rank of a group is the group: its effect is a rank's.
+            let of_measured = |rank: &&usize| is_measured.get(**rank).is_some_and(|is| *is);
+            let size = |group: usize| groups.groups[group].ranks.iter().filter(of_measured).count();
             let is_inside = |group: &usize| size(*group) >= LEAST_WITHIN && inside[*group] >= LEAST_PAIRS;
             let is_outside = |group: &usize| size(*group) >= 2 && outside[*group] >= LEAST_PAIRS;
             let inside: Vec<usize> = (0..groups.groups.len()).filter(is_inside).collect();

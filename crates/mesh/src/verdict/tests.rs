@@ -184,6 +184,24 @@ fn two_and_three_ranks_convict_nobody_and_say_why() {
 }
 
 #[test]
+fn ranks_that_were_not_measured_are_none_of_the_four() {
+    let three = Mesh { visits: 10, noise: 0.001, spread: 0.0, ..Mesh::of(3) };
+    let verdict = judged(5, &three.all(&mut Random::new(2), slow_link((0, 1), 2.0)), &[]);
+    assert!(!verdict.is_any_convicted(), "{:?}", convicted(&verdict));
+    assert_eq!(verdict.untold, [Untold::FewRanks { ranks: 3 }, Untold::Unmeasured { ranks: vec![3, 4] }]);
+}
+
+#[test]
+fn a_slow_node_that_is_alone_in_its_rack_is_named_and_not_the_rack() {
+    for seed in 0..3 {
+        let mesh = Mesh { noise: 0.01, ..Mesh::of(8) };
+        let mut visits = mesh.all(&mut Random::new(1100 + seed), slow(0, 1.5));
+        visits.retain(|visit| visit.a != 1 && visit.b != 1);
+        assert_eq!(convicted(&judged(8, &visits, &racks(4, 2))), (vec![0], vec![], vec![]), "seed {seed}");
+    }
+}
+
+#[test]
 fn missing_pairs_and_lost_ranks_cost_themselves_only() {
     let mut visits = Mesh::of(8).all(&mut Random::new(3), slow(4, 1.5));
     visits.retain(|visit| visit.a.max(visit.b) != 7 && (visit.a.min(visit.b), visit.a.max(visit.b)) != (2, 4));

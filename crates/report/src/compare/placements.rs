@@ -172,7 +172,8 @@ fn table(record: &Compare, options: &Options) -> Table {
     let stand = record.placements.iter().any(|row| row.stands_for > 1);
     let mut columns = vec![Column::words("placement"), Column::words("cores"), Column::figures("line").in_unit("ns")];
     columns.extend(stand.then(|| Column::figures("pairs")));
-    for cell in record.placements.iter().take(1).flat_map(|row| &row.cells) {
+    let first: &[PlacementCell] = record.placements.first().map_or(&[], |row| &row.cells);
+    for cell in first {
         let group = if cell.path.contains(":spin") { "spinning" } else { "sleeping" };
         columns.push(Column::screen("").under(group));
         columns.push(Column::figures("p50").under(group));
@@ -181,7 +182,10 @@ fn table(record: &Compare, options: &Options) -> Table {
     let row = |row: &Placement| {
         let mut cells = vec![pair(row).into(), relation(row).into(), row.core_rtt_ns.into()];
         cells.extend(stand.then(|| row.stands_for.into()));
-        for cell in &row.cells {
+        // A record from elsewhere may have another number of cells in each row.
+        let missing = PlacementCell::default();
+        for at in 0..first.len() {
+            let cell = row.cells.get(at).unwrap_or(&missing);
             let shade = cell.p50_ns.map(|ns| shade(ns, least, most));
             cells.push(shade.into_cell(|(shade, tone)| Cell::Word(shade.into(), tone)));
             cells.push(match (cell.p50_ns, &cell.why) {

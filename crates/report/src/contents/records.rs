@@ -25,6 +25,10 @@ pub(super) fn record(number: usize, given: &Input) -> Record {
         AnyRecord::Mesh(mesh) => mesh.warnings.iter().map(warning).collect(),
         AnyRecord::Sweep(sweep) => sweep.warnings.iter().map(warning).collect(),
         AnyRecord::Attached(attached) => attached.warnings.iter().map(warning).collect(),
+        AnyRecord::Noise(noise) => noise.warnings.iter().map(warning).collect(),
+        AnyRecord::TuneTry(tried) => {
+            tried.paths.iter().flat_map(|path| std::iter::once(&path.alone).chain(&path.together)).flat_map(of_arms).collect()
+        }
         _ => Vec::new(),
     };
     let link = match &given.record {

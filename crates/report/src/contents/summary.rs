@@ -88,6 +88,10 @@ fn result(record: &AnyRecord) -> Option<String> {
         AnyRecord::Load(load) => {
             load.results.first().map(|curve| format!("{} under load: {}", short(&curve.path), decapitalised(&knee(load, curve))))
         }
+        AnyRecord::TuneTry(tried) if !tried.contradictions.is_empty() => Some(
+            "Unclear whether a setting that was tried is worth having: those that won contradict themselves when measured anew."
+                .into(),
+        ),
         AnyRecord::TuneTry(tried) if tried.winners.is_empty() => {
             Some(format!("None of {} settings that were tried made a path faster and none slower.", tried.settings.len()))
         }
@@ -95,9 +99,11 @@ fn result(record: &AnyRecord) -> Option<String> {
         AnyRecord::Sweep(sweep) => {
             let effects = sweep.main_effects.iter().filter_map(|effect| {
                 let p50 = effect.figures.iter().find(|ratio| ratio.figure == Figure::P50)?;
-                Some((effect, p50.ratio)).filter(|_| p50.ratio > 0.0)
+                Some((effect, p50.ratio)).filter(|_| p50.ratio > 0.0 && p50.tells())
             });
-            let (effect, p50) = effects.max_by(|(_, a), (_, b)| a.ln().abs().total_cmp(&b.ln().abs()))?;
+            let Some((effect, p50)) = effects.max_by(|(_, a), (_, b)| a.ln().abs().total_cmp(&b.ln().abs())) else {
+                return Some("No factor's effect on RTT p50 can be told from none.".into());
+            };
             let Effect { factor, level, against, .. } = effect;
             Some(format!("The strongest effect on RTT p50: {factor} = {level} against {against}, {} times.", ratio(p50)))
         }
@@ -145,7 +151,11 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
     }
     let least = rows.iter().filter(|shown| shown.p50().is_some()).min_by_key(|shown| shown.p50());
     if let Some(least) = least {
-        let kind = if rows.iter().all(|shown| shown.row.origin == Origin::Emulated) { "emulated" } else { "emulated or paced" };
+        let kind = match rows.iter().any(|shown| shown.apart.is_some()) {
+            true => "emulated, paced, or of another core state than most",
+            false if rows.iter().all(|shown| shown.row.origin == Origin::Emulated) => "emulated",
+            false => "emulated or paced",
+        };
         let p50 = least.p50().unwrap_or_default();
         return format!("The fastest path is unknown: every row is {kind}; the least RTT p50 is {p50}, of {}.", least.label);
     }

@@ -135,10 +135,12 @@ pub(crate) fn lost(result: &Explained) -> Option<String> {
     let cause = result.causes.first()?;
     let who = if cause.who.is_empty() { String::new() } else { format!(", {}", cause.who) };
     let all: f64 = result.causes.iter().map(|cause| cause.lost_ns as f64).sum();
-    let share = percent(cause.lost_ns as f64 / all.max(1.0));
+    let share = cause.lost_ns as f64 / all.max(1.0);
+    let part = if share > 0.5 { "Most" } else { "The largest part" };
     Some(format!(
-        "Most of the time that the slow ones lose goes to {}{who}: {share} %, {} us in {} round trips.",
+        "{part} of the time that the slow ones lose goes to {}{who}: {} %, {} us in {} round trips.",
         quoted(&cause.cause),
+        percent(share),
         us_signed(cause.lost_ns as f64),
         cause.count
     ))

@@ -66,7 +66,7 @@ browser("an application's stages follow each other, and a device's reads and a d
 browser("a host's noise: a sentence per core, and a line and a column for each with the pair that is taken", async () => {
   const { page, complaints, close } = await open(fixtures.bare({ noises: [fixtures.noiseOf(4)] }));
   const said = await page.locator("#noise li").allTextContents();
-  assert.match(said[3] ?? "", /^CPU 3: 0\.04 % of 2\.50 s lost; 640 above 1 us, 3 above 10 us, 1 above 100 us; longest 41\.0 us; most of it to timer$/);
+  assert.match(said[3] ?? "", /^CPU 3: 0\.04 % of 2\.50 s lost; 640 above 1 us, 3 above 10 us, 1 above 100 us; longest 41\.0 us; largest cause timer$/);
   assert.deepEqual(await page.locator("#noise .lane:not(.axis) .lane-label").allTextContents(), ["CPU 0 taken", "CPU 1 taken", "CPU 2", "CPU 3"]);
   const strip = page.locator("#noise .strip").first();
   assert.deepEqual(await strip.locator("span").allTextContents(), ["", "60", "122", "123"]);

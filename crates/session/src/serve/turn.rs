@@ -2,6 +2,7 @@
 //! ending.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,8 +33,9 @@ impl Until {
     pub(super) fn end_of(job: &Job, now: Instant) -> Until {
         let paced = || Some(Duration::try_from_secs_f64(job.count? as f64 / job.pace?).unwrap_or(Duration::MAX));
         match (job.duration.map(Duration::from).or_else(paced), job.count) {
-            (Some(lasts), _) => {
-                Until::At(now.checked_add(Duration::from(job.warmup)).and_then(|at| at.checked_add(lasts)).unwrap_or(now))
+            (Some(lasts), count) => {
+                let end = now.checked_add(Duration::from(job.warmup)).and_then(|at| at.checked_add(lasts));
+                end.map_or(count.map_or(Until::Client, Until::Count), Until::At)
             }
             (None, Some(count)) => Until::Count(count),
             (None, None) => Until::Client,
@@ -66,6 +68,7 @@ pub(super) struct Busy(Mutex<Option<Running>>);
 #[derive(Debug)]
 struct Running {
     until: Until,
+    client: IpAddr,
     /// A copy of the session's connection, to notice its client's end.
     connection: OwnedFd,
 }
@@ -78,15 +81,21 @@ impl Busy {
         }
     }
 
-    /// Gives the turn to the session over `connection`, or returns until when another has it. Waits for a session whose client
-    /// has gone.
-    pub(super) fn take(&self, connection: &impl AsFd, until: Until) -> io::Result<Result<Turn<'_>, Until>> {
+    /// True if the session that has the turn is of a client at this address, as in a comparison of two addresses of one server.
+    pub(super) fn is_of(&self, client: IpAddr) -> bool {
+        let now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        now.as_ref().is_some_and(|running| running.client == client)
+    }
+
+    /// Gives the turn to the session of `client` over `connection`, or returns until when another has it. Waits for a session
+    /// whose client has gone.
+    pub(super) fn take(&self, connection: &impl AsFd, client: IpAddr, until: Until) -> io::Result<Result<Turn<'_>, Until>> {
         let connection = connection.as_fd().try_clone_to_owned()?;
         let begun = Instant::now();
         loop {
             let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(running) = &*now else {
-                *now = Some(Running { until, connection });
+                *now = Some(Running { until, client, connection });
                 return Ok(Ok(Turn(self)));
             };
             let patience = if has_gone(&running.connection) { GONE_WITHIN } else { NOTICED_WITHIN };
@@ -129,11 +138,13 @@ mod tests {
         let busy = Busy::default();
         let ((first, client), (second, _other)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
         let until = Until::Count(7);
-        let turn = busy.take(&first, until).unwrap().unwrap();
-        assert_eq!(busy.take(&second, until).unwrap().unwrap_err(), until, "its client is there");
+        let at = IpAddr::from([10, 0, 0, 1]);
+        let turn = busy.take(&first, at, until).unwrap().unwrap();
+        assert_eq!(busy.take(&second, at, until).unwrap().unwrap_err(), until, "its client is there");
+        assert!(busy.is_of(at) && !busy.is_of([10, 0, 0, 2].into()));
         drop(client);
         std::thread::scope(|scope| {
-            let next = scope.spawn(|| busy.take(&second, until).unwrap().is_ok());
+            let next = scope.spawn(|| busy.take(&second, at, until).unwrap().is_ok());
             // The session takes a while to end, and the next one waits for it.
             std::thread::sleep(2 * NOTICED_WITHIN);
             drop((turn, first));
@@ -157,6 +168,7 @@ mod tests {
             (Some(8), Some(1_000), None, at(9), "for 9 s more"),
             (None, Some(5), None, Until::Count(5), "until 5 transactions are done"),
             (None, Some(50), Some(10.0), at(6), "for 6 s more"),
+            (None, Some(1 << 60), Some(0.01), Until::Count(1 << 60), "until 1152921504606846976 transactions are done"),
             (None, None, Some(10.0), Until::Client, "until its client ends it"),
         ] {
             let found = Until::end_of(&Job { duration: duration.map(Nanos::from_secs), count, pace, ..job.clone() }, now);

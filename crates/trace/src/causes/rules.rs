@@ -156,11 +156,16 @@ impl Attribution {
         self.gaps.iter().for_each(|(side, ns)| *gaps.entry(*side).or_default() += ns);
         let mut gaps: Vec<_> = gaps.into_iter().collect();
         gaps.arrange_by_key(|(side, _)| *side);
-        for (side, mut left) in gaps {
-            let cpu = whose.cpus[side];
+        // Two sides on one CPU share its stolen time.
+        let mut spent = 0.0;
+        for (side, gap) in gaps {
+            let (cpu, mut left) = (whose.cpus[side], gap);
             let stolen = during.events().iter().filter(|seen| seen.what == What::Stolen && Some(seen.cpu) == cpu);
             let stolen: u64 = stolen.map(|seen| seen.took).sum();
-            self.take(Kind::Stolen, whose.place(side), stolen as f64, &mut left);
+            self.take(Kind::Stolen, whose.place(side), stolen as f64 - spent, &mut left);
+            if whose.cpus[0] == whose.cpus[1] {
+                spent += gap - left;
+            }
             if left > 0.0 {
                 self.add(if cpu.is_some() { Kind::Nothing } else { Kind::Outside }, whose.place(side), left);
             }
@@ -183,7 +188,11 @@ impl Rule<'_> {
         }
         let mut left = excess;
         let sides = self.interval.on();
-        for side in &sides {
+        let mut order = sides.clone();
+        // Where both were kept, the one that went on last held the message up for all of that time. A packet that was left to ksoftirqd waited on its
+        // sender's core first.
+        order.arrange_by_key(|side| std::cmp::Reverse(self.kept_until(*side)));
+        for side in &order {
             let Some(cpu) = self.whose.cpus[*side] else { continue };
             self.others(*side, cpu, &mut left, found);
         }
@@ -195,6 +204,26 @@ impl Rule<'_> {
         } else if left > 0.0 {
             found.add(Kind::Small, String::new(), left);
         }
+    }
+
+    /// The moment until which a thread of neither side had the CPU of this one; the earliest there is if none had, and the latest where ksoftirqd has the packet.
+    fn kept_until(&self, side: usize) -> i64 {
+        let Some(cpu) = self.whose.cpus[side] else { return i64::MIN };
+        let (from, to) = (self.interval.from.1, self.interval.to.1);
+        let other = |(busy, _): (Busy, u64)| match busy {
+            Busy::Thread(thread) if thread != 0 && !self.whose.threads.contains(&thread) => Some(thread),
+            _ => None,
+        };
+        let carries = |thread: u32| side == self.interval.sides().0 && self.interval.is_packet() && self.is_ksoftirqd(thread);
+        let others = self.during.shares(cpu, from, to).into_iter().filter_map(other);
+        others
+            .map(|thread| if carries(thread) { i64::MAX } else { self.during.last_of(cpu, thread, to) })
+            .max()
+            .unwrap_or(i64::MIN)
+    }
+
+    fn is_ksoftirqd(&self, thread: u32) -> bool {
+        self.names.bare(thread).starts_with("ksoftirqd/")
     }
 
     /// True if such an event lies in the interval.
@@ -234,7 +263,7 @@ impl Rule<'_> {
         let idles = |busy: Busy| matches!(busy, Busy::Idle(_) | Busy::Thread(0));
         let others = shares.iter().filter(|(busy, _)| *busy != Busy::Thread(own) && !idles(*busy));
         let mut others: Vec<(Busy, u64)> = others.copied().collect();
-        let deferred = |busy: Busy| matches!(busy, Busy::Thread(thread) if self.names.bare(thread).starts_with("ksoftirqd/"));
+        let deferred = |busy: Busy| matches!(busy, Busy::Thread(thread) if self.is_ksoftirqd(thread));
         let left_to = others.iter().find(|(busy, _)| interval.is_packet() && deferred(*busy)).map(|(busy, _)| *busy);
         others.retain(|(busy, _)| left_to != Some(*busy));
         others.arrange_by_key(|(busy, ns)| (std::cmp::Reverse(*ns), *busy));

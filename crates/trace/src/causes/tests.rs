@@ -117,6 +117,19 @@ fn thread_that_takes_the_core_of_a_running_one_preempts_it() {
 }
 
 #[test]
+fn of_threads_that_keep_both_sides_the_last_one_to_go_is_the_cause() {
+    // No hook tells when the message was there.
+    const LIGHT: [Moment; 3] = [Send, Queued, Returned];
+    let found = |client: i64, server: i64| {
+        let mut case = Case::new(&LIGHT);
+        case.names.threads.insert(98, "backup".to_owned());
+        let events = [stay(0, 150, client, 98, CLIENT), stay(1, 160, server, 99, SERVER)].concat();
+        case.parts(slower(&LIGHT, &[(Returned, 50_000)]), &events)[0].1.clone()
+    };
+    assert_eq!([found(50_000, 50_100), found(50_100, 50_000)], ["stress (pid 99)", "backup (pid 98)"]);
+}
+
+#[test]
 fn a_woken_thread_waits_behind_others_or_for_the_core_to_wake() {
     let found = sleeping(&[(Switched, 50_000)], &stay(1, 550, 50_560, 99, 0));
     assert_eq!(found, [part(Kind::RunQueue, "stress (pid 99)", 50_000)]);
@@ -226,6 +239,14 @@ fn a_gap_is_the_hypervisors_as_far_as_it_says_so() {
     case.causes.whose.cpus[1] = None;
     let found = case.parts(slower(&SPIN, &[(Copied, 90_000)]), &[]);
     assert_eq!(found, [part(Kind::Outside, "the other host or the way", 90_000)]);
+    // Both sides on one core: it was stolen once.
+    let events = [event(0, -3_000_000, 1_000, What::Timer), event(0, 1_000_000, 60_000, What::Stolen)];
+    let mut case = Case::new(&SPIN);
+    case.causes.whose.cpus = [Some(0), Some(0)];
+    let found = case.parts(slower(&SPIN, &[(Queued, 50_000), (Copied, 50_000)]), &events);
+    let (client, server) = ("CPU 0 (client)", "CPU 0 (server)");
+    let expected = [part(Kind::Stolen, client, 50_000), part(Kind::Nothing, server, 40_000), part(Kind::Stolen, server, 10_000)];
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -295,6 +316,16 @@ fn tells_the_preempting_thread_from_other_holders() {
 }
 
 #[test]
+fn a_thread_that_keeps_both_sides_from_one_core_does_so_once_for_each() {
+    let mut case = Case::new(&SPIN);
+    case.causes.whose.cpus = [Some(0), Some(0)];
+    let switched = |at, from, to| event(0, at, 0, What::Switched { from, to, runnable: true });
+    let events = [switched(50, SERVER, CLIENT), switched(100, CLIENT, 99), switched(400, 99, CLIENT)];
+    case.causes.add(&[slower(&SPIN, &[])], &events, &span(), 0);
+    assert_eq!([0, 1].map(|side| case.causes.kept.get(&(side, 99))), [Some(&300); 2]);
+}
+
+#[test]
 fn the_slowest_are_kept_and_no_more() {
     let mut case = Case::new(&SPIN);
     let all: Vec<Transaction> = (0..KEPT as i64 + 500).map(|n| slower(&SPIN, &[(Copied, n)])).collect();
@@ -319,7 +350,8 @@ fn counts_for_the_detectors_are_of_all_blocks() {
         case.causes.add(&[Transaction { packets: 2, ..slower(&SPIN, &[]) }], &events, &span(), 0);
     }
     let causes = &case.causes;
-    assert_eq!((causes.late_acks, causes.overflows, causes.parted, causes.traced_ns), ([0, 2], [2, 0], 2, 200_000_000));
+    let parted = Parted { requests: 2, of: 2 };
+    assert_eq!((causes.late_acks, causes.overflows, causes.parted, causes.traced_ns), ([0, 2], [2, 0], parted, 200_000_000));
     assert_eq!(causes.totals.get(&(0, Busy::Thread(99))), Some(&(2 * (BEGAN as u64 + 400))));
     let holders: HashMap<u32, u32> = [(0, CLIENT)].into();
     assert_eq!(causes.holders, holders);

@@ -32,10 +32,7 @@ impl Detector for CompetingProcess {
 
 fn of_core(observed: &Observed<'_>, side: usize) -> Option<String> {
     let cpu = observed.whose.cpus[side]?;
-    if side == 1 && observed.whose.cpus[0] == Some(cpu) {
-        return None;
-    }
-    let others = observed.kept.iter().filter(|((of, thread), _)| *of == cpu && is_other(observed, *thread));
+    let others = observed.kept.iter().filter(|((of, thread), _)| *of == side && is_other(observed, *thread));
     let mut others: Vec<(u64, u32)> = others.map(|((_, thread), ns)| (*ns, *thread)).collect();
     others.arrange_by(|a, b| b.cmp(a));
     let share = |ns: u64| ns as f64 / observed.traced_ns.max(1) as f64;
@@ -69,7 +66,6 @@ mod tests {
         run.named(99, "stress");
         run.kept(1, 99, 480_000_000);
         run.kept(1, 98, 1_000_000);
-        run.kept(3, 97, 900_000_000);
         run.kept(1, 7, 900_000_000);
         let found = run.found("competing-process").unwrap();
         assert_eq!(

@@ -2,12 +2,12 @@
 
 use super::{Detector, Observed, SIDES};
 use crate::advice::Advice;
-use crate::causes::Kind;
+use crate::causes::{Kind, Parted};
 
 /// See `docs/detectors/nagle-delayed-ack.md`.
 pub(super) struct Nagle;
 
-/// From this part of all round trips on.
+/// From this part of the round trips of the same blocks on.
 const SHARE: f64 = 0.01;
 
 impl Detector for Nagle {
@@ -20,12 +20,12 @@ impl Detector for Nagle {
     }
 
     fn look(&self, observed: &Observed<'_>) -> Option<String> {
-        let count = observed.explained.rtt_ns.count;
+        let Parted { requests, of: count } = observed.parted;
         let mut sides = [0, 1].into_iter().filter(|sender| {
             let late = observed.late_acks[1 - sender];
             // Of replies the packets are not counted.
-            let parted = *sender == 1 || observed.parted as f64 >= count as f64 * SHARE;
-            observed.whose.nagle[*sender] && parted && late > 0 && late as f64 >= count as f64 * SHARE
+            let parted = *sender == 1 || requests as f64 >= count as f64 * SHARE;
+            observed.whose.nagle[*sender] && parted && count > 0 && late > 0 && late as f64 >= count as f64 * SHARE
         });
         let sender = sides.next()?;
         let late = observed.late_acks[1 - sender];
@@ -43,20 +43,23 @@ impl Detector for Nagle {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Run;
+    use super::*;
 
     #[test]
     fn it_takes_nagle_a_parted_request_and_late_acknowledgements() {
         let mut run = Run::clean();
-        run.explained.rtt_ns.count = 40;
-        (run.late_acks, run.parted, run.whose.nagle) = ([0, 38], 40, [true; 2]);
+        let of_40 = |requests| Parted { requests, of: 40 };
+        // The stages are of other blocks.
+        run.explained.rtt_ns.count = 30;
+        (run.late_acks, run.parted, run.whose.nagle) = ([0, 38], of_40(40), [true; 2]);
         let found = run.found("nagle-delayed-ack").unwrap();
         assert!(
             found.starts_with("the client waited 38 times in 40 round trips for an acknowledgement that the server had delayed"),
             "{found}"
         );
-        run.parted = 0;
+        run.parted = of_40(0);
         assert_eq!(run.found("nagle-delayed-ack"), None);
-        (run.parted, run.whose.nagle) = (40, [false, true]);
+        (run.parted, run.whose.nagle) = (of_40(40), [false, true]);
         assert_eq!(run.found("nagle-delayed-ack"), None);
         (run.late_acks, run.whose.nagle) = ([0, 0], [true; 2]);
         assert_eq!(run.found("nagle-delayed-ack"), None);

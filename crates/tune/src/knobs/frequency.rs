@@ -3,7 +3,7 @@
 use hairpin_sys::host::Host;
 use serde_json::Value;
 
-use crate::change::{Address, Form};
+use crate::change::{Address, Change, Form};
 use crate::knob::{Control, Knob, Scope, Spot, Write};
 use crate::place::Place;
 use crate::read::Read;
@@ -97,6 +97,7 @@ pub(crate) static TURBO: Knob = Knob {
         power: Some("off"),
         throughput: Some("on"),
         stake_ns: 1000,
+        state: Some(turbo_in_words),
         ..Control::PLAIN
     }),
     ..Knob::FACT
@@ -112,6 +113,11 @@ fn turbo(host: &dyn Host, _: &Place<'_>) -> Result<Option<Value>, String> {
         return Ok(Some((!off).into()));
     }
     file(host, BOOST, flag)
+}
+
+/// The file may hold the opposite, and a change is due only where turbo is not as wanted.
+fn turbo_in_words(wanted: &str, _: &[Change]) -> Option<String> {
+    Some(if wanted == "1" { "off" } else { "on" }.to_owned())
 }
 
 fn turbo_spots(host: &dyn Host, _: &Place<'_>, value: &str) -> Result<Vec<Spot>, String> {

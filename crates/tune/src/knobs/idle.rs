@@ -121,6 +121,7 @@ pub(crate) static RESUME_LATENCY: Knob = Knob {
         reference: "Documentation/ABI/testing/sysfs-devices-power, drivers/cpuidle/governor.c",
         power: Some("-1"),
         stake_ns: 43_000,
+        state: Some(resume_latency_in_words),
         ..Control::PLAIN
     }),
     ..Knob::FACT
@@ -193,13 +194,12 @@ fn state_spots(host: &dyn Host, place: &Place<'_>, value: &str) -> Result<Vec<Sp
     Ok(spots)
 }
 
+/// The states to disable if there are some, else those to enable.
 fn states_in_words(value: &str, changes: &[Change]) -> Option<String> {
-    let (verb, longer) = if value == "all" {
-        ("are disabled", String::new())
-    } else {
-        ("may be entered", format!(" that take longer than {value} us to leave"))
-    };
-    Some(format!("{} idle states of the cores {verb}{longer}", changes.len()))
+    Some(match changes.iter().filter(|change| change.to == "1").count() {
+        0 => format!("{} idle states of the cores are disabled", changes.len()),
+        open => format!("{open} idle states of the cores may be entered that take longer than {value} us to leave"),
+    })
 }
 
 /// On bare metal the driver's table says how long leaving idle takes: the deepest state that may be entered, and at least 1 us.
@@ -248,6 +248,13 @@ fn resume_latency(text: &str) -> Result<Option<Value>, String> {
     }
 }
 
+/// As the setting is listed; `None` where the cores differ.
+fn resume_latency_in_words(_: &str, changes: &[Change]) -> Option<String> {
+    let first = changes.first()?;
+    let now = resume_latency(&first.from).ok()??;
+    changes.iter().all(|change| change.from == first.from).then(|| now.to_string())
+}
+
 /// The same the other way round (Documentation/ABI/testing/sysfs-devices-power).
 fn resume_latency_text(value: &str) -> String {
     match value {
@@ -281,6 +288,20 @@ mod tests {
             STATES.read(&host, &Place { cpus: &[3, 0, 3], interface: None }),
             Reading::Is(json!({"0": [state("C2", 20), state("C10", 100)], "3": [state("C2", 20)]}))
         );
+    }
+
+    #[test]
+    fn only_states_that_take_too_long_are_said_to() {
+        let change = |to: &str| Change {
+            knob: "idle_states".to_owned(),
+            address: Address::File { path: "/sys/x".to_owned(), form: Form::Words },
+            from: String::new(),
+            to: to.to_owned(),
+        };
+        let (enable, disable) = (change("0"), change("1"));
+        let said = states_in_words("0", &[enable.clone(), disable]).unwrap();
+        assert_eq!(said, "1 idle states of the cores may be entered that take longer than 0 us to leave");
+        assert_eq!(states_in_words("0", &[enable]).unwrap(), "1 idle states of the cores are disabled");
     }
 
     #[test]

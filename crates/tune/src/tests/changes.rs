@@ -13,7 +13,7 @@ use hairpin_sys::napi::{Napi, NapiSetting};
 
 use super::{PLACE, whole};
 use crate::change::{Address, Change, Trouble};
-use crate::journal::{About, Journal, JournalError};
+use crate::journal::{About, Entry, Head, Journal, JournalError};
 use crate::plan::{PlanError, keep_first};
 use crate::revert::Outcome;
 use crate::{Knob, Place, Setting, all, plan};
@@ -567,13 +567,13 @@ fn a_plan_without_other_interrupts_is_kept_whole() {
     assert_eq!(changes, whole);
 }
 
-/// A device that changes the first value it is given, and then accepts no more.
-struct Stubborn<'a> {
+/// A host whose files are written in a way of its own.
+struct Writing<'a> {
     host: &'a FakeHost,
-    writes: std::cell::Cell<u32>,
+    write: &'a dyn Fn(&FakeHost, &str, &str) -> io::Result<()>,
 }
 
-impl Host for Stubborn<'_> {
+impl Host for Writing<'_> {
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         self.host.read_bytes(path)
     }
@@ -615,8 +615,7 @@ impl Host for Stubborn<'_> {
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        self.writes.set(self.writes.get() + 1);
-        if self.writes.get() > 1 { Err(io::ErrorKind::ResourceBusy.into()) } else { self.host.write(path, &format!("{text}0")) }
+        (self.write)(self.host, path, text)
     }
 
     fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held> {
@@ -632,11 +631,21 @@ impl Host for Stubborn<'_> {
     }
 }
 
+/// A device that changes the first value it is given, and then accepts no more.
+fn stubborn() -> impl Fn(&FakeHost, &str, &str) -> io::Result<()> {
+    let writes = std::cell::Cell::new(0);
+    move |host: &FakeHost, path: &str, text: &str| {
+        writes.set(writes.get() + 1);
+        if writes.get() > 1 { Err(io::ErrorKind::ResourceBusy.into()) } else { host.write(path, &format!("{text}0")) }
+    }
+}
+
 #[test]
 fn keeps_the_entry_of_a_value_that_cannot_be_put_back() {
     let scene = scene();
     let before = tree(&scene.root);
-    let stubborn = Stubborn { host: &scene.host, writes: std::cell::Cell::new(0) };
+    let write = stubborn();
+    let stubborn = Writing { host: &scene.host, write: &write };
     let changes = plan(&stubborn, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
     let mut tuning = scene.journal.begin(&stubborn, changes, &About::default()).unwrap();
     assert!(matches!(tuning.on(0), Err(Trouble::Refused { got, .. }) if got == "100"));
@@ -646,4 +655,71 @@ fn keeps_the_entry_of_a_value_that_cannot_be_put_back() {
     // It is neither the wanted nor the old value, but Hairpin wrote it.
     assert!(!scene.revert().incomplete);
     assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
+fn a_kept_entry_knows_a_value_that_could_not_be_put_back() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let write = stubborn();
+    let stubborn = Writing { host: &scene.host, write: &write };
+    let changes = plan(&stubborn, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
+    let mut tuning = scene.journal.begin(&stubborn, changes, &About::default()).unwrap();
+    assert!(tuning.on(0).is_err() && tuning.is_on(0));
+    tuning.keep().unwrap();
+    let report = scene.revert();
+    assert!(!report.incomplete, "{report:?}");
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
+fn a_setting_that_another_one_bars_is_put_back_after_it() {
+    const GOVERNOR: &str = "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor";
+    const PREFERENCE: &str = "/sys/devices/system/cpu/cpu1/cpufreq/energy_performance_preference";
+    let scene = scene();
+    let _ = scene.host.clone().with(PREFERENCE, "balance_performance\n");
+    let before = tree(&scene.root);
+    // As intel_pstate and amd-pstate do it.
+    let write = |host: &FakeHost, path: &str, text: &str| {
+        let is_barred = path == PREFERENCE && text != "performance" && host.read(GOVERNOR)? == "performance";
+        if is_barred { Err(io::ErrorKind::ResourceBusy.into()) } else { host.write(path, text) }
+    };
+    let host = Writing { host: &scene.host, write: &write };
+    let settings = [setting("scaling_governor=performance"), setting("energy_performance_preference=performance")];
+    for keeps in [true, false] {
+        let changes = plan(&host, &PLACE, &settings).unwrap();
+        let mut tuning = scene.journal.begin(&host, changes, &About::default()).unwrap();
+        (0..2).for_each(|index| tuning.on(index).unwrap());
+        if keeps {
+            tuning.keep().unwrap();
+            let report = scene.journal.revert(&host, &[], false, "test").unwrap();
+            assert!(!report.incomplete, "{report:?}");
+        } else {
+            assert_eq!(tuning.restore(), Ok(()));
+        }
+        assert_eq!(tree(&scene.root), before);
+        assert!(scene.is_empty());
+    }
+}
+
+#[test]
+fn an_orphan_beside_a_process_at_work_is_not_that_ones() {
+    let scene = scene();
+    drop(scene.journal.lock("test").unwrap());
+    let head = Head { pid: u32::MAX, ..Head::here(&scene.host, &About::default()) };
+    scene.journal.write(&Entry::of(head, Vec::new())).unwrap();
+    let changes = plan(&scene.host, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
+    let _running = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
+    let status = scene.journal.status(&scene.host).unwrap();
+    let states: Vec<&str> = status.entries.iter().map(|entry| entry.state.as_str()).collect();
+    assert_eq!(states, ["orphaned", "running"]);
+}
+
+#[test]
+fn a_qdisc_that_somebody_set_is_not_given_up() {
+    let scene = scene();
+    let set = |kind: &str| scene.host.clone().with_attribute("eth0", Attribute::Qdisc, kind);
+    let error = plan(&set("htb"), &PLACE, &[setting("qdisc=default")]).unwrap_err().to_string();
+    assert!(error.contains("htb") && error.contains("would be lost"), "{error}");
+    assert!(plan(&set("default (mq)"), &PLACE, &[setting("qdisc=default")]).unwrap().is_empty());
 }

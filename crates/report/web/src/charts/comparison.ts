@@ -88,7 +88,7 @@ function ratioLane(each: Ratio, comparison: Comparison, axis: Scale, grid: numbe
 function block(comparison: Comparison, shown: Shown, axis: Scale, grid: number[]): HTMLElement {
   const word = comparison.verdict;
   const sign = SIGNS[word] ?? "";
-  const manner = comparison.interleaved ? "The arms were measured in turn." : "Two stored runs: what changed between them counts as a difference.";
+  const manner = comparison.interleaved ? "The arms were measured in turn." : "Stored runs: what changed between them counts as a difference.";
   return h(
     "div",
     { class: "comparison" },

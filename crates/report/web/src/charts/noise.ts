@@ -15,7 +15,7 @@ function causes(core: CoreStalls, host: HostNoise): string {
 function line(core: CoreStalls): string {
   const counts = `${whole(core.above_1us)} above 1 us, ${whole(core.above_10us)} above 10 us, ${whole(core.above_100us)} above 100 us`;
   const longest = core.max_ns === null ? "" : `; longest ${time(core.max_ns)}`;
-  const first = core.causes[0] === undefined ? "" : `; most of it to ${core.causes[0].cause}`;
+  const first = core.causes[0] === undefined ? "" : `; largest cause ${core.causes[0].cause}`;
   return `${share(core.lost_share)} of ${time(core.duration_ns)} lost; ${counts}${longest}${first}`;
 }
 

@@ -6,7 +6,7 @@ import { h } from "../dom.ts";
 import { about, figure, noRows, span, type Figure } from "../figure.ts";
 import { colour, entry, paintShape, swatch, type Mark } from "../marks.ts";
 import { fixed, times, type Scale } from "../scale.ts";
-import type { Shown, ShownRow } from "../shown.ts";
+import { ascending, type Shown, type ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { plural, tick, time } from "../units.ts";
 import type { PercentileName, Series, View } from "../view.ts";
@@ -40,7 +40,7 @@ function known(values: (number | null)[]): number[] {
 function boundary(series: Series): number | null {
   const distances = known(series.core_rtt_ns);
   if (distances.length === 0) return null;
-  const [near, far] = [Math.min(...distances), Math.max(...distances)];
+  const [near, far] = [distances.reduce((a, b) => Math.min(a, b)), distances.reduce((a, b) => Math.max(a, b))];
   return far > near * STATES_APART ? Math.sqrt(near * far) : null;
 }
 
@@ -80,10 +80,10 @@ function linesOf(row: ShownRow, names: PercentileName[]): Line[] {
   return lines;
 }
 
-/** Length of an interval in s. */
+/** Length of an interval in s: the usual distance of two, as some may be missing. */
 function interval(series: Series): number {
-  const [first, second] = series.at_ms;
-  return first !== undefined && second !== undefined ? (second - first) / 1e3 : 0.1;
+  const apart = series.at_ms.slice(1).map((ms, index) => ms - (series.at_ms[index] ?? 0));
+  return (apart.sort(ascending)[apart.length >> 1] ?? 100) / 1e3;
 }
 
 /** End of the last interval in s. */
@@ -145,9 +145,10 @@ function scaleOf(series: Series, names: PercentileName[]): Scale {
 
 /** The largest RTT of each interval as a small dot, or as a triangle at the upper edge. */
 function paintMax(u: uPlot, series: Series, y: Scale): void {
+  const middle = interval(series) / 2;
   series.at_ms.forEach((ms, index) => {
     const ns = series.max_ns[index] ?? 0;
-    const left = u.valToPos(ms / 1e3 + interval(series) / 2, "x", true);
+    const left = u.valToPos(ms / 1e3 + middle, "x", true);
     if (ns > y.max) paintShape(u.ctx, BEYOND, left, u.bbox.top + 5 * devicePixelRatio, 0.6 * devicePixelRatio, true);
     else if (ns > 0) paintShape(u.ctx, MAX, left, u.valToPos(ns, "y", true), 0.8 * devicePixelRatio);
   });
