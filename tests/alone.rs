@@ -49,13 +49,13 @@ const PARTS: &[Part] = &[
     tune::PART,
     tune_try::PART,
     tune_try::OF_IDLE_STATES,
-    // Side by side, the longest first.
+    // Side by side, those with the longest tests first.
+    live::PART,
     old_lines::PART,
     howto::PART,
     stamps::OF_SPLITS,
     calls::PART,
     compare::PART,
-    live::PART,
     explain_detectors::OF_SETTINGS,
     watch::PART,
     load::PART,

@@ -175,7 +175,13 @@ export function shades(map: MeshMap): HTMLElement {
   const ramp = h("span", { class: "ramp", role: "img", "aria-label": "from pale to dark" });
   ramp.style.background = background(Array.from({ length: SHADES }, (_, at) => `--h${at + 1}`));
   const beyond = map.pairs.some((pair) => (relative(map, pair) ?? 0) > high);
-  return h("p", { class: "legend" }, `x${ratio(low)} `, ramp, ` x${ratio(high)}${beyond ? " and more" : ""} of the median${map.typical_ns === null ? "" : `, ${time(map.typical_ns)}`}`);
+  return h(
+    "p",
+    { class: "legend" },
+    `x${ratio(low)} `,
+    ramp,
+    ` x${ratio(high)}${beyond ? " and more" : ""} of the median${map.typical_ns === null ? "" : `, ${time(map.typical_ns)}`}`,
+  );
 }
 
 function table(view: View): Table {
