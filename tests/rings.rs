@@ -23,7 +23,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
-const QUICK: &str = "--count 300 --warmup 5ms --verify";
+/// Programs are attached under a lock of the whole host, which other tests hold for seconds while their namespaces go.
+const QUICK: &str = "--count 300 --warmup 5ms --verify --timeout 30s";
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
 fn rings(name: &str) -> bool {

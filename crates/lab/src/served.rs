@@ -52,7 +52,7 @@ impl ServedError {
     }
 }
 
-/// Asks the server at `host` and `port`, as the plan's only row says, and watches its port meanwhile; the warm-up is watched too.
+/// Sends the requests of the plan's only row to the server, and watches the server's port from the warm-up on.
 ///
 /// # Errors
 /// The errors of a ping and of the watching; figures from before an error in mid-run are kept, with the error in the record.

@@ -1,4 +1,4 @@
-//! Who may come in: in a slot as the server exactly its partner, and others learn how far this rank is. At rank 0 also the deliveries of the others.
+//! The door of a rank. In a slot in which it serves it lets its partner in and tells all others how far it is; rank 0 also takes their deliveries.
 
 use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};

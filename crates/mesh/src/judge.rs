@@ -87,7 +87,7 @@ impl Judge {
         let known: BTreeSet<Pair> = suspicious.iter().copied().gather();
         let all = verdict.pairs.iter().map(|pair| (pair.a as u32, pair.b as u32));
         let ordinary: Vec<Pair> = all.filter(|pair| !known.contains(pair)).collect();
-        // Of all ranks, not of the first ones alone, whose pairs could only be visited one after the other.
+        // Spread over all ranks: two pairs with a rank in common cannot be visited at once.
         let apart = (ordinary.len() / suspicious.len().max(1)).max(1);
         let beside: Vec<Pair> = ordinary.into_iter().step_by(apart).take(suspicious.len()).collect();
         [suspicious, beside].concat()

@@ -172,7 +172,7 @@ fn id_of(first: &Card) -> String {
     }
 }
 
-/// Why a visit is missing: as its client tells, else as its server does, else as far as can be told of the two.
+/// Why a visit is missing: what its client says, else what its server says, else what is known of the two ranks.
 fn reason((a, b): (u32, u32), visit: &Visit, told: &[Told], missing: &BTreeMap<u32, String>, interrupted: bool) -> String {
     let by = |rank: u32| told.iter().find(|told| told.by == rank).and_then(|told| told.visit.missing.clone());
     let server = if visit.client == a { b } else { a };

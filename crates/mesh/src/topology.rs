@@ -8,9 +8,8 @@
 //! Words in front of `=` are read in any case, text after `#` is a comment, a line that ends in `\` goes on in the next one, and
 //! `LinkSpeed` says nothing to Slurm or to us. Source: topology.conf(5) and slurm.conf(5) of Slurm 24.05.
 //!
-//! A switch that has hosts only is of height 0, any other one higher than the highest switch below it. The group of a host at a
-//! height is that of the highest switch above it that is no higher, so groups of a height share no host, and each lies within one
-//! of the next height.
+//! A switch with hosts alone has height 0; any other is one higher than the highest switch below it. At each height a host belongs to the group of the
+//! highest of its switches up to that height. So the groups of a height share no host, and each lies within one group of the next height.
 
 use std::collections::BTreeMap;
 
@@ -266,7 +265,7 @@ fn heights(switches: &mut [Switch]) -> Result<(), TopologyError> {
             if height > switches.len() {
                 return Err(TopologyError::Circle { switch: switches[at].name.clone() });
             }
-            // Whoever was here before from as low set all heights from here up.
+            // An earlier walk came through here at this height or a greater one, and set all heights above.
             if switches[above].height >= height {
                 break;
             }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::Pair;
 
-/// A visit as the rank `by` tells of it: its client, with figures, or either side, with the reason why there are none.
+/// What rank `by` says of a visit: the figures, if it is the client and measured, or the reason why there are none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The pair.

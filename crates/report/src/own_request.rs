@@ -1,4 +1,4 @@
-//! The requests to a server that is no server of Hairpin's: a line a row.
+//! Requests to servers of others: a line for each row.
 
 use std::collections::BTreeMap;
 

@@ -38,7 +38,7 @@ fn choices_of(asked: &[u32], allowed: &[u32], pinnable: impl FnOnce() -> io::Res
     pinnable().unwrap_or_else(|_| allowed.to_vec())
 }
 
-/// The first CPU asked for that is none of the choices, and the choices in words.
+/// The first CPU in `asked` that is not among `choices`, and the choices in words.
 pub fn refused(asked: &[u32], choices: &[u32]) -> Option<(u32, String)> {
     let cpu = asked.iter().find(|cpu| !choices.contains(cpu))?;
     Some((*cpu, choices.iter().map(u32::to_string).collect::<Vec<_>>().join(",")))

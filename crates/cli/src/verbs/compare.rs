@@ -63,7 +63,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("vlan", "--vlan"),
 ];
 
-/// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
+/// Compare ways to do the same work: short blocks in turn, ratios with intervals, a verdict in a word
 #[derive(Debug, Args)]
 pub struct Compare {
     #[command(flatten)]

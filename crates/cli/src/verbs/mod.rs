@@ -69,7 +69,7 @@ pub enum Verb {
     Explain(Box<explain::Explain>),
     /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
     Floor(Box<floor::Floor>),
-    /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
+    /// Compare ways to do the same work: short blocks in turn, ratios with intervals, a verdict in a word
     ///
     /// A side is a path spec, or flags of `hairpin ping`, or both; it is appended to the flags before the first `--`:
     ///

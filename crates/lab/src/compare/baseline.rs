@@ -17,7 +17,7 @@ use hairpin_session::error::RunError;
 use hairpin_session::rows;
 use hairpin_session::watch::Watcher;
 
-/// All measurements of a gate whose threshold was crossed at first, in those before it was.
+/// A gate whose threshold is crossed is measured again until there are this many measurements for each one before that.
 const AGAIN: u32 = 3;
 
 /// The rows of a run, to be measured anew against all runs of its baseline.

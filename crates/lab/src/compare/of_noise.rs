@@ -125,8 +125,8 @@ fn are_others(who: &str) -> bool {
     who.strip_suffix(" others").is_some_and(|count| count.parse::<u64>().is_ok())
 }
 
-/// The causes of either look over all cores: which core a thread took is chance. Beside each the stalls of either look that may be its own as well, since
-/// it may be among the others there; `None` for these others, who may be named in the other look.
+/// The causes of the two looks, summed over the cores, as it is chance which core a thread took. Beside each cause: how many stalls of unnamed threads each
+/// look has, any of which may be this cause's. `None` for the unnamed threads themselves, which the other look may name.
 fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<(Rates, Option<[u64; 2]>)> {
     let ns = [0, 1].map(|side| sum(both, |core| core[side].traced_ns));
     if ns.contains(&0) {

@@ -5,7 +5,7 @@ use hairpin_record::noise::CoreNoise;
 
 /// Pairs up to this many times as far apart as the nearest one count as near.
 const NEAR: f64 = 1.25;
-/// Who loses more of a core's time has it to share with somebody.
+/// A core that loses more of its time than this is shared.
 const MUCH: f64 = 0.05;
 /// As the fact `core_relation` has it.
 const SIBLINGS: &str = "SMT siblings";

@@ -125,7 +125,7 @@ impl<T: Clone> Door<T> {
         self.inside.retain(|inside| inside.id != id);
     }
 
-    /// The connection that gives way to one of `source`, which has `own` inside. Those inside are in order of arrival.
+    /// The connection that is closed for a new one from `source`, which has `own` connections inside. Those inside are in order of arrival.
     fn victim(&self, source: Source, own: usize) -> Option<usize> {
         let of = match (own >= SHARE_INSIDE, self.inside.len() >= MOST_INSIDE) {
             (true, _) => source,
