@@ -15,10 +15,10 @@ use super::hairpin::{Tool, measure};
 use super::pairs::{Flags, Pairs, table};
 use super::record::{Stop, from_caller};
 
-/// Every path that is held, over loopback unless it takes a pair of interfaces.
+/// Every path that is compared, over loopback unless it takes a pair of interfaces.
 const PATHS: [&str; 8] = ["udp:spin", "tcp:spin", "unix:spin", "memory", "niq:spin", "xdp:spin", "packet:spin", "udp:block"];
 const OVER_VETH: [&str; 2] = ["xdp", "packet"];
-/// Of `memory` the two states of the cores alternate several times a second, and a shorter block is more often in one of them.
+/// With `memory` the cores alternate between two states several times a second, and a shorter block is more often in one of them.
 const MEMORY: Nanos = Nanos(50_000_000);
 /// Payload in bytes.
 const BYTES: u32 = 64;

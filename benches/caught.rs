@@ -33,19 +33,19 @@ use super::pairs::{Flags, Pairs, table};
 use super::record::{Stop, write};
 
 const PATHS: [&str; 3] = ["udp:spin", "udp:block", "tcp:block"];
-/// Nothing is above it.
+/// A limit that no round trip is above.
 const NEVER: &str = "1h";
 /// `explain` takes at least this long, a quarter of it with the hooks of `--light`.
 const LIGHT: Nanos = Nanos(600_000_000);
 /// The width of the interval of a cell with a bound: a hook is a fraction of a per cent.
 const WIDEST: f64 = 0.006;
-/// Its longest time, for each pair of a cell without one.
+/// The longest time of such a cell, for each pair of a cell without a bound.
 const FOR_EACH: Duration = Duration::from_secs(15);
 /// Share of the incidents that must name the competitor.
 const NAMED: Limit = Limit::AtLeast(0.95);
-/// Growth of a process in KiB that is none: the kernel counts in batches of pages for each core.
+/// Growth of a process in KiB that does not count: the kernel counts in batches of pages for each core.
 const GROWTH_KIB: i64 = 256;
-/// Between two looks whether a run has ended.
+/// Time between two looks whether a run has ended.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- caught`.
@@ -192,7 +192,7 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     let read = |path: &Path| fs::read_to_string(path).map_err(io);
     let incidents = read(&file)?;
     let (judged, caused) = judge(&incidents, &read(&told)?, pid, Duration::from_micros(options.busy_us));
-    // The record keeps those that are judged, and of the run all but its lists.
+    // The record keeps the incidents that are judged, and the run without its lists.
     write(&file, &caused.into_iter().flat_map(|line| [line, "\n"]).collect::<String>())?;
     let mut run: Value = serde_json::from_str(&read(&result)?).map_err(|e| format!("{}: {e}", result.display()))?;
     if let Some(row) = run["results"][0].as_object_mut() {

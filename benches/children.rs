@@ -62,12 +62,10 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<String, Stri
 }
 
 impl Guarded {
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal to it.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), String> {
         kill_process(Pid::from_child(&self.child), signal).map_err(|e| format!("cannot signal {}: {e}", self.name))
     }

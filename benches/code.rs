@@ -9,7 +9,7 @@ use hairpin_session::time::rfc3339;
 
 use super::children::run;
 
-/// How that line begins.
+/// The beginning of that line.
 const BEGIN: &str = "Code ";
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -28,7 +28,7 @@ pub(crate) fn here() -> Result<String, String> {
 pub(crate) fn line(hairpin: &Path) -> String {
     let version = run(Command::new(hairpin).args(["--version", "--verbose"]), LIMIT).unwrap_or_default();
     let code = version.lines().find_map(|line| line.strip_prefix("code ")).map(str::trim).filter(|code| is_hash(code));
-    // Of another command than this tree's nobody knows the commit.
+    // If the command is not of this tree, its commit is not known.
     let commit = code.filter(|code| here().as_deref() == Ok(code)).and_then(|_| commit());
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let now = rfc3339(SystemTime::now());
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_the_hash_is_of_no_code() {
+    fn a_command_without_the_hash_names_no_code() {
         let line = line(Path::new("/bin/true"));
         assert!(line.starts_with("Code not told, commit not told, ") && of(&line).is_none(), "{line}");
     }

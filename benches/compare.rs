@@ -9,15 +9,15 @@
 //!   gate     --baseline with ten runs, each row measured anew five times, nothing changed         ≤ 2 % of the words said close the gate
 //!   change   the same, and the server has come to wait 5 % of p50 longer                          ≥ 80 % of the gates close
 //! ```
-//! A word is any verdict but `unclear`. A share is told with its exact 95 % interval, and a bound holds if the whole of it does: of 20 trials all, and of the words
-//! none of the first 72.
+//! A word is any verdict but `unclear`. A share is told with its exact 95 % interval, and a bound holds if the whole interval does: for that all of
+//! 20 trials must say the word, and none of the first 72 words may be false.
 //!
 //! The ten runs of a gate's baseline are those before the last ten gates, as moods of a host last for minutes. A change of 5 % can be found that often
 //! where runs differ by at most 1.5 % (standard deviation); where they differ more, `change` has no bound, and the table says so.
 //!
-//! `injected` is what the server really waited longer. In `power` a program that shares no code with hairpin makes that wait and measures it, during the very
-//! comparison; in `change` it is the difference of the turn-arounds by hairpin's own server. The trials of all cells are taken in turn. Exit codes: 0 the bounds are
-//! met, 1 failed, 3 one is missed or unclear.
+//! `injected` is how much longer the server really waited. In `power` a program that shares no code with hairpin makes that wait and measures it, during
+//! the very comparison; in `change` it is the difference of the turn-arounds by hairpin's own server. The trials of all cells are taken in turn. Exit
+//! codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -278,7 +278,7 @@ fn taken(
                 Part::Null | Part::Same => trial::against_itself(options, cell, round),
             };
             let trial = trial.map_err(stopped)?;
-            // What Ctrl-C ended early is no trial.
+            // A trial that Ctrl-C ended early does not count.
             if interrupted(signals) {
                 return Err(Stop::Interrupted);
             }
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twenty_trials_that_all_find_it_hold_the_bound_and_nineteen_leave_it_unclear() {
+    fn twenty_of_twenty_trials_meet_the_bound_and_nineteen_leave_it_unclear() {
         let word = |part: Part, counted, all| part.bound().1.of(of_count(counted, all));
         assert_eq!([20, 19, 10].map(|found| word(Part::Power, found, 20)), [Word::Ok, Word::Unclear, Word::Miss]);
         assert_eq!([0, 1, 20].map(|closed| word(Part::Gate, closed, 200)), [Word::Ok, Word::Unclear, Word::Miss]);

@@ -5,10 +5,11 @@
 //!   hooks    udp:spin over loopback and veth: all hooks, all but the receive hook, --light       observer p50 ≤ 1.2, 1.0, 0.5 us
 //!   sums     of every run above, and of udp:block: traced less hits · cost within 5 % of untraced, residual ≤ 5 %, no event lost,
 //!            ≥ 7 stages a way with all hooks
-//!   cost     of a hit with the same hooks, taken from another link than the one it is compared with: loopback's for veth and for udp:block, veth's for loopback
+//!   cost     of a hit with the same hooks, taken from another link than the one it is compared with: loopback's for veth and for udp:block,
+//!            veth's for loopback
 //! ```
 //! On the link where it was measured, a cost is right by definition: there it is the hooks' time divided by
-//! their hits. Cells that take the cost of a hit from each other are run one after the other. Where the distance of the cores is another one after them than
+//! their hits. Cells that take the cost of a hit from each other are run one after the other. If the distance of the cores after them differs from that
 //! before, they do not count; each distance has rows of its own. A bound holds if the whole 95 % interval over the rounds of one
 //! distance does. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
 
@@ -155,7 +156,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(missed)
 }
 
-/// Of the words of one cell, one for each distance of the cores: true if one that is judged misses its bound, or if none is judged.
+/// True if a judged word misses its bound, or none is judged. The words are those of one cell, one for each distance of the cores.
 fn missed(words: &[Word]) -> bool {
     let mut judged = words.iter().filter(|word| **word != Word::Few).peekable();
     judged.peek().is_none() || judged.any(|word| word.missed())
@@ -165,7 +166,7 @@ fn one(run: &Explain) -> &Explained {
     &run.results[0]
 }
 
-/// What of a run is held against bounds, and what beside it.
+/// The figures of a run that are held against bounds, and others.
 #[derive(Clone, Copy, Default)]
 struct Round {
     observer: f64,
@@ -219,7 +220,7 @@ struct Line {
 }
 
 impl Line {
-    /// Of a cell's own runs, each with the one that supplies the cost of a hit.
+    /// The line of a cell's own runs, each with the run that supplies the cost of a hit.
     fn of<'a>(cell: &Cell, rounds: impl Iterator<Item = (&'a Explain, &'a Explain)>, fewest: usize) -> Line {
         // A run whose hooks took no time to speak of has no cost.
         let round = |(own, cost): (&Explain, &Explain)| Round::of(one(own), one(cost).hook_ns.unwrap_or(0.0));

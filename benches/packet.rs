@@ -1,7 +1,8 @@
 //! `make bench-packet`: round trips and bounced frames over the packet rings, compared with sockperf and testpmd.
 //!
 //! ```text
-//!   rtt       hairpin against sockperf              64-byte frames over veth, spinning: xdp, xdp native, packet; beside some the shortest C program over the same ring
+//!   rtt       hairpin against sockperf              64-byte frames over veth, spinning: xdp, xdp native, packet; beside some the shortest C program
+//!                                                   over the same ring
 //!   size      xdp at 1,500 bytes against 64         cost of a larger frame
 //!   bounce    hairpin against testpmd               frames/s sent back, in ns per frame; xdp-bench in the kernel for information
 //!   curve     hairpin with batches of 1 to 64       for information

@@ -147,7 +147,7 @@ pub(crate) fn distances(lines: &[&Line]) -> Vec<Option<u64>> {
     all.into_iter().collect()
 }
 
-/// How such a distance is told.
+/// The text for such a distance.
 pub(crate) fn distance_text(cores: Option<u64>) -> String {
     cores.map_or("without a distance of the cores".to_owned(), |ns| format!("cores at {ns} ns"))
 }
@@ -208,7 +208,7 @@ impl Pairs {
         if interrupted(&self.signals) { Err(Stop::Interrupted) } else { Ok(()) }
     }
 
-    /// Measures a cell: `block` takes the number of the arm, of which 1 is compared with 0, and the block's length and warm-up.
+    /// Measures a cell: `block` takes the number of the arm (1 is compared with 0), and the block's length and warm-up.
     pub(crate) fn measure(
         &mut self,
         cell: &str,
@@ -218,7 +218,7 @@ impl Pairs {
         self.measure_all(cell, &[("", [1, 0], limit)], block)
     }
 
-    /// The same of several arms in the same rounds; of each comparison what it compares, its arms and its bound.
+    /// The same for several arms in the same rounds; each comparison has the names of what it compares, its arms and its bound.
     pub(crate) fn measure_all(
         &mut self,
         cell: &str,
@@ -233,7 +233,7 @@ impl Pairs {
                     return Err(None);
                 }
                 match block(arm, length, warmup) {
-                    // What Ctrl-C ended early is no block.
+                    // A block that Ctrl-C ended early does not count.
                     Ok(_) if interrupted(signals) => return Err(None),
                     Ok(block) => return Ok(block),
                     Err(why) => {

@@ -1,10 +1,10 @@
-//! `make bench-requests`: `hairpin ping --request` by turns with redis-benchmark, wrk and a C program (`asks.c`), on the same server and the same cores, which are
-//! held out of idle states.
+//! `make bench-requests`: `hairpin ping --request` by turns with redis-benchmark, wrk and a C program (`asks.c`), on the same server and the same cores,
+//! which are held out of idle states.
 //!
-//! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in steps of 8 us, so it is held against by its rate alone. The
-//! bound: the interval of the ratio lies within 3 % of 1. redis-benchmark with 16 requests in flight has none: it sends 16 in one call and waits for all their
-//! replies, hairpin sends one for each reply, as the C program does there. The C program that calls epoll_ctl for each request, as redis-benchmark and wrk do, has
-//! none either: it shows what that does.
+//! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in steps of 8 us, so only its rate is compared. The
+//! bound: the interval of the ratio lies within 3 % of 1. redis-benchmark with 16 requests in flight has no bound: it sends 16 in one call and waits for
+//! all their replies, hairpin sends one for each reply, as the C program does there. The C program that calls epoll_ctl for each request, as
+//! redis-benchmark and wrk do, has no bound either: it shows the effect of those calls.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -147,7 +147,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let (redis, nginx, memcached) = (free_port()?, free_port()?, free_port()?);
     let _redis = serving(commands::redis(folder.path(), redis), server, redis)?;
     let mut master = commands::nginx(folder.path(), nginx, "");
-    // Its worker takes no leave by itself when its master is killed, so there is none.
+    // Without a master: a worker would not end by itself when its master is killed.
     master.args(["-g", "master_process off;"]);
     let _nginx = serving(master, server, nginx)?;
     let _memcached = serving(one_memcached(memcached), server, memcached)?;
@@ -188,7 +188,7 @@ fn free_port() -> Result<u16, String> {
     free.map(|address| address.port()).map_err(|e| format!("no free port: {e}"))
 }
 
-/// memcached with one worker. It becomes another user than root unless it is told so, and what ends it with this process would be lost with that.
+/// memcached with one worker. It stays root: if it became another user, the kernel would no longer end it with this process.
 fn one_memcached(port: u16) -> Command {
     let mut command = Command::new("memcached");
     command.args(["-u", "root", "-t", "1", "-l", "127.0.0.1", "-p", &port.to_string()]);
@@ -227,7 +227,7 @@ fn hairpin(tool: &Tool, cell: &Cell, port: u16, length: Nanos, warmup: Nanos) ->
     command
 }
 
-/// Time for a transaction in ns, and the transactions. It takes a number of requests: as many as the last block's rate has in such a time.
+/// Time for a transaction in ns, and the transactions. redis-benchmark takes a number of requests: as many as `length` holds at the last block's rate.
 fn redis_benchmark(cell: &Cell, port: u16, cpu: u32, length: Nanos, per_s: &mut f64) -> Result<(f64, u64), String> {
     let count = ((*per_s * length.0 as f64 / 1e9) as u64).max(10_000);
     let mut command = pinned(None, cpu, "redis-benchmark");
@@ -253,7 +253,7 @@ fn asks(program: &Path, what: [&str; 2], cell: &Cell, port: u16, cpu: u32, lengt
     found.ok_or_else(|| format!("{} said \"{}\"", program.display(), said.trim()))
 }
 
-/// Time for a transaction or p50 in ns, and the transactions. It takes whole seconds.
+/// Time for a transaction or p50 in ns, and the transactions. wrk takes whole seconds.
 fn wrk(cell: &Cell, port: u16, cpu: u32, length: Nanos) -> Result<(f64, u64), String> {
     let seconds = (length.0 / 1_000_000_000).max(1);
     let mut command = pinned(None, cpu, "wrk");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_wrk_is_no_share_of_another_line() {
+    fn the_median_of_wrk_is_not_read_from_another_line() {
         let said = "    Latency    30.12us   10.01us   1.03ms   97.50%\n    Req/Sec    32.10k     1.00k   35.00k    80.00%\n  \
                     Latency Distribution\n     50%   29.00us\n     75%   31.00us\n";
         assert_eq!(median_ns(said), Some(29_000.0));

@@ -52,11 +52,11 @@ const TESTS: &[Listed] = &[
     ("without_privilege_it_names_the_needed_rights", without_privilege_it_names_the_needed_rights),
 ];
 
-// ---- servers of the test's own, and who else is needed: each a process -------------------------------------------------------------------------
+// ---- servers of the test's own, and the other roles: each a process ----------------------------------------------------------------------------
 
 /// Bytes of a request and of a short reply.
 const SIZE: usize = 64;
-/// Bytes of a long one.
+/// Bytes of a long reply.
 const LONG: usize = 400_000;
 
 fn play(arguments: &[&str]) -> Option<ExitCode> {
@@ -204,7 +204,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Of every transaction the stages are the sum, and so are the means.
+/// The stages of every transaction add up to its time, and their shares to the whole.
 fn adds_up(record: &Value) {
     let totals = record["totals"].as_array().expect("totals");
     assert_eq!(totals.is_empty(), number(&record["transactions"]) == 0, "{record}");
@@ -220,7 +220,7 @@ fn adds_up(record: &Value) {
     assert_eq!((&record["lost"], &record["untracked"], &record["missing"]), (&0.into(), &0.into(), &Value::Array(Vec::new())));
 }
 
-/// Asserts that all of the client's transactions were seen, but for a few with events that met on two cores.
+/// Asserts that all of the client's transactions were seen, except a few with events that met on two cores.
 #[track_caller]
 fn complete(record: &Value, count: usize) {
     let (transactions, unmatched) = (number(&record["transactions"]), number(&record["unmatched"]));
@@ -430,7 +430,7 @@ fn datagrams_are_transactions_too(name: &str) -> bool {
         }
     }
     assert!(told.iter().any(|unmatched| *unmatched <= 400), "{told:?} of 8000");
-    // Of a process the socket is learned from its first receive call.
+    // With --pid, the socket is learned from the first receive call, so one transaction is missing.
     let explain = watch(&home, &format!("--pid {}", server.pid()));
     exchange(port, 2_000);
     let record = seen(explain);
@@ -567,7 +567,7 @@ fn a_competitor_is_named(name: &str) -> bool {
     assert!(taskset.status.success(), "{taskset:?}");
     let _competitor = other(&home, "compete", cpus[1] as u16);
     let explain = watch(&home, &format!("--port {port}"));
-    // On the same CPU, which the scheduler's other work avoids for that reason.
+    // On the same CPU, off which the scheduler then keeps other work.
     let client = thread::spawn(move || {
         pin(cpus[1]).expect("its CPU");
         ask(port, &[1; SIZE], LOAD, |reply: &[u8]| reply.len() == SIZE)

@@ -26,7 +26,7 @@ const OWN: &str = "sendto,recvfrom,ppoll,epoll_wait,epoll_pwait,epoll_pwait2,rea
 /// between machines: the loader tries a folder for each feature of the CPU below each folder of
 /// LD_LIBRARY_PATH.
 const FEW: u32 = 100;
-/// Calls allowed to a long run beyond that, and to each block: a block ends after 100 ms, and a busy machine
+/// Calls that a long run may make beyond a short one, and that each block may make: a block ends after 100 ms, and a busy machine
 /// makes more of them.
 const BEYOND: u64 = 500;
 const EACH_BLOCK: u64 = 10;
@@ -37,7 +37,7 @@ const BLOCK_NS: u64 = 100_000_000;
 fn count(home: &Home, libraries: &str, trace: &str, args: &str) -> (BTreeMap<String, u64>, Done) {
     let mut command = home.command("strace");
     if !libraries.is_empty() {
-        // Of the program alone.
+        // For the program alone, not for strace.
         command.args(["-E", &format!("LD_LIBRARY_PATH={libraries}")]);
     }
     // With a filter in the kernel, untraced calls run at full speed.
@@ -72,7 +72,7 @@ fn strace(name: &str) -> bool {
     can(name, works.is_ok_and(|status| status.success()), "strace(1) is missing or may not trace here")
 }
 
-/// Others than the path's own, over as many transactions as a machine with other work has time for.
+/// Checks for calls other than the path's own, over as many transactions as a machine with other work has time for.
 fn others(spec: &str, transactions: u32, libraries: &str) {
     let (beyond, blocks) = beyond(spec, (FEW, transactions), &format!("!{OWN}"), libraries);
     let allowed = BEYOND + blocks;
@@ -124,7 +124,7 @@ fn waiting_sockets_call_nothing_else() {
 
 fn a_call_each_time_round_is_seen() {
     if strace("a_call_each_time_round_is_seen") {
-        // Sets its option after each receive call.
+        // This path sets its option after each receive call.
         let (beyond, blocks) = beyond("tcp:block,quickack=on", (FEW, 20_000), &format!("!{OWN}"), "");
         assert!(beyond > 20_000 && beyond > BEYOND + blocks, "{beyond} of {blocks} that its blocks may make");
     }
@@ -132,7 +132,7 @@ fn a_call_each_time_round_is_seen() {
 
 fn calls_of_the_loader_do_not_count() {
     if strace("calls_of_the_loader_do_not_count") {
-        // Each is looked through for each library, in a folder for each feature of the CPU.
+        // In each of the folders, the loader looks for each library in a folder for each feature of the CPU.
         let there = Home::new();
         let folders: Vec<String> = (0..20).map(|number| there.file(&number.to_string()).display().to_string()).collect();
         folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());

@@ -28,7 +28,7 @@ const TESTS: &[Listed] = &[
 
 /// The role of the competitor: `wakes`.
 const WAKES: &str = "wakes";
-/// The file of incidents that nobody named.
+/// The default file of incidents.
 const FILE: &str = "incidents.jsonl";
 const BUSY: Duration = Duration::from_millis(4);
 /// The first block of a run has no hooks.
@@ -69,7 +69,7 @@ fn adds_up(line: &Value) -> bool {
     (1..=rtt).contains(&sum) && sum as f64 >= 0.9 * rtt as f64
 }
 
-/// True if a line has the switch to this thread on that CPU. To the server's it may have come before the request was sent, and is only seen leaving.
+/// True if a line has the switch to this thread on that CPU. On the server's CPU it may have come before the request was sent, and is only seen leaving.
 fn tells_of(line: &Value, cpu: u32, thread: &str) -> bool {
     each(line, "events").filter(|event| event["name"] == "sched_switch" && event["cpu"] == cpu).any(|event| {
         let detail = event["detail"].as_str().unwrap_or_default();
@@ -78,7 +78,7 @@ fn tells_of(line: &Value, cpu: u32, thread: &str) -> bool {
     })
 }
 
-/// A run that goes before what else runs on its cores, beside a competitor that goes before it on one, and its incidents.
+/// The incidents of a run that precedes all else on its cores, except a competitor on one of them.
 fn beside(cpu: u32, link: &str, path: &str) -> Told {
     let home = Home::new();
     let this = env::current_exe().expect("this program");
@@ -218,7 +218,7 @@ fn ctrl_c_leaves_whole_lines_and_the_table(_: &str) -> bool {
 fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
     can(name, namespaces_of_nobody(), "another user needs root") && {
         let home = home_of_nobody();
-        // The first block has no stages, and with few lines of a second it may have them all.
+        // The first block has no stages, and could take all lines of a second if few were allowed.
         let done = home.as_nobody(&format!("{ALL} --json --incidents runs/{FILE} --incidents-rate 10000"));
         assert_eq!(done.code, Some(0), "{done:?}");
         assert!(done.err.contains("no hooks in the kernel: ") && done.err.contains("CAP_BPF"), "{done:?}");

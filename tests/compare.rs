@@ -12,7 +12,7 @@ use hairpin_sys::thread::{allowed_cpus, stay_on};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("compare", || alone::listed(TESTS)).side_by_side();
-/// How much runs differ is their subject, so nothing runs beside them.
+/// These tests judge how much runs differ, so nothing runs beside them.
 pub const OF_GATES: Part = Part::new("gates", || alone::listed(TESTS_OF_GATES));
 
 const TESTS_OF_GATES: &[Listed] = &[
@@ -131,7 +131,7 @@ fn two_placements_are_compared(name: &str) -> bool {
     assert_ne!(comparison["verdict"], "unclear", "{comparison}");
     assert_eq!((&comparison["matched"], &comparison["states_used"]), (&"all".into(), &serde_json::json!([])));
     assert_eq!(record["arms"][1]["cpus"], serde_json::json!({"client": [cpus[0]], "server": [cpus[0]]}));
-    // Of one placement the distance between its cores still decides which blocks make a pair.
+    // Within one placement, the distance between the cores still decides which blocks make a pair.
     let same = compared(1, &format!("udp:block --cpu {two} -- udp:block --cpu {two}"));
     assert!(same["comparisons"][0]["matched"].is_null(), "{}", same["comparisons"]);
     let shown =
@@ -202,7 +202,7 @@ fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
         seconds *= 2;
         crossed = gate(&full, "p50 > +20%", seconds);
     }
-    // What could not be stored changes nothing of the verdict.
+    // The verdict does not depend on whether the run could be stored.
     crossed.fails(3, &["the run was not stored", "crossed, and again when measured once more: p50 > +20% by B"]);
     let open =
         (0..4).map(|at| gate(&home, "p50 > +100000%", seconds << at)).find(|done| done.code != Some(1)).expect("enough pairs");
@@ -248,7 +248,7 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     let better = || {
         let mut past = home.json("ping --path memory --duration 300ms --warmup 50ms --no-store");
         blocks(&mut past, |block| {
-            // A block in which the host did something else has too few transactions for one.
+            // A block in which the host did something else has too few transactions for a p50.
             if let Some(p50) = block["p50"].as_u64() {
                 block["p50"] = (p50 / 10).max(1).into();
                 block.as_object_mut().unwrap().remove("interpolated_ns").expect("a quantile between steps");
@@ -353,7 +353,7 @@ fn sweep_finds_each_factors_effect(_: &str) -> bool {
     assert!(p50(path)["ratio"].as_f64().unwrap() > 1.5, "{path:#}");
     let payload = effects.iter().find(|effect| effect["factor"] == "payload").unwrap();
     assert!(p50(payload)["ratio"].as_f64().unwrap() > 1.5, "{payload:#}");
-    // A copy counts for more where there is little else.
+    // A copy counts for more on a path that does little else.
     let interaction = &record["interactions"][0];
     assert!(p50(interaction)["ratio"].as_f64().unwrap() < 1.0, "{interaction:#}");
     true

@@ -28,13 +28,13 @@ const TESTS: &[(&str, fn())] = &[
     ("it_ends_when_told_and_with_its_parent", it_ends_when_told_and_with_its_parent),
     ("rejects_impossible_flags_with_a_reason", rejects_impossible_flags_with_a_reason),
     ("reports_background_processes", reports_background_processes),
-    ("its_number_is_worth_nothing_to_the_next_process", its_number_is_worth_nothing_to_the_next_process),
-    ("killed_its_number_is_worth_nothing_either", killed_its_number_is_worth_nothing_either),
+    ("the_next_owner_of_its_id_gains_nothing", the_next_owner_of_its_id_gains_nothing),
+    ("the_next_owner_of_a_killed_ones_id_gains_nothing", the_next_owner_of_a_killed_ones_id_gains_nothing),
 ];
 /// Tests that need root.
 const ROOT: &[&str] = &["idle_states_are_held_off_while_it_runs"];
-/// Tests that choose the number of the next process, in a namespace of their own.
-const NUMBERS: &[&str] = &["its_number_is_worth_nothing_to_the_next_process", "killed_its_number_is_worth_nothing_either"];
+/// Tests that choose the id of the next process, in a namespace of their own.
+const NUMBERS: &[&str] = &["the_next_owner_of_its_id_gains_nothing", "the_next_owner_of_a_killed_ones_id_gains_nothing"];
 /// Exit code of the programs.
 const CODE: i32 = 7;
 /// Long enough for the first look at their sockets, after a second.
@@ -169,7 +169,7 @@ fn sockets_of_the_c_library_have_the_requested_options() {
 fn sockets_beside_the_c_library_are_named() {
     let done = exec("--busy-poll 37 --nodelay", "beside");
     assert!(done.out.contains(&usual_busy_poll()) && done.out.contains("nodelay 0 0"), "{done:?}");
-    // The listening socket went before the first look.
+    // The listening socket was closed before the first look.
     let named = |what: &str| done.err.lines().filter(|line| line.contains(what) && line.ends_with("lacks it")).count();
     assert_eq!((named("busy-poll: alone"), named("nodelay: alone"), named("UDP 127.0.0.1:")), (3, 2, 1), "{done:?}");
     assert!(done.err.contains("3 of 3 sockets seen lack an option; --set-live"), "{done:?}");
@@ -304,7 +304,7 @@ fn reports_background_processes() {
     assert!(!done.err.contains("background"), "{done:?}");
 }
 
-/// True if a namespace of processes can be made in which the next number is chosen.
+/// True if a PID namespace can be made in which the next process id is chosen.
 fn numbers() -> bool {
     let made = |script: &str| {
         let mut command = Command::new("unshare");
@@ -315,7 +315,7 @@ fn numbers() -> bool {
     namespaces() && made("echo 100 > /proc/sys/kernel/ns_last_pid") && compiles.is_ok_and(|status| status.success())
 }
 
-/// A user without rights waits until `exec` has ended, becomes the process of its number, and offers a library of his own as each of the first descriptors.
+/// A user without rights waits until `exec` has ended, becomes the process with its id, and offers a library of his own as each of the first descriptors.
 /// `exec` runs `program`, which starts another program after `read x < go`. `end` is the way `exec` ends.
 fn next_owner_of_the_number(program: &str, end: &str) {
     let home = Home::new();
@@ -360,10 +360,10 @@ fn next_owner_of_the_number(program: &str, end: &str) {
 /// A program that outlives `exec` and then starts another one.
 const LATER: &str = r#"read x < go; echo "list $LD_PRELOAD"; /usr/bin/id -u; echo > over"#;
 
-fn its_number_is_worth_nothing_to_the_next_process() {
+fn the_next_owner_of_its_id_gains_nothing() {
     next_owner_of_the_number(&format!("( {LATER} ) & echo > begun; exit 0"), "");
 }
 
-fn killed_its_number_is_worth_nothing_either() {
+fn the_next_owner_of_a_killed_ones_id_gains_nothing() {
     next_owner_of_the_number(&format!("trap \"\" TERM; echo > begun; {LATER}"), "kill -KILL $exec");
 }

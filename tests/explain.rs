@@ -13,7 +13,7 @@ use hairpin_sys::bpf::tracing_links;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("explain", || alone::listed(TESTS)).side_by_side();
-/// They judge times, or want round trips that nothing disturbs: beside other tests some have none.
+/// They judge times, or need undisturbed round trips, which some would not get beside other tests.
 pub const OF_TIMES: Part = Part::new("explain_times", || alone::listed(TESTS_OF_TIMES));
 
 const TESTS_OF_TIMES: &[Listed] = &[
@@ -43,7 +43,7 @@ fn hooks(name: &str) -> bool {
     can(name, namespaces(), "BPF programs and namespaces need root")
 }
 
-/// A very busy host disturbs every round trip, or leaves the soft interrupts of a ring to another thread; then it is measured again.
+/// Measures; once more if a very busy host disturbed every round trip or left the soft interrupts of a ring to another thread.
 fn explained(home: &Home, args: &str) -> Value {
     let measured = || home.json(&format!("explain {SHORT} {args}"));
     let is_whole = |record: &Value| {
@@ -69,7 +69,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Stages, observer and residual of both groups are their RTT, and hardly anything was not matched or lost.
+/// Stages, observer and residual of both groups add up to their RTT; hardly anything is unmatched, and no event was lost.
 #[track_caller]
 fn adds_up(result: &Value) {
     let path = &result["path"];
@@ -99,7 +99,6 @@ fn usual<'a>(result: &'a Value, direction: &str) -> Vec<&'a str> {
     usual.map(|stage| stage["name"].as_str().expect("a name")).collect()
 }
 
-/// The p50 of a stage.
 fn p50(result: &Value, direction: &str, name: &str) -> f64 {
     let stages = result["stages"].as_array().expect("stages");
     let stage = stages.iter().find(|stage| stage["direction"] == direction && stage["name"] == name);
@@ -208,7 +207,7 @@ fn emulated_way_takes_the_declared_time(_: &str) -> bool {
     // Published for 64 and for 1,024 bytes, in us of RTT/2, and emulated one way each.
     let declared = [5.24, 7.21];
     let is_near = |found: &[f64; 2]| found.iter().zip(declared).all(|(us, declared)| (us / declared - 1.0).abs() <= 0.05);
-    // Each side takes its own part of a way off, as measured when it starts: a neighbour that was busy then makes it larger.
+    // Each side subtracts its own part of a way, measured at its start; a neighbour that was busy then makes that part larger.
     let found = (0..3).map(|_| ring()).inspect(|found| println!("ring: {found:?} us, declared {declared:?} us"));
     assert!(found.into_iter().any(|found| is_near(&found)), "three times more than 5 % off: see above");
     true
@@ -291,7 +290,7 @@ fn a_killed_run_leaves_no_program_behind(name: &str) -> bool {
     run.signal("KILL");
     drop(run);
     let begun = Instant::now();
-    // The kernel takes them off after the last descriptor is gone; the run itself would have been over later.
+    // The kernel takes the hooks off after the last descriptor is gone, before the run would have ended.
     while tracing_links() > before {
         assert!(begun.elapsed() < Duration::from_secs(20), "{} hooks are still on", tracing_links() - before);
         thread::sleep(Duration::from_millis(5));

@@ -120,7 +120,7 @@ fn silent(detectors: &[&str], args: &str) {
     assert!(judged.passed, "{detectors:?} are not silent, but wrong in {judged} runs of {args}: {said:?}");
 }
 
-/// Runs in which it is not silent; its finding in one of them.
+/// Runs in which the detector is not silent; returns its finding in one of them.
 #[track_caller]
 fn found(detector: &str, args: &str) -> String {
     found_in(detector, args, || seen(&explained(args), detector))
@@ -271,7 +271,7 @@ fn found_where_idle(detector: &str, args: &str) -> Option<String> {
     last
 }
 
-/// True if the CPUs together are idle for this part of the time or more, just now. Asked only after a run that went wrong, as it takes its time.
+/// True if the CPUs together are idle for at least `share` of the time just now. Takes 300 ms, so it is asked only after a run that went wrong.
 fn idles(share: f64) -> bool {
     let before = idle_ticks();
     sleep(Duration::from_millis(300));
@@ -310,8 +310,8 @@ fn competing_process() {
     assert!(server.contains(&format!("{} ({})", noise.name(), noise.pid())), "{said}");
 }
 
-/// Two veth ends of a namespace hand packets to and fro for as long as the namespace lives, on the CPU on which they were sent. These are ARP requests, which belong
-/// to no socket: one would keep the namespace alive, and so the packets, for ever.
+/// Two veth ends of a namespace hand packets to and fro for as long as the namespace lives, on the CPU on which they were sent. These are
+/// ARP requests, which belong to no socket: a socket would keep the namespace alive, and with it the packets, for ever.
 const TO_AND_FRO: &str = "set -e
 ip link add name x0 type veth peer name x1
 for end in x0 x1; do
@@ -333,7 +333,7 @@ fn packets_on_one() -> u64 {
 
 fn deferred_softirq() {
     let noise = Noise::start("taskset", &["-c", "1", "unshare", "--net", "bash", "-c", TO_AND_FRO]);
-    // The last that it does.
+    // Its last command is sleep.
     let begun = Instant::now();
     while noise.name() != "sleep" {
         assert!(begun.elapsed() < LIMIT, "no packets go to and fro: {} does not end", noise.name());
@@ -342,7 +342,7 @@ fn deferred_softirq() {
     let said = found("deferred-softirq", "--link veth --duration 1s --warmup 20ms --path udp:block --cpu 0,1");
     drop(noise);
     assert!(said.starts_with("ksoftirqd/1 had CPU 1"), "{said}");
-    // None is left; otherwise there would be some 10,000 in that time.
+    // No packet is left; otherwise there would be some 10,000 in that time.
     let over = (0..50).any(|_| {
         let before = packets_on_one();
         sleep(Duration::from_millis(100));

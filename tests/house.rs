@@ -200,6 +200,9 @@ fn forgotten(folder: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     files(folder).into_iter().filter(|file| file.extension().is_some_and(|e| e == "rs") && is_forgotten(file)).collect()
 }
 
+/// Test programs of all crates beside those of their own modules.
+const PROGRAMS_AT_MOST: usize = 18;
+
 #[test]
 fn a_crate_has_two_test_programs_at_most_and_no_file_is_forgotten() {
     let mut folders: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
@@ -215,6 +218,11 @@ fn a_crate_has_two_test_programs_at_most_and_no_file_is_forgotten() {
         }
     }
     assert!(folders.contains_key(&root().join("tests")), "{folders:?}");
+    let programs: usize = folders.values().map(Vec::len).sum();
+    assert!(
+        programs <= PROGRAMS_AT_MOST,
+        "{programs} test programs, {PROGRAMS_AT_MOST} may be: each is linked with the whole of its crate"
+    );
     let forgotten: Vec<PathBuf> = folders.iter().flat_map(|(folder, roots)| forgotten(folder, roots)).collect();
     assert_eq!(forgotten, Vec::<PathBuf>::new(), "modules of no test program");
 }

@@ -190,6 +190,7 @@ const RECORDS: &[(&str, &str, &str)] = &[
     ("bounce", "", ""),
     ("explain", "", ""),
     ("demo", "", ""),
+    ("mesh", "", ""),
     ("check", "", ""),
     ("check --host", "--duration 100ms --no-store", "row"),
     ("paths", "--link veth", "path"),
@@ -227,7 +228,8 @@ fn every_verb_prints_every_format() {
             assert!(!done.out.is_empty() && done.out.ends_with('\n'), "{done:?}");
             match format {
                 "json" => {
-                    assert!(done.json()["schema"].as_str().is_some_and(|schema| schema.starts_with("hairpin.")), "{done:?}")
+                    assert!(done.json()["schema"].as_str().is_some_and(|schema| schema.starts_with("hairpin.")), "{done:?}");
+                    assert_eq!(done.out.lines().count(), 1, "{verb} {flags}: compact where no terminal reads it");
                 }
                 "csv" => assert_eq!(done.out.split([',', '\n']).next(), Some(*first), "{done:?}"),
                 _ => assert!(!done.out.contains('\u{1b}'), "{done:?}"),

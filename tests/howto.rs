@@ -34,7 +34,7 @@ fn commands(page: &str) -> String {
         lines.by_ref().take_while(|line| *line != "```").for_each(|line| script += &format!("{line}\n"));
     }
     assert!(script.contains("hairpin "), "{page} has no commands");
-    // A reader wants an interval that tells; the test, that the line works.
+    // A reader needs a narrow interval; the test only needs a line that works.
     let script = script.replace("--duration 1s", "--duration 500ms");
     let mut parts = script.split("--for ");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -50,7 +50,7 @@ fn runs(name: &str, page: &str, words: &[&str]) -> bool {
     let folder = home.file("bin");
     fs::create_dir(&folder).expect("a folder");
     symlink(HAIRPIN, folder.join("hairpin")).expect("a link");
-    // Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by. The latter's package starts no service.
+    // Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by, and whose package starts no service.
     let path = env::var_os("PATH").unwrap_or_default();
     let found = |name: &str| env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
     if let Some(redis) = found("redis-server").or_else(|| found("redis-check-rdb")) {

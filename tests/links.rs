@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::net::{MAC_B, Net, apart, ip, joined, text};
 use crate::support::{HAIRPIN, Home, LIMIT, Running, can, home_of_nobody, namespaces, rows, workers_of};
 
-/// Kinds that every kernel of a distribution has; of each two interfaces in a run's namespaces, and ip(8)'s words for what they are.
+/// Kinds that every kernel of a distribution has, each with two interfaces in a run's namespaces and ip(8)'s words for them.
 const MADE: [(&str, [&str; 2], &str); 3] = [
     ("bridge", ["hairpin2", "hairpin3"], " bridge_slave "),
     ("macvlan", ["hairpin0", "hairpin1"], " macvlan mode bridge "),
@@ -46,7 +46,6 @@ fn links_of(running: &mut Running) -> String {
     told()
 }
 
-/// The figures of p50 in a comparison.
 fn p50(comparison: &Value) -> Option<&Value> {
     comparison["figures"].as_array()?.iter().find(|figure| figure["figure"] == "p50")
 }
@@ -140,7 +139,7 @@ fn two_namespaces_that_exist_are_measured_and_keep_what_they_had() {
             let words = line.split_whitespace().filter(|word| !word.starts_with('<') && !passing.contains(word));
             words.collect::<Vec<_>>().join(" ")
         };
-        // With -d ip(8) counts those who made an interface promiscuous; an XDP program it always names.
+        // With -d, ip(8) counts those who made an interface promiscuous; it always names an XDP program.
         let told = || {
             [&one, &other].map(|net| {
                 net.enter();
@@ -149,7 +148,7 @@ fn two_namespaces_that_exist_are_measured_and_keep_what_they_had() {
             })
         };
         let had = told();
-        // What the kernel takes back at a process's end, it may take back a moment later.
+        // The kernel may put things back a moment after a process's end.
         let nothing_is_left = |of: u32| {
             let ended = Instant::now();
             while (told() != had || !workers_of(of).is_empty()) && ended.elapsed() < LIMIT {
@@ -186,7 +185,7 @@ fn two_namespaces_that_exist_are_measured_and_keep_what_they_had() {
         let [low, ratio, high] = ["low", "ratio", "high"].map(|part| p50(&compared["comparisons"][0])?[part].as_f64());
         assert!(Some(0.0) < low && low <= ratio && ratio <= high, "{compared}");
         fails(&format!("ping netns:{0},{0} -c 10", one.pid()), 4, &["one network namespace"]);
-        // Started where there is no such interface. What comes back unchanged is not addressed to east, which is promiscuous meanwhile.
+        // The bouncer starts where its interface is not. Frames that come back unchanged are not addressed to east, which is promiscuous meanwhile.
         one.enter();
         let mut bouncer =
             home.start(&format!("bounce --netns {} west -p packet:block --rewrite none --json --no-store", other.pid()));

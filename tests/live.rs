@@ -50,7 +50,7 @@ fn interrupt(terminal: &Terminal<'_>) {
     assert!(done.success());
 }
 
-/// `last` is the last width that it has.
+/// `last` is the last width of the terminal.
 fn line_and_table_keep_to_a_terminal(name: &str, last: usize) -> bool {
     if !terminals(name) {
         return false;
@@ -69,7 +69,7 @@ fn line_and_table_keep_to_a_terminal(name: &str, last: usize) -> bool {
     sized(&terminal, last, 24, |_| true);
     interrupt(&terminal);
     terminal.ended();
-    // Lines that the terminal broke are one here.
+    // With -J, a line that the terminal broke is one line.
     let all = terminal.tmux(&["capture-pane", "-p", "-J", "-S", "-"]);
     let table: Vec<&str> = all.lines().map(str::trim_end).take_while(|line| !line.starts_with("ended with")).collect();
     assert!(going(&all).is_empty() && table.iter().any(|line| line.contains("RTT p50")), "{all}");
@@ -95,7 +95,7 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
     ]
     .map(|(verb, parts)| (verb.to_owned(), parts.map(str::to_owned)))
     .into();
-    // Where a core is left, somebody draws there; else a row that waits for nobody says how long it takes.
+    // If a core is left, a thread draws there; else a row whose loop does not wait says how long it takes.
     verbs.push((
         "ping loopback -p udp -p unix -r 1k --cpu 0,0 --for 3s".into(),
         ["[1/2] udp:block  ━", "   RTT p50 "].map(str::to_owned),
@@ -104,7 +104,7 @@ fn every_verb_that_measures_has_the_line(name: &str) -> bool {
         "ping loopback -p udp -p tcp --threads 2 --flows 2 --for 2s".into(),
         ["[1/2] udp:block  ", "─"].map(str::to_owned),
     ));
-    // A host with much else to do does not pass.
+    // A host with much other work does not pass the check.
     verbs.push(("check --no-store || true".into(), ["[1/2] known delays  ━", "─   "].map(str::to_owned)));
     if root() {
         let stream = "stream --link veth -p packet -s 64,128 --direction inject -t 300ms";

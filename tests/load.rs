@@ -242,7 +242,7 @@ fn sleeping() {
     let load = Home::new().json("load --link loopback --path udp:block --path udp:spin --rate 1000 --for 600ms --warmup 50ms");
     let [block, spin] = rows(&load) else { panic!("{load:#}") };
     for row in [block, spin] {
-        // A core that stands still between two blocks leaves out what would have been due meanwhile.
+        // If a core stands still between two blocks, the requests due meanwhile are left out.
         let [due, left_out] = ["due", "left_out"].map(|count| row["rates"][0][count].as_u64().unwrap());
         assert!((290..=310).contains(&(due + left_out)), "{due} and {left_out} left out, of half a whole of 600 ms");
     }

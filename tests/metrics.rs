@@ -153,7 +153,7 @@ fn metrics_count_incidents_by_cause(_name: &str) -> bool {
     let found = &rows(&record)[0]["incidents"];
     let number = |name: &str| found[name].as_f64().expect("a number");
     let mut recorded = BTreeMap::<String, f64>::new();
-    // Of each cause the record has all threads and interrupts.
+    // The record splits each cause by thread or interrupt.
     for cause in found["causes"].as_array().expect("causes") {
         let name = cause["cause"].as_str().expect("a name").to_owned();
         *recorded.entry(name).or_default() += cause["count"].as_f64().expect("a count");

@@ -80,7 +80,7 @@ fn a_snapshot_has_the_cpu_time_of_all_responders() {
     if !may("multicast::a_snapshot") || !can("multicast::a_snapshot", two_cpus(), "it takes CPUs 0 and 1") {
         return;
     }
-    // Spinning on one core they share it.
+    // The responders spin on one core and share it.
     let args = "ping loopback --group 239.255.7.1 --responders 3 -p udp:spin --cpu 0,1 --duration 2.5s --warmup 0s -o jsonl";
     let done = Home::new().hairpin(args);
     let all: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -161,14 +161,14 @@ fn late_and_double_replies_count_for_their_request_and_responders_may_come_and_g
         responders_that(Ipv4Addr::new(239, 255, 7, 3), 3, move |sequence, request| {
             let mut all: Vec<(usize, Vec<u8>)> = held.take().into_iter().map(|late| (0, late)).collect();
             match sequence {
-                // Comes with the next request.
+                // This reply comes with the next request.
                 250 | 350 | 450 | 550 => held = Some(request.to_vec()),
                 _ => all.push((0, request.to_vec())),
             }
             all.extend((sequence % 40 == 7).then(|| (0, request.to_vec())));
             all.extend((sequence < 250).then(|| (1, request.to_vec())));
             all.extend((sequence >= 300).then(|| (2, request.to_vec())));
-            // No reply: too short, and of another run.
+            // These are no replies: one too short, one of another run.
             all.extend((sequence == 60).then(|| (0, request[..20].to_vec())));
             all.extend((sequence == 61).then(|| (0, vec![0; request.len()])));
             all
@@ -184,7 +184,7 @@ fn late_and_double_replies_count_for_their_request_and_responders_may_come_and_g
         let note = last["warnings"].as_array().into_iter().flatten().find(|note| note["code"] == "responders");
         let text = note.and_then(|note| note["message"].as_str()).unwrap_or_default();
         assert!(text.contains("joined after") && text.contains("left after"), "{text}");
-        // Their ports are in no order.
+        // The responders' ports are in no order.
         let each = &rows(&run)[2..];
         let faithful = each.iter().max_by_key(|row| count(row, "transactions")).expect("rows");
         assert_eq!(count(faithful, "transactions") + count(faithful, "lost"), 900, "{faithful}");

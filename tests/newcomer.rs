@@ -8,9 +8,9 @@ use crate::support::{Done, Home, root};
 pub const PART: Part =
     Part::new("newcomer", || vec![Test::new("each_screen_names_the_next_command", |_| each_screen_names_the_next_command())]);
 
-/// As many commands lead to it.
+/// Most commands from the first screen to a setting that helps.
 const COMMANDS: usize = 5;
-/// Hosts have moods.
+/// Tries of `tune try`, as hosts have moods.
 const TRIES: u32 = 4;
 
 /// A printed command without sudo, and with the flags that make it short and answer its question.
@@ -30,7 +30,7 @@ fn run(home: &Home, command: &str, tries: u32) -> Done {
     done
 }
 
-/// The command that a screen names: of the front screen the one for this host alone.
+/// The command that a screen names; on the front screen, the one for this host alone.
 fn named(screen: &str) -> Option<String> {
     let next = |line: &str| line.strip_prefix("next  ").map(str::to_owned);
     let front = |line: &str| line.contains("this host with itself").then(|| line.trim().to_owned());

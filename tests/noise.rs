@@ -46,13 +46,13 @@ fn a_competitor_is_named(name: &str) -> bool {
     let mut seen = Vec::new();
     for _ in 0..TRIES {
         let home = Home::new();
-        // Ahead of all ordinary processes of this host, whose time is not this test's, and behind the competitor.
+        // Behind the competitor, and ahead of all ordinary processes of this host, whose stalls are not this test's.
         let mut command = home.command("chrt");
         command.args(["-f", "50", HAIRPIN, "check", "--host", "--cpu", &cpu.to_string(), "--duration", "1s", "--json"]);
         let record = home.spawn(command).done().json();
         assert_eq!((&record["error"], &record["no_causes"]), (&Value::Null, &Value::Null), "{record}");
         let core = &record["cores"][0];
-        // 10 of them begin in half a second; the histogram of the other half has them too.
+        // The competitor begins 10 times in half a second; the histogram of the other half has those stalls too.
         assert!(core["above_100us"].as_u64().is_some_and(|count| count >= 5), "{core}");
         assert!(core["lost_ns"].as_u64().is_some_and(|ns| ns > 15_000_000), "{core}");
         let cause = list(&core["causes"]).iter().find(|cause| cause["who"] == who.as_str());

@@ -49,8 +49,8 @@ fn a_link_of_this_host_has_one_clock() {
 }
 
 #[test]
-fn time_on_a_link_in_one_direction_is_in_that_direction() {
-    if !can("time_on_a_link_in_one_direction_is_in_that_direction", links(), "veth needs namespaces") {
+fn time_on_a_link_counts_in_its_direction() {
+    if !can("time_on_a_link_counts_in_its_direction", links(), "veth needs namespaces") {
         return;
     }
     let home = Home::new();
@@ -196,7 +196,7 @@ fn a_source_that_is_lost_in_mid_run_ends_the_figures_and_not_the_run() {
     let home = Home::new();
     let (serves, before) = (programs(&home, "serves", &follows("192.0.2.1"), "exit 1"), follows("192.0.2.1"));
     let (_serve, address) = other_kernel(&home, &serves);
-    // The first answer is another than those that follow.
+    // The first answer differs from those that follow.
     let turns = format!("if [ -e {0} ]; then {1}; else : >{0}; {before}; fi", home.file("asked").display(), follows("192.0.2.9"));
     let turning = programs(&home, "turning", &turns, "exit 1");
     let mut command = ping(&home, &turning, &address);

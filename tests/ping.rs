@@ -512,9 +512,9 @@ fn a_stream_has_a_line_per_second_and_a_final_one() {
 }
 
 #[test]
-fn a_reader_that_stalls_holds_up_no_end() {
+fn a_stalled_reader_does_not_delay_the_end_of_a_run() {
     let home = Home::new();
-    // Of one page, and full: the first line waits.
+    // The pipe has one page and is full, so the first line waits.
     let (_reader, mut writer) = std::io::pipe().unwrap();
     let size = rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
     writer.write_all(&vec![b'\n'; size]).unwrap();

@@ -66,7 +66,7 @@ fn frozen(serve: &Running) -> usize {
     workers_of(serve.pid()).into_iter().filter(|pid| is_frozen(*pid)).count()
 }
 
-/// A stopped process has to run once more to take the signal, which a busy host makes it wait for.
+/// Waits until `count` workers are stopped: each has to run once more to take the signal, and waits for that on a busy host.
 fn until_frozen(serve: &Running, count: usize) {
     let begun = Instant::now();
     while frozen(serve) != count {
@@ -86,7 +86,7 @@ fn three_probes_stand_still_while_a_session_measures_and_lose_nothing() {
     let measuring = home.start(&format!("ping {address} --path udp --forever --warmup 1ms --json"));
     serve.until("probes: 3 wait for it, 0 were closed");
     probes.iter_mut().for_each(|probe| probe.until(&format!("waits: a measuring session runs on {address}")));
-    // Their workers cannot run, and so answer nothing; the fourth measures.
+    // The probes' workers cannot run, and so answer nothing; the fourth measures.
     until_frozen(&serve, 3);
     assert_eq!(workers_of(serve.pid()).len(), 4);
     sleep(Duration::from_secs(1));
@@ -111,7 +111,7 @@ fn three_probes_stand_still_while_a_session_measures_and_lose_nothing() {
         assert_eq!((&row["lost"], &row["late"], &run["error"]), (&0.into(), &0.into(), &serde_json::Value::Null), "{row}");
         let silences = row["silences"].as_array().map_or(&[][..], Vec::as_slice);
         assert!(silences.iter().all(|silence| silence["length_ns"].as_u64().unwrap() < paused), "the pause is no silence: {row}");
-        // 50 and more were not due in it; a busy host delays a few between blocks.
+        // 50 and more would have been due in the pause; a busy host delays a few between blocks.
         assert!(row["due"]["left_out"].as_u64().unwrap() < 25, "nor are its requests left out: {row}");
     }
     let begun = Instant::now();
@@ -136,7 +136,7 @@ fn a_row_is_measured_only_when_the_probe_has_said_that_it_stands_still() {
     probe.send(&Request::Paused).unwrap();
     assert!(matches!(measuring.recv::<Answer>(SOON).unwrap(), Answer::Ready(_)));
     until_frozen(&serve, 1);
-    // What it sends all the same is answered when it may go on.
+    // A request that the probe sends all the same is answered once the probe may go on.
     data.write_all(&[0; 64]).unwrap();
     data.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     assert_eq!(data.read(&mut [0; 64]).unwrap_err().kind(), ErrorKind::WouldBlock);

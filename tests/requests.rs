@@ -120,7 +120,7 @@ fn compare_and_sweep_ask_redis_over_tcp_and_over_its_unix_socket() {
     let home = Home::new();
     let port = free_port();
     let _redis = servers::redis(&home, port);
-    // All at once, as nothing is said of their times.
+    // All run at once, as the test judges no time.
     let mut begun = Vec::new();
     for (at, path) in [(format!("127.0.0.1:{port}"), "tcp"), (home.file("redis.sock").display().to_string(), "unix")] {
         let ask = format!("echo:{at} --request redis-ping --for 200ms --no-store --json");
@@ -308,7 +308,7 @@ fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
     });
     let line = format!("ping echo:127.0.0.1:{port} --request hex:0d0a --until http --count 1000 --warmup 0s --no-store");
     tells_once(&home.hairpin(&line), "Apache after MaxKeepAliveRequests: raise that");
-    // Its first reply is longer than any may be.
+    // The server's first reply is longer than any may be.
     let flood = answering(|stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
     tells_once(&ask(flood, ""), "no end of the reply within 1048576 bytes: does --until name it? It begins xxx");
     // It never says a thing.
@@ -365,7 +365,7 @@ fn load_compare_and_sweep_name_the_fault_and_keep_what_was_measured() {
     let (more, silent) = ("the server sent 2 bytes more than the reply: c;", "no reply within 1s: is the request whole?");
     let rates = "--rate 1k,2k --outstanding 1 --duration 200ms --warmup 0s --timeout 1s";
     let sides = "--for 9s --timeout 1s -- tcp:poll -- tcp:block";
-    // Its rounds until then would be kept too, and a line more says how to go on.
+    // With a store, the rounds until then would be kept too, and one more line would say how to go on.
     let cells = "--for 9s -p tcp:poll -p tcp:block --no-store";
     let mut begun = Vec::new();
     // All at once. A rate has a connection, and a round two; two rounds come before the first that counts.

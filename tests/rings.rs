@@ -257,7 +257,7 @@ fn a_session_in_another_namespace() {
     let done = stage.inside(&home, stage.client, &format!("ping {SERVER} --key-file {key} {QUICK} --json{paths}")).done();
     assert_eq!(done.code, Some(0), "{done:?} {}", serve.err());
     complete(&done.json());
-    // Only the server knows its MTU for sure; the client's says it here too.
+    // Only the server knows its MTU for sure; here the client's MTU is the same.
     let long =
         stage.inside(&home, stage.client, &format!("ping {SERVER} --key-file {key} {QUICK} --path udp/xdp --size 2000")).done();
     long.fails(1, &["over an MTU of 1500"]);

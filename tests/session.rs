@@ -185,7 +185,7 @@ fn link_local_addresses_carry_their_interface() {
     ping("--echo '[fe80::a%right]:7'", "--path udp --timeout 2s").fails(1, &["nothing listens"]);
 }
 
-/// A router's word on a smaller MTU is a lost datagram on whichever side had sent it, and no end.
+/// If a router reports a smaller MTU, the side that sent the datagram counts it as lost, and the run goes on.
 #[test]
 fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
     let name = "a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning";
@@ -439,7 +439,7 @@ fn held_connections_keep_nobody_out() {
             sleep(Duration::from_millis(500));
             let pings: Vec<_> =
                 (0..4).map(|_| home.hairpin(&format!("ping {address} {QUICK} --path udp --key-file key"))).collect();
-            // Before anything is judged, so that the crowd goes even if it fails.
+            // Before anything is judged, so that the crowd ends even if the test fails.
             stop.store(true, Ordering::Relaxed);
             for done in pings {
                 assert_eq!(done.code, Some(0), "40 connections each from {sources:?}: {done:?}");
@@ -603,7 +603,7 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
             .start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 60s --json-stream"));
         ping.until("transactions");
         ping.signal("INT");
-        // As timeout(1) does, which sends one to its child and one to its group.
+        // Twice, as timeout(1) does: it sends the signal to its child and to its group.
         ping.signal("INT");
         let signalled = Instant::now();
         let done = ping.done();

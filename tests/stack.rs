@@ -172,7 +172,7 @@ fn beside_others_the_count_is_a_bound(name: &str) -> bool {
     let run = stand.json(&format!("ping loopback {QUICK} -p udp --threads 2 -n 2 --stack LIBRARY"), Some(0));
     let row = &rows(&run)[0];
     for side in ["client", "server"] {
-        // Both sides' datagrams are in either's count.
+        // Each side's count includes the datagrams of both sides.
         let (received, count) = counts(row, side);
         assert!(count > received && row["stack"][side]["kernel"]["shared"] == true, "{row}");
     }

@@ -22,7 +22,7 @@ use crate::support::{Done, Home, Running, can, home_of_nobody, links, namespaces
 use between::{Between, Change};
 
 pub const PART: Part = Part::new("stamps", || alone::listed(TESTS));
-/// Those that measure again where the kernel began to stamp too late.
+/// The tests that measure again if the kernel began to stamp too late.
 pub const OF_SPLITS: Part = Part::new("splits", || alone::listed(TESTS_OF_SPLITS)).side_by_side();
 
 const TESTS: &[Listed] = &[
@@ -67,8 +67,8 @@ fn typical(split: &Value, name: &str) -> f64 {
     number(&part(split, name).unwrap_or_else(|| panic!("no {name} in {split}"))["typical_ns"])
 }
 
-/// The splits of a run, by the kernel's own stamps of both hosts. The kernel begins to stamp from a work queue, which a very busy host leaves until the run is over;
-/// then it is measured again.
+/// The splits of a run, by the kernel's own stamps of both hosts. The kernel begins to stamp from a work queue, which a very busy host leaves
+/// until the run is over; then this measures again.
 fn splits(home: &Home, args: &str) -> Vec<Value> {
     let measured = || rows(&home.json(&format!("ping {SHORT} {args}"))).to_vec();
     let all = (0..2).map(|_| measured()).find(|rows| rows.iter().all(are_stamped)).unwrap_or_else(measured);
@@ -216,7 +216,7 @@ fn parts_add_up_to_another_host(_: &str) -> bool {
     true
 }
 
-/// Tolerances as shares of the delay: of the part that it was made in, and for growth of any other.
+/// Tolerances as shares of the delay: for the part in which it was made, and for the growth of any other.
 const NEAR: f64 = 0.1;
 const OTHERS: f64 = 0.15;
 
@@ -227,8 +227,8 @@ fn holds(parts: &[&str], delay_ns: f64, grown: &[f64; 6]) -> bool {
     (sum / delay_ns - 1.0).abs() <= NEAR && others.iter().all(|(_, ns)| ns.abs() <= OTHERS * delay_ns)
 }
 
-/// Runs without and with a delay in turn, of which `delay_ns` tells by the RTT without: these parts grow by it, and no other does, in the median of three
-/// rounds. That lies between any two of them, so two may be enough.
+/// Runs without and with a delay in turn: in the median of three rounds, `parts` grow by `delay_ns` of the RTT without a delay, and no other part
+/// does. The median lies between any two of the rounds, so two may be enough.
 #[track_caller]
 fn only(parts: &[&str], delay_ns: impl Fn(f64) -> f64, without: impl Fn() -> Value, with: impl Fn() -> Value) {
     let round = || {

@@ -350,7 +350,7 @@ fn one_of_several_at_once_is_applied(_: &str) -> bool {
     let at_once: Vec<_> = (2..8).map(|value| home.start(&format!("tune apply tcp_pingpong_thresh={value} --yes"))).collect();
     let done: Vec<_> = at_once.into_iter().map(crate::support::Running::done).collect();
     let applied = done.iter().filter(|done| done.code == Some(0)).count();
-    // The journal has each change that was made, from the value at that time: no two from the same one.
+    // The journal has each change with the value that it found: no two found the same.
     let from: BTreeSet<String> = home.json("tune status")["entries"]
         .as_array()
         .expect("entries")
@@ -455,7 +455,7 @@ fn a_tap_coalesces_frames(name: &str) -> bool {
     let applied = home.hairpin("tune apply rx_frames=16 -i hp-tap --yes");
     assert_eq!(applied.code, Some(0), "{applied:?}");
     assert_eq!(frames(), 16);
-    // The driver takes 64 at most, and takes that without a word.
+    // The driver takes at most 64, and cuts more without an error.
     let refused = home.hairpin("tune apply rx_frames=200 -i hp-tap --yes");
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.out.contains("wanted 200, but it is 64"), "{}", refused.out);

@@ -13,7 +13,7 @@ use hairpin_sys::netns;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("tune_try", || tests(TESTS));
-/// What shows on cores that rest.
+/// Effects that show only on cores that rest.
 pub const OF_IDLE_STATES: Part = Part::new("idle_states", || tests(TESTS_OF_IDLE_STATES));
 
 type Listed = (&'static str, fn(&str) -> Ended);
@@ -29,7 +29,7 @@ const TESTS: &[Listed] = &[
 ];
 /// The sysctl that is tried: of this network namespace.
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
-/// One of more than two values.
+/// A sysctl with more than two values.
 const TIMESTAMPS: &str = "/proc/sys/net/ipv4/tcp_timestamps";
 
 fn tests(list: &[Listed]) -> Vec<Test> {
@@ -227,7 +227,7 @@ fn values_of_others_are_left_and_cost_no_record(_: &str) -> bool {
         "sweep --link loopback --path tcp:spin --knob tcp_timestamps=as-is,0",
     ] {
         let mut running = host.start(&format!("{verb} --duration 30s --yes --json"));
-        // On once a round, of which the first two do not count, and in a rehearsal.
+        // The setting is on once in each round, the first two of which do not count, and in a rehearsal.
         let (mut times, mut last) = (0, before.clone());
         while running.goes_on() {
             let now = timestamps();

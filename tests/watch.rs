@@ -61,7 +61,7 @@ fn stored(home: &Home) -> Value {
 }
 
 const PING: &str = "ping --watch --link loopback --path udp:spin --duration 60s --warmup 100ms";
-/// One that leaves the cores to others, where the picture plays no part.
+/// A run that leaves the cores to others, for tests in which the picture plays no part.
 const CALM: &str = "ping --watch --link loopback --path udp:block --pace 2000 --duration 60s --warmup 100ms";
 
 /// A new run, and its picture once that shows two points in time, each of enough round trips for a median.
@@ -83,7 +83,7 @@ fn a_run_is_drawn_and_keys_change_the_picture(name: &str) -> bool {
     let home = Home::new();
     let lost = |text: &str| figures(text, "since start")[7];
     let (mut terminal, mut text) = two_points(&home);
-    // A server that a busy host stops for long loses one or another.
+    // A server that a busy host stops for long loses a request or two.
     for _ in 0..2 {
         if lost(&text) > 0.0 {
             drop(terminal);
@@ -145,7 +145,7 @@ fn quitting_keeps_the_run_and_the_terminal(name: &str) -> bool {
             assert!(kept["count"].as_u64() >= caught, "{key}: {caught:?} of {kept}");
             (figures(&text, "since start"), run)
         };
-        // Of a run, or of a picture, during which the host stood still there are too few samples for a median.
+        // If the host stood still during the run or the picture, there are too few samples for a median.
         let mut quitted = quit();
         for _ in 0..2 {
             if rows(&quitted.1)[0]["rtt_ns"]["p50"].is_null() || quitted.0[1].is_nan() {

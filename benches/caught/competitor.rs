@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hairpin_session::time::parsed;
 use serde_json::Value;
 
-/// A longer time between two looks at the clock, in ns: it did not have the CPU.
+/// If more time than this passes between two looks at the clock, in ns, the competitor did not have the CPU.
 const GAP_NS: u128 = 100_000;
 
-/// After `first` wakes every `every` for `busy` of work, for ever. Of each time it prints begin and end of every stretch in which it had the CPU, in ns since 1970.
+/// After `first` wakes every `every` for `busy` of work, for ever. Prints begin and end of every stretch in which it had the CPU, in ns since 1970.
 pub(crate) fn wakes(first: Duration, every: Duration, busy: Duration) -> io::Result<()> {
     sleep(first);
     loop {
@@ -44,15 +44,15 @@ pub(crate) struct Judged {
     pub(crate) wakes: usize,
     /// Incidents during which it had the CPU for at least half of its work, without those of the first block.
     pub(crate) caused: usize,
-    /// Those with it among their causes.
+    /// Caused incidents with the competitor among their causes.
     pub(crate) named: usize,
-    /// Those with it as the first of them.
+    /// Caused incidents with the competitor as the first cause.
     pub(crate) first: usize,
     /// All incidents.
     pub(crate) all: usize,
 }
 
-/// Judges the lines of a file of incidents, by what a competitor of this number printed; and the lines of those that it caused.
+/// Judges the lines of a file of incidents by what the competitor `pid` printed; also returns the lines of the incidents that it caused.
 pub(crate) fn judge<'a>(incidents: &'a str, printed: &str, pid: u32, busy: Duration) -> (Judged, Vec<&'a str>) {
     let wakes: Vec<Vec<u128>> =
         printed.lines().map(|line| line.split(' ').filter_map(|word| word.parse().ok()).collect()).collect();
@@ -62,7 +62,7 @@ pub(crate) fn judge<'a>(incidents: &'a str, printed: &str, pid: u32, busy: Durat
     for line in incidents.lines() {
         let Ok(incident) = serde_json::from_str::<Value>(line) else { continue };
         judged.all += 1;
-        // Of the first block, which has no hooks.
+        // An incident of the first block, which has no hooks.
         if incident["typical_rtt_ns"].is_null() {
             continue;
         }

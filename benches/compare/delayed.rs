@@ -1,4 +1,4 @@
-//! A difference that an echo server makes which shares no code with hairpin, and measures by a clock of its own: `delayed.c`.
+//! A difference made by an echo server that shares no code with hairpin, and measured by its own clock: `delayed.c`.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Delayed {
         let allowed = allowed_cpus().map_err(|e| e.to_string())?;
         let [client, server, ..] = allowed[..] else { return Err("this takes two CPUs, and one is allowed".into()) };
         let program = compiled("delayed", &[]).map_err(|stop| stop.to_string())?;
-        // Both are open at once, so that they differ.
+        // Both ports are open at once, so that they differ.
         let free = [(); 2]
             .map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| Ok((socket.local_addr()?.port(), socket))));
         let [first, second] = free;
@@ -60,7 +60,7 @@ impl Delayed {
         Ok(Delayed { child, ports, cpus: format!("{client},{server}") })
     }
 
-    /// Ends it: by how much its turn-around was longer at the second port, in ns.
+    /// Ends the server; returns by how much its turn-around was longer at the second port, in ns.
     fn longer(self) -> Result<f64, String> {
         self.child.signal(Signal::TERM)?;
         let said = self.child.finish(Duration::from_secs(5))?;

@@ -6,8 +6,8 @@
 //!     …
 //!     <!-- end -->
 //! ```
-//! Below the text stands whether it is of the measured code as it is in this tree. A block that says so and is not is wrong; one of older code is not, but
-//! for the strict check.
+//! Below the text stands whether it is of the measured code of this tree. A block that says so falsely is wrong; a block of older code is wrong only for the
+//! strict check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use super::super::record::write;
 
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end -->";
-/// How the line begins that tells the state of the cores of the lines below it.
+/// The beginning of the line that tells the state of the cores of the lines below it.
 const STATE: &str = "cores at ";
-/// How the line begins that says that the host was busy.
+/// The beginning of the line that says that the host was busy.
 pub(crate) const BUSY: &str = "Busy: ";
 
 /// A block: the record, and the beginnings of the lines that are chosen.
@@ -54,7 +54,7 @@ impl<'a> Block<'a> {
         Ok(format!("```text\n{}\n```\n\n[Record]({up}{}), {claim}.\n", lines.join("\n"), self.record))
     }
 
-    /// The lines that are chosen, below the state of the cores that they are of and with what is left of them in the next line; and those that tell of the record.
+    /// The chosen lines, each below its state of the cores and with its rest from the next line; and the lines that tell of the record.
     fn lines<'t>(&self, table: &'t str, tells: &dyn Fn(&str) -> bool) -> Vec<&'t str> {
         let (mut lines, mut state, mut goes_on) = (Vec::new(), None, false);
         for line in table.trim_end().lines() {
@@ -145,7 +145,7 @@ pub(crate) fn fill(root: &Path, here: &str) -> Result<Vec<String>, String> {
     Ok(changed)
 }
 
-/// Makes the blocks name the records of this folder, where it has such of this code.
+/// Makes the blocks name the records of this folder, if it has those records of this code.
 pub(crate) fn point(root: &Path, folder: &Path, hash: &str) -> Result<(), String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_new =
@@ -242,7 +242,7 @@ fn unproved(root: &Path, page: &Path, prose: &str) -> Vec<String> {
     wrong
 }
 
-/// The numbers in a text, but those of a day and those that are part of a word such as p50.
+/// The numbers in a text, except those of a day and those that are part of a word such as p50.
 fn figures(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | '_' | '-');
     let words = text.split(move |c: char| !is_part(c)).filter(|word| !is_day(word)).flat_map(|word| word.split('-'));

@@ -97,7 +97,7 @@ impl Part {
     }
 }
 
-/// The parts of these names, all without one, in the order above.
+/// The parts with these names, in the order above; all parts if there are no names.
 pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static Part>, Stop> {
     if let Some(name) = names.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
         let all: Vec<&str> = PARTS.iter().map(|part| part.name).collect();

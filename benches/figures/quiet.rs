@@ -7,14 +7,14 @@ use hairpin_sys::host::RealHost;
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_tune::activity::{Activity, CoreActivity};
 
-/// Most of the CPU time that others may use, in percent.
+/// The most CPU time that others may use, in percent.
 pub(crate) const MOST: f64 = 5.0;
-/// How long is looked …
+/// The length of a look …
 const LOOK: Duration = Duration::from_secs(2);
-/// … and how often, as what a part or a build leaves behind ends soon.
+/// … and the number of looks, as what a part or a build leaves behind ends soon.
 const LOOKS: usize = 5;
 
-/// The share of the CPU time that others use, in percent, once it is at most [`MOST`]; if it stays above that an error, or with `go_on` the last one.
+/// The share of the CPU time that others use, in percent, once it is at most [`MOST`]; if it stays above that, an error, or with `go_on` the last share.
 pub(crate) fn wait(go_on: bool) -> Result<f64, String> {
     judged((0..LOOKS).map(|_| look()), go_on)
 }
@@ -36,7 +36,7 @@ fn judged(looks: impl Iterator<Item = Result<f64, String>>, go_on: bool) -> Resu
     ))
 }
 
-/// While this process sleeps, all that is used is used by others.
+/// This process sleeps meanwhile, so all CPU time is used by others.
 fn look() -> Result<f64, String> {
     let cpus = allowed_cpus().map_err(|e| format!("the CPUs of this process: {e}"))?;
     let before = CoreActivity::read(&RealHost, &cpus);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_counts_and_an_unknown_is_no_zero() {
+    fn stolen_time_counts_and_an_unknown_count_is_not_zero() {
         let of = |busy_ns, steal_ns| Activity { busy_ns, steal_ns, unread: vec!["no /proc/stat".into()], ..Activity::default() };
         assert_eq!(share(&of(Some(100_000_000), Some(300_000_000)), 2), Ok(10.0));
         assert!(share(&of(None, None), 2).unwrap_err().ends_with("not known: no /proc/stat"));

@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((passed_over, again.of("flows")), (vec!["peers", "niq"], None));
         again.add(done("load", HOLDS)).unwrap();
         assert_eq!(State::open(&begun, BUILD, "").unwrap().worst(), MISSES);
-        // Of another build nothing counts.
+        // Nothing of another build counts.
         assert_eq!(folder(runs.path(), "fedcba9876543210", &today), today);
         assert_eq!(State::open(&begun, "fedcba9876543210", "").unwrap().all().count(), 0);
     }

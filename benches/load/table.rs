@@ -17,7 +17,7 @@ pub(crate) struct Round {
     pub(crate) p50: Option<u64>,
     pub(crate) p95: Option<u64>,
     pub(crate) p99: Option<u64>,
-    /// p95 of those that were not due in a stall.
+    /// p95 of the requests that were not due in a stall.
     pub(crate) undisturbed_p95: Option<u64>,
     /// Number of stalls, and their share of the time; `None` for a client that sleeps.
     pub(crate) stalls: Option<(u64, f64)>,
@@ -66,14 +66,14 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// The median of the rounds that have it; `None` if one has not.
+    /// The median over the rounds; `None` if a round lacks the figure.
     fn median(&self, of: impl Fn(&Round) -> Option<u64>) -> Option<u64> {
         let mut all = self.rounds.iter().map(of).collect::<Option<Vec<u64>>>()?;
         all.sort_unstable();
         all.get(all.len() / 2).copied()
     }
 
-    /// The typical p95 of what was not due in a stall, if every round has one.
+    /// The typical p95 of the requests that were not due in a stall, if every round has one.
     fn undisturbed(&self) -> Option<Shift> {
         let all: Option<Vec<f64>> = self.rounds.iter().map(|round| round.undisturbed_p95.map(|ns| ns as f64)).collect();
         of_rounds(&all?)

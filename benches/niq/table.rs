@@ -39,7 +39,7 @@ impl Line {
         Ok(())
     }
 
-    /// Of one of these figures over the published mean, with its interval over the rounds.
+    /// One of these figures over the published mean, with its interval over the rounds.
     fn over(&self, of: &[f64]) -> Option<Shift> {
         of_rounds(&of.iter().map(|ns| ns / self.published).collect::<Vec<_>>())
     }

@@ -117,7 +117,7 @@ impl<P: PacketIo> Window<P> {
         n
     }
 
-    /// One frame at a time, until some have come back.
+    /// Sends one frame at a time, until some have come back.
     fn wait_for_bouncer(&mut self) -> io::Result<()> {
         let begun = Instant::now();
         while self.came < 100 {
@@ -135,7 +135,7 @@ impl<P: PacketIo> Window<P> {
         Ok(())
     }
 
-    /// Until no frame has come for 20 ms.
+    /// Receives until no frame has come for 20 ms.
     fn drain(&mut self) {
         let mut last = Instant::now();
         while last.elapsed() < Duration::from_millis(20) {

@@ -20,7 +20,7 @@ use super::sockperf::Place;
 pub(crate) struct Information {
     pub(crate) cell: String,
     pub(crate) tool: String,
-    /// What of the round trips it is.
+    /// Which figure of the round trips it is, such as their mean.
     pub(crate) figure: &'static str,
     /// Of the run in the middle of three.
     pub(crate) rtt_ns: f64,

@@ -74,7 +74,8 @@ pub(crate) fn netperf(text: &str) -> Result<f64, String> {
     Ok(1e3 * positive(number(after(text, "MEAN_LATENCY=")?)?)?)
 }
 
-/// Reads the output of neper's `tcp_rr` and `udp_rr` with `-p 50`: the median round trip in ns; they print s (`neper_histo_print` of histo.c, github.com/google/neper).
+/// Reads the output of neper's `tcp_rr` and `udp_rr` with `-p 50`: the median round trip in ns; they print s (`neper_histo_print` of histo.c,
+/// github.com/google/neper).
 pub(crate) fn neper(text: &str) -> Result<f64, String> {
     Ok(1e9 * positive(number(after(text, "latency_p50=")?)?)?)
 }

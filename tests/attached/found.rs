@@ -20,7 +20,7 @@ fn whole(reply: &[u8]) -> bool {
     reply.len() == SIZE
 }
 
-/// Ends it as Ctrl-C does; the text that a user reads, in one line.
+/// Ends `explain` as Ctrl-C does; returns the text that a user reads, in one line.
 fn told(explain: Running) -> String {
     explain.signal("INT");
     let done = explain.done();
@@ -146,7 +146,7 @@ fn stops_are_named(name: &str) -> Result<(), String> {
     let home = Home::new();
     let port = free_port();
     let cpus = allowed_cpus().expect("CPUs");
-    // Nobody else makes them wait.
+    // No other process makes server and client wait.
     let server = other_first(&home, "serve-tcp", port, cpus[cpus.len() - 1]);
     let explain = watch(&home, &format!("--port {port}"));
     let client = other_first(&home, "ask", port, cpus[0]);
@@ -166,7 +166,7 @@ fn stops_are_named(name: &str) -> Result<(), String> {
     let stopped = slowest.iter().filter(|slow| text(slow, "cause") == "stopped" && slow["cause_ns"].as_u64() >= Some(long));
     let stopped = stopped.count();
     println!("{name}: {stopped} of {STOPS} stops are named");
-    // A stop that begins while no request is under way and hits one later is as long for that one, less the client's pause.
+    // A stop that begins between two requests delays the next one by its length, less the client's pause.
     let caused = list(&record, "causes").iter().filter(|cause| text(cause, "cause") == "stopped");
     let caused: u64 = caused.map(|cause| number(&cause["count"])).sum();
     if stopped >= STOPS - 2 && caused >= STOPS as u64 - 2 {
@@ -188,7 +188,7 @@ pub fn a_reply_in_two_writes_is_recognised(name: &str) -> bool {
             let rtts = ask(port, &[1; SIZE], FEW, whole);
             (seen(explain), rtts)
         };
-        // Of so few transactions none may have events that met on two cores.
+        // With so few transactions, none may have events that met on two cores.
         let (mut record, mut rtts) = watched();
         for _ in 0..2 {
             if number(&record["unmatched"]) > 0 {

@@ -84,9 +84,9 @@ impl Round {
     }
 }
 
-/// Runs without and with a delay in turn, which `delay_ns` tells of a round: `stage` grows by it, and no other does, in the median of three rounds. That lies
-/// between any two of them, so two may be enough. Paths that sleep, because there the cost of the hooks is measured apart; on a spinning path it is the slowdown,
-/// which a busy host distorts. Ahead of all ordinary threads, so that no other thread is in the run queue.
+/// Runs without and with a delay in turn: in the median of three rounds, `stage` grows by the round's `delay_ns`, and no other does. The median
+/// lies between any two of the rounds, so two may be enough. The paths sleep, because there the cost of the hooks is measured apart; on a
+/// spinning path it is the slowdown, which a busy host distorts. They run ahead of all ordinary threads, so that the run queue has no other.
 #[track_caller]
 fn only(stage: &str, delay_ns: impl Fn(&Round) -> f64, without: impl Fn() -> Typical, with: impl Fn() -> Typical) -> Round {
     let round = || Round::of(&without(), &with());
@@ -146,7 +146,7 @@ pub fn filters_in_the_soft_interrupt() {
     assert!(done.success(), "tc refuses the filters");
     // The longer a core rests, the longer it may take to wake, above all in a virtual machine: so it never rests.
     let _awake = [0, 1].map(Noise::keeps_awake);
-    // Their time depends on the CPU: the client's RTT shows it, without any hook.
+    // The filters' time depends on the CPU: the client's RTT shows it, without any hook.
     let grown = only("stack", |round| round.more_ns, || run(&bare), || run(&filtered));
     assert!(grown.more_ns > 20_000.0, "{FILTERS} filters take {} ns only", grown.more_ns);
 }

@@ -246,7 +246,7 @@ fn groups(crate_: &BTreeMap<Module, File>, may: impl Fn(&Module, &Module) -> boo
 fn circles(crate_: &BTreeMap<Module, File>) -> BTreeSet<BTreeSet<&Module>> {
     let apart = groups(crate_, |module, used| !used.starts_with(module));
     let whole = groups(crate_, |module, _| !module.is_empty());
-    // Of modules in order, one that has all the others as parts is the first.
+    // If one module has all the others as parts, it is the first in order.
     let beyond = |group: &BTreeSet<&Module>| group.first().is_some_and(|first| group.iter().any(|part| !part.starts_with(first)));
     let mut found: BTreeSet<BTreeSet<&Module>> = whole.into_iter().filter(beyond).collect();
     // A circle within a larger one is told with it.
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_texts_comments_and_own_parts_make_none() {
+    fn tests_texts_comments_and_own_parts_make_no_circle() {
         let root = ("lib.rs", "mod a; mod b;");
         for b in [
             "#[cfg(test)]\nmod tests { use crate::a; }",

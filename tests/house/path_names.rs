@@ -1,4 +1,4 @@
-//! A path's name stands in its facts, and whoever wants to know something of a path asks those.
+//! A path's name stands in its facts alone: other code asks those, and compares no name.
 
 use std::fs;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn no_path_is_known_by_its_name() {
     let sources = files(&root().join("crates")).into_iter().filter(|file| file.extension().is_some_and(|end| end == "rs"));
     for file in sources.filter(|file| is_product(file.strip_prefix(root()).unwrap())) {
         let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        // Tests may.
+        // Tests may do both.
         for (line, code) in product(&text).into_iter().enumerate() {
             for before in named(code, &names).into_iter().chain(compared(code, &names)) {
                 let is_allowed = |(of, ends, _): &(&str, &str, &str)| file.ends_with(of) && before.ends_with(ends);

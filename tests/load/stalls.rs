@@ -1,8 +1,7 @@
 //! A server that stands still, seen by Hairpin and by a client in C that shares no code with it (`open_loop.c`).
 //!
-//! Both send at the same rate over the same kind of connection, and both servers are stopped for 50, 300 and 1,000 ms at the same moments, which differ from run to
-//! run; where the client spins, for 50 and 300 ms.
-//! A Redis is one server for both, which they ask the same.
+//! Both send at the same rate over the same kind of connection, and both servers are stopped for 50, 300 and 1,000 ms at the same moments, which differ
+//! from run to run; where the client spins, for 50 and 300 ms. A Redis is one server for both, which they ask the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,19 +18,19 @@ use crate::support::{Home, Running, can, free_port, rows, two_cpus};
 
 /// The share of requests that took more than this from due is compared, in ns.
 const SLOW_NS: u64 = 10_000_000;
-/// The three stops, of which the last ends after at most 2.3 s, and some time after it.
+/// Time for the three stops, the last of which ends after at most 2.3 s, and for some requests after it.
 const DURATION_MS: u64 = 2_700;
-/// A client that spins has the cores to itself, and therefore the first two stops alone: the second ends after at most 1.05 s.
+/// A client that spins has the cores to itself, and only the first two stops: the second ends after at most 1.05 s.
 const SPINS_MS: u64 = 1_450;
 /// A server of the test is stopped by kill(1), a process for each signal, so its stops are some ms longer or shorter than those that the client in C makes.
 const STOPS_DIFFER_MS: f64 = 20.0;
-/// On a busy host a client waits for another process's slice of its core before it reads the first reply after a stop: up to a tick, which is 4 ms on most kernels.
-/// The rest is for the steps of a histogram, 0.1 % of a second.
+/// On a busy host a client waits for another process's slice of its core before it reads the first reply after a stop: up to a tick, which is 4 ms
+/// on most kernels. The rest is for the steps of a histogram, 0.1 % of a second.
 const SLICE_MS: f64 = 5.0;
 /// A busy host stalls either side by itself; one quiet round of a kind is enough.
 const TRIES: usize = 4;
 
-/// What two clients of one Redis differ by in ms at this rate: the first request in a stop is due up to an interval later for the one than for the other.
+/// Most that two clients of one Redis differ by, in ms: the first request in a stop is due up to an interval of `rate` later for one than for the other.
 fn clients_differ_ms(rate: u64) -> f64 {
     1e3 / rate as f64 + SLICE_MS
 }
@@ -39,7 +38,7 @@ fn clients_differ_ms(rate: u64) -> f64 {
 /// Start and length of the servers' stops, in ms since the first request.
 type Stops = [(u64, u64); 3];
 
-/// Differs from run to run, and is printed with each failure.
+/// Random numbers, which differ from run to run and are printed with each failure.
 fn random() -> impl FnMut(u64) -> u64 {
     let mut state = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64) | 1;
     move |below| {
@@ -69,12 +68,12 @@ struct Seen {
     due: f64,
     slow: f64,
     longest_ms: f64,
-    /// NaN if Hairpin has none, of fewer than 10,000 requests.
+    /// NaN for fewer than 10,000 requests, of which Hairpin gives none.
     p999_ms: f64,
 }
 
 impl Seen {
-    /// True if it agrees with the other client's results, scaled to its own number of requests, the longest within `ms`.
+    /// True if these results agree with the other client's, scaled to this number of requests, and the longest within `ms`.
     fn is_like(&self, other: &Seen, ms: f64) -> bool {
         let expected = other.slow / other.due * self.due;
         // One request more or less per stop is chance.

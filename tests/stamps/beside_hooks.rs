@@ -19,7 +19,7 @@ const BYTES: usize = 64;
 /// Two readings of the clocks relate their stamps to within this, in ns.
 const NEAR: i64 = 100;
 
-/// Of one packet: CLOCK_REALTIME of its two stamps.
+/// CLOCK_REALTIME of the two stamps of one packet.
 type Stamps = [u64; 2];
 
 pub fn stamps_lie_where_the_hooks_of_explain_are(name: &str) -> bool {
@@ -31,7 +31,7 @@ pub fn stamps_lie_where_the_hooks_of_explain_are(name: &str) -> bool {
     from.connect(to.local_addr().expect("its address")).expect("a peer");
     let [out, since_driver, came, until_stack] = beside(&from, &to, false, || drop(from.send(&[7; BYTES])));
     println!("stamps: udp: driver + {out}, netif_rx - {since_driver}, netif_rx + {came}, netif_receive_skb - {until_stack} ns");
-    // After the driver was called, and before it has handed the packet over; then where it hands it over.
+    // The sender's stamp lies between the call of the driver and netif_rx, the receiver's at netif_rx.
     assert!(out >= -NEAR && since_driver >= -NEAR, "{out} {since_driver}");
     assert!(came.abs() <= NEAR && until_stack >= -NEAR, "{came} {until_stack}");
 
@@ -70,7 +70,7 @@ fn beside(from: &impl AsFd, to: &impl AsFd, stream: bool, send: impl Fn()) -> [i
         assert_eq!(sent.place, Place::Driver);
         Some([sent.software?, came.software?])
     };
-    // The kernel begins to stamp what comes in a moment later, from a work queue.
+    // The kernel begins to stamp arriving packets a moment later, from a work queue.
     let begun = (0..400).any(|_| {
         sleep(Duration::from_millis(5));
         one().is_some()

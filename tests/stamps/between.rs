@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What becomes of the server's words.
 pub enum Change {
-    /// It is one of an earlier version, which knows no stamps.
+    /// The server is of an earlier version, which knows no stamps.
     Earlier,
     /// Each half of each report, with its place there.
     Halves(Box<Edit>),

@@ -230,7 +230,7 @@ pub fn root() -> bool {
 /// True if a test may go on; else says on stderr that it was skipped, or fails where it must run.
 pub fn can(name: &str, possible: bool, reason: &str) -> bool {
     if !possible {
-        // Past the harness, which shows the output of passed tests to nobody.
+        // Past the harness, which hides the output of passed tests.
         let _ = writeln!(io::stderr(), "{name}: SKIPPED: {reason}");
         assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{name} must run here: {reason}");
     }

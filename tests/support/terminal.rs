@@ -40,7 +40,7 @@ pub struct Terminal<'a> {
 }
 
 impl<'a> Terminal<'a> {
-    /// `command` is of the shell, and its exit code is printed when it ends.
+    /// `command` is a shell command, whose exit code is printed when it ends.
     pub fn start(home: &'a Home, command: &str) -> Terminal<'a> {
         // The server of the terminal before may still be about to end.
         static STARTED: AtomicU32 = AtomicU32::new(0);

@@ -157,7 +157,7 @@ fn ports() -> Vec<String> {
     ports.into_iter().map(|port| format!(":{port}")).collect()
 }
 
-/// The programs that run, kernel threads aside; all at once they would be too many.
+/// The running programs without kernel threads; none for an empty `text`, as all of them would be too many.
 fn programs(text: &str) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();
@@ -183,7 +183,7 @@ fn knobs(_: &str) -> Vec<String> {
     hairpin_tune::all().map(|knob| knob.name.to_owned()).collect()
 }
 
-/// Those that can be changed.
+/// The settings that can be changed.
 fn settings(_: &str) -> Vec<String> {
     hairpin_tune::all().filter(|knob| knob.change.is_some()).map(|knob| format!("{}=", knob.name)).collect()
 }
@@ -202,7 +202,7 @@ fn files(text: &str) -> Vec<String> {
     found.iter().map(|file| file.get_value().to_string_lossy().into_owned()).collect()
 }
 
-/// The words for the last one of the line.
+/// The words that may stand last on the line.
 fn offered(command: &mut Command, words: Vec<OsString>, here: Option<&Path>) -> io::Result<Vec<CompletionCandidate>> {
     let last = words.len().saturating_sub(1);
     let flag = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
@@ -220,7 +220,7 @@ fn help_of(word: &CompletionCandidate) -> Option<String> {
     Some(word.get_help()?.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
-/// As clap's own for bash, but of the line: bash parts its words at colons and equal signs, of which path specs have many.
+/// As clap's own for bash, but its script splits the line itself: bash splits words at colons and equal signs, which path specs have.
 struct Bash;
 
 impl EnvCompleter for Bash {
@@ -271,7 +271,7 @@ impl EnvCompleter for Zsh {
         here: Option<&Path>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        // A colon ends the word where its purpose follows.
+        // An unescaped colon parts the word from its purpose.
         let plain = |text: &str| text.replace('\\', "\\\\").replace(':', "\\:");
         offered(command, words, here)?.iter().try_for_each(|word| {
             let text = word.get_value().to_string_lossy();

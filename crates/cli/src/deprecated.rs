@@ -1,4 +1,4 @@
-//! Spellings that once meant something else, each told of once: `docs/output.md` has them all.
+//! Spellings that once meant something else: each is noted once, and `docs/output.md` has them all.
 
 use std::ffi::OsString;
 

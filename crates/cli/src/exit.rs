@@ -69,7 +69,7 @@ impl Failure {
     }
 }
 
-/// The first failure of two steps that were both made; that of the other one is printed before it.
+/// The first failure of two steps that were both made; if both failed, that of the second is printed.
 pub fn both<T>(one: Result<T, Failure>, other: Result<(), Failure>) -> Result<T, Failure> {
     match (one, other) {
         (Err(one), Err(other)) => {
@@ -116,7 +116,7 @@ pub fn note(line: impl Display) {
 pub fn say(text: impl Display) {
     let text = text.to_string();
     let columns = if io::stderr().is_terminal() { width(&io::stderr()) } else { usize::MAX };
-    // Lines that fit keep their spaces, and those with colours are of help texts, which fit.
+    // Lines that fit keep their spaces; lines with colours belong to help texts, which fit.
     let whole = |line: &str| line.chars().count() <= columns || line.contains('\u{1b}');
     let broken = |line: &str| if whole(line) { vec![line.to_owned()] } else { wrap("", line, columns) };
     let lines: Vec<String> = text.lines().flat_map(broken).collect();
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_failures_the_first_one_counts() {
+    fn the_first_of_two_failures_sets_the_exit_code() {
         let code = |one, other| both(one, other).map_err(|failure| failure.code);
         let (fails, lacks) = (|| Err(Failure::failed("stored nothing")), || Err(Failure::missing("left a setting")));
         assert_eq!([code(Ok(()), Ok(())), code(Ok(()), lacks())], [Ok(()), Err(MISSING)]);

@@ -116,7 +116,7 @@ pub fn line(verb: &Command, error: &clap::Error) -> Option<String> {
     }
 }
 
-/// The flag that clap names so: `--size <N>`, `--window[=<RTT>]`.
+/// The flag that clap calls `--size <N>` or `--window[=<RTT>]`.
 fn flag<'a>(verb: &'a Command, name: &str) -> Option<&'a Arg> {
     let long = bare(name).strip_prefix("--")?;
     verb.get_arguments().find(|arg| arg.get_long() == Some(long))

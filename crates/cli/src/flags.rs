@@ -195,7 +195,7 @@ impl WorkFlags {
         Ok(jobs)
     }
 
-    /// The path to a target that nobody named one for, if a request of the user's own goes there.
+    /// Chooses the path for a request of the user's own, if the user named none.
     pub fn lead_to(&mut self, target: &Target) {
         if let (true, Some(Asked::Own(preset))) = (self.paths.is_empty(), &self.request) {
             let socket = matches!(target, Target::Socket(_)).then(|| plain(&TOWARDS_SOCKET).ok()?.pop()).flatten();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_pipe_is_read_to_know_it() {
+    fn a_pipe_is_recognised_without_reading_it() {
         let (mut reads, mut writes) = std::io::pipe().unwrap();
         writes.write_all(b"a line\n").unwrap();
         drop(writes);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_taken_in() {
+    fn a_progress_line_changes_the_state() {
         let line = Progress { schema: Progress::SCHEMA.into(), path: "udp/udp".into(), ..Progress::default() };
         let text = serde_json::to_string(&line).unwrap() + "\n";
         let state = state();

@@ -33,7 +33,7 @@ const FLAGS: &[(&[&str], Meant)] = &[
     (&["--percentile", "--latency", "-L"], &[("percentiles", "")]),
 ];
 
-/// A flag of another tool for which ours has no flag.
+/// Flags of other tools that have no flag here, and what to write instead.
 const WORDS: &[(&[&str], &str)] = &[
     (
         &["-H", "--host", "--client", "-a", "--ip", "--server-ip", "--dest"],
@@ -86,7 +86,7 @@ pub fn line(verb: &Command, error: &clap::Error) -> Option<String> {
     }
 }
 
-/// A value that means something behind the same letter of another tool.
+/// The line for a value that another tool takes behind the same letter.
 fn value(verb: &Command, arg: &str, given: &str) -> Option<String> {
     let ours = arg.split_whitespace().next()?;
     let arg = verb.get_arguments().find(|arg| arg.get_long().is_some_and(|long| ours.strip_prefix("--") == Some(long)))?;
@@ -127,10 +127,10 @@ fn flag(verb: &Command, given: &str) -> Option<String> {
         Some((help::name_with_letter(arg), *what))
     };
     let mut ours: Vec<(String, &str)> = meant.iter().filter_map(ours).collect();
-    // Of flags for the same the first.
+    // The first of several flags for the same purpose.
     ours.dedup_by_key(|(_, what)| *what);
     let named: Vec<String> = match &ours[..] {
-        // Only with a host as the target.
+        // These need a host as the target.
         [] if !verb.get_arguments().any(|arg| matches!(arg.get_id().as_str(), "host" | "words" | "listen")) => Vec::new(),
         [] => WORDS.iter().filter(|(flags, _)| flags.contains(&given)).map(|(_, text)| (*text).to_owned()).collect(),
         ours => {

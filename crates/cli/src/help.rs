@@ -385,9 +385,9 @@ mod tests {
         }
     }
 
-    /// The flags of version 0.1.0, verb by verb, which scripts have.
+    /// Scripts use the flags of version 0.1.0, which the file lists verb by verb.
     #[test]
-    fn every_flag_that_there_once_was_is_taken() {
+    fn every_flag_of_version_0_1_0_is_taken() {
         let command = built();
         for line in include_str!("../../../tests/old_flags.txt").lines() {
             let (name, flags) = line.split_once(": ").unwrap();

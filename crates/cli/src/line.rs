@@ -49,7 +49,7 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
     matches.try_contains_id(id).is_ok_and(|there| there) && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// The flags given to the verb but those with these ids and those that choose the output, as the user writes them.
+/// The flags given to the verb, as the user writes them, without those with these ids and those that choose the output.
 pub fn given_but(verb: &str, ids: &[&str]) -> Vec<String> {
     const OUTPUT: &[&str] = &["json", "csv", "markdown", "format", "no_store", "quiet", "verbose"];
     let Some(Read { matches, command, .. }) = READ.get() else { return Vec::new() };
@@ -59,7 +59,7 @@ pub fn given_but(verb: &str, ids: &[&str]) -> Vec<String> {
     given.map(help::name).collect()
 }
 
-/// The flags given to the verb but those with these ids, each with its value as a word of a command line.
+/// The flags given to the verb without those with these ids, each with its value as a word of a command line.
 pub fn words_but(verb: &str, ids: &[&str]) -> Vec<String> {
     let Some(Read { matches, command, .. }) = READ.get() else { return Vec::new() };
     let Some(command) = command.find_subcommand(verb) else { return Vec::new() };

@@ -2,7 +2,7 @@
 
 use hairpin_report::prose::wrap;
 
-/// Where less room than this is left beside a line's first columns, its last one goes below.
+/// If less room than this is left beside a line's first columns, its last column goes below.
 const LEAST: usize = 24;
 /// The indent of the lines below a flag.
 const BELOW: usize = 6;
@@ -38,7 +38,7 @@ fn longest(text: &str) -> usize {
     text.split([' ', '|']).map(|word| word.chars().count() + 1).max().unwrap_or(0)
 }
 
-/// As [`wrap`], where each of the alternatives that make one word is one.
+/// As [`wrap`], which may also break a word after the `|` between alternatives.
 fn parted(first: &str, text: &str, columns: usize) -> Vec<String> {
     wrap(first, &text.replace('|', "| "), columns).iter().map(|line| line.replace("| ", "|")).collect()
 }

@@ -131,7 +131,6 @@ impl Output {
         self.asked().unwrap_or(Format::Table)
     }
 
-    /// Prints a record.
     pub fn print(self, record: &(impl Show + Serialize + ?Sized)) -> Result<(), Failure> {
         self.print_with(record, &options())
     }

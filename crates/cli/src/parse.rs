@@ -110,7 +110,7 @@ fn forms(verb: &Command, words: Vec<OsString>, at: usize) -> Vec<OsString> {
     rest
 }
 
-/// True for the name of a form that is not that of an interface, where one is meant.
+/// True for the name of a form, unless the verb takes an interface there and one has that name.
 fn is_form(verb: &Command, word: &str) -> bool {
     let interface = || verb.get_name() == "bounce" && Path::new("/sys/class/net").join(word).exists();
     output::forms(verb).iter().any(|form| form == word) && !interface()
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_with_the_unit_of_a_link_is_the_links() {
+    fn a_rate_that_only_a_link_can_have_is_its_speed() {
         for (typed, read) in [
             ("ping loopback --rate 10G", "ping loopback --link-rate 10G"),
             ("explain loopback --rate=100Mbit", "explain loopback --link-rate=100Mbit"),

@@ -58,7 +58,7 @@ pub struct Mirror {
 }
 
 impl Where {
-    /// Where a group is asked: on a link of this host, whose responders are started, or on the interface that leads to those that are there.
+    /// The target of a group: a link of this host, on which responders are started, or the interface that leads to responders that run.
     pub fn towards(self, group: &mut Group) -> Result<Target, Failure> {
         let link = self.link.or(self.netns.map(LinkSpec::Netns));
         let link = match (self.host, link, self.echo, self.reflector) {
@@ -155,7 +155,7 @@ impl Where {
 /// Responders that are started on a link of this host, if their number is not given.
 const STARTED: u32 = 2;
 
-/// A group whose responders are there.
+/// The target of a group whose responders run already.
 fn asked(group: &Group) -> Target {
     let interface = group.interface.as_ref().filter(|_| group.address.is_ipv6());
     let host = interface.map_or_else(|| group.address.to_string(), |interface| format!("{}%{interface}", group.address));
@@ -235,7 +235,7 @@ impl std::str::FromStr for Place {
     }
 }
 
-/// Of the addresses that a name stands for, in ascending order, the one `ahead` places after this host's own; after the last comes the first.
+/// The address `ahead` places after this host's own among those of `name`, in ascending order; the first follows the last.
 fn in_ring(ahead: usize, name: &str) -> Result<IpAddr, Failure> {
     let all = (name, 0).to_socket_addrs().map_err(|error| Failure::failed(format_args!("{name} does not resolve: {error}")))?;
     place_in_ring(ahead, name, all.map(|at| at.ip()).collect(), |address| interface_at(address, 0).is_some())

@@ -31,7 +31,7 @@ pub struct PingProgress {
     line: Option<Live>,
     view: Option<Screen>,
     metrics: Option<Exporter>,
-    /// They stamp until the end of the run, also where nobody reads its lines any more.
+    /// The devices stamp until the run ends, even if nobody reads its lines any more.
     devices: StampingDevices<'static>,
     /// A row has begun, and so has the view.
     begun: bool,

@@ -3,7 +3,7 @@
 //! ```text
 //!   /proc/PID ─▶ ports ─▶ trace::attached ─ drained every 50 ms ─▶ totals ─▶ record
 //!                          until the duration, Ctrl-C, or the end of the process
-//!   once a second ─▶ off the server's CPUs, and the record so far for whom it is drawn
+//!   once a second ─▶ moves off the server's CPUs, and passes on the record so far if it is drawn
 //! ```
 //! Runs in the verb's process: nothing is measured here, records are only taken out of the kernel.
 
@@ -142,7 +142,7 @@ pub(crate) enum Until<'a> {
 }
 
 impl Until<'_> {
-    /// The reason, if it has come.
+    /// The reason, once the end has come.
     fn reached(self) -> std::io::Result<Option<EndReason>> {
         Ok(match self {
             Until::Signals(signals) => signals.next()?.map(|_| EndReason::User),
@@ -150,7 +150,7 @@ impl Until<'_> {
         })
     }
 
-    /// Sleeps until it comes, at most so long.
+    /// Sleeps until the end comes, at most for `most`.
     fn wait(self, most: Duration) -> std::io::Result<()> {
         match self {
             Until::Signals(signals) => wait(&[signals.as_fd()], Some(most)).map(|_| ()),
@@ -162,7 +162,7 @@ impl Until<'_> {
     }
 }
 
-/// As [`run`], until something else than a signal.
+/// As [`run`], with `until` in place of signals.
 pub(crate) fn run_until(plan: &AttachPlan, until: Until<'_>, news: &mut dyn FnMut(News<'_>)) -> Result<Seen, AttachedError> {
     let host = facts(&RealHost, &Place::default());
     let Resolved { watch, watched, process, unix } = resolve(plan.target)?;
@@ -249,7 +249,7 @@ fn follow(
         if process.is_some_and(readable) {
             return Ok(EndReason::Process);
         }
-        // It is moved at the first chance, and then once a second.
+        // This process is moved at the first chance, and then once a second.
         if totals.transactions() > 0 && (!seat.is_taken() || second.elapsed() >= SECOND) {
             seat.move_off(&RealHost, &totals.threads());
         }
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_says_so() {
+    fn a_run_that_saw_nothing_says_so() {
         let none = record();
         // Nobody serves on port 1 (tcpmux) any more.
         let text = ended(Target::Port(1), EndReason::Duration, &none, 0).unwrap();

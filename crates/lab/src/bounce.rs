@@ -87,7 +87,7 @@ pub enum BounceError {
         /// The CPUs allowed.
         allowed: String,
     },
-    /// The path or the group is none that can be answered.
+    /// Requests on this path or group cannot be answered.
     #[error(transparent)]
     Job(#[from] Refused),
     /// The worker failed.

@@ -5,7 +5,7 @@
 //!   between   the client's own RTTs against the limit ─▶ none above: the buffers are emptied unread
 //!                                                     └▶ some: joined, explained as `explain` does ─▶ lines of the file, counts
 //! ```
-//! Whatever is kept has room that does not grow with the run: one histogram, the typical stages, counts by cause, the three slowest.
+//! What is kept does not grow with the run: one histogram, the typical stages, counts by cause, the three slowest.
 
 mod above;
 mod lines;
@@ -83,9 +83,9 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RunError> {
     })
 }
 
-/// The hooks that stamp, as few as tell the two sides apart, so that those on the cores have their time: one in the sender's call, and where a receiver sleeps
-/// the one before it is woken. A receiver that spins has its CPU all the time, or somebody among the events has it. Frames past the stack are first seen as the
-/// receiver's, and last when they are in its ring.
+/// The fewest stamping hooks that tell the two sides apart, which leaves time for the hooks on the cores: one in the sender's call, and one
+/// before a sleeping receiver is woken. A receiver that spins has its CPU all the time, or an event names who has it. A frame past the stack is
+/// stamped first on the receiver's device, and last in the receiver's ring.
 fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
     let is_direct = matches!(route, Route::Packet | Route::Xdp);
     let takes = |moment| match moment {
@@ -93,7 +93,7 @@ fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
         Moment::Passed => is_direct,
         Moment::Redirected => route == Route::Xdp,
         Moment::Ready => sleeps || is_direct,
-        // The time outside of this host ends there.
+        // There the time outside of this host ends.
         Moment::Received => route == Route::Remote,
         _ => false,
     };
@@ -220,14 +220,14 @@ impl<'a> Caught<'a> {
             self.hooked.meanwhile.forget_names();
             return self.hooked.meanwhile.pass(&happened);
         }
-        // The first block has no hooks, and none of its round trips a story.
+        // The first block has no hooks, so none of its round trips is explained.
         let transactions = if self.on { joined(slow) } else { Vec::new() };
         let at_ns = self.clock.to_ns(before.ticks.since(self.first));
         let unknown = Typical::default();
         let typical = self.usual.typical().unwrap_or(&unknown);
         let typical_rtt_ns = Some(typical.rtt_ns).filter(|ns| *ns > 0);
         let told = self.hooked.meanwhile.slow(&transactions, &happened, (&span, at_ns), typical, (&mut self.names, AT_ONCE));
-        // Without events on the cores nobody knows why.
+        // Without events on the cores the causes are unknown.
         let is_loaded = self.hooked.meanwhile.is_loaded();
         let is_seen = |one: &Transaction| is_loaded && happened.is_whole_until(one.began() + one.rtt_ns() as i64, &span);
         let told = told.into_iter().map(|(timeline, transaction, parts)| match is_seen(&transaction) {
@@ -238,7 +238,7 @@ impl<'a> Caught<'a> {
                 parts: Vec::new(),
             },
         });
-        // An incident whose stamps cannot be matched has its line all the same.
+        // An incident whose stamps cannot be matched still gets its line.
         let mut matched: Vec<u32> = transactions.iter().map(|one| one.sequence).collect();
         matched.sort_unstable();
         let unmatched = slow.iter().filter(|stamp| matched.binary_search(&stamp.sequence).is_err()).take(AT_ONCE);
@@ -260,7 +260,8 @@ impl<'a> Caught<'a> {
         self.lines.no_room(left_out);
     }
 
-    /// The server's stamps of a block that is over, with that of its last slow round trip: a server that lost its CPU after it had sent the reply writes it late.
+    /// The server's stamps of the last block. Waits for the stamp of its last slow round trip, `last`: a server that lost its CPU after sending the reply
+    /// writes it late.
     fn servers(&mut self, last: Option<&Stamp>) -> Vec<Stamp> {
         let until = Instant::now() + LATE;
         loop {
@@ -285,7 +286,7 @@ impl<'a> Caught<'a> {
         Found { timeline, transaction: None, parts: Vec::new() }
     }
 
-    /// Writes a line for an incident of a row that began then.
+    /// Writes a line for an incident of the row, which began at `began`.
     fn write(&mut self, found: Found, began: SystemTime, above_ns: u64, typical_rtt_ns: Option<u64>) {
         let causes = found.causes();
         let Found { timeline, transaction, .. } = found;
@@ -308,7 +309,6 @@ impl<'a> Caught<'a> {
         }
     }
 
-    /// The incidents so far.
     fn so_far(&self) -> Incidents {
         let (now, earlier) = (self.lines.counts, self.earlier);
         Incidents {
@@ -331,13 +331,13 @@ impl<'a> Caught<'a> {
     /// All incidents of the row.
     pub(crate) fn finish(self) -> Incidents {
         self.hooked.want_packets(false);
-        // If its reader has no room for it now, the last line stays half.
+        // If the pipe has no room now, the last line stays incomplete.
         let _ = self.lines.complete();
         Incidents { slowest: self.tally.slowest.clone(), ..self.so_far() }
     }
 }
 
-/// An incident of the block that is over.
+/// An incident of the last block.
 struct Found {
     timeline: Timeline,
     /// `None` if its stamps could not be matched.
@@ -353,7 +353,7 @@ impl Found {
             who: who.clone(),
             count: 1,
             lost_ns: ns.round() as u64,
-            // One a line is enough.
+            // The advice of one cause a line is enough.
             advice: if at == 0 { kind.of().advice.text.into() } else { String::new() },
         };
         self.parts.iter().enumerate().map(cause).collect()

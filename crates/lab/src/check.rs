@@ -340,13 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_the_bound() {
+    fn an_error_at_the_bound_passes_and_1_ns_more_fails() {
         assert_eq!(with(1.0, BOUND_NS).verdict, Verdict::Passed);
         assert_eq!(failed(&with(1.0, BOUND_NS + 1)), DELAYS_NS);
     }
 
     #[test]
-    fn a_latency_is_held_against_its_parts() {
+    fn a_latency_is_compared_with_the_sum_of_its_parts() {
         let found = |rtt_ns| latency(1_989, 84.7, niq::Latency { rtt_ns, turnaround_ns: 13.0 }, LATENCY_BOUND_NS);
         let (right, late, early) = (found(4_095.7), found(4_095.8), found(4_055.6));
         assert_eq!((right.sum_ns, right.error_ns, right.verdict), (4_075.7, 20.0, Verdict::Passed));

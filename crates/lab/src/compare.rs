@@ -190,7 +190,7 @@ pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &St
     arm.figures = verdict::figures(taken());
     arm.transactions = taken().map(|taken| taken.block.transactions).sum();
     arm.lost = taken().map(|taken| taken.block.lost).sum();
-    // Of an experiment that went on, all rounds may be from before.
+    // In an experiment that went on, all rounds may be earlier ones.
     arm.cpus = arm.cpus.take().or_else(|| taken().find_map(|taken| taken.cpus.clone()));
     arm.segments_out_per_transaction = verdict::middle(taken().filter_map(|taken| taken.segments_out).collect());
     let carried: Vec<_> = taken().filter_map(|taken| taken.bulk).filter(|bulk| bulk.duration_ns > 0).collect();

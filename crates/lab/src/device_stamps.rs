@@ -1,8 +1,8 @@
-//! The stamps of a network device: those that it claims (ethtool), its clock, and those seen on a link of one's own.
+//! The stamps of a network device: those that it claims (ethtool), its clock, and those seen on a link of Hairpin's own.
 //!
 //! ```text
 //!   the device        ETHTOOL_GET_TS_INFO ─▶ claimed         /dev/ptpN ─▶ two readings: bracket, rate        only read
-//!   a link of one's   veth pair in namespaces of its own ─▶ datagrams whose sockets ask for stamps ─▶ seen   vanishes with its processes
+//!   Hairpin's link    veth pair in namespaces of its own ─▶ datagrams whose sockets ask for stamps ─▶ seen   vanishes with its processes
 //! ```
 //! A stamp counts as seen where one came, not where a flag promises it. Nothing is sent over the device itself.
 
@@ -40,7 +40,7 @@ const ONE_AT_A_TIME: &[&str] = &["e1000e", "igb", "ixgbe", "i40e"];
 /// How to see the stamps of a device.
 pub const TO_SEE: &str = "hairpin ping HOST --hw-stamps";
 
-/// Reads the device's claims and its clock, and probes a link of one's own. Nothing is changed on the host.
+/// Reads the device's claims and its clock, and probes a link of Hairpin's own. Nothing is changed on the host.
 ///
 /// # Errors
 /// There is no such interface.
@@ -75,7 +75,6 @@ pub fn of(interface: &str, signals: &Signals) -> Result<DeviceStamps, EthtoolErr
     })
 }
 
-/// The name of loopback.
 const LOOPBACK: &str = "lo";
 /// Why a device without a clock has none.
 const NO_CLOCK: &str = "the device names no clock (PHC): hardware stamps, if any, cannot be placed on the program's clock";
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_said_with_what_may_be_wrong_with_it() {
+    fn a_claim_is_shown_with_its_limits() {
         // Filters: none, PTP version 2 events.
         let rows = of(Some(Claims::new(ALL, 0, 0b11, 1 | 1 << 12)), "igb");
         assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>(), [(true, None); 4]);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_that_are_not_claimed_say_so() {
+    fn stamps_without_a_claim_have_the_reason() {
         let software = 0b1_1010;
         let rows = of(Some(Claims::new(software, -1, 0, 0)), "veth");
         assert_eq!(rows[0], (false, None, "the driver claims none".into()));

@@ -273,7 +273,7 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
             error => ExecError::Wait(error.into()),
         })
     };
-    // Before the program starts, which nobody could wait for.
+    // Asked before the program starts: without pidfd_open(2) nobody could wait for it.
     handle(getpid())?;
     let failed = |source: io::Error| {
         let nowhere = source.kind() == io::ErrorKind::PermissionDenied && !is_on(program, std::env::var_os("PATH").as_deref());

@@ -71,7 +71,6 @@ pub struct How {
 }
 
 impl How {
-    /// The hooks to attach.
     fn hooks(&self) -> Vec<&'static Hook> {
         HOOKS.iter().filter(|hook| (hook.light || !self.light) && !self.without.contains(hook)).collect()
     }
@@ -164,7 +163,7 @@ fn explain(
             };
             tracing.finish(paced, &mut explained);
             body.results.push(explained);
-            // An end of that run, or of the split, leaves the stages.
+            // If the second flat-out run or the split ends early, the record keeps the stages.
             ended?;
             if splits && whole {
                 let job = stamping::alone(job, NicStamps::default());
@@ -186,7 +185,7 @@ fn explain(
 /// the penalty of a low rate.
 ///
 /// # Errors
-/// It was interrupted, or failed.
+/// The run was interrupted, or failed.
 fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -> Result<Option<Paced>, RowEnd> {
     let Some(per_s) = job.pace else { return Ok(None) };
     let warmup = Nanos::from_millis(50);
@@ -238,7 +237,6 @@ pub(crate) fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     }
 }
 
-/// The kind of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No hooks.
@@ -260,7 +258,6 @@ struct Tracing<'a> {
     hooked: Hooked<'a>,
     fold: Fold,
     untraced: Times,
-    /// The current phase.
     phase: Phase,
     /// RTTs of the current phase; then, of each earlier bare or stages phase, its kind and median.
     rtts: Vec<u64>,
@@ -327,7 +324,7 @@ impl<'a> Tracing<'a> {
     /// Switches to the next phase. Once the limit of kept transactions is reached, all phases are bare.
     fn turn(&mut self) -> Result<(), String> {
         self.rtts.sort_unstable();
-        // A path with a pace of less than a request in a phase has phases without a round trip.
+        // A path paced below one request per phase has phases without a round trip.
         if let (Phase::Bare | Phase::Stages, Some(ns)) = (self.phase, self.rtts.get(self.rtts.len() / 2)) {
             self.medians.push((self.phase, *ns as f64));
         }
@@ -373,7 +370,7 @@ impl<'a> Tracing<'a> {
         Some((more / self.fold.hooks_per_transaction().max(1.0)).max(0.0))
     }
 
-    /// The ends of the interval of a median without hooks: those of the typical median of a phase, as ratios to it.
+    /// The interval of `ns`, a median without hooks. Its ends, as ratios to `ns`, are those of the typical median of a bare phase.
     fn ends(&self, ns: u64) -> Option<[u64; 2]> {
         let bare = self.medians.iter().filter(|(phase, ns)| *phase == Phase::Bare && *ns > 0.0);
         let found = paired::shift(&bare.map(|(_, ns)| ns.ln()).collect::<Vec<_>>(), CONFIDENCE)?;

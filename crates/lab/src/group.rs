@@ -14,9 +14,9 @@ pub fn facts(group: &Group, found: usize) -> GroupFacts {
     GroupFacts { address: group.to_string(), responders: found as u32, expected: group.responders }
 }
 
-/// All rows, of which `last` has the facts of the client and of all responders together. `responders`: the reports of those that ran on this host.
+/// All rows. `last` has the facts of the client and of all responders together; `responders`: the reports of those that ran on this host.
 pub fn rows(job: &Job, mut last: Row, replies: Vec<Row>, responders: Vec<(Address, Result<ServerReport, String>)>) -> Vec<Row> {
-    // Of the first responder alone.
+    // It is the turn-around of the first responder alone.
     last.turnaround_ns = None;
     let mut turnarounds = BTreeMap::new();
     let mut on: BTreeMap<u32, u64> = BTreeMap::new();
@@ -44,19 +44,19 @@ pub fn rows(job: &Job, mut last: Row, replies: Vec<Row>, responders: Vec<(Addres
             Row { turnaround_ns, cpu: cpu.clone(), ..row }
         })
         .collect();
-    // After the first replies.
+    // The row of the last replies follows that of the first ones.
     rows.insert(rows.len().min(1), last);
     rows
 }
 
-/// Adds the CPU time of the others to that of the first, which is the server.
+/// Adds the CPU time of the other responders to that of the first, which is `server`.
 pub fn add_up(server: &mut Option<Result<ServerReport, String>>, responders: &[(Address, Result<ServerReport, String>)]) {
     let Some(Ok(server)) = server else { return };
     responders.iter().skip(1).filter_map(|(_, report)| report.as_ref().ok()).for_each(|report| add(&mut server.cpu, &report.cpu));
 }
 
 fn add(all: &mut CpuSide, one: &CpuSide) {
-    // On a core that both have, each took the other's time for that of other processes.
+    // On a shared core each responder took the other's time for that of other processes.
     let is_shared = one.cpus.iter().any(|cpu| all.cpus.contains(cpu));
     let own = one.user_ns + one.system_ns;
     let foreign = all.foreign_ns.zip(one.foreign_ns);
@@ -75,7 +75,7 @@ fn add(all: &mut CpuSide, one: &CpuSide) {
     all.per_transaction_ns = all.per_transaction_ns.zip(one.per_transaction_ns).map(|(all, one)| all + one);
 }
 
-/// The CPUs alone: the times of all rows are one.
+/// The CPUs without their times, which are of all rows together.
 fn placed(cpu: &Cpu) -> Cpu {
     let side = |side: &CpuSide| CpuSide { cpus: side.cpus.clone(), ..CpuSide::default() };
     Cpu { client: side(&cpu.client), server: cpu.server.as_ref().map(side) }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responders_on_one_core_are_no_other_processes() {
+    fn responders_on_one_core_do_not_count_as_other_processes() {
         let side = |cpu, user_ns, foreign_ns| CpuSide {
             cpus: vec![cpu],
             user_ns,

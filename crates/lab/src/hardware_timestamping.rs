@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_told_to_stamp_what_it_can_if_it_does_not() {
+    fn a_device_is_told_to_stamp_if_it_can_and_does_not_yet() {
         let off = Stamping { flags: 0, tx_type: 0, rx_filter: 0 };
         // SOF_TIMESTAMPING_TX_HARDWARE, RX_HARDWARE, RAW_HARDWARE.
         let claims = |flags, rx_filters| Claims::new(flags, 0, 0b11, rx_filters);

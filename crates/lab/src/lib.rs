@@ -10,7 +10,7 @@
 //!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
 //!   noise     the host itself: stalls of its cores with their causes, and how near the cores are to each other
-//!   device_stamps  the stamps that a network device claims, and those seen on a link of one's own
+//!   device_stamps  the stamps that a network device claims, and those seen on a link of Hairpin's own
 //!   stamping  how much of a round trip is either host's and how much the wire's, in blocks with stamps
 //!   hardware_timestamping  devices told to stamp for as long as a run lasts
 //!   pcie      4-byte reads of a device by the CPU, and the cost of a NIC driver's steps
@@ -18,7 +18,7 @@
 //!   sweep     every combination of several factors, and the effect of each
 //!   knobs     settings of the host, on for the blocks of an arm      tune_try  their effects, measured
 //!   metrics   a snapshot of a run that goes on, for Prometheus
-//!   store     one directory per run, with its record     records  the record that RUN names, of any schema     whole_file  written whole or not at all
+//!   store     one directory per run, with its record     records  the record that RUN names, of any schema     whole_file  files written whole or not at all
 //! ```
 //! Crate `session` measures one row over two processes.
 

@@ -117,10 +117,10 @@ pub struct Offer<'a> {
     pub per_s: Option<f64>,
     /// How often it was offered before.
     pub repeat: u32,
-    /// Its number among all of all rows, from 0.
+    /// Its number among the rates and closed loops of all rows, from 0.
     pub index: usize,
     pub of: usize,
-    /// The time until the end of all, unless some are measured again; `None` if it is not known.
+    /// The time until all are over, if none is measured again; `None` if it is not known.
     pub left: Option<Duration>,
 }
 
@@ -128,7 +128,7 @@ pub struct Offer<'a> {
 pub trait LoadWatcher {
     /// A rate is about to be offered.
     fn begins(&mut self, _offer: &Offer<'_>) {}
-    /// It was.
+    /// A rate was measured.
     fn ends(&mut self, _row: &LoadRow) {}
 }
 
@@ -259,7 +259,7 @@ impl Offering<'_> {
         self.watcher.begins(&Offer { job, per_s, repeat, index: self.step, of, left });
     }
 
-    /// Transactions per second of a closed loop with as many requests in flight.
+    /// Transactions per second of a closed loop with the requests in flight of `job`.
     fn saturation(&mut self, job: &Job) -> Result<f64, RowEnd> {
         self.begins(job, None, 0);
         self.step += 1;
@@ -273,7 +273,7 @@ impl Offering<'_> {
         }
     }
 
-    /// Before a row.
+    /// Starts the bulk streams before a row.
     fn go(&mut self) -> Result<(), SideError> {
         self.bulk.as_mut().map_or(Ok(()), |bulk| bulk.go(self.how.bulk))
     }
@@ -285,7 +285,7 @@ impl Offering<'_> {
         Ok((measured?, carried))
     }
 
-    /// After a row.
+    /// Counts a row that is over, and stops the bulk streams.
     fn halt(&mut self) -> Result<Option<BulkFacts>, RunError> {
         self.rows += 1;
         self.bulk.as_mut().map(Bulk::halt).transpose()
@@ -309,7 +309,7 @@ impl Offering<'_> {
     }
 }
 
-/// The rates that were measured to their end; of a curve whose run ended early, the last one was not.
+/// The rates that were measured to their end: all but the last of a run that ended early.
 fn whole<'r>(rates: &'r [LoadRow], head: &Head) -> &'r [LoadRow] {
     let cut = head.interrupted || head.error.is_some();
     &rates[..rates.len().saturating_sub(usize::from(cut))]
@@ -365,7 +365,7 @@ fn note_apart(rates: &mut [LoadRow], cores: &[Row]) {
 /// Keeps a rate's facts about its curve.
 fn keep(curve: &mut LoadCurve, row: &Row) {
     curve.origin = row.origin;
-    // Of a request of the user's own only the server knows the reply.
+    // Only the server knows the reply to a request of the user's own.
     curve.reply_bytes = row.reply_bytes;
     let known = |granted: &&Granted| !curve.granted.contains(granted);
     let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
@@ -426,7 +426,7 @@ mod tests {
     use hairpin_record::run::{OwnRequest, Quantiles};
 
     #[test]
-    fn the_whole_is_shared_by_the_rates_of_all_rows() {
+    fn the_whole_duration_is_shared_by_the_rates_of_all_rows() {
         let share = |rates: &Rates, seconds, rows| rates.share(Nanos::from_secs(seconds), rows).as_secs_f64();
         assert_eq!(share(&Rates::Listed(vec![1.0, 2.0, 3.0]), 12, 2), 2.0);
         let closed_and_all = |each: f64| each.min(1.0) + 11.0 * each;

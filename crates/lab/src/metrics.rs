@@ -54,7 +54,7 @@ impl FromStr for Listen {
         let wrong = || {
             format!("\"{text}\" is not an address to serve metrics on: write PORT, ADDR or ADDR:PORT, such as 127.0.0.1:{PORT}")
         };
-        // Brackets may be around either family's: a manifest has them whatever a pod's address will be.
+        // An IPv4 address may have brackets too: a manifest is written before the family of a pod's address is known.
         let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once("]:"));
         let bracketed = bracketed.and_then(|(address, port)| Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?)));
         bracketed.or_else(|| text.parse().ok()).map(Listen).ok_or_else(wrong)
@@ -68,7 +68,6 @@ impl Listen {
     }
 }
 
-/// The state of the run.
 #[derive(Clone, Debug, Default)]
 struct State {
     series: BTreeMap<Labels, Series>,
@@ -84,9 +83,8 @@ pub struct Exporter {
     target: Target,
     address: SocketAddr,
     state: Arc<Mutex<State>>,
-    /// The current row.
     row: Option<Labels>,
-    /// Time for which the probe waited before its first row, in which it counts.
+    /// Time that the probe waited before its first row; it counts in that row.
     waited: Nanos,
 }
 
@@ -118,7 +116,7 @@ impl Exporter {
         let mut pages = Pages { state: Arc::clone(&state), kept: BTreeMap::new() };
         let cpus: Vec<u32> = rows.iter().flat_map(|job| target.cpus(job)).collect();
         let answers = move || {
-            // Without another CPU it shares the measured ones; docs/metrics.md says so.
+            // Without another CPU this thread shares the measured ones; docs/metrics.md says so.
             let _ = thread::keep_off(&cpus);
             http::serve(&listener, &mut |request| pages.answer(request));
         };

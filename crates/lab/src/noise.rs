@@ -39,7 +39,7 @@ use crate::compare::placements::{distance, related};
 
 /// Most cores, since each two of them are a pair to measure …
 pub const MOST: usize = 64;
-/// … and as many as are looked at if nobody names them.
+/// … and most if nobody names them.
 const UNNAMED: usize = 16;
 /// The least time for a core.
 pub const LEAST: Nanos = Nanos::from_millis(100);
@@ -223,7 +223,8 @@ fn pairs(cpus: &[u32], interrupted: &mut bool, signals: &Signals, watcher: &mut 
     found
 }
 
-/// Reasons why the figures may mislead. `only`: the one core that this process is allowed, if it was looked at; `left_out`: cores that were not, as nobody named any.
+/// Reasons why the figures may mislead. `only`: the one core that this process is allowed, if it was looked at; `left_out`: the number of cores that were
+/// not, since nobody named any.
 fn warnings(host: &dyn Host, noise: &NoiseBody, only: Option<u32>, left_out: usize, missing: &[&str], lost: u64) -> Vec<Note> {
     let note = |code: &str, message: String| Note { code: code.into(), message };
     let mut found = Vec::new();

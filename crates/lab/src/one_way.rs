@@ -82,7 +82,7 @@ impl Clocks {
     /// Reads both clocks' states.
     ///
     /// # Errors
-    /// They have nothing in common, or no bound of their errors is known; the message names the set-up.
+    /// The clocks have nothing in common, or no bound of their errors is known; the message names the set-up.
     pub fn read(server: &mut Server, clock: AnyClock) -> Result<Clocks, RunError> {
         let server_at = server.address().map(|at| at.ip().to_canonical());
         let client_at = server.address().and_then(local_address_towards).map(|at| at.to_canonical());
@@ -116,7 +116,7 @@ pub struct Tracing<'a> {
 }
 
 impl<'a> Tracing<'a> {
-    /// Of a row that is about to begin.
+    /// For a row that is about to begin.
     pub fn new(stamps: &'a Sides<Stamps>, clocks: &'a mut Clocks, watcher: &'a mut dyn Watcher) -> Tracing<'a> {
         let mut course = Course::new(clocks.clock.rate());
         course.add(Point::of_realtime(&clocks.clock));
@@ -139,7 +139,7 @@ impl<'a> Tracing<'a> {
         stamps
     }
 
-    /// A block of a link of this host: both sides' stamps are ticks of one clock.
+    /// Adds a block of a link of this host: both sides' stamps are ticks of one clock.
     fn block_of_one_clock(&mut self, client: &[Stamp]) {
         let server = Self::since(&self.stamps.server, &mut self.seen.server);
         let clock = self.clocks.clock;
@@ -157,7 +157,7 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// A block by the times of day of both hosts.
+    /// Adds a block by the times of day of both hosts.
     fn block_by_day(&mut self, client: &[Stamp]) {
         let leg = self.course.add(Point::of_realtime(&self.clocks.clock));
         let times = self.times.take().unwrap_or_default();
@@ -173,7 +173,7 @@ impl<'a> Tracing<'a> {
     pub fn finish(self, server: &mut Server) -> OneWay {
         let Tracing { clocks, fold, .. } = self;
         if let Between::Source(readings) = &mut clocks.between {
-            // A server that is gone tells nothing: then the error grows from the last reading on.
+            // If the server is gone, the error grows from the last reading on.
             if let Ok(Some(told)) = server.clock() {
                 readings.add(time_source::read(&clocks.clock).state, told.state, clocks.addresses);
             }
@@ -286,7 +286,7 @@ mod tests {
         let point = |ticks, nic_ns| Point { ticks: Ticks(ticks), nic_ns, width_ns: 40 };
         let span = Span::new(point(0, DAY), point(2_000_000, DAY + 1_000_000), 2.0).expect("a span");
         let client = [stamp(5, 2_000, 42_000), stamp(6, 100_000, 140_000), stamp(9, 200_000, 240_000)];
-        // Its clock is 3 us ahead; the request of 6 is not stamped.
+        // The server's clock is 3 us ahead; request 6 is not stamped.
         let server =
             [Timed(4, DAY, 10), Timed(5, DAY + 1_000 + 8_000 + 3_000, 500), Timed(9, DAY + 100_000 + 9_000 + 3_000, 500)];
         let mut fold = Fold::default();

@@ -357,8 +357,8 @@ mod tests {
     }
 
     /// Ten new random latencies between 100 ns and 3 us each time. The injected wait, the reading and the clock's own cost are each
-    /// the median of whole steps of the clock (10 ns on many CPUs), so up to half a step off. Neighbours of a virtual machine may change the speed of its CPU in the middle of a block, which no figure can tell
-    /// from a longer read: of up to twenty blocks per latency, over 2 s, one must be right.
+    /// the median of whole steps of the clock (10 ns on many CPUs), so up to half a step off. Neighbours of a virtual machine may change the speed of its
+    /// CPU in the middle of a block, which no figure can tell from a longer read: of up to twenty blocks per latency, over 2 s, one must be right.
     #[test]
     fn injected_latencies_are_reported_within_10_ns_and_the_step_of_the_clock() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn few_reads_have_few_quantiles_and_ones_are_told() {
+    fn few_reads_have_few_quantiles_and_reads_of_all_ones_are_noticed() {
         let clock = FakeClock::stepping(20);
         let device = Emulated(|_| {
             clock.advance(5);

@@ -1,4 +1,4 @@
-//! A server that runs, asked by a client of Hairpin's own and watched meanwhile: the stages of both sides and the client's figures, of the same
+//! Hairpin's own client asks a running server, which is watched meanwhile: the stages of both sides and the client's figures, of the same
 //! transactions.
 //!
 //! ```text
@@ -91,7 +91,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     Ok(seen)
 }
 
-/// True if the address belongs to this host, as far as it has one.
+/// True if the server's address belongs to this host, or if it has none.
 fn is_here(host: &str, port: u16, rows: &[Job]) -> bool {
     let address = server_at(host, port, rows).ok();
     address.is_none_or(|address| address.ip().is_loopback() || local_address_towards(address) == Some(address.ip()))

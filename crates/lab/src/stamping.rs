@@ -6,7 +6,7 @@
 //!                 the row's figures       └ the kernel begins to stamp        └ stamps that come late, and the kernel's end of it
 //!   between    the client waits ─▶ stamps of the block before are joined ─▶ go
 //! ```
-//! So neither the stamps nor the work of switching them are in a figure of the row, and the split says how the RTT of its own transactions was.
+//! So no figure of the row contains the stamps or the work of switching them, and the split describes the RTT of its own transactions.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -156,7 +156,7 @@ impl<'a> Stamping<'a> {
         }
     }
 
-    /// The stamps of the block that is over have to be read: they count, or late ones of the phase before may be among them.
+    /// True if the last block's stamps must be read: they count, or late ones of the phase before may be among them.
     fn reads(&self) -> bool {
         self.phase == Phase::Stamped || self.first
     }
@@ -211,7 +211,7 @@ impl<'a> Stamping<'a> {
         every
     }
 
-    /// The split. The areas are as before the row.
+    /// The split; leaves the areas as before the row.
     pub(crate) fn finish(mut self) -> Split {
         self.phase = Phase::Bare;
         self.ask();
@@ -243,7 +243,7 @@ pub(crate) fn alone(job: &Job, asked: NicStamps) -> Job {
     }
 }
 
-/// The split of such a job, in a row of its own.
+/// The split of a job from [`alone`], in a row of its own.
 pub(crate) fn split_of(
     testbed: &mut Testbed,
     job: &Job,
@@ -274,8 +274,8 @@ pub(crate) fn of_rings(mut row: Row) -> Row {
     row
 }
 
-/// The step between stamped transactions at which, of `transactions_per_s`, at most `per_s` are stamped. A step, because both sides can then tell from the
-/// sequence number alone which ones.
+/// The step between stamped transactions, such that at most `per_s` of `transactions_per_s` are stamped. With a step both sides tell from the sequence
+/// number alone which ones.
 fn every(transactions_per_s: f64, per_s: Option<f64>) -> u32 {
     per_s.map_or(1, |per_s| (transactions_per_s / per_s).ceil().clamp(1.0, f64::from(u32::MAX)) as u32)
 }

@@ -142,7 +142,7 @@ pub enum ResolveError {
         /// The store's directory.
         dir: PathBuf,
     },
-    /// A run by its age, and there are fewer.
+    /// The run was named by its age, and the store holds fewer runs.
     #[error("\"{text}\" is older than all: the store holds {there}; see `hairpin runs list`")]
     TooOld {
         /// The text given.
@@ -390,7 +390,8 @@ fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
     if record.len() as u64 > MAX_RECORD { Err(LoadError::TooLarge { file: file.into() }) } else { Ok(record) }
 }
 
-/// The number of later runs, of a RUN by its age: `latest` and `last` have none, `latest~1` (or `latest-1`) has one. `-1` is the last run, `-2` the one before.
+/// The number of runs later than a RUN named by its age: none for `latest` and `last`, one for `latest~1` (or `latest-1`). `-1` is the last run, `-2` the
+/// one before. `None` for other texts.
 pub fn before_the_latest(text: &str) -> Option<usize> {
     let number = |digits: &str| digits.parse::<usize>().ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_digit()));
     if let Some(from_the_end) = text.strip_prefix('-') {
@@ -470,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_killed_writers_are_no_runs_and_go() {
+    fn leftovers_of_killed_writers_are_not_listed_and_are_removed() {
         let (_dir, store, ids) = store(&[10]);
         let half = |name: &str, age| {
             let dir = store.dir().join(name);

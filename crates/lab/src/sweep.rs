@@ -41,7 +41,7 @@ use hairpin_session::time::rfc3339;
 use hairpin_session::watch::NoWatcher;
 use hairpin_units::Nanos;
 
-/// How long a level is tried that the host may lack.
+/// Duration of the trial of a level that the host may lack.
 const TRIAL: Nanos = Nanos::from_millis(20);
 
 #[derive(Debug)]
@@ -234,7 +234,7 @@ fn lacks(arm: &Arm, ask: &Ask, signals: &Signals) -> Result<Option<String>, Swee
     }
 }
 
-/// Switches to the settings of the cells that are left of a plan; they were prepared for those of the whole one.
+/// Switches to the settings of a plan's remaining cells; the settings were prepared for the cells of the whole plan.
 struct OfCells<'a> {
     switch: &'a mut dyn Switch,
     /// By cell: one of the whole plan with the same settings. Empty for a plan without settings.
@@ -307,7 +307,7 @@ mod tests {
     use hairpin_plan::request::{ReplyEnd, Request};
 
     #[test]
-    fn the_size_of_a_request_of_ones_own_is_not_varied() {
+    fn the_size_of_the_users_own_request_is_not_varied() {
         let arm = |field: &str, own: Option<Request>| {
             let factor = "[[factor]]\nname = 'n'\nlevels = ['1', '2']";
             let text = format!("name = 't'\npath = 'tcp:poll'\n{field} = '{{n}}'\n{factor}");

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_then_a_name_then_the_only_one() {
+    fn the_address_follows_from_a_route_then_a_name_then_is_the_only_one() {
         let here = [ip("127.0.0.1"), ip("198.18.0.1"), ip("10.0.0.1"), ip("fe80::1")];
         let chosen = |routed: Option<&str>, named: &[&str], here: &[IpAddr]| {
             choose(routed.map(ip), named.iter().map(|text| ip(text)), here).map_err(|error| error.to_string())
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_has_a_name_and_is_itself() {
+    fn this_host_has_a_name_and_a_constant_id() {
         assert!(!host_name().is_empty());
         assert_eq!(host_id(), host_id());
         assert_eq!(own(true, None, "x").unwrap(), ip("127.0.0.1"));

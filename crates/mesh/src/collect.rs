@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Ranks looked at in one pass.
 const LOOKS: usize = 16;
-/// Rank 0 stays for this long for those that have not asked for their further slots yet.
+/// Rank 0 stays for this long for ranks that have not asked for their further slots yet.
 const STAYS: Duration = Duration::from_secs(2);
 /// Pause before rank 0 is asked again.
 const PAUSE: Duration = Duration::from_millis(150);
@@ -74,7 +74,7 @@ impl Station<'_> {
         }
     }
 
-    /// Asks rank 0 until it gives the answer that `take` takes; it may be late as long as it lives. Beside what was taken: true if a signal has come.
+    /// Asks rank 0 until `take` accepts its answer; rank 0 may be late as long as it lives. Returns what `take` returned, and true if a signal has come.
     fn insist<T>(
         &mut self,
         question: Ask,
@@ -100,7 +100,7 @@ impl Station<'_> {
                     None => return Err(Undelivered("rank 0 answered out of turn".into())),
                 },
                 Err(Unheard::Never(why)) => return Err(Undelivered(why)),
-                // It listened when it wrote its address, so it has gone.
+                // Rank 0 listened when it wrote its address, so it has gone.
                 Err(Unheard::Refused(why)) if self.peers.listens_by_now(0) => return Err(Undelivered(why)),
                 Err(other) => (other.why(), PAUSE),
             };
@@ -117,7 +117,7 @@ impl Station<'_> {
         }
     }
 
-    /// Waits for the deliveries of those of `others` that live; returns those that did not deliver, with the reason. Of rank 0.
+    /// At rank 0: waits for the deliveries of those of `others` that live; returns the ranks that did not deliver, with the reason.
     pub fn collect(&mut self, others: &BTreeSet<u32>, until: Instant) -> (Collection, BTreeMap<u32, String>, bool) {
         let mut gone: BTreeMap<u32, String> = BTreeMap::new();
         let (mut silent, mut looked) = (BTreeMap::<u32, Instant>::new(), BTreeMap::<u32, Instant>::new());
@@ -136,7 +136,7 @@ impl Station<'_> {
                 return (self.gate.take(), gone, interrupted);
             }
             if now >= look_at {
-                // In turn, if there are many.
+                // The ranks looked at longest ago come first.
                 awaited.arrange_by_key(|rank| looked.get(rank).copied());
                 for rank in awaited.into_iter().take(LOOKS) {
                     looked.insert(rank, now);
@@ -165,7 +165,7 @@ impl Station<'_> {
         }
     }
 
-    /// Stays until all that delivered have asked for their further slots; true if a signal ended that. Of rank 0.
+    /// At rank 0: stays until all `delivered` ranks have asked for their further slots; true if a signal ended the stay.
     pub fn stay(&self, delivered: &BTreeSet<u32>) -> bool {
         let until = Instant::now() + STAYS;
         while !self.gate.fetched().is_superset(delivered) && Instant::now() < until {

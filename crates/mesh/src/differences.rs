@@ -9,13 +9,13 @@ use serde_json::Value;
 
 /// Most differences that are named.
 const NAMED: usize = 3;
-/// The fewest other hosts whose values are held against one's own.
+/// The fewest other hosts with which a host is compared.
 const LEAST_OTHERS: usize = 2;
 /// Facts that name a host or follow from another one.
 const OWN: [&str; 4] = ["interface", "ip_local_port_range", "kernel_command_line", "kernel_version"];
 
 /// The differences of a rank's host from the hosts of the ranks that are not `slow`, the setting with the most at stake first
-/// (hairpin tune check), then those of which nothing is known. They were seen; that they are the cause was not.
+/// (hairpin tune check), then those without a known stake. A difference is not a proven cause.
 #[must_use]
 pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
     let Some(own) = body.ranks.iter().find(|known| known.rank == rank) else { return Vec::new() };
@@ -37,7 +37,7 @@ pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
             .then(|| (name.clone(), format!("{name} is {mine} ({usual} on {who}{finding})")))
     };
     let mut found: Vec<(String, String)> = own.facts.facts.iter().filter_map(differs).collect();
-    // A setting whose value is no single word, or no fact.
+    // Settings whose value is not one word, or not a fact.
     let unsaid: Vec<&String> =
         own.findings.iter().filter(|name| is_found_here(name) && found.iter().all(|(known, _)| known != *name)).collect();
     if others.len() >= LEAST_OTHERS {
@@ -61,7 +61,7 @@ fn finding(name: &str) -> String {
     }
 }
 
-/// A value of one word; lists and tables are none.
+/// A value as one word; `None` for lists and tables.
 fn word(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_of_tune_check_on_this_host_alone_are_said() {
+    fn findings_of_tune_check_on_this_host_alone_are_named() {
         let usual: &[(&str, Value)] = &[("timer_migration", json!(0)), ("gro", json!(true))];
         let odd: &[(&str, Value)] = &[("timer_migration", json!(1)), ("gro", json!(false))];
         let mut body = mesh(&[usual, odd, usual, usual]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_other_host_or_a_draw_says_nothing_and_slow_ones_are_no_others() {
+    fn one_other_host_or_a_draw_shows_nothing_and_slow_hosts_are_not_compared() {
         let of = |value: u32| [("rps_flow_count", json!(value))];
         assert!(differences(&mesh(&[&of(1), &of(0)]), 0, &[]).is_empty());
         assert!(differences(&mesh(&[&of(1), &of(0), &of(2)]), 0, &[]).is_empty());

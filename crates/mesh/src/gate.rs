@@ -1,4 +1,4 @@
-//! The door of a rank. In a slot in which it serves it lets its partner in and tells all others how far it is; rank 0 also takes their deliveries.
+//! The gate of a rank. In a slot in which the rank serves, the gate lets its partner in and tells all others its round; at rank 0 it also takes deliveries.
 
 use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,17 +45,17 @@ struct Inner {
 struct State {
     /// The round in which this rank is; 0: it has not begun.
     round: u32,
-    /// When it will presumably be over.
+    /// When the round will presumably be over.
     until: Instant,
     /// The client of this round, if this rank is the server.
     expected: Option<u32>,
     /// The session of this round.
     guest: Option<Guest>,
-    /// How long it was, once it is over.
+    /// How long the session was, once it is over.
     ended: Option<Duration>,
     /// The deliveries at rank 0; `None` while it measures, and at other ranks.
     collection: Option<Collection>,
-    /// Ranks that delivered before, in an earlier phase.
+    /// The further slots of each rank, at rank 0; `None` until they are known.
     slots: Option<BTreeMap<u32, Vec<Slot>>>,
     fetched: BTreeSet<u32>,
 }
@@ -154,7 +154,7 @@ impl RankGate {
         self.0.state().slots = Some(slots);
     }
 
-    /// The ranks that have asked for them.
+    /// The ranks that have asked for their further slots.
     pub fn fetched(&self) -> BTreeSet<u32> {
         self.0.state().fetched.clone()
     }
@@ -276,7 +276,7 @@ impl Gate for RankGate {
                 if reply == Reply::Come {
                     let pass = Pass(inner.clone(), round);
                     inner.wake();
-                    // If it has gone, the session notices at once.
+                    // If the partner has gone, the session notices at once.
                     let _ = channel.send(&reply);
                     return Entry::Session(Box::new(pass));
                 }

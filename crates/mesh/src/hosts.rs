@@ -68,7 +68,7 @@ impl Part {
 /// The names that a list stands for, in its order; a name that is listed twice comes twice.
 ///
 /// # Errors
-/// The text is no list, or stands for more than [`MOST`] names; nothing is made of it before that is known.
+/// The text is no list, or stands for more than [`MOST`] names, which is checked before any name is made.
 pub fn parse(text: &str) -> Result<Vec<String>, HostsError> {
     let text: Vec<char> = text.chars().collect();
     let mut names = Vec::new();
@@ -259,7 +259,7 @@ fn bracket(text: &mut String, cuts: &[Cut], place: usize) {
     text.push_str(first.texts[first.numbers.len()]);
 }
 
-/// Whether numbers in a range may be written so: as long as each other, or both without zeros in front.
+/// True if both numbers can be in one range: they have equal length, or no zeros in front.
 fn stand_for_a_range(first: &str, other: &str) -> bool {
     let is_padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
     first.len() == other.len() || !(is_padded(first) || is_padded(other))

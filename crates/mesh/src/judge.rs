@@ -72,8 +72,8 @@ impl Judge {
         })
     }
 
-    /// The pairs that noise does not explain and those of ranks that look slow, with as many ordinary ones beside them; none if there are none, or if
-    /// they were visited again before.
+    /// The pairs that noise does not explain and those of ranks that look slow, with as many ordinary ones beside them; none if no pair is
+    /// suspicious, or if pairs were visited again before.
     #[must_use]
     pub fn again(&self, body: &MeshBody) -> Vec<Pair> {
         if body.pairs.iter().any(|pair| pair.visits.len() > body.schedule.visits as usize) {
@@ -93,7 +93,7 @@ impl Judge {
         [suspicious, beside].concat()
     }
 
-    /// The groups of the ranks whose hosts are known; one that never started has no name, and is in no group.
+    /// The groups of the ranks whose hosts are known; a rank that never started has no name, and is in no group.
     fn levels(&self, body: &MeshBody) -> (Vec<Level>, Option<UnknownHosts>) {
         let Some(topology) = &self.topology else { return (Vec::new(), None) };
         let hosts: Vec<&str> = body.ranks.iter().map(|rank| rank.host.as_str()).collect();
@@ -154,7 +154,7 @@ fn effects(body: &MeshBody, verdict: &Verdict) -> Vec<Effect> {
     all
 }
 
-/// The first round that follows on `last_round`. Ranks that have ended their slots are in the one between, and ask for patience with it.
+/// The first round of further slots after `last_round`. Ranks that have ended their slots are in the round between, and ask for patience with it.
 #[must_use]
 pub fn further(last_round: u32) -> u32 {
     last_round + 2
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_convicted_where_all_are_alike_and_a_topology_of_others_is_said() {
+    fn nobody_is_convicted_where_all_are_alike_and_a_topology_of_other_hosts_is_noted() {
         let topology = Topology::parse("SwitchName=s1 Nodes=m[0-7]\n").unwrap();
         let Judged { effects, notes } = Judge { topology: Some(topology), ..Judge::default() }.of(&mesh(None));
         assert!(effects.iter().all(|effect| !effect.convicted), "{effects:?}");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_pairs_are_of_all_ranks() {
+    fn ordinary_pairs_are_spread_over_the_ranks() {
         let mut body = mesh(None);
         for at in [3, 20] {
             body.pairs[at].visits[1].rtt_ns = Some(Quantiles { p50: Some(40_000), ..Quantiles::default() });

@@ -22,7 +22,7 @@ const TEMPLATE: &str = include_str!("kubernetes.yaml");
 const DATA_PORTS: (u16, u16) = (24_500, 24_599);
 /// Memory of a rank without any visit, and the step in which it grows, in MiB.
 const MEMORY: u64 = 256;
-/// Memory that a visit takes at rank 0, which has those of all, in bytes.
+/// Memory that a visit takes at rank 0, which has the visits of all ranks, in bytes.
 const VISIT: u64 = 8192;
 /// Time of a Job on top of the mesh's own: images are pulled, pods placed.
 const PLACING: Duration = Duration::from_secs(300);
@@ -60,7 +60,7 @@ impl Job {
     /// The manifests, a stream of YAML.
     ///
     /// # Errors
-    /// The setup is none.
+    /// The setup is not valid.
     pub fn manifests(&self) -> Result<String, BadSetup> {
         let schedule = self.setup.schedule()?;
         let visits = schedule.pair_count() * u64::from(self.setup.visits);

@@ -56,39 +56,19 @@ pub struct Card {
 pub enum MeetingError {
     /// The directory holds another mesh.
     #[error("{} holds an earlier mesh ({file} is there): name another one with --dir, or remove it", dir.display())]
-    Used {
-        /// The directory.
-        dir: PathBuf,
-        /// The file that is there.
-        file: String,
-    },
+    Used { dir: PathBuf, file: String },
     /// The directory or a file in it cannot be written.
     #[error("cannot write {}: {source}; name a directory that all hosts share and that you may write, with --dir", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// A rank's file was not written.
     #[error(transparent)]
     Card(#[from] whole_file::WriteError),
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A rank's file holds something else.
     #[error("{} is not a rank of a mesh: {source}; use the same hairpin for all ranks and for the merge", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// The parser's error.
-        source: serde_json::Error,
-    },
+    Parse { path: PathBuf, source: serde_json::Error },
     /// No key can be made.
     #[error(transparent)]
     Generate(#[from] GenerateKeyError),
@@ -151,7 +131,7 @@ pub fn ranks_there(dir: &Path) -> Result<Vec<u32>, MeetingError> {
 pub fn make_key(dir: &Path) -> Result<Key, MeetingError> {
     let (key, path) = (Key::generate()?, key_file(dir));
     let failed = |source| MeetingError::Write { path: path.clone(), source };
-    // One of a rank 0 that ended before its own file was written has no use any more.
+    // The key of a rank 0 that ended before it wrote its own file is of no use any more.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -211,7 +191,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_key_is_its_users_alone() {
+    fn only_its_user_can_read_a_key() {
         let dir = tempfile::tempdir().unwrap();
         assert!(load_key(dir.path()).is_err());
         let key = make_key(dir.path()).unwrap();

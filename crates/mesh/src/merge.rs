@@ -21,7 +21,7 @@ pub struct Parts {
     pub setup: Setup,
     /// The ranks that are known.
     pub cards: BTreeMap<u32, Card>,
-    /// The visits, as they tell of them.
+    /// The visits, as the ranks report them.
     pub visits: Vec<Told>,
     /// Ranks that are not there, or not to the end, and why.
     pub missing: BTreeMap<u32, String>,
@@ -43,18 +43,13 @@ pub enum MergeError {
     Mixed(PathBuf, PathBuf),
     /// A file of visits cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Visits {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Visits { path: PathBuf, source: io::Error },
     /// The ranks measured something that this version does not know.
     #[error(transparent)]
     Setup(#[from] BadSetup),
 }
 
-/// A mesh as its files tell of it.
+/// A mesh from its files.
 pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
     let mut cards: BTreeMap<u32, Card> = BTreeMap::new();
     for rank in ranks_there(dir)? {
@@ -77,7 +72,7 @@ pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
         }
         visits.extend(told);
     }
-    // Only its client tells of a measured visit: a rank that was always the server, or had no visit yet, is silent and well.
+    // Only the client reports a measured visit: a rank that was always the server, or had no visit yet, has an empty file and is not missing.
     let mut was_met: BTreeMap<u32, bool> = BTreeMap::new();
     for told in &visits {
         for rank in [told.pair.0, told.pair.1] {
@@ -105,7 +100,7 @@ pub fn body(parts: Parts) -> Result<MeshBody, BadSetup> {
         let Some(known) = pairs.get(&told.pair) else { continue };
         let is_planned = known.get(&told.visit.visit).is_none_or(|planned| planned.round == told.visit.round);
         if is_planned && told.visit.client == client_of(told.pair, told.visit.visit) && told.visit.visit > 0 {
-            // Most visits are told of once, and a list that grows has room for four.
+            // Most visits are reported once, and a list that grows has room for four.
             heard.entry((told.pair, told.visit.visit)).or_insert_with(|| Vec::with_capacity(1)).push(told);
         }
     }

@@ -55,11 +55,11 @@ pub struct Plan {
     pub dir: PathBuf,
     /// Name and port of every rank, in order, if the user lists them.
     pub hosts: Option<Vec<(String, u16)>>,
-    /// The addresses to listen on, of which the others are told the first; one is chosen if none is given.
+    /// The addresses to listen on; the others are told the first. If there is none, one is chosen.
     pub listen: Vec<IpAddr>,
     /// The port; 0: the kernel chooses.
     pub port: u16,
-    /// The key, if it is not to be made.
+    /// The key; `None` if rank 0 makes it.
     pub key: Option<Key>,
     /// First and last port of measured traffic.
     pub data_ports: Option<(u16, u16)>,
@@ -136,7 +136,7 @@ pub enum MeshError {
     /// The rows cannot be measured, or this host cannot do so.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The setup is none.
+    /// The setup is not valid.
     #[error(transparent)]
     Setup(#[from] BadSetup),
     /// The kernel gives no thread, descriptor or signal.
@@ -148,7 +148,7 @@ pub enum MeshError {
 }
 
 impl MeshError {
-    /// Whose turn it is.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             MeshError::Run(error) => error.blame(),
@@ -342,7 +342,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         let visits = station.visits.all().iter().chain(of_others.values().flatten()).cloned().collect();
         let parts = Parts { setup: plan.setup.clone(), cards: cards.clone(), visits, missing: missing.clone(), interrupted };
         let mut body = merge::body(parts)?;
-        // Once: of ranks that all have gone nobody tells that they were visited again.
+        // Only once: if all those ranks have gone, nobody reports that they were visited again.
         let again = if interrupted || looked_again { Vec::new() } else { plan.judge.again(&body) };
         looked_again |= !again.is_empty();
         let mut further: BTreeMap<u32, Vec<Slot>> = judge::slots(&again, last, visit);
@@ -376,7 +376,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
     }
 }
 
-/// Answers the other ranks, from a thread that ends with this process: on the CPUs allowed and on `asked`.
+/// Answers the other ranks from a thread that ends with this process; grants the allowed CPUs and `asked`.
 fn serves(
     listener: TcpListener,
     key: Key,
@@ -431,7 +431,7 @@ fn rank_zero(plan: &Plan, signals: &Signals) -> Result<Card, MeshError> {
     Ok(card)
 }
 
-/// Waits until every rank has begun, at most for the time given; then those that are there go on. Refuses ranks that share a host.
+/// Waits until every rank has begun, at most `plan.wait`; then the ranks that are there go on. Refuses ranks that share a host.
 fn all_meet(plan: &Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<(), MeshError> {
     let ranks = plan.setup.ranks;
     let there = |dir: &Path| Ok(Some(()).filter(|()| (0..ranks).all(|rank| meeting::card_file(dir, rank).exists())));

@@ -59,7 +59,7 @@ const COLUMNS: &str = "message bucket {
     required int64 n;
 }";
 
-/// The texts among the columns, and the numbers of 64 bits, each in their order.
+/// The number of columns with texts, and of those with numbers of 64 bits.
 const TEXTS: usize = 5;
 const NUMBERS: usize = 5;
 

@@ -9,9 +9,9 @@ use crate::words::Peer;
 /// Why a rank is not found.
 #[derive(Debug)]
 pub enum PeersError {
-    /// It may come.
+    /// The rank may still come.
     Absent(String),
-    /// It never will.
+    /// The rank will never come.
     Never(String),
 }
 
@@ -21,7 +21,7 @@ pub struct Peers {
     place: Place,
     found: HashMap<u32, Peer>,
     heard: HashSet<u32>,
-    /// No rank is waited for that is not there by now.
+    /// True if ranks without a file are not waited for.
     all_started: bool,
 }
 

@@ -9,9 +9,9 @@ use hairpin_units::Arrange;
 
 use crate::verdict::{RankEffect, Verdict};
 
-/// The most choices of which all are tried.
+/// The most choices that are all tried.
 pub const EXACT: u64 = 200_000;
-/// The most ranks of which any may be picked; their times take 8 MB.
+/// The most ranks to pick from; their times take 8 MB.
 pub const CANDIDATES: usize = 1_000;
 /// The most ranks from which sets grow.
 const SEEDS: usize = 24;
@@ -23,11 +23,11 @@ const EXCHANGES: usize = 200;
 pub struct Picked {
     /// The ranks, ascending.
     pub ranks: Vec<usize>,
-    /// The mean of their pairs' times in ns; `None` of a single rank, which has no pair.
+    /// The mean of their pairs' times in ns; `None` for a single rank, which has no pair.
     pub mean: Option<f64>,
     /// The longest of their pairs' times in ns.
     pub longest: Option<f64>,
-    /// Pairs of theirs that were not measured.
+    /// Their pairs that were not measured.
     pub expected: usize,
     /// Whether all choices were tried, so that there is none better.
     pub is_exact: bool,
@@ -36,7 +36,7 @@ pub struct Picked {
 /// Why no ranks could be picked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PickError {
-    /// None or more than there are.
+    /// The number is 0, or more than were measured.
     #[error("cannot pick {asked} of {measured} measured hosts: pick between 1 and {measured}")]
     Number { asked: usize, measured: usize },
 }
@@ -52,7 +52,7 @@ impl Times {
         self.ns[a * self.ranks.len() + b]
     }
 
-    /// The sum of the times from one to these.
+    /// The sum of the times from `from` to the other `members`.
     fn to_all(&self, from: usize, members: &[usize]) -> f64 {
         members.iter().filter(|member| **member != from).map(|&member| self.between(from, member)).sum()
     }
@@ -120,7 +120,7 @@ fn extend(times: &Times, k: usize, from: usize, sum: f64, members: &mut Vec<usiz
         }
         return;
     }
-    // Those that are still missing have to fit in.
+    // The members that are still missing must fit in after `next`.
     for next in from..=times.ranks.len() - (k - members.len()) {
         let more = sum + times.to_all(next, members);
         if more < best.0 {
@@ -175,7 +175,7 @@ fn improved(times: &Times, mut members: Vec<usize>) -> Vec<usize> {
             (0..members.len()).flat_map(|place| (0..n).map(move |other| (place, other))).filter(|(_, other)| !is_member[*other]);
         let best =
             exchanges.map(|(place, other)| (gain(place, other), place, other)).max_by(|one, other| one.0.total_cmp(&other.0));
-        // A gain within the rounding of sums is none.
+        // A gain within the rounding of sums does not count.
         let Some((_, place, other)) = best.filter(|(gained, ..)| *gained > 1e-9 * sums[0].abs()) else { break };
         let left = std::mem::replace(&mut members[place], other);
         (is_member[left], is_member[other]) = (false, true);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   srun      SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS
-//!   mpirun    OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE         started by Slurm, it counts and Slurm's own variables are those of its daemons
+//!   mpirun    OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE         under Slurm too, where Slurm's own variables are those of its daemons
 //!   mpiexec   PMI_RANK, PMI_SIZE                                 likewise
 //!   a Job     JOB_COMPLETION_INDEX, and --ranks; NODE_NAME is the host
 //!   by hand   --rank and --ranks
@@ -74,12 +74,7 @@ pub enum RankError {
     Many(u32),
     /// A rank beyond the number of ranks.
     #[error("rank {rank} of {ranks} does not exist: ranks count from 0 to {last}", last = ranks - 1)]
-    Beyond {
-        /// The rank.
-        rank: u32,
-        /// How many there are.
-        ranks: u32,
-    },
+    Beyond { rank: u32, ranks: u32 },
 }
 
 /// A variable or a flag, with its value.
@@ -96,7 +91,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A number and where it stands.
+/// A number and its source.
 type Said = (u32, Source);
 
 /// This process's place, from the environment and the user's flags.
@@ -154,7 +149,7 @@ pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Resu
     })
 }
 
-/// The value that all who give one agree on.
+/// The value on which all sources that give one agree.
 fn agreed(said: impl IntoIterator<Item = Said>) -> Result<Option<Said>, RankError> {
     let mut said = said.into_iter();
     let Some((value, first)) = said.next() else { return Ok(None) };
@@ -218,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn mpirun_within_slurm_counts() {
+    fn mpirun_counts_more_than_the_slurm_around_it() {
         let both = [&SLURM[..], &[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "16")]].concat();
         assert_eq!(of(Given::default(), &both).map(|found| (found.rank, found.ranks)), Ok((1, 16)));
     }

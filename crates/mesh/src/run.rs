@@ -41,11 +41,11 @@ use crate::words::{Ask, Hello, Peer, Reply, Unheard, ask};
 
 /// A partner that gives no sign of life for this long is given up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
-/// The same for one at whose address nobody listens: a rank listens before others learn its address.
+/// The same for a partner at whose address nobody listens: a rank listens before others learn its address.
 const GONE: Duration = Duration::from_millis(700);
 /// A partner that was given up twice is tried for this long.
 const SHORT: Duration = Duration::from_millis(300);
-/// Slots in which a partner is given up before that.
+/// Slots in which a partner is given up before it is tried for `SHORT` only.
 const CHANCES: u32 = 2;
 /// A server looks after a client that does not come, at this interval.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ pub struct Station<'a> {
     pub say: &'a dyn Fn(String),
     /// When the first slot began.
     pub begun: Instant,
-    /// Slots in which each partner was given up, without one between in which it was there.
+    /// Slots in a row in which each partner was given up.
     pub given_up: HashMap<u32, u32>,
 }
 
@@ -138,7 +138,7 @@ impl Station<'_> {
         Ok(())
     }
 
-    /// All slots are over.
+    /// Ends the rank's slots: the gate moves beyond the last round.
     pub fn ends(&self, last_round: u32) {
         self.gate.moves_to(last_round + 1, None, Instant::now());
     }
@@ -347,7 +347,7 @@ impl Station<'_> {
             let now = Instant::now();
             let next = match self.gate.guest_since() {
                 Some(since) if now.duration_since(since) > session_limit + PATIENCE => {
-                    // Its session does not even end when its connection does.
+                    // The session does not even end when its connection does.
                     return Outcome::Missing(format!("rank {partner} stopped in mid-visit"), true);
                 }
                 Some(since) if now.duration_since(since) > session_limit => {
@@ -399,7 +399,7 @@ impl Station<'_> {
         }
     }
 
-    /// The round in which a rank is. The error has the reason why it is not heard, and the patience with it from now on, if that changes.
+    /// The round of `rank`. The error: why the rank is not heard, and the patience with it from now on, if that changes.
     pub(crate) fn look(&mut self, rank: u32) -> Result<u32, (String, Option<Duration>)> {
         let peer = match self.peers.find(rank) {
             Ok(peer) => peer,
@@ -463,7 +463,7 @@ impl Watchdog {
         Ok(Watchdog { off, bites })
     }
 
-    /// Calls it off; true if it had ended the connection.
+    /// Ends the watch; true if the watchdog had ended the connection.
     fn call_off(self) -> bool {
         let _ = self.off.send(());
         self.bites.join().unwrap_or(false)

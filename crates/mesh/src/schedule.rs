@@ -21,7 +21,7 @@ pub enum Pairs {
     Ring,
     /// Each rank with the next one, without the last with the first.
     Neighbours,
-    /// Each rank with about this many others, chosen by the seed: with an odd number of ranks some have one fewer.
+    /// Each rank with a number of others, chosen by the seed; with an odd number of ranks some have one fewer.
     Sample(u32),
 }
 
@@ -190,7 +190,7 @@ impl Schedule {
         })
     }
 
-    /// The choice of pairs, as it is: a sample of more partners than there are is all.
+    /// The choice of pairs; a sample with as many partners as there are others, or more, is [`Pairs::All`].
     pub fn pairs(&self) -> Pairs {
         self.pairs
     }
@@ -211,7 +211,7 @@ fn circle_rounds(ranks: u32) -> u32 {
     ranks - 1 + ranks % 2
 }
 
-/// The seat across from `seat` in a round of the circle, from 0; `None` if it rests. With an odd number of seats one more is thought of.
+/// The seat across from `seat` in a round of the circle, from 0; `None` if it rests. An odd number of seats has one more, which stays empty.
 fn across(seats: u32, seat: u32, round: u32) -> Option<u32> {
     let circle = u64::from(circle_rounds(seats));
     let (still, twice, here) = (circle as u32, u64::from(round) * 2, u64::from(seat));

@@ -38,7 +38,7 @@ pub struct Setup {
     pub warmup: Nanos,
 }
 
-/// Why a setup from elsewhere is none.
+/// Why a setup from elsewhere is not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; use the same hairpin for all ranks and for the merge")]
 pub struct BadSetup(String);

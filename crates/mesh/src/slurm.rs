@@ -27,7 +27,7 @@ const REFUSED: i32 = 97;
 const NOT_STARTED: i32 = 96;
 /// Pause between two looks at srun, its words and the signals.
 const LOOK: Duration = Duration::from_millis(50);
-/// srun stays while a node that died is not known to be dead; it has this long once the record is there, or after a signal.
+/// srun waits for a dead node until Slurm knows that it is dead; once the record is there, or after a signal, it has this long.
 const STAYS: Duration = Duration::from_secs(5);
 /// The ranks end their visits and deliver within this time after a signal.
 const LAST_WORDS: Duration = Duration::from_secs(15);
@@ -43,7 +43,7 @@ pub struct Job {
     pub partition: Option<String>,
     /// For how long it may wait in the queue.
     pub queue: Duration,
-    /// The program that each rank is, where the nodes find it.
+    /// The program of each rank, by its path on the nodes.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
@@ -88,7 +88,7 @@ pub enum SlurmError {
 }
 
 impl SlurmError {
-    /// Whose turn it is.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             SlurmError::NoSrun | SlurmError::NotStarted { .. } | SlurmError::Refused(_) => Blame::Missing,
@@ -138,7 +138,7 @@ pub fn run(job: &Job, signals: &Signals, say: &dyn Fn(String), pass: &dyn Fn(Str
             Ok(None) => {}
             Err(error) => return Err(SlurmError::Start(error)),
         }
-        // A closed pipe is no pause.
+        // A closed pipe makes no pause of its own.
         if outcome.is_over {
             let _ = wait(&[signals.as_fd()], Some(LOOK));
         }
@@ -154,7 +154,7 @@ pub fn run(job: &Job, signals: &Signals, say: &dyn Fn(String), pass: &dyn Fn(Str
 fn start(job: &Job) -> Result<Child, SlurmError> {
     let mut command = Command::new("srun");
     command.args(["--job-name=hairpin-mesh", "--ntasks-per-node=1", "--exclusive", "--mpi=none", "--input=none"]);
-    // One SIGINT goes on to the ranks; a rank or node that ends costs its own pairs only, and is waited for by the others as long as they mean to.
+    // One SIGINT goes on to the ranks; a rank or node that ends costs its own pairs only, and the others go on for as long as they mean to.
     command.args(["--disable-status", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]);
     command.args([
         format!("--nodes={}", job.nodes),
@@ -165,7 +165,7 @@ fn start(job: &Job) -> Result<Child, SlurmError> {
     command.arg(&job.program).args(&job.arguments);
     command.env("SLURM_EXIT_ERROR", REFUSED.to_string()).env("SLURM_EXIT_IMMEDIATE", NOT_STARTED.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Ctrl-C on a terminal reaches it once: from here.
+    // Ctrl-C on a terminal reaches srun once: from here.
     command.process_group(0);
     unblocked(&mut command).spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => SlurmError::NoSrun,
@@ -194,7 +194,7 @@ fn read_record(mut out: impl Read, tells: &Sender<Heard>) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         }
-        // Of a record that is not whole hardly any piece ends so.
+        // Hardly any piece of an incomplete record ends like this.
         if text.ends_with(b"}\n")
             && let Ok(record) = Mesh::parse(&text)
         {
@@ -207,7 +207,7 @@ fn read_record(mut out: impl Read, tells: &Sender<Heard>) {
 #[derive(Default)]
 struct Outcome {
     record: Option<Box<Mesh>>,
-    /// srun's last word on why there is no job.
+    /// srun's first word on why there is no job.
     refusal: String,
     /// The last word of a rank.
     word: String,
@@ -238,7 +238,7 @@ impl Outcome {
         if own.contains("queued and waiting") || own.contains("has been allocated") {
             say(own.to_owned());
         } else if let Some(error) = own.strip_prefix("error: ") {
-            // The sum of all is less than the first: "Unable to allocate resources: Requested nodes are busy" follows "Partition in DOWN state".
+            // The first error says more than the one that sums up: "Unable to allocate resources: Requested nodes are busy" follows "Partition in DOWN state".
             let error = error.strip_prefix("Unable to allocate resources: ").unwrap_or(error);
             if self.refusal.is_empty() {
                 self.refusal = error.to_owned();
@@ -270,7 +270,7 @@ impl Outcome {
 #[derive(Default)]
 struct Stop {
     signals: u32,
-    /// SIGTERM is sent then, and SIGKILL some time later.
+    /// When SIGTERM is sent; SIGKILL follows some time later.
     at: Option<Instant>,
     terminated: bool,
 }
@@ -302,7 +302,7 @@ impl Stop {
 }
 
 fn send(srun: &Child, signal: Signal) {
-    // It has not been waited for, so the number is its own; that it has ended is no error.
+    // srun has not been waited for, so the process id is still its own; if it has ended, that is no error.
     let _ = kill_process(Pid::from_child(srun), signal);
 }
 

@@ -13,7 +13,7 @@ use hairpin_units::{Arrange, Nanos};
 
 use crate::schedule::{Pair, Slot, client_of};
 
-/// The least ratio of the stages of both pairs, all together, at which one of them is named.
+/// The least ratio of the sums of both pairs' stages at which a stage is named.
 const LEAST: f64 = 1.05;
 
 /// Two pairs with a common client.
@@ -110,7 +110,7 @@ pub fn difference(body: &MeshBody, subject: &Subject) -> Option<String> {
     });
     let (stage, ordinary_ns) = grown.max_by(|(a, of_a), (b, of_b)| (a.typical_ns - of_a).total_cmp(&(b.typical_ns - of_b)))?;
     let place = match (stage.direction, stage.side) {
-        // It is both ways together.
+        // This stage is both ways together.
         _ if stage.name.starts_with("outside") => "between the hosts".into(),
         (Direction::Request, side) => format!("{side}, request"),
         (Direction::Reply, side) => format!("{side}, reply"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_was_not_there_any_more_is_no_stage() {
+    fn a_difference_that_has_vanished_names_no_stage() {
         let mut body = mesh();
         explained(&mut body, (2, 4), 4, [2_500.0, 1_210.0]);
         explained(&mut body, (1, 4), 4, [2_500.0, 1_200.0]);

@@ -6,7 +6,7 @@
 //!   SwitchName=spine Switches=leaf[1-2]        # above leaves: height 1
 //! ```
 //! Words in front of `=` are read in any case, text after `#` is a comment, a line that ends in `\` goes on in the next one, and
-//! `LinkSpeed` says nothing to Slurm or to us. Source: topology.conf(5) and slurm.conf(5) of Slurm 24.05.
+//! `LinkSpeed` is ignored, as by Slurm. Source: topology.conf(5) and slurm.conf(5) of Slurm 24.05.
 //!
 //! A switch with hosts alone has height 0; any other is one higher than the highest switch below it. At each height a host belongs to the group of the
 //! highest of its switches up to that height. So the groups of a height share no host, and each lies within one group of the next height.
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::hosts::{self, HostsError};
 
-/// Names farther than this from a name are not offered in its place.
+/// Largest distance of a known name that is offered in place of an unknown one.
 const NEAR: usize = 2;
 
 /// Hosts behind one switch, as ranks.
@@ -164,7 +164,7 @@ impl Topology {
     }
 
     /// The groups of these hosts, whose place in the list is their rank, from the lowest switches to the top. Switches above none
-    /// of them are left out, and so is a height that parts the hosts as the one below it does.
+    /// of them are left out, and so is a height with the same groups as the one below it.
     ///
     /// # Errors
     /// The topology does not have all of the hosts.
@@ -255,7 +255,7 @@ fn read(number: usize, text: &str) -> Result<Option<Line>, TopologyError> {
     Ok(Some(Line { number, name, nodes: nodes.unwrap_or_default(), switches: switches.unwrap_or_default() }))
 }
 
-/// Sets every switch's height. Each has one switch above it at most, so a circle is all that keeps a way up from ending.
+/// Sets every switch's height. Each has one switch above it at most, so a way up ends unless there is a circle.
 fn heights(switches: &mut [Switch]) -> Result<(), TopologyError> {
     for start in 0..switches.len() {
         let mut at = start;

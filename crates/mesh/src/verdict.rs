@@ -39,9 +39,9 @@ use hairpin_record::statistics::{Ratio, t_quantile};
 use crate::topology::Level;
 use fit::{BUCKET, Design, Fit, Of};
 
-/// The share of the variance of a visit that another visit of the pair has in common with it, if no more is seen.
+/// The share of a visit's variance that it has in common with another visit of its pair, if no more is seen.
 const SHARED: f64 = 0.5;
-/// The fewest ranks of which one can be convicted.
+/// The fewest ranks among which one can be convicted.
 const LEAST_RANKS: usize = 4;
 /// The fewest pairs by which a rank is convicted.
 const LEAST_PAIRS: usize = 3;
@@ -68,7 +68,7 @@ pub struct Observation {
 /// When an effect is a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Effects up to this ratio are no matter.
+    /// Effects up to this ratio are ignored.
     pub least: f64,
     /// How sure all intervals are at once, 0 to 1.
     pub confidence: f64,
@@ -149,7 +149,7 @@ pub enum Way {
 pub struct GroupEffect {
     /// The height of the topology, from 0.
     pub level: usize,
-    /// The group's place there.
+    /// The group's place in that level.
     pub group: usize,
     pub name: String,
     pub way: Way,
@@ -332,7 +332,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether so many ranks were measured that one can be told from the others.
+    /// True if enough ranks were measured to tell one from the others.
     fn has_enough_ranks(&self) -> bool {
         self.measured_ranks >= LEAST_RANKS
     }

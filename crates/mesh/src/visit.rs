@@ -11,14 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::Pair;
 
-/// What rank `by` says of a visit: the figures, if it is the client and measured, or the reason why there are none.
+/// The report of rank `by` on a visit: the figures, if it is the client and measured, or the reason why there are none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Told {
-    /// The pair.
     pub pair: Pair,
-    /// Who tells.
     pub by: u32,
-    /// The visit.
     #[serde(flatten)]
     pub visit: Visit,
 }
@@ -62,7 +59,6 @@ impl Visits {
         Some(format!("cannot write {}: {why}; visits stay in memory until rank 0 has them", self.path.display()))
     }
 
-    /// All visits.
     pub fn all(&self) -> &[Told] {
         &self.all
     }
@@ -72,7 +68,6 @@ impl Visits {
         self.broken.is_none()
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -144,7 +139,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_said_once_and_loses_nothing() {
+    fn a_full_disk_is_reported_once_and_loses_no_visit() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/dev/full", file(dir.path(), 0)).unwrap();
         let mut visits = Visits::new(dir.path(), 0);

@@ -70,10 +70,7 @@ pub enum Reply {
         round: u32,
     },
     /// Never.
-    Refused {
-        /// Why.
-        why: String,
-    },
+    Refused { why: String },
     /// Where the other is.
     Here {
         /// The round.
@@ -107,9 +104,9 @@ pub const VISITS_AT_ONCE: usize = 256;
 pub enum Unheard {
     /// Nobody listens there.
     Refused(String),
-    /// It may be heard another time.
+    /// The rank may be heard another time.
     Silent(String),
-    /// It never will: another key, another version, no hairpin at all.
+    /// The rank will never be heard: another key, another version, no hairpin at all.
     Never(String),
 }
 

@@ -8,7 +8,6 @@ use crate::line::Frame;
 
 /// A NIC design: the stages that a frame passes.
 pub trait NicModel: Send + Sync {
-    /// The name.
     fn name(&self) -> &str;
     /// One sentence about the design.
     fn about(&self) -> &str;

@@ -1,8 +1,11 @@
 //! NIC designs: the stages of a frame of n bytes on its way out and in, each with a time and a source.
 //!
-//! | name | design | |---|---| | `niq` | inline up to 60 bytes in one 64-byte line; larger by descriptor and
-//! DMA | | `dma` | descriptor ring, doorbell and DMA | | `none` | the wire alone | | `sniffer10g`,
-//! `dna-82599`, `sun-fire-6800` | published tables of whole half round trips |
+//! | name | design |
+//! |---|---|
+//! | `niq` | inline up to 60 bytes in one 64-byte line; larger by descriptor and DMA |
+//! | `dma` | descriptor ring, doorbell and DMA |
+//! | `none` | the wire alone |
+//! | `sniffer10g`, `dna-82599`, `sun-fire-6800` | published tables of whole half round trips |
 //!
 //! All but `none` are files in `data/nic/`, in the same format as users' own ([`crate::nic_file`]).
 

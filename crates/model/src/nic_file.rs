@@ -354,7 +354,7 @@ impl NicFile {
         &self.bounds
     }
 
-    /// The sizes of a table's rows; none of a design.
+    /// The sizes of a table's rows; none for a design.
     pub fn table_sizes(&self) -> Vec<u64> {
         match &self.body {
             Body::Designs(_) => Vec::new(),
@@ -421,7 +421,7 @@ impl Table {
         let (at, row) = match (after.checked_sub(1).map(|before| &self.rows[before]), self.rows.get(after)) {
             // A row of the table.
             (_, Some(row)) if row.bytes == size => (size, row.clone()),
-            // Between two.
+            // Between two rows.
             (Some(low), Some(high)) => (size, low.towards(high, size)),
             // Outside the table: its first or last row, and the time on the wire of the difference.
             (Some(end), None) | (None, Some(end)) => (end.bytes, end.beyond()),
@@ -446,7 +446,7 @@ impl Table {
 }
 
 impl Row {
-    /// Its figure for sizes outside the table.
+    /// The row's figure for sizes outside the table.
     fn beyond(&self) -> Row {
         let source = format!("the figure of {} bytes, assumed beyond it: {}", self.bytes, self.source);
         Row { class: Class::Assumed, source, published: None, ..self.clone() }

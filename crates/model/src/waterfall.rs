@@ -130,7 +130,7 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
         return Err(NoFloor::TooFar { nic: nic.name().into(), left: total.low_ns });
     }
     let rtt = total + total;
-    // A declared cable is not in figures that hold an unnamed one.
+    // Figures that include an unnamed cable do not change with the declared one.
     let cable = match &design.reference {
         Some(at) => at.cable.as_ref().map(|published| link.cable.as_ref().unwrap_or(published)),
         None => link.cable.as_ref(),
@@ -159,7 +159,7 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
 }
 
 /// The smallest TCP window that fills a floor's link: rate × RTT, with the floor's own RTT or a declared one. Headers
-/// and gaps take part of the rate, so this many bytes of payload suffice.
+/// and gaps take part of the rate, so that many bytes of payload suffice.
 pub fn window(floor: &Floor, declared: Option<Picos>) -> Window {
     let rtt = declared.map_or(floor.rtt, Span::point);
     // bit/s × ps / 8 / 10^12, rounded up.
@@ -276,7 +276,7 @@ fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut V
     stages
 }
 
-/// One codeword, of the last link: a switch's own is in its latency, which RFC 1242 counts from the bits at its input port.
+/// The codeword of the last link; a switch's codeword is in its latency, which RFC 1242 counts from the bits at its input port.
 fn fec(rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Result<Option<Stage>, NoFloor> {
     let code = match (link.fec, Code::of(rate)) {
         (Fec::On, None) => return Err(NoFloor::NoFec(rate)),

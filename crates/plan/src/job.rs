@@ -47,7 +47,7 @@ pub struct Job {
     /// Requests on a schedule, however many are in flight; only the client uses it. `None`: closed loop, or `pace`.
     #[serde(default)]
     pub open: Option<OpenLoop>,
-    /// The run ends after this much silence.
+    /// Silence after which the run ends.
     pub timeout: Nanos,
     /// First CPU of each side; its threads take the following ones.
     pub cpus: Sides<Option<u32>>,
@@ -75,8 +75,8 @@ pub struct Job {
     /// Latency that the path `niq` emulates for a frame; `None`: plain shared memory. Other paths ignore it.
     #[serde(default)]
     pub emulated: Option<Emulated>,
-    /// A request of the user's own, to a server that is no server of Hairpin's; `request` is its length then, and `reply` that of the reply if it is
-    /// known, else 0.
+    /// The user's own request, to a server of another program; `request` is then its length, and `reply` the length of the reply if it is known, else
+    /// 0.
     #[serde(default)]
     pub own: Option<Request>,
     /// The multicast group that is asked in place of one server.
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_keeps_its_interface_if_it_is_one_of_ipv6() {
+    fn an_ipv6_address_keeps_its_interface() {
         let local: IpAddr = "fe80::1".parse().unwrap();
         let listen = Listen { address: local, ports: None, client: local, scope: 3 };
         assert_eq!((listen.at(7).to_string().as_str(), scope_of(listen.at(7))), ("[fe80::1%3]:7", 3));

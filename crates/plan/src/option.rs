@@ -245,7 +245,7 @@ pub const NAPI: OptionDef = OptionDef {
     default: "off",
     doc: "the thread polls the device while it waits in the kernel: dynamic: those that messages came from; static: those of the first ones",
 };
-/// Time of that polling.
+/// Time that an io_uring polls.
 pub const NAPI_USECS: OptionDef = OptionDef {
     name: "napi-usecs",
     values: Values::Number(1, 1_000_000),
@@ -339,7 +339,7 @@ impl Options {
     }
 }
 
-/// A lower-case `m` was taken by version 0.1.0.
+/// Version 0.1.0 also took a lower-case `m` for a million.
 fn number(text: &str) -> Option<u64> {
     let million = text.strip_suffix('m').map(|digits| format!("{digits}M"));
     parse_number(million.as_deref().unwrap_or(text)).ok()

@@ -24,9 +24,9 @@ pub fn by_name(name: &str) -> Option<&'static Path> {
 
 /// The paths measured by default.
 pub static DEFAULT: [&Path; 2] = [&TCP, &UDP];
-/// The same towards a reflector.
+/// The path measured by default towards a reflector.
 pub static TOWARDS_REFLECTOR: [&Path; 1] = [&PACKET];
-/// Paths that others are held against; the first of them that was measured counts.
+/// Paths with which others are compared; the first of them that was measured counts.
 pub static PLAIN: [&Path; 2] = [&UDP, &TCP];
 
 /// The path that the demonstration measures at low rates too.

@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 pub const MOST: usize = 65_536;
 /// Most bytes of a reply …
 const MOST_REPLY: u64 = 1 << 20;
-/// … and of those of all flows together, as far as each has room for the least.
+/// … and of the replies of all flows together, unless that leaves a flow less than `LEAST_REPLY`.
 const MOST_TOGETHER: u64 = 256 << 20;
 const LEAST_REPLY: u64 = 16 << 10;
 
-/// The same bytes for every transaction, and the end of what comes back.
+/// The bytes of every request, and the rule for the end of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// As the user wrote it: a preset's name, or the bytes.
@@ -42,12 +42,12 @@ pub struct Tls {
     pub name: String,
     /// The certificates to trust, in PEM; without it those that the system trusts.
     pub ca: Option<PathBuf>,
-    /// Any certificate will do.
+    /// True if any certificate is accepted.
     pub insecure: bool,
 }
 
 impl Request {
-    /// True if the reply has a head alone, though that tells of a body: `HEAD` of HTTP (RFC 9110, section 9.3.2).
+    /// True if the reply is a head alone, though the head announces a body: `HEAD` of HTTP (RFC 9110, section 9.3.2).
     #[must_use]
     pub fn wants_head_alone(&self) -> bool {
         self.bytes.starts_with(b"HEAD ")
@@ -77,7 +77,7 @@ pub fn most_of_reply(flows: u32) -> u64 {
 }
 
 impl ReplyEnd {
-    /// True for a protocol whose errors are known by it.
+    /// True for a protocol whose replies show whether they are errors.
     #[must_use]
     pub fn tells_errors(&self) -> bool {
         matches!(self, ReplyEnd::Http | ReplyEnd::Resp)

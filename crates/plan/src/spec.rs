@@ -3,8 +3,8 @@
 //! ```text
 //!   SPEC = SIDE ['/' SIDE]     SIDE = PATH [':' WORDS] | WORDS     WORDS = WORD {',' WORD}     WORD = POLICY | NAME=VALUE
 //! ```
-//! The first side is the client's. The server's side inherits the policy if it names none, and from the same path each option that it does not set,
-//! but for those that belong to a policy which it does not share.
+//! The first side is the client's. The server's side inherits the policy if it names none, and on the same path each option that it does not set,
+//! except options of a policy that it does not share.
 
 use std::fmt;
 use std::str::FromStr;
@@ -122,7 +122,7 @@ pub enum SpecError {
     /// `usecs` with a policy that does not poll for a time.
     #[error("usecs belongs to busy-poll and adaptive, not to {0}")]
     Usecs(Policy),
-    /// An option without what it takes to have an effect.
+    /// An option without the policy or option that it needs to have an effect.
     #[error("{option} belongs to {to}")]
     Belongs {
         option: &'static str,
@@ -274,7 +274,7 @@ fn read_words(
     }
 }
 
-/// The policies or options that an option takes to have an effect, unless they are there.
+/// The policies or options that `option` needs to have an effect; `None` if they are there.
 fn belongs_to(option: &str, policy: Policy, options: &Options) -> Option<&'static str> {
     let sqpoll = options.get(&SUBMIT) == Some("sqpoll");
     let polls_in_epoll = policy == Policy::Epoll && options.get(&BUSY_USECS).is_some();
@@ -318,7 +318,7 @@ fn find_option(path: &'static Path, name: &str) -> Result<&'static OptionDef, Sp
     })
 }
 
-/// The name of an option in the original spelling of bounce and stream too.
+/// The name of an option, also in the original spelling of bounce and stream.
 fn option_name(name: &str) -> &str {
     if name == "zerocopy" { ZERO_COPY.name } else { name }
 }

@@ -55,7 +55,7 @@ fn tcp(rows: &[&Row]) -> Account {
     (heading, Table::new(columns, 3, lines), segments_differ(rows))
 }
 
-/// True if the rows cost unlike numbers of segments, or some were sent again.
+/// True if the rows' numbers of segments differ, or segments were sent again.
 fn segments_differ(rows: &[&Row]) -> bool {
     let all = || rows.iter().filter_map(|row| row.tcp.as_ref()).flat_map(|tcp| std::iter::once(&tcp.client).chain(&tcp.server));
     let out = || all().filter_map(|side| side.segments_out_per_transaction);
@@ -100,7 +100,7 @@ fn from_due(rows: &[&Row]) -> Account {
         let counts = counts.unwrap_or_default();
         [path(row).into(), payload(row).into()].into_iter().chain(figures).chain(counts).collect::<Vec<_>>()
     });
-    // The least, and counts of nothing, have no room on a terminal.
+    // A terminal has no room for minima, and for counts that are 0 in every row.
     let counts = |of: fn(&Due) -> u64| rows.iter().filter_map(|row| row.due.as_ref()).any(|due| of(due) > 0);
     let column = |title: &'static str, shown: bool| if shown { Column::figures(title) } else { Column::page(title) };
     let columns = labels().into_iter().chain([Column::page("min")]);

@@ -22,7 +22,7 @@ impl Show for AnyRecord {
             AnyRecord::Noise(record) => record.doc(options),
             AnyRecord::Probe(record) => record.doc(options),
             AnyRecord::Primitives(record) => record.doc(options),
-            // A test draws each kind there is.
+            // No kind that exists comes here: a test draws each.
             _ => Doc::default(),
         }
     }

@@ -71,7 +71,7 @@ impl Show for Attached {
     }
 }
 
-/// The figures of the client of Hairpin's own.
+/// The figures of Hairpin's own client.
 fn client(row: &Row) -> String {
     let quantile = |ns: Option<u64>| ns.map_or_else(|| "unknown".into(), |ns| time(ns as f64));
     let own =

@@ -33,7 +33,7 @@ use crate::style::Tone;
 
 /// From this width on, the range of each row is drawn beside its figures.
 const ROOM_TO_DRAW: usize = 110;
-/// On a narrower terminal, CPU time leaves its room to the times.
+/// A narrower terminal has no room for CPU time.
 const ROOM_FOR_CPU: usize = 72;
 /// CPU times differ if one is this many times the other.
 const UNLIKE: f64 = 1.5;

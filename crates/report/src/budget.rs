@@ -47,11 +47,11 @@ impl Piece {
 
 /// A budget: its bar and its arithmetic.
 pub(crate) struct Budget {
-    /// In the order of the bar. Those of a floor within a measured time are followed by the rest of that.
+    /// In the order of the bar. The pieces of a floor within a measured time are followed by the rest of that time.
     pub(crate) pieces: Vec<Piece>,
     /// Measured figures, derived figures and their sum.
     pub(crate) sum: String,
-    /// The measured time and its floor beside it, if one stands there.
+    /// The measured time plus the floor in ns, if a floor stands beside it.
     with_floor: Option<f64>,
 }
 

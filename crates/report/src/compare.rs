@@ -29,7 +29,7 @@ impl Show for Compare {
             let mut named = Doc::default();
             named.gap();
             arms(&mut named, self);
-            // Many sides leave a screen room for the answers alone.
+            // With many sides a screen has room for the answers alone.
             let fits = height(&doc, options) + height(&named, options) + OTHERS <= LINES;
             if fits {
                 doc.blocks.extend(named.blocks);
@@ -45,7 +45,7 @@ impl Show for Compare {
             arms(&mut rest, self);
         }
         for comparison in &self.comparisons {
-            // Of two arms the table is part of the answer; of more, there is one for each.
+            // Two arms have one table, a part of the answer; more arms have one for each comparison.
             let of_two = self.comparisons.len() == 1 && self.placements.is_empty();
             let part = if of_two { &mut doc } else { &mut rest };
             part.gap();
@@ -181,7 +181,7 @@ fn without_words(arm: &Arm, record: &Compare, with_link: bool) -> String {
         }
         _ => {}
     }
-    // Where all sides share it, with the first.
+    // A placement that all sides share is told with the first.
     let shared =
         arm.cpus.as_ref().filter(|_| with_link && arm.name == "A" && record.arms.iter().all(|other| other.cpus == arm.cpus));
     parts.extend(shared.map(|cpus| on_cpus(&cpus.client, &cpus.server)).filter(|on| !on.is_empty()));
@@ -259,7 +259,7 @@ pub(crate) fn sentence(record: &Compare, comparison: &Comparison, arm: &str, aga
     let ends = found.and_then(|found| Some((found.low?, found.high?)));
     match (comparison.verdict, ends) {
         (Verdict::Faster | Verdict::Slower, Some((low, high))) => {
-            // A rate is the better the higher it is.
+            // A higher rate is better.
             let (low, high) = if figure.more_is_better() { (1.0 / high, 1.0 / low) } else { (low, high) };
             told_apart(figure, comparison.verdict, (low, high), [arm, against], &both)
         }
@@ -277,7 +277,7 @@ pub(crate) fn sentence(record: &Compare, comparison: &Comparison, arm: &str, aga
     }
 }
 
-/// The words for a difference, of which `low` and `high` are the ends as a ratio of times.
+/// The words for a difference; `low` and `high` are the ends of its interval, as ratios of times.
 fn told_apart(
     figure: Figure,
     verdict: Verdict,

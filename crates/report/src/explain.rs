@@ -69,7 +69,7 @@ impl Show for Explain {
         let answers: Vec<Doc> = self.results.iter().map(|result| answer(result, &self.place, options)).collect();
         let lines: usize = answers.iter().chain([&end]).map(|part| height(part, options)).sum();
         let room = LINES.saturating_sub(lines);
-        // Of several paths the answers alone, and where even these are too many, the figures alone.
+        // Several paths show their answers alone, or shorter ones if even these take too many lines.
         let several = self.results.len() > 1;
         for (at, (result, answer)) in self.results.iter().zip(answers).enumerate() {
             if at > 0 {
@@ -140,7 +140,7 @@ fn shorter(result: &Explained, place: &Place, paths: usize, options: &Options) -
     doc
 }
 
-/// Lines of a path with its largest part, where its figures take two.
+/// Lines of a path: two for its figures, one for its largest part.
 const MANY: usize = 3;
 
 fn gap() -> Doc {
@@ -262,7 +262,7 @@ fn agreement(result: &Explained) -> Option<String> {
     (beyond.abs() < 1e4).then(|| format!("{figures}, {} % {than} than without any hook (derived)", percent(beyond.abs())))
 }
 
-/// The lists below all paths; no screen leaves out the first, which are errors.
+/// The lists below all paths. Every screen shows the first, the errors.
 fn lists(record: &Explain) -> [List; 4] {
     let names: Vec<Name> = record.results.iter().map(name).collect();
     let results: Vec<&Explained> = record.results.iter().collect();

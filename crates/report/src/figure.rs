@@ -56,7 +56,7 @@ pub(crate) fn times<'w>(all: impl IntoIterator<Item = (f64, &'w str)>) -> Vec<St
     all.into_iter().map(one).collect()
 }
 
-/// A time without its unit, which is that of `largest`.
+/// A time in the unit that suits `largest`, without that unit.
 pub(crate) fn beside(ns: f64, largest: f64) -> String {
     let text = scaled([ns], largest);
     text.split(' ').next().unwrap_or_default().to_owned()
@@ -140,7 +140,7 @@ pub(crate) fn payload(row: &Row) -> String {
     payloads(row.request_bytes, row.reply_bytes)
 }
 
-/// As [`payload`], for any record; a reply of 0 bytes is one whose length is not known.
+/// As [`payload`], for any record; 0 bytes of reply stand for an unknown length.
 pub(crate) fn payloads(request_bytes: u64, reply_bytes: u64) -> String {
     if reply_bytes == request_bytes || reply_bytes == 0 {
         request_bytes.to_string()
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn means_may_be_anything() {
+    fn means_of_any_sign_and_size_are_shown() {
         let shown: Vec<String> = [-52.0, 9.9e9, u64::MAX as f64, -1e300, f64::NEG_INFINITY, f64::NAN].map(us_signed).into();
         assert_eq!(shown, ["-0.052", "9900000", "1.8e16", "-1.0e297", "-inf", "?"]);
     }

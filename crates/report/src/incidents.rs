@@ -49,7 +49,7 @@ pub(crate) fn sentence(found: &Incidents) -> String {
     format!("{} {many} above {above}{lines}{lost}", found.count)
 }
 
-/// The same, with the last one.
+/// As [`sentence`], with the last incident.
 pub(crate) fn so_far(found: &Incidents) -> String {
     let last = found.last.as_ref().map(|last| {
         let cause = if last.cause.is_empty() { String::new() } else { format!(", {}", last.cause) };

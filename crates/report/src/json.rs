@@ -45,7 +45,7 @@ fn indented(compact: &str) -> String {
             }
             '{' | '[' => {
                 text.push(c);
-                // Nothing in it stays as it is.
+                // An empty object or list stays on one line.
                 if let Some(end) = rest.next_if(|next| matches!(next, '}' | ']')) {
                     text.push(end);
                 } else {

@@ -125,7 +125,7 @@ fn in_short(code: &str, messages: &[&str]) -> Option<String> {
 struct Figure {
     number: String,
     unit: &'static str,
-    /// For comparison with others of the same place.
+    /// For comparison with the figures at the same place of other messages.
     size: f64,
 }
 

@@ -15,7 +15,7 @@ use crate::figure::{pace, payload};
 /// ```
 pub fn short(path: &str) -> String {
     let path = crate::prose::clean(path);
-    // A comparison adds the rate to a spec, ` at 10/s`, which is no side of it.
+    // A comparison appends the rate to a spec, such as ` at 10/s`; the rate is no part of a side.
     let (spec, more) = path.split_at(path.find(' ').unwrap_or(path.len()));
     let Some((client, server)) = spec.split_once('/') else { return path };
     if client == server {
@@ -60,13 +60,13 @@ pub fn path(row: &Row) -> String {
     labelled(paced(row), row.origin)
 }
 
-/// The same, and of a group which reply it is.
+/// As [`path`], and for a group which reply it is.
 pub fn whole(row: &Row) -> String {
     let reply = reply(row);
     if reply.is_empty() { path(row) } else { format!("{} {reply}", path(row)) }
 }
 
-/// Of a group: `first`, `last`, or the responder; else nothing.
+/// For a group `first`, `last`, or the responder; else empty.
 pub(crate) fn reply(row: &Row) -> String {
     row.reply.as_deref().map(crate::prose::clean).unwrap_or_default()
 }

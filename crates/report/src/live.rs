@@ -27,18 +27,18 @@ const LEAST_BAR: usize = 4;
 pub struct Place {
     /// From 0.
     pub index: usize,
-    /// A single row has no number.
+    /// A single row is shown without a number.
     pub of: usize,
     pub name: String,
 }
 
 impl Place {
-    /// Of a row of this path.
+    /// The place of a row of this path.
     pub fn of_path(index: usize, of: usize, path: &str, origin: Origin) -> Place {
         Place { index, of, name: labelled(short(path), origin) }
     }
 
-    /// The same at a rate that is offered, for the first time or once more.
+    /// The same row at an offered rate; `again` if that rate was measured before.
     pub fn at_rate(self, per_s: f64, again: bool) -> Place {
         let again = if again { ", again" } else { "" };
         Place { name: format!("{} at {}{again}", self.name, per_second(per_s)), ..self }
@@ -52,18 +52,18 @@ pub struct Going {
     pub share: Option<f64>,
     /// Seconds until its end, if known.
     pub left_s: Option<f64>,
-    /// Seconds that it takes in all, where nothing can be drawn until then.
+    /// Seconds that it takes in all, if nothing can be drawn before its end.
     pub takes_s: Option<f64>,
     /// Its figures so far.
     pub so_far: Option<Figures>,
-    /// While its flows are being opened: those that are open, and all.
+    /// The open flows, and all flows, until all are open.
     pub opened: Option<(u32, u32)>,
 }
 
 /// RTT figures of the live line.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// Where the times begin.
+    /// The name of the times: `RTT`, `from due`, or none.
     from: &'static str,
     p50_ns: Option<f64>,
     p99_ns: Option<f64>,

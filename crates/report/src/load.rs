@@ -61,7 +61,7 @@ fn decided(doc: &mut Doc, load: &Load, curve: &LoadCurve) {
     doc.verdict(path, said, word, tone);
 }
 
-/// A core that stood still for this share of the time in half of the rows was not this client's.
+/// If the client's core stood still for this share of the time in half of the rows, the result is not a measurement.
 const STOLEN: f64 = 0.1;
 
 /// Whether the path keeps up, to which rate, and the latency there and beyond; the decisive words.
@@ -250,11 +250,10 @@ fn watched(curve: &LoadCurve) -> bool {
     curve.rates.iter().any(|row| row.stalls.is_some())
 }
 
-/// Groups of times.
 const FROM_DUE: &str = "RTT from due";
 const FROM_SENT: &str = "RTT from sent";
 
-/// Every figure; on a terminal that is too narrow for all, those that others tell more or less are left to pages and scripts.
+/// Every figure. A terminal that is too narrow for all leaves those that the others nearly tell to pages and scripts.
 fn table(load: &Load, curve: &LoadCurve, options: &Options) -> Table {
     let all = || whole(load, curve);
     let mut table = all();

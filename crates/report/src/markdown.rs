@@ -128,21 +128,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_markup() {
+    fn text_is_never_markup() {
         assert_eq!(escape("a|b `c` <d> *e* [f](g) ~~h~~ $i$ &amp;"), r"a\|b \`c\` \<d> \*e\* \[f\](g) \~\~h\~\~ \$i\$ \&amp;");
         assert_eq!(["> - +", "- a", "---", "-0.052", "-"].map(escape), [r"\> - +", r"\- a", r"\---", "-0.052", "-"]);
         assert_eq!(escape("client -> server, lo:0, a.b"), "client -> server, lo:0, a.b");
     }
 
     #[test]
-    fn nothing_ends_its_own_block() {
+    fn text_cannot_end_its_code_block() {
         let fence = |lines: &[&str]| verbatim("", &lines.iter().map(|line| line.to_string()).collect::<Vec<_>>())[0].clone();
         assert_eq!(fence(&["hairpin ping"]), "```");
         assert_eq!(fence(&["``` ````x", "```"]), "`````");
     }
 
     #[test]
-    fn nothing_is_linked() {
+    fn text_is_never_linked() {
         let told = escape("@root a@b #1 x/y#22 # 3 gh-4 GH-x http://a WWW.b");
         let want = r"@_root a@_b \#_1 x/y\#_22 \# 3 gh-_4 GH-x http:_//a WWW._b";
         assert_eq!(told, want.replace('_', NO_WIDTH));

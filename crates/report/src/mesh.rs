@@ -17,7 +17,7 @@ use crate::style::Tone;
 
 /// Most ranks whose matrix has room in 80 columns.
 const MATRIX: usize = 16;
-/// Slowest pairs that are shown of more ranks.
+/// Slowest pairs that are shown if there are more ranks.
 pub(crate) const SLOWEST: usize = 10;
 /// Pairs named in a sentence.
 const NAMED: usize = 8;
@@ -71,7 +71,7 @@ impl Show for Mesh {
 fn of_visits(visits: &[&Visit]) -> Vec<String> {
     let mut found: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for visit in visits {
-        // Both sides of a visit may have the same.
+        // Both sides of a visit may have the same warning.
         let mut codes: Vec<&str> = Vec::new();
         for note in &visit.warnings {
             if !codes.contains(&note.code.as_str()) {
@@ -303,7 +303,7 @@ fn missing(mesh: &MeshBody) -> Vec<String> {
         let pairs = if of.len() == 1 { "pair" } else { "pairs" };
         format!("{} of {pairs} {}: {}", plural(*visits, "visit"), named(mesh, of.iter()), clean(why))
     };
-    // A reason that a pair has stands there already.
+    // The reasons of pairs are listed already.
     let is_new = |why: &str| !reasons.iter().any(|known| known.why == why);
     let ranks: Vec<String> = mesh.missing.iter().filter(|rank| is_new(&rank.why)).map(|rank| clean(&rank.why)).collect();
     reasons.iter().map(line).chain(ranks).collect()

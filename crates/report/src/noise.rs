@@ -24,9 +24,9 @@ use crate::style::Tone;
 const MATRIX: usize = 16;
 /// Causes of a core in the short view.
 const CAUSES: usize = 3;
-/// Interrupts named of a core.
+/// Interrupts named for each core.
 const INTERRUPTS: usize = 6;
-/// Of the time lost with a known cause, a smaller part is left to the full view.
+/// A smaller part of the time lost with a known cause is left to the full view.
 const SMALL: f64 = 0.02;
 
 impl Show for Noise {

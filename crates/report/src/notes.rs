@@ -64,7 +64,7 @@ fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
     found.into_iter().map(|(apart, of)| format!("{}: {}", join(names, &of), apart.words())).collect()
 }
 
-/// Libraries in the place of the kernel's sockets, and how much passed the kernel all the same.
+/// Libraries in the place of the kernel's sockets, and how much went through the kernel all the same.
 pub(crate) fn stacks<R>(names: &[Name], rows: &[&R], of: impl Fn(&R) -> Option<&Stacks>) -> List {
     List::plain("In the place of the kernel's sockets", merged(names, rows, |row| of_stacks(of(row))))
 }
@@ -79,7 +79,7 @@ pub(crate) fn of_stacks(stacks: Option<&Stacks>) -> Vec<String> {
     stacks.into_iter().flat_map(Stacks::sides).map(one).collect()
 }
 
-/// The same in short: how much passed the kernel.
+/// The same in short: how much went through the kernel.
 pub(crate) fn stacks_in_short<R>(names: &[Name], rows: &[&R], of: impl Fn(&R) -> Option<&Stacks>) -> Doc {
     let words = |row: &R| {
         let one = |(side, stack): (Side, &Stack)| format!("{side}, {}: {}", stack.name, stack.passed());

@@ -5,7 +5,7 @@ use hairpin_units::Quantile;
 /// The percentiles shown by default.
 pub const PERCENTILES: [Quantile; 4] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
 
-/// No terminal is narrower.
+/// A narrower terminal counts as this wide.
 const LEAST: usize = 40;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -34,7 +34,7 @@ impl Paths {
         Paths { device: Some(device), ..self }
     }
 
-    /// Paths that this user lacks the rights for, and root has.
+    /// Adds the paths that need rights which root has and this user lacks.
     #[must_use]
     pub fn root_adds(self, root_adds: Vec<&'static str>) -> Paths {
         Paths { root_adds, ..self }

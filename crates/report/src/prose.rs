@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The width of lines whose terminal is not asked for its own.
+/// The width of lines if the terminal is not asked for its width.
 pub(crate) const WIDTH: usize = 80;
 
 /// Makes text safe to print on a terminal. Line breaks and tabs become spaces. Other control characters become U+FFFD, and so do
@@ -24,7 +24,7 @@ pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text with its first letter large.
+/// The text with its first letter in upper case.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn text_cannot_steer_the_terminal() {
         assert_eq!(clean("a\x1b[31mb\u{202E}c\nd"), "a\u{FFFD}[31mb\u{FFFD}c d");
     }
 

@@ -7,7 +7,7 @@ use crate::prose::clean;
 /// `veth0 queue 0 (generic, copy)`.
 pub fn words(rings: &Rings) -> String {
     let queues = match rings.queues.as_slice() {
-        // Sockets, which have none.
+        // Sockets have no queues.
         [] => return clean(&rings.interface),
         [one] => format!("queue {one}"),
         many => format!("queues {}", many.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),

@@ -132,7 +132,6 @@ fn fastest(stream: &Stream) -> (String, &'static str) {
     (format!("{what}: {}, frames of {size} by {base}", per_second(per_s)), what)
 }
 
-/// An empty row.
 fn blank() -> StreamRow {
     StreamRow {
         io: String::new(),

@@ -60,7 +60,7 @@ fn short(list: &List, options: &Options) -> Doc {
             let shown = |row: &&&KnobRow| belongs(row);
             let word = |row: &&KnobRow| {
                 let now = if values { now(row) } else { String::new() };
-                // A value of several words would not be told from the next name.
+                // A value of several words could not be told from the next name.
                 let now = if now.contains(' ') { ".." } else { &now };
                 if now.is_empty() { row.name.clone() } else { format!("{}={}", row.name, cut(now)) }
             };

@@ -508,7 +508,7 @@ pub struct DriverStep {
     pub name: String,
     pub implementation: String,
     pub alone_ns: f64,
-    /// As one of several in a row; `null` if it cannot be.
+    /// The same in a row of several; `null` if the step cannot be done in a row.
     pub in_a_row_ns: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
 //! A run in the words of other tools, for the scripts that parse those.
 //!
 //! docs/formats.md has each field with the tool's definition of it, which holds here too: half a round trip where the tool prints that, the
-//! tool's own rank of a percentile. A figure that was not measured is as the tool prints the unknown, or left out.
+//! tool's own rank of a percentile. A figure that was not measured is printed as the tool prints an unknown one, or left out.
 
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::Spec;
@@ -70,7 +70,7 @@ struct Ping<'a> {
     speaks: Option<Speaks>,
     /// The server as given, else the link.
     peer: String,
-    /// Without times if the record's histogram is no such thing.
+    /// Empty if the record's histogram cannot be decoded.
     times: Decoded,
 }
 
@@ -94,7 +94,7 @@ impl Ping<'_> {
         }
     }
 
-    /// The RTT in ns at this rank of all, the least being 1: within 0.1 %, by the histogram.
+    /// The RTT in ns at this rank, counted from 1: within 0.1 %, by the histogram.
     fn at(&self, rank: u64) -> Option<f64> {
         let mut below = 0u64;
         let found = self.times.counts().find(|(_, often)| {
@@ -105,7 +105,7 @@ impl Ping<'_> {
         found.map(|(ns, _)| if rank >= self.times.count() { most } else { ns.max(least).min(most) } as f64)
     }
 
-    /// The number of RTTs up to this share of all.
+    /// This share of the number of RTTs.
     fn share(&self, of: f64) -> f64 {
         self.row.rtt_ns.count as f64 * of
     }

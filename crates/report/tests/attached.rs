@@ -218,7 +218,7 @@ fn one_connection_of_client_and_server() {
     let record = one();
     assert_snapshot!(first_screen(&record));
     assert_snapshot!(verbose(&record));
-    // A view that its user ends was not broken off, unless it was to go on for a while.
+    // A view that its user ends was not broken off, unless a duration was given.
     let mut live = record;
     (live.head.interrupted, live.head.command) = (true, ["hairpin", "explain", ":6379", "--live"].map(String::from).into());
     assert!(!first_screen(&live).contains("Incomplete"));

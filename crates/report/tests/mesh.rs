@@ -134,7 +134,7 @@ fn more_ranks_have_their_slowest_pairs_only() {
 }
 
 #[test]
-fn pairs_of_no_schedule_are_told_from_missing_ones() {
+fn pairs_outside_the_schedule_are_told_from_missing_ones() {
     let mut ring = mesh(5);
     ring.pairs.retain(|pair| pair.b == pair.a + 1 || (pair.a, pair.b) == (0, 4));
     let text = term(&ring, &brief());
@@ -178,7 +178,7 @@ fn a_report_says_who_is_slow_first_and_holds_all_pairs() {
 }
 
 #[test]
-fn of_more_ranks_than_a_page_has_room_for_those_of_the_largest_effect_are_drawn() {
+fn a_page_without_room_for_all_ranks_draws_those_of_the_largest_effect() {
     let ring =
         |a: u32| Pair { a, b: a + 1, rtt_ns: Some(Quantiles { p50: Some(30_000), ..Quantiles::default() }), visits: Vec::new() };
     let mut mesh = mesh(2);

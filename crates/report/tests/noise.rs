@@ -106,7 +106,7 @@ fn without_hooks_an_early_end_and_one_core() {
 }
 
 #[test]
-fn of_many_cores_the_pairs_are_counted() {
+fn with_many_cores_the_pairs_are_counted() {
     let many = noise(20);
     let text = term(&many, &Options { brief: true, ..Options::default() });
     assert!(text.contains("190 pairs: their distances are in CSV"), "{text}");

@@ -143,7 +143,7 @@ fn several_rows_by_what_each_side_has() {
 }
 
 #[test]
-fn a_record_from_elsewhere_may_say_anything() {
+fn a_split_from_elsewhere_may_have_any_figure_and_text() {
     let mut odd = split(NIC, [Layer::Hardware; 2]);
     odd.typical = Typical { rtt_ns: f64::NAN, ..Typical::default() };
     odd.parts[1].typical_ns = -1e300;

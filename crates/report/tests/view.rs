@@ -672,7 +672,7 @@ fn of_verbs(verbs: &[&str]) -> Vec<Input> {
 }
 
 #[test]
-fn what_cannot_be_told_leads_no_report() {
+fn a_report_does_not_lead_with_a_result_that_cannot_be_told() {
     let lead = |verb: &str, change: &dyn Fn(&mut AnyRecord)| {
         let mut given = of_verbs(&[verb]);
         change(&mut given[0].record);

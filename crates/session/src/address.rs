@@ -1,4 +1,4 @@
-//! Addresses and interfaces of both ends: of a server that several addresses stand for, of this host towards a peer.
+//! Addresses and interfaces of both ends: of a server whose name has several addresses, and of this host towards a peer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -17,10 +17,10 @@ pub(crate) fn ends_of(channel: &impl AsFd) -> io::Result<(SocketAddr, SocketAddr
     Ok((local, peer))
 }
 
-/// A SYN that is lost is sent again after a second.
+/// Time limit for each address: a lost SYN is sent again after a second.
 const TRIED_FOR: Duration = Duration::from_secs(2);
 
-/// The address of a server that is there: of several, over TCP, the first that takes a connection, else the first.
+/// A server's address; over TCP, if it has several, the first that takes a connection. Else the first.
 ///
 /// # Errors
 /// The name has no address, or the resolver's error.

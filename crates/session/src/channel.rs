@@ -125,12 +125,12 @@ impl Channel {
         Channel { socket, noise, send_within: SEND_TIMEOUT, sealed: Vec::new(), plain: Vec::new(), end: None }
     }
 
-    /// A send waits at most this long.
+    /// A send waits at most for `send_within`.
     pub(super) fn waits(self, send_within: Duration) -> Channel {
         Channel { send_within, ..self }
     }
 
-    /// Sends one message; waits at most [`SEND_TIMEOUT`] in all; a worker waits longer.
+    /// Sends one message. Waits at most [`SEND_TIMEOUT`] in all; a worker waits longer.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), SendError> {
         let mut frame = vec![0; HEADER];
         serde_json::to_writer(&mut frame, message).map_err(SendError::Encode)?;

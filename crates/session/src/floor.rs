@@ -33,7 +33,7 @@ const TCP_TIMESTAMPS: u64 = 12;
 /// Bytes of headers that the path `niq` puts before the payload.
 const NIQ_HEADERS: u64 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
 
-/// Drivers of interfaces that claim a rate which is that of no wire.
+/// Drivers of interfaces whose claimed rate is not that of a wire.
 const WITHOUT_A_WIRE: [&str; 5] = ["bonding", "bridge", "team", "tun", "veth"];
 
 /// The user's declarations.
@@ -58,7 +58,8 @@ pub struct Known<'a> {
 impl Declared {
     /// The floor of a job's round trip.
     ///
-    /// # Errors The reason for a missing floor.
+    /// # Errors
+    /// The reason for a missing floor.
     pub fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
         if job.own.is_some() {
             return Err("the length of the replies is the server's own, and a floor takes it beforehand".into());
@@ -80,7 +81,7 @@ impl Declared {
         }
         let mut floor = round_trip(nic, size(request), size(reply), &link).map_err(|error| error.to_string())?;
         if job.spec.client.speaks() == Speaks::TcpPerTransaction {
-            // A published half round trip reaches the programs, a handshake does not.
+            // A published half round trip includes the way to the programs, which a handshake does not take.
             if floor.stages.iter().any(|stage| stage.part == Part::Whole) {
                 notes.push("the handshake, one more round trip, is not counted".into());
             } else {

@@ -112,7 +112,7 @@ pub fn connect(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, Conn
     connect_as(Kind::Measuring, host, port, key)
 }
 
-/// The same for either kind of session.
+/// As [`connect`], for either kind of session.
 pub fn connect_as(kind: Kind, host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
     let begun = Instant::now();
     loop {

@@ -25,7 +25,7 @@ use crate::watch::{Told, Turn, Wants, Watcher};
 
 /// A tick of /proc/PID/stat (USER_HZ, part of the ABI: proc(5)).
 const NS_PER_TICK: u64 = 10_000_000;
-/// The time that warnings are about.
+/// Warnings are about this last part of a row.
 const WARNED_OF: Nanos = Nanos::from_secs(60);
 
 /// Passes everything on to a watcher; adds the local data to snapshots.
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(cpu_ns(&host, 8), None);
     }
 
-    /// Of one host's client alone.
+    /// Of the client alone, with its server elsewhere.
     fn live<'a>(watcher: &'a mut dyn Watcher, job: &'a Job, hosts: &'a Hosts) -> Live<'a> {
         Live {
             watcher,

@@ -1,4 +1,4 @@
-//! The looks of a loop at what other processes have sent: they are not silent while the loop itself stands still.
+//! Notices that a loop stood still: other processes, whose messages it looks for, do not count as silent meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ impl Looks {
         Looks { last: now }
     }
 
-    /// For how long the loop stood still before this look; zero if it did not. Each of its time limits ends later by that.
+    /// For how long the loop stood still before this look; zero if it did not. Each of its time limits ends later by that time.
     pub fn stood_still(&mut self, now: Instant) -> Duration {
         let gap = now.duration_since(std::mem::replace(&mut self.last, now));
         if gap < STANDSTILL { Duration::ZERO } else { gap }
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_standstill_is_no_silence_of_others() {
+    fn only_a_long_gap_between_looks_is_a_standstill() {
         let begun = Instant::now();
         let mut looks = Looks::begin(begun);
         let mut look = |ms| looks.stood_still(begun + Duration::from_millis(ms)).as_millis();

@@ -75,7 +75,7 @@ pub enum Order {
     SetUp(LinkEnd),
     /// List the addresses at which this network namespace is reached.
     Addresses,
-    /// Say from which address this network namespace would send to that one.
+    /// Say from which address this network namespace would send to this one.
     Towards(IpAddr),
     /// Read the host's facts.
     Facts {
@@ -267,9 +267,9 @@ pub enum Answer {
     Interface(InterfaceFacts),
     /// The addresses at which the network namespace is reached.
     Addresses(Vec<At>),
-    /// The address that it would send from; `None`: it has no route.
+    /// The address that the network namespace would send from; `None` if it has no route.
     From(Option<IpAddr>),
-    /// To a probe: another session measures, for about so long. In a row: stand still. To a request between rows: ask again then.
+    /// To a probe: another session measures, for about this time if it is known. In a row: stand still. To a request between rows: ask again after it.
     Pause(Option<Nanos>),
     /// To a probe that stands still: go on.
     Resume,
@@ -282,13 +282,13 @@ pub enum Answer {
 /// Whether a library provides the sockets of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFound {
-    /// It does.
+    /// The library provides them.
     pub in_place: bool,
-    /// The library that does, if not the C library.
+    /// The library that provides them, if not the C library.
     pub provider: Option<String>,
-    /// The library is in the worker's memory.
+    /// The library asked for is in the worker's memory.
     pub mapped: bool,
-    /// The loader heeds no variables there.
+    /// The loader heeds no environment variables in the worker.
     pub secure: bool,
 }
 
@@ -317,7 +317,7 @@ pub struct ClientReport {
     /// Results of an open loop that are not in the row.
     #[serde(default)]
     pub open: Option<Box<OpenFound>>,
-    /// Of a group: rows of the first replies, and of those of each responder.
+    /// A group's rows: of the first replies, and of the replies of each responder.
     #[serde(default)]
     pub replies: Vec<Row>,
 }

@@ -105,7 +105,7 @@ impl ServersNics {
         }
     }
 
-    /// Halves of the block that is over, those before it of which stamps came since, and the counts of the row so far.
+    /// Halves of the block that is over, earlier ones with stamps that came since, and the counts of the row so far.
     pub fn block(&mut self, area: &Stamps) -> (Vec<Half>, Counts) {
         let block = self.reader.block(area);
         self.gather.add(&block.stamps, &block.packets, self.every, true);

@@ -1,6 +1,7 @@
 //! The CPUs that a thread of this process can be pinned to.
 //!
-//! Isolated ones (`isolcpus=`) are among them, though sched_getaffinity(2) leaves them out. Those that it names are called allowed: threads stay there unless other CPUs are asked for.
+//! Isolated CPUs (`isolcpus=`) are among them, though sched_getaffinity(2) leaves them out. Those that it names are called allowed: threads stay there unless
+//! other CPUs are asked for.
 
 use std::io;
 use std::thread::{Builder, scope};
@@ -10,12 +11,13 @@ use hairpin_plan::job::Job;
 use hairpin_record::run::Side;
 use hairpin_sys::thread;
 
-/// As many as a set of CPUs has room for (CPU_SETSIZE).
+/// Number of CPUs that a set has room for (CPU_SETSIZE).
 const ALL: u32 = 1024;
 
-/// All of them, in ascending order.
+/// All pinnable CPUs, in ascending order.
 fn pinnable() -> io::Result<Vec<u32>> {
-    // The kernel keeps the CPUs of a set that exist and are in the cpuset. The thread stays where it is: pinned to a core that a real-time thread holds it would never come back.
+    // The kernel keeps the CPUs of a set that exist and are in the cpuset. The thread stays where it is: pinned to a core that a real-time thread holds, it
+    // would never come back.
     let asks = || {
         thread::stay_on(&(0..ALL).collect::<Vec<u32>>())?;
         thread::allowed_cpus()
@@ -44,11 +46,11 @@ pub fn refused(asked: &[u32], choices: &[u32]) -> Option<(u32, String)> {
     Some((*cpu, choices.iter().map(u32::to_string).collect::<Vec<_>>().join(",")))
 }
 
-/// `count` CPUs: `first` and the next ones of the choices, of which the first follows the last.
+/// `count` CPUs: `first` and those after it in `choices`, round and round.
 pub fn counted_from(first: u32, count: usize, choices: &[u32]) -> Vec<u32> {
     match choices.iter().position(|cpu| *cpu == first) {
         Some(at) => (at..at + count).map(|at| choices[at % choices.len()]).collect(),
-        // Pinning to it says why.
+        // Pinning to `first` fails, and says why.
         None => vec![first],
     }
 }
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_isolated_cpu_can_be_had_if_it_is_asked_for() {
+    fn an_isolated_cpu_is_a_choice_if_it_is_asked_for() {
         // isolcpus=2,3, and 4 is offline.
         let all = || Ok(vec![0, 1, 2, 3]);
         assert_eq!(choices_of(&[1], &[0, 1], || panic!("nobody asked for another")), [0, 1]);
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_names_those_outside_the_threads_own_set() {
+    fn the_kernel_names_cpus_outside_the_threads_own_set() {
         let allowed = thread::allowed_cpus().unwrap();
         let kept = std::thread::spawn(move || {
             thread::stay_on(&allowed[..1]).unwrap();

@@ -161,7 +161,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Why the path does not lead to the target, where a UNIX socket is one of both.
+/// Why the path does not lead to the target, if either of them is a UNIX socket.
 fn elsewhere(target: &Target, job: &Job) -> Option<String> {
     let path = job.spec.client.path;
     let leads = TOWARDS_SOCKET.contains(&path);

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_of_the_side_that_spins_and_of_its_own_host() {
+    fn throttling_is_judged_by_each_sides_own_policy_and_host() {
         use hairpin_record::run::Granted;
         let limits =
             |runtime_us: i64| facts(&[("sched_rt_runtime_us", json!(runtime_us)), ("sched_rt_period_us", json!(1_000_000))]);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_whose_library_was_passed_by_is_named() {
+    fn each_side_whose_library_was_bypassed_is_named() {
         use hairpin_record::stack::{Counter, Passed, Stack};
         let stack = |count| Stack {
             name: "onload".into(),

@@ -193,7 +193,7 @@ impl House<'_> {
         if let Some(line) = summary {
             (self.log)(line);
         }
-        // Nothing wakes this loop when a place is left.
+        // Nothing wakes this loop when a place becomes free.
         let limit = limit.map(|limit| limit.min(Duration::from_millis(10)));
         [limit, due.map(|due| due.max(Duration::from_millis(1)))].into_iter().flatten().min()
     }
@@ -231,7 +231,7 @@ fn connection(guest: &Guest, place: Place<'_>) {
         }
         None => (Some(place), None),
         Some(gate) => {
-            // It has proved the key, and may have much to say: it takes no place from those who have not.
+            // This client has proved the key, and may have much to say: it takes no place from those who have not.
             drop(place);
             match gate.enter(&mut channel) {
                 Entry::Session(pass) => (None, Some(pass)),

@@ -46,7 +46,7 @@ pub enum Server {
         channel: Box<Channel>,
         /// The session's address as seen from this host.
         at: SocketAddr,
-        /// It can have its packets stamped; known once it has told its facts.
+        /// The server can have its packets stamped; known once it has told its facts.
         stamps: bool,
     },
     /// A plain echo service or a reflector, which reports nothing.
@@ -60,9 +60,9 @@ pub enum ServerEvent {
     Nothing,
     /// The server's side ended by itself.
     Ended(Box<ServerReport>),
-    /// Another session measures, for about so long: the row stands still.
+    /// Another session measures, for about this time if it is known: the row stands still.
     Pause(Option<Nanos>),
-    /// It goes on.
+    /// The row goes on.
     Resume,
     /// The server is gone or has failed; the reason.
     Gone(String),
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// Makes it listen for a row; returns its address.
+    /// Makes the server listen for a row; returns its address.
     pub fn plan(&mut self, job: &Job) -> Result<Address, RunError> {
         let answer = match self {
             Server::Silent(address) => return Ok(address.clone()),
@@ -147,7 +147,7 @@ impl Server {
             Turn::Stamps(every) => Request::Stamps(every),
         };
         channel.send(&request).map_err(SideError::ToServer)?;
-        // It is done before the next request of the row is sent.
+        // The change is made before the next request of the row is sent.
         match hear(channel, ANSWER_WITHIN)? {
             Answer::Done => Ok(()),
             other => Err(unexpected(other)),
@@ -320,11 +320,11 @@ fn harmless(mut answer: Answer) -> Answer {
     answer
 }
 
-/// What another answer than the one asked for between two blocks means.
+/// The error for an unexpected answer between two blocks.
 fn unexpected(answer: Answer) -> SideError {
     match answer {
         Answer::Failed(failure) => SideError::Failed(failure),
-        // Its report was on the way already.
+        // The server's report was on its way already.
         Answer::Server(report) => {
             let why = report.error.unwrap_or_else(|| "it stopped".into());
             SideError::Failed(Failure { message: format!("the server's side ended in mid-run: {why}"), missing: false })

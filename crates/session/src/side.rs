@@ -57,7 +57,7 @@ pub enum SideError {
     /// The server of a session did not read a request.
     #[error("the server takes no requests: {0}")]
     ToServer(SendError),
-    /// The server of a probe serves a session that measures alone, for about so long.
+    /// The server of a probe serves a session that measures alone; for about this time, if it is known.
     #[error("a measuring session runs there{}; run again after that", .0.map_or(String::new(), |left| format!(", for {left} more")))]
     Later(Option<Nanos>),
     /// The server of a session did not answer.
@@ -209,7 +209,7 @@ impl WorkerSide {
         self.stop.request_pause(pause);
     }
 
-    /// Freezes the worker, or lets it go on. One that has ended does neither.
+    /// Freezes the worker, or lets it go on. No effect on a worker that has ended.
     pub fn freeze(&mut self, frozen: bool) {
         let _ = self.process.freeze(frozen);
     }

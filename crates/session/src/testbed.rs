@@ -48,13 +48,13 @@ pub struct Testbed {
     ends: Option<Ends>,
     /// The responders of a group on this host, but for the first, which is the server.
     responders: Vec<Server>,
-    /// The network namespace of a group's first responder, which holds the bridge to the others: it stays if that one ends.
+    /// The network namespace of a group's first responder, which holds the bridge to the others: it stays if this responder ends.
     _bridge: Option<File>,
 }
 
 pub struct Measured {
     pub client: ClientReport,
-    /// Of a group on this host: each responder's address, and its report.
+    /// The address and report of each responder of a group on this host.
     pub responders: Vec<(Address, Result<ServerReport, String>)>,
     pub server: Option<Result<ServerReport, String>>,
     pub interrupted: bool,
@@ -91,7 +91,7 @@ impl Testbed {
         Testbed::set_up_as(Kind::Measuring, plan, stamps)
     }
 
-    /// The same for either kind of session with a server.
+    /// As [`Testbed::set_up`], for either kind of session with a server.
     pub fn set_up_as(kind: Kind, plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Testbed, RunError> {
         let stack = plan.stack.as_ref();
         let mut testbed = match &plan.target {
@@ -426,7 +426,7 @@ impl Testbed {
             self.server.beat();
         }
         if now.duration_since(watch.heard) >= watch.silence {
-            // It may sleep in a receive call without a time limit; once awake, it checks its own deadlines.
+            // The client may sleep in a receive call without a time limit; once awake, it checks its own deadlines.
             self.client.nudge();
         }
         if let Some(stopped) = watch.stopped {
@@ -458,7 +458,7 @@ impl Testbed {
     }
 }
 
-/// The group that the rows ask, if they do.
+/// The group that the rows ask, if any.
 fn asked_group(plan: &Plan) -> Option<&Group> {
     plan.rows.first()?.group.as_ref()
 }
@@ -486,9 +486,9 @@ fn beside(job: &Job, index: usize, allowed: &[u32]) -> Job {
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// Most answers of the server handled before the client's worker and the deadlines get their turn.
 const ANSWERS_AT_ONCE: u32 = 8;
-/// The interval while the row stands still because the server measures for another.
+/// [`BEAT_EVERY`] while the row stands still because the server measures for another client.
 const PAUSED_BEAT_EVERY: Duration = Duration::from_secs(4);
-/// A server that measures for another is asked again after this time at the earliest …
+/// A server that measures for another client is asked again after this time at the earliest …
 const ASKED_AFTER: Duration = Duration::from_secs(1);
 /// … and at the latest.
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
@@ -503,7 +503,7 @@ struct RowState {
     going: bool,
     interrupted: Option<Instant>,
     stopped: Option<Instant>,
-    /// The row is to stand still; and since when it does.
+    /// `Some` if the row is to stand still; within, since when it does.
     pause: Option<Option<Instant>>,
     paused: Duration,
     looks: Looks,

@@ -37,12 +37,12 @@ pub struct Told {
 const LONGEST: usize = 400;
 /// Most parts of a bound.
 const MOST_PARTS: usize = 16;
-/// A larger error is no bound worth the name: an hour.
+/// Largest error that counts as a bound: an hour.
 const MOST_NS: f64 = 3.6e12;
-/// No clock grows wrong faster.
+/// Largest growth of a clock's error that is believed.
 const MOST_PPB: f64 = 1e8;
 
-/// The id of the running kernel, and its clock that nobody sets.
+/// The id of the running kernel, and its CLOCK_MONOTONIC_RAW in ns.
 pub fn kernel() -> (String, u64) {
     let id = RealHost.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     (id.trim().to_owned(), MonotonicRaw.now().0)
@@ -131,7 +131,7 @@ fn decide(
     }
 }
 
-/// The state with a further leg of its way to the source.
+/// The state with one more leg of its way to the source.
 fn with(mut state: ClockState, follows: Follows, parts: impl IntoIterator<Item = ErrorPart>) -> ClockState {
     for part in parts {
         state.error_ns += part.ns;
@@ -140,7 +140,8 @@ fn with(mut state: ClockState, follows: Follows, parts: impl IntoIterator<Item =
     ClockState { follows, ..state }
 }
 
-/// The bound that an Elastic Network Adapter states of its own clock, the largest if there are several (`Documentation/networking/device_drivers/ethernet/amazon/ena.rst`).
+/// The bound that an Elastic Network Adapter states of its own clock, the largest if there are several
+/// (`Documentation/networking/device_drivers/ethernet/amazon/ena.rst`).
 fn amazon_bound_ns(host: &dyn Host) -> Option<f64> {
     let names = host.list("/sys/class/net").unwrap_or_default();
     let bound =

@@ -67,13 +67,13 @@ pub trait Watcher {
     fn wants_times(&self) -> bool {
         false
     }
-    /// These times, before [`block`](Watcher::block).
+    /// The times of [`wants_times`](Watcher::wants_times), before [`block`](Watcher::block).
     fn times(&mut self, _times: Times) {}
     /// True to get between blocks the source of the time of day of a remote server's host.
     fn wants_clock(&self) -> bool {
         false
     }
-    /// That source, before [`block`](Watcher::block).
+    /// The source of [`wants_clock`](Watcher::wants_clock), before [`block`](Watcher::block).
     fn clock(&mut self, _told: time_source::Told) {}
     /// True to get snapshots: each progress message then holds the data since the one before, CPU time and warnings.
     fn wants_snapshots(&self) -> bool {

@@ -442,7 +442,7 @@ fn of_reply(last: &mut Row, one: OfReply) -> Row {
         row.warnings.push(Warning::Loss { lost: one.lost, sent: one.asked, rcvbuf: true }.note());
     }
     if one.reply != FIRST_REPLY {
-        // With these of every responder a record would be of some 50 MB.
+        // With the blocks and series of every responder a record would have some 50 MB.
         (row.blocks, row.series) = (Vec::new(), Vec::new());
     }
     row.reply = Some(one.reply);
@@ -454,7 +454,7 @@ fn with_recording(job: &Job) -> Result<Job, Failure> {
     let mut job = job.clone();
     if let Some(OpenLoop { arrivals: Arrivals::Replay { file, arrivals }, smallest, .. }) = &mut job.open {
         let read = replay::load(file).map_err(failed)?;
-        // Buffers and tables are sized for these.
+        // Buffers and tables are sized for the sizes read first.
         if read.iter().any(|one| !(*smallest..=job.request).contains(&one.size)) {
             return Err(failed(format_args!("{} has changed since it was read first", file.display())));
         }
@@ -482,7 +482,7 @@ fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>
     }
 }
 
-/// Warns of errors of the server, and of replies that may be some.
+/// Warns of errors of the server, and of replies that may be errors.
 fn unlike(job: &Job, own: &OwnRequest) -> Option<Warning> {
     own.warning(job.own.as_ref().is_some_and(|request| request.end.tells_errors()))
 }

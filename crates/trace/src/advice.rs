@@ -38,7 +38,7 @@ mod tests {
     use crate::detectors::DETECTORS;
 
     #[test]
-    fn every_name_stands_in_its_sentence_and_every_word_like_a_name_is_one() {
+    fn the_names_are_exactly_the_settings_in_the_sentence() {
         let causes = KINDS.iter().map(|kind| (kind.name, kind.advice));
         for (of, advice) in causes.chain(DETECTORS.iter().map(|detector| (detector.name(), detector.advice()))) {
             assert!(!advice.names.is_empty(), "{of}: nothing to set");

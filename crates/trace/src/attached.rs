@@ -228,7 +228,7 @@ impl Attached {
             ))));
         }
         let links = programs.iter().map(|program| object.attach_tracing(program)).collect::<Result<_, _>>().map_err(refused)?;
-        // Only now, after all hooks: a transaction that only some of them see would look pipelined.
+        // The ports follow after all hooks: a transaction that only some hooks see would look pipelined.
         match watch {
             WatchTarget::Port(port) => set(&variables, place::SERVERS, *port),
             WatchTarget::Process { servers, clients, .. } => {
@@ -271,12 +271,12 @@ impl Attached {
     /// Takes the completed transactions.
     pub fn drain(&self, totals: &mut Totals) {
         let mut taken = self.variables.get(place::TAKEN);
-        // At most as many as there are now: the writers must not keep the reader busy forever.
+        // Only the records begun so far: the writers must not keep the reader busy forever.
         let begun = self.variables.get(place::BEGUN);
         let mut words = [0; WORDS];
         while taken < begun {
             let at = place::RECORDS + (taken % RECORDS) as usize * WORDS;
-            // Reserved but not yet written, on a CPU that was interrupted: left for the next time.
+            // A record that is reserved but not yet written, on an interrupted CPU, is left for the next call.
             if self.variables.get(at) != taken + 1 {
                 break;
             }

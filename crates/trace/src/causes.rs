@@ -113,7 +113,6 @@ impl PartialOrd for Slow {
 /// The events during all transactions of a path.
 #[derive(Debug)]
 pub struct Causes {
-    /// The flow.
     pub whose: Whose,
     slowest: BinaryHeap<Reverse<Slow>>,
     /// The thread on each CPU when the last block ended.
@@ -132,7 +131,6 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Of a flow.
     pub fn new(whose: Whose) -> Causes {
         Causes {
             whose,
@@ -230,7 +228,7 @@ impl Causes {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }
 
-    /// Adds the moment at which a sleeping receiver got its CPU to these transactions of a block, from the block's events, where no hook of the flow stamps it.
+    /// Adds to each transaction, from the events of its block, the moment at which a sleeping receiver got its CPU, where no hook of the flow stamps it.
     pub fn add_switches(&self, transactions: &mut [Transaction], events: &[Event], span: &Span) {
         for (way, receiver) in [(0, 1), (1, 0)] {
             let Some(cpu) = self.whose.cpus[receiver] else { continue };

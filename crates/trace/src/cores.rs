@@ -38,7 +38,7 @@ pub enum Busy {
 }
 
 impl Busy {
-    /// The rank: of several holders at once, the highest has the CPU.
+    /// Of several holders at once, the one with the highest rank has the CPU.
     fn rank(self) -> u8 {
         match self {
             Busy::Thread(_) => 0,
@@ -96,8 +96,8 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// From a block's events in the order of time, on another scale. `before` holds the thread on each CPU at the
-    /// begin, as far as it is known, and afterwards the one at the end.
+    /// `events` of a block are in the order of time; `scale` converts their times. `before` holds the thread on each CPU at
+    /// the begin, as far as it is known, and afterwards the one at the end.
     pub fn new(events: &[Event], scale: impl Fn(u64) -> i64, before: &mut HashMap<u32, u32>) -> Cores {
         let mut cores = Cores { before: before.clone(), ..Cores::default() };
         // By CPU: the look before the last one, and the last one.
@@ -130,8 +130,8 @@ impl Cores {
         Some(Held { cpu, first, leaves })
     }
 
-    /// Time for which each other thread kept a runnable thread off its CPU within a span of time. Events
-    /// reach beyond a block, because the hooks stay on while its transactions are processed.
+    /// Time for which each other thread kept the runnable `thread` off its CPU between `from` and `to`. Events reach beyond a
+    /// block, because the hooks stay on while its transactions are processed.
     pub fn kept_from(&self, cpu: u32, thread: u32, from: i64, to: i64) -> HashMap<u32, u64> {
         let mut by = HashMap::new();
         let (mut waits, mut since) = (false, 0);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_that_leaves_had_the_cpu_though_nobody_saw_it_come() {
+    fn a_stranger_that_leaves_had_the_cpu_even_if_no_event_shows_it_coming() {
         let cores = cores(&[switch(0, 1_100, 7, 75), switch(0, 1_900, 9, 7)], &mut HashMap::new());
         let during = cores.during(0, 950, &[0]).with_own(vec![(0, 50, 7)]);
         assert_eq!(during.shares(0, 0, 950), [(Busy::Thread(7), 100 + 50), (Busy::Thread(9), 800)]);

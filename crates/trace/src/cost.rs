@@ -20,9 +20,9 @@ const ROUNDS: usize = 9;
 /// Datagrams per block: as many as pass in `BLOCK_TIME`, within these bounds.
 const FEWEST: usize = 101;
 const MOST: usize = 1_000;
-/// Where filters or a busy core make loopback slow, a block of `MOST` would take longer than the run.
+/// Where filters or a busy core slow loopback, `MOST` datagrams would take longer than the run.
 const BLOCK_TIME: Duration = Duration::from_millis(15);
-/// Loopback loses a datagram only to a filter, and no receiver would ever return.
+/// The receiver gives up after this: a filter may drop a datagram even on loopback.
 const LOST: Duration = Duration::from_secs(1);
 
 /// Why the cost could not be measured.

@@ -47,7 +47,7 @@ pub struct Observed<'a> {
     pub overflows: [u64; 2],
     /// A side's messages pass an AF_XDP ring.
     pub xdp_ring: bool,
-    /// For a paced run.
+    /// `None` if the run is not paced.
     pub paced: Option<Paced>,
 }
 
@@ -60,7 +60,6 @@ pub struct Paced {
     pub closed_p50_ns: u64,
 }
 
-/// One rule.
 pub trait Detector: Sync {
     /// The name, also of its page.
     fn name(&self) -> &'static str;
@@ -69,7 +68,6 @@ pub trait Detector: Sync {
     fn look(&self, observed: &Observed<'_>) -> Option<String>;
 }
 
-/// Every detector.
 pub static DETECTORS: &[&dyn Detector] = &[
     &deep_idle::DeepIdle,
     &nagle::Nagle,

@@ -48,7 +48,6 @@ pub struct EventHook {
 /// The sets that have a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sets {
-    /// Both.
     Both,
     /// The whole set, whose hooks stay on for a phase.
     Whole,
@@ -169,9 +168,7 @@ impl What {
 /// The side of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The client's.
     Client,
-    /// The server's.
     Server,
 }
 
@@ -197,7 +194,7 @@ pub struct Taken {
     pub events: Vec<Event>,
     /// Events dropped for lack of room.
     pub lost: u64,
-    /// The last event before the first of them, in ns of CLOCK_MONOTONIC.
+    /// The last event before the first dropped one, in ns of CLOCK_MONOTONIC.
     whole_until: Option<u64>,
 }
 
@@ -283,7 +280,7 @@ impl Events {
         Ok(())
     }
 
-    /// Detaches them.
+    /// Detaches the programs.
     pub fn detach(&mut self) {
         self.links.clear();
     }
@@ -458,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_pid_namespace_of_its_own_no_thread_can_be_told() {
+    fn a_pid_namespace_other_than_the_initial_one_is_refused() {
         assert!(sees_threads(4_026_531_836).is_ok());
         let refused = sees_threads(4_026_532_999).unwrap_err().to_string();
         assert!(refused.contains("--pid host"), "{refused}");

@@ -25,7 +25,7 @@ struct IntervalPlace {
     from: Moment,
     to: Moment,
     slept: bool,
-    /// Outside two hosts: the interval of the reply's way that is counted with it.
+    /// For the time outside two hosts: the reply's interval that is counted with this one.
     also: Option<(Moment, Moment)>,
 }
 
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_stands_behind_a_sleep_that_the_first_receiver_did_without() {
+    fn a_stage_stands_after_the_sleep_even_if_the_first_receiver_was_awake() {
         use Moment::{Copied, Passed, Queued, Ready, Received, Returned, Send, Started, Switched, Waking, Woken};
         let awake = transaction(&[Send, Queued, Started, Passed, Received, Ready, Copied, Returned]);
         let slept = transaction(&[Send, Queued, Started, Passed, Received, Ready, Waking, Woken, Switched, Copied, Returned]);

@@ -48,8 +48,8 @@ pub fn halves(stamps: &[Stamp], records: &[Record], span: &Span) -> Vec<Half> {
     halves
 }
 
-/// The moments that come before `end` and before every later moment of their way: the others belong to side branches,
-/// such as an acknowledgement's.
+/// The moments that were stamped before `end` and before every later moment kept; the others belong to side branches, such
+/// as an acknowledgement's.
 fn until(moments: Vec<(Moment, i64)>, end: i64) -> Vec<(Moment, i64)> {
     let mut kept: Vec<(Moment, i64)> = Vec::with_capacity(moments.len());
     for (moment, at) in moments.into_iter().rev() {

@@ -152,9 +152,7 @@ pub fn settling(count: usize) -> usize {
 /// The stamps of the ring libraries of both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rings {
-    /// The client's.
     pub client: Vec<Packet>,
-    /// The server's.
     pub server: Vec<Packet>,
 }
 

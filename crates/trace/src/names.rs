@@ -57,7 +57,7 @@ impl Names {
         }
     }
 
-    /// A thread as the cause of something: its name, and its number as such.
+    /// A thread as the cause of something: `NAME (pid NUMBER)`.
     pub fn named(&self, thread: u32) -> String {
         match self.bare(thread) {
             "" => format!("pid {thread}"),

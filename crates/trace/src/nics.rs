@@ -8,8 +8,8 @@
 //!   server's host   out − in                            two stamps of the server's NIC
 //!   wire            (in − out) − the server's host      both ways together
 //! ```
-//! Only stamps of one clock are subtracted from each other, so clocks of different hosts are never compared, and the wire needs no relation between a NIC's clock
-//! and the program's. The two ways through a host, out and in, need one ([`Clocks`]).
+//! Only stamps of one clock are subtracted from each other, so clocks of different hosts are never compared, and the wire needs no relation between a NIC's
+//! clock and the program's. The two ways through a host, out and in, need one ([`Clocks`]).
 
 mod clocks;
 mod fold;
@@ -46,7 +46,7 @@ pub struct Half {
 /// The server's part by one layer's stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layered {
-    /// The request was stamped, and the reply.
+    /// True if stamped: the request, the reply.
     pub seen: [bool; 2],
     /// From the one stamp to the other, in ns of the clock that took them.
     pub inside_ns: Option<i64>,
@@ -54,7 +54,7 @@ pub struct Layered {
     pub into_ns: Option<i64>,
 }
 
-/// The half that the server's own stamps of a transaction make.
+/// The half from the server's own stamps of a transaction.
 pub fn half(own: &Own, clocks: &Clocks) -> Half {
     let layered = |at: usize| {
         let (came, out) = (own.came[at], own.out[at]);
@@ -117,7 +117,7 @@ impl Nics {
     }
 
     /// Adds a block that is over: the client's stamps of its transactions and packets, and the server's halves that came with it. Every `every`-th
-    /// transaction was stamped; they count if `counted`. A block without `clocks` does not count.
+    /// transaction was stamped. The block counts only if `counted`, and with `clocks`.
     pub fn block(
         &mut self,
         (stamps, packets): (&[Stamp], &[Packet]),

@@ -21,15 +21,14 @@ use crate::names::Names;
 
 /// The cause of a stall without any event, and of one whose events were not recorded.
 pub const UNKNOWN: &str = "unknown";
-/// The way into an interrupt and out of it, hooks included, takes up to this long beside the handler, in ns: a virtual machine leaves the guest for it, and more
-/// than 10 us were seen.
+/// Longest way into an interrupt and out of it, hooks included, without the handler, in ns: in a virtual machine it leaves the guest, and took more than 10 us.
 const ENTRY_NS: u64 = 20_000;
 /// Nobody had the core, though its thread never sleeps.
 const LIMITED: &str = "nobody: a limit on this process's time, such as cpu.max of its cgroup";
 
 /// The cause of each stall (from, to) of a core in a block, in the same order. `own` is the thread that spun, `smis` the number of system management
-/// interrupts that the core counted meanwhile. Of the stalls without an event, the longest go to stolen time, each ns of which counts for one stall only, and the
-/// longest of the rest to those interrupts.
+/// interrupts that the core counted meanwhile. Stalls without an event go, the longest first, to stolen time, each ns of which counts for one stall only, and
+/// then to those interrupts.
 pub fn causes(cores: &Cores, cpu: u32, own: u32, stalls: &[(i64, i64)], smis: u64, names: &Names) -> Vec<Part> {
     let mut found: Vec<(Part, Unseen)> = stalls.iter().map(|stall| cause(cores, cpu, own, *stall, names)).collect();
     let mut unseen: Vec<&mut (Part, Unseen)> = found.iter_mut().filter(|(part, _)| part.kind == Kind::Nothing).collect();
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_explains_the_longest_stalls_and_none_of_it_two() {
+    fn each_ns_of_stolen_time_explains_one_stall_and_the_longest_come_first() {
         // 1 ms of steal, reported at one tick; before it a stall of 0.9 ms and fifteen of 30 us.
         let events = [event(1_000_000, 1_000, What::Timer), event(4_000_000, 1_000_000, What::Stolen)];
         let mut stalls: Vec<(i64, i64)> = (0..15).map(|at| (1_100_000 + 50_000 * at, 1_130_000 + 50_000 * at)).collect();

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_from_another_host_is_on_no_cpu_of_its_sender() {
+    fn a_packet_from_another_host_is_never_on_its_senders_cpu() {
         use Moment::{Received, Returned, Send, Started};
         let way = |began: i64| [Send, Started, Received, Returned].into_iter().zip((0..).map(|n: i64| began + 100 * n)).collect();
         let transaction = Transaction { sequence: 5, packets: 1, ways: [way(0), way(1_000)], home: Some(2) };

@@ -51,7 +51,7 @@ pub enum TracerError {
         "this process is in a PID namespace of its own, where hooks cannot tell its threads from others: run it in the host's (podman, docker: --pid host)"
     )]
     Namespace,
-    /// Their variables cannot be mapped.
+    /// The programs' variables cannot be mapped.
     #[error("cannot map the BPF programs' records: {0}")]
     Map(#[from] std::io::Error),
 }
@@ -179,7 +179,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Detaches them.
+    /// Detaches the programs.
     pub fn detach(&mut self) {
         self.links.clear();
     }
@@ -247,7 +247,8 @@ fn constants(flow: &Flow) -> Vec<u8> {
     let (port, comes) = match flow.comes {
         Some(Direction::Request) => (server.port, 0_u16),
         Some(Direction::Reply) => (client.port, 1),
-        // No later hook looks for the packet, so it is forgotten once the driver has it, because the next packet may use its memory. Any port but 0 requests this.
+        // No later hook looks for the packet, so it is forgotten once the driver has it, because the next packet may use its memory. Any port but 0 requests
+        // this.
         None if flow.hooks.iter().all(|hook| hook.moment <= Moment::Started) => (1, NEITHER),
         None => (0, 0),
     };

@@ -158,10 +158,10 @@ pub enum Trouble {
         /// The kernel's error, if any.
         why: Option<String>,
     },
-    /// It has neither Hairpin's nor the old value, and is left alone.
+    /// The value is neither Hairpin's nor the old one, and is left alone.
     #[error("{place}: another program changed it since, to {now}, and it is left so; it was {from}")]
     Changed { place: String, now: String, from: String },
-    /// It could not be read or written for another reason.
+    /// The value could not be read or written for another reason.
     #[error("{0}")]
     Failed(String),
 }
@@ -215,7 +215,7 @@ impl Trouble {
 }
 
 impl Address {
-    /// True if it lasts only as long as the process that holds it.
+    /// True if a value lasts only as long as the process that holds it.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Address::Held { .. })
@@ -401,8 +401,8 @@ impl Address {
         }
     }
 
-    /// Writes the file with the value that new NAPI instances take. The kernel sets those that there are, too, so each gets its own value back: these are
-    /// places of their own.
+    /// Writes the file with the value that new NAPI instances take. The kernel sets the existing instances too, so each gets its own value back: an
+    /// instance is a place of its own.
     fn write_for_new_instances(
         &self,
         host: &dyn Host,

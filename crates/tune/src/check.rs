@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn without_privilege_the_states_still_tell() {
+    fn without_privilege_idle_states_are_still_found() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path()).with_error("/dev/cpu_dma_latency", libc::EACCES);
         let found = check(&host, &Place::default(), Profile::Latency);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demand_that_somebody_makes_is_enough() {
+    fn a_demand_that_a_process_holds_leaves_no_finding() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path());
         let _held = host.hold("/dev/cpu_dma_latency", &0_i32.to_ne_bytes()).unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_looked_at_where_one_is_named_and_counts_by_its_own_delay() {
+    fn a_named_interface_is_checked_and_ranks_by_its_own_delay() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path())
             .with_directory("/sys/class/net/eth0")
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn other_profiles_want_other_things() {
+    fn findings_depend_on_the_profile() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path()).with("/sys/devices/system/cpu/cpu0/cpuidle/state1/disable", "1\n");
         let found = check(&host, &Place::default(), Profile::Power);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fix_is_for_the_cpus_that_were_looked_at() {
+    fn the_fix_names_the_checked_cpus() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path()).with_error("/dev/cpu_dma_latency", libc::EACCES);
         let found = check(&host, &Place { cpus: &[1], interface: None }, Profile::Latency);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_present_value_is_said_as_it_is_listed() {
+    fn the_present_value_reads_as_in_the_list() {
         let directory = tempfile::tempdir().unwrap();
         let host = FakeHost::at(directory.path())
             .with("/sys/devices/system/cpu/online", "0\n")

@@ -3,9 +3,7 @@
 /// Largest CPU number accepted; the kernel's own limit (CONFIG_NR_CPUS) is 8192.
 const MAX_CPU: u32 = 65_535;
 
-/// The CPUs of a list such as `0-3,8`, ascending.
-///
-///
+/// The CPUs of a list such as `0-3,8`, ascending; it may name none.
 pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("{text:?} is not a list of CPUs such as 0-3,8");
     let mut cpus = Vec::new();
@@ -13,7 +11,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let first: u32 = first.parse().map_err(|_| wrong())?;
         let last: u32 = last.parse().map_err(|_| wrong())?;
-        // Ranges may overlap, but a list that goes on when it has as many CPUs as there can be takes any memory.
+        // Ranges may overlap; without this limit, a long list would take any amount of memory.
         if first > last || last > MAX_CPU || cpus.len() > MAX_CPU as usize {
             return Err(wrong());
         }
@@ -25,11 +23,6 @@ pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
 }
 
 /// The CPUs of a mask: groups of 32 bits in hexadecimal, the highest first.
-///
-/// The CPUs of a list such as `0-3,8`.
-///
-/// # Errors
-/// The text is not such a list, or names no CPU.
 pub(crate) fn parse_mask(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("{text:?} is not a mask of CPUs such as 0000000f");
     let mut cpus = Vec::new();
@@ -74,8 +67,10 @@ pub(crate) fn distinct(cpus: &[u32]) -> Vec<u32> {
     cpus
 }
 
+/// The CPUs of a list such as `0-3,8`, ascending.
+///
 /// # Errors
-/// The fault in the text.
+/// The text is not such a list, or names no CPU.
 pub fn parse_cpus(text: &str) -> Result<Vec<u32>, String> {
     let cpus = parse(text)?;
     if cpus.is_empty() { Err(format!("{text:?} names no CPU")) } else { Ok(cpus) }

@@ -214,13 +214,13 @@ impl Journal {
         Ok(all)
     }
 
-    /// True if the process that made an entry may still be at work with it; `holder` holds the lock.
+    /// True if the process that made an entry may still use it; `holder` holds the lock.
     pub(crate) fn is_in_use(&self, entry: &Entry, holder: Option<&str>) -> bool {
         let pid = entry.head.pid;
         if let Some(holder) = holder {
             return holder.starts_with(&format!("process {pid}:"));
         }
-        // Of another user's journal only whether its process exists can be seen.
+        // In another user's journal, only the existence of the entry's process can be checked.
         let is_hidden = File::open(self.dir.join(LOCK)).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         is_hidden && Path::new(&format!("/proc/{pid}")).exists()
     }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_goes_while_they_are_read_is_none() {
+    fn an_entry_removed_while_the_journal_is_read_is_skipped() {
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("removed", directory.path().join("0001.jsonl")).unwrap();
         assert!(Journal::at(directory.path()).entries().unwrap().is_empty());

@@ -30,7 +30,6 @@ pub struct Knob {
     pub name: &'static str,
     /// A description in one line.
     pub summary: &'static str,
-    /// The way to read it.
     pub read: Read,
     /// Notes for readers of `docs/knobs.md` on the reading, beside the file's path.
     pub source: &'static str,
@@ -71,7 +70,8 @@ impl Knob {
     /// Every place that holds the setting, and the text to write there for `value`, which is canonical. For the CPUs of `place`, or every
     /// online CPU if it names none. Empty if the knob is only reported, or this host has no such thing. Writes nothing.
     ///
-    /// # Errors The place that could not be read.
+    /// # Errors
+    /// The place that could not be read.
     pub fn spots(&self, host: &dyn Host, place: &Place<'_>, value: &str) -> Result<Vec<Spot>, String> {
         match self.change.as_ref().map(|change| change.write) {
             None => Ok(Vec::new()),
@@ -122,15 +122,13 @@ pub struct Control {
     pub mechanism: &'static str,
     /// The effect to expect, not measured on this host.
     pub effect: &'static str,
-    /// Its cost.
     pub cost: &'static str,
-    /// Its risk.
     pub risk: &'static str,
     /// Requirements on the host, and rights.
     pub needs: &'static str,
     /// Documentation of it.
     pub reference: &'static str,
-    /// True if it changes which interrupts there are: it is made first, and where others are to be written is looked for after it.
+    /// True if a change replaces the interrupts: it is made first, and the places of other settings are found afterwards.
     pub remakes_interrupts: bool,
     /// True if it takes effect and is reverted at once, and can neither cut the network nor stop a service.
     pub safe: bool,
@@ -143,7 +141,7 @@ pub struct Control {
     /// The share of a blocking round trip with one request in flight that is at stake, as an order of magnitude from the reference; 0 where
     /// the effect shows in the tail or under load only.
     pub stake_ns: u64,
-    /// The same from facts of this host, if these say more than the reference.
+    /// `stake_ns` from facts of this host, if these say more than the reference.
     pub stake_here: Option<StakeHere>,
     /// Puts the present state into words, where the value alone would not be understood.
     pub state: Option<InWords>,
@@ -213,7 +211,7 @@ pub enum Scope {
 /// How network namespaces share a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// It is no setting of the network stack.
+    /// Not a setting of the network stack.
     None,
     /// The network stack has one value for all namespaces.
     Shared,
@@ -262,9 +260,7 @@ impl Write {
 /// One place on this host, and the text to write there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// The place.
     pub address: Address,
-    /// The text.
     pub to: String,
 }
 
@@ -280,7 +276,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them.
     pub const ALL: [Profile; 3] = [Profile::Latency, Profile::Power, Profile::Throughput];
 
     /// The name, as typed on the command line.

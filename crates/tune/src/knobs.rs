@@ -152,18 +152,16 @@ pub static KNOBS: &[(&str, &[&Knob])] = &[
     ("Queueing and routes", &[&link::TX_QUEUE_LEN, &link::QDISC, &link::QUICKACK_ROUTES]),
 ];
 
-/// Every knob.
 pub fn all() -> impl Iterator<Item = &'static Knob> {
     KNOBS.iter().flat_map(|(_, knobs)| knobs.iter().copied())
 }
 
-/// The knob of this name.
 #[must_use]
 pub fn knob(name: &str) -> Option<&'static Knob> {
     all().find(|knob| knob.name == name)
 }
 
-/// How network namespaces share the setting that a change is of; of a knob that only another version knows, each has its own.
+/// How network namespaces share the setting of `change`; [`Network::Own`] for a knob that only another version knows.
 pub fn network_of(change: &Change) -> Network {
     knob(&change.knob).and_then(|knob| knob.change.as_ref()).map_or(Network::Own, |control| control.network)
 }

@@ -27,7 +27,7 @@ pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String]) -> Result<List
     let place = &Place { cpus: &cpus, ..*place };
     let asked: Vec<_> = all().filter(|knob| names.is_empty() || names.iter().any(|name| name == knob.name)).collect();
     let of_napi = asked.iter().any(|knob| matches!(knob.read, Read::Napi(_)));
-    // What could not be read stands at each setting.
+    // Each setting reports what could not be read.
     let napis = if of_napi { instances(host, place).unwrap_or_default() } else { Vec::new() };
     let knobs = asked.into_iter().map(|knob| {
         let (now, unread) = match knob.read(host, place) {

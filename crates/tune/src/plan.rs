@@ -78,13 +78,13 @@ impl PlanError {
 }
 
 /// The changes that make all of `settings` hold on this host: each place with its present and its new value. A place
-/// that already has the value needs no change; a demand that lasts only while it is held is always a change. What changes which interrupts
-/// there are comes first.
+/// that already has the value needs no change; a demand that lasts only while it is held is always a change. Changes that
+/// replace the interrupts come first.
 ///
 /// # Errors
 /// This host has no such setting, or a value could not be read.
 pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<Plan, PlanError> {
-    // By knob: the NAPI instances, or all that there is.
+    // By knob: the NAPI instances, `None` for all.
     let mut seen: BTreeMap<&str, Vec<Option<String>>> = BTreeMap::new();
     let mut changes = Vec::new();
     let (first, others): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.control.remakes_interrupts);
@@ -101,8 +101,8 @@ pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<
     Ok(changes)
 }
 
-/// Leaves in a plan only the changes of which interrupts there are, if it has some: where the other settings are to be written is known once these
-/// are made. True if so.
+/// If a plan has changes that replace the interrupts, leaves only these in it and returns true: the places of the other settings are known once these
+/// are made.
 pub fn keep_first(changes: &mut Plan) -> bool {
     let remakes = |change: &Change| {
         knob(&change.knob).and_then(|knob| knob.change.as_ref()).is_some_and(|control| control.remakes_interrupts)

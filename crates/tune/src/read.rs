@@ -62,7 +62,6 @@ pub enum Answer {
 }
 
 impl Read {
-    /// The value.
     pub(crate) fn value(&self, host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String> {
         match *self {
             Read::Host(path, parse) => file(host, path, parse),

@@ -10,7 +10,6 @@ use crate::cpulist;
 /// The result of reading a knob.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
-    /// The value.
     Is(Value),
     /// This host, kernel or device does not have it.
     Absent,

@@ -47,7 +47,6 @@ pub enum SettingError {
     /// No knob has this name.
     #[error("no setting \"{name}\"{nearest}; `hairpin tune list` names all that can be changed")]
     Unknown {
-        /// The name.
         name: String,
         /// `: did you mean x?`, or nothing.
         nearest: String,
@@ -62,17 +61,11 @@ pub enum SettingError {
     #[error(
         "\"{queue}\" is no queue: write {name}@rx-2, @tx-2 or @napi-2, as `hairpin tune list {name} -i IF` names them, or @2 for the receive queue"
     )]
-    Queue {
-        /// The name.
-        name: &'static str,
-        queue: String,
-    },
+    Queue { name: &'static str, queue: String },
     /// The knob does not accept this value.
     #[error("{name} cannot be \"{value}\": it is {values}")]
     Value {
-        /// The name.
         name: &'static str,
-        /// The value.
         value: String,
         /// The values that it accepts.
         values: String,

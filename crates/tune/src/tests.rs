@@ -460,7 +460,7 @@ fn settings_made_at_boot_are_only_reported() {
 }
 
 #[test]
-fn the_network_of_a_setting_is_that_of_the_place_that_it_is_read_from() {
+fn the_network_of_a_setting_follows_from_where_it_is_read() {
     for knob in all().filter(|knob| knob.change.is_some()) {
         let of_place = match knob.read {
             Read::Host(path, _) if path.starts_with("/proc/sys/net/core/") => Network::Shared,

@@ -84,7 +84,7 @@ impl Tuning<'_> {
         &self.changes
     }
 
-    /// Adds changes to the entry, behind those that it began with, of which one at least is not held.
+    /// Adds changes to the entry, after its first ones; at least one of those must not be held.
     ///
     /// # Errors
     /// The journal cannot be written; then none is added.
@@ -196,7 +196,7 @@ impl Tuning<'_> {
         on.into_iter().filter_map(|index| self.off(index).err()).collect()
     }
 
-    /// As a revert does it: each of the values that are for this place counts as Hairpin's.
+    /// As in a revert, the value of every change for this place counts as Hairpin's.
     fn write_back(&self, index: usize) -> Result<(), Trouble> {
         let Change { address, from, .. } = &self.changes[index];
         let now = address.read(self.host)?;

@@ -13,7 +13,7 @@ pub enum Values {
     Number(i64, i64),
     /// A whole number from 0 on, or `all`.
     NumberOrAll,
-    /// This many whole numbers, separated by commas or blanks.
+    /// A fixed number of whole numbers, separated by commas or blanks.
     Numbers(usize),
     /// `on` or `off`, which the kernel writes as 1 and 0.
     Flag,

@@ -12,7 +12,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).chain(["/usr/sbin".into()]).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by. The latter's package starts no service.
+/// Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by, and whose package starts no service.
 pub fn redis_program() -> Option<PathBuf> {
     program("redis-server").or_else(|| program("redis-check-rdb"))
 }

@@ -44,7 +44,7 @@ impl Lines {
 
     /// A row begins below the finished ones.
     pub fn begins(&mut self, place: Place, going: &Going) {
-        // One that goes on ended without figures.
+        // A row that is still drawn here has ended without figures.
         self.draw(&Going::default());
         self.end();
         let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -127,7 +127,7 @@ enum Drawing {
     Between,
     /// A thread draws on a core on which nothing is measured.
     Aside,
-    /// Nobody can, so that its line says how long it takes.
+    /// Nobody can draw, so the line says how long the row takes.
     AtItsEnds,
 }
 
@@ -204,7 +204,7 @@ impl Drop for Aside {
     }
 }
 
-/// Between two frames.
+/// The time between two frames.
 const EVERY: Duration = Duration::from_millis(250);
 
 fn locked(rows: &Mutex<Rows>) -> MutexGuard<'_, Rows> {

@@ -19,8 +19,8 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Call before the lines are drawn anew or removed: if the terminal has broken them anew, moves the cursor to the last of as many rows as were drawn, the first
-    /// of which is the first that they take now.
+    /// Call before the lines are drawn anew or removed. If the terminal has broken them into other rows, moves the cursor to where the last
+    /// line ends if each takes one row, counted from the first row that they take now.
     pub fn settle(&self) {
         let (Some((was, lines)), Some(now)) = (self.last.get(), columns()) else { return };
         if was == now || !breaks_anew() {
@@ -49,12 +49,12 @@ fn breaks_anew() -> bool {
     multiplexed || !(given("XTERM_VERSION") || given("STY") || env::var_os("TERM").is_some_and(|term| term == "linux"))
 }
 
-/// The rows of lines that were filled to a width, at another one.
+/// The rows that lines filled to the width `was` take at the width `now`.
 fn rows(was: usize, lines: usize, now: usize) -> usize {
     (was * lines).div_ceil(now)
 }
 
-/// Clears rows that are too many from the last one on, or goes down as many as are missing.
+/// Clears the surplus rows from the last one up, or goes down by as many rows as are missing.
 fn moves(rows: usize, lines: usize) -> String {
     "\r\u{1b}[2K\u{1b}[1A".repeat(rows.saturating_sub(lines)) + &"\n".repeat(lines.saturating_sub(rows))
 }

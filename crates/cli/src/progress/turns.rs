@@ -98,7 +98,7 @@ fn short(given: &str) -> String {
     given.split(' ').map(path).collect::<Vec<_>>().join(" ")
 }
 
-/// A line for each arm where there are few, and the whole on the last; else that alone, with the arm of the last block.
+/// With few arms a line for each, and the whole on the last line; else the whole alone, with the arm of the last block.
 fn text(
     arms: &[(Place, Option<Figures>)],
     last: Option<usize>,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn few_arms_have_a_line_each_and_of_many_the_last_is_seen() {
+    fn few_arms_have_a_line_each_and_many_show_the_last_alone() {
         let block = |p50_ns| ArmBlock { transactions: 500, duration_ns: 50_000_000, p50_ns: Some(p50_ns), ..ArmBlock::default() };
         let arms = |count: usize, measured: usize| -> Vec<(Place, Option<Figures>)> {
             let figures = |index| (index < measured).then(|| Figures::from(&block(1e3 * (index + 1) as f64)));

@@ -337,7 +337,7 @@ fn failure(error: RecordsError) -> Failure {
     }
 }
 
-/// The look at a host's own noise, if that is all there is.
+/// The look at a host's own noise, if it is the only record.
 fn look(found: &[Vec<Named>]) -> Option<(&str, &Noise)> {
     match found {
         [one] => match &one[..] {
@@ -357,14 +357,14 @@ fn runs(text: &str, found: Vec<Vec<Named>>) -> Result<Vec<(String, Run)>, Failur
 
 /// The link of a stored run, if it can be set up again.
 fn link_of(link: &Link) -> Result<LinkSpec, Failure> {
-    // The client's namespace and then the server's are the whole of such a link.
+    // A netns link consists of the client's namespace, then the server's.
     let option = |(name, value): (&String, &String)| if link.kind == "netns" { value.clone() } else { format!("{name}={value}") };
     let options: Vec<String> = link.options.iter().map(option).collect();
     let text = if options.is_empty() { link.kind.clone() } else { format!("{}:{}", link.kind, options.join(",")) };
     text.parse().map_err(|_| Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", link.kind)))
 }
 
-/// How it ends after printing.
+/// How the verb ends after printing.
 fn end(record: &Record) -> Result<(), Failure> {
     if let Some(error) = &record.head.error {
         return Err(Failure::failed(error));
@@ -397,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_without_effect_is_one_that_there_is() {
+    fn flags_called_without_effect_exist() {
         let command = crate::parse::command();
         let compare = command.find_subcommand("compare").unwrap();
         for (id, flag) in WITHOUT_EFFECT {

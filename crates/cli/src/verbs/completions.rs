@@ -53,12 +53,12 @@ fn write(command: &Command, directory: &Path) -> io::Result<()> {
     let name = command.get_bin_name().unwrap_or("hairpin").replace(' ', "-");
     let first = if name == "hairpin" { front::FIRST } else { &[] };
     let lines = help::face_of(command).map_or(first, |face| face.examples);
-    // The examples stand at the end of --help; a page has a section of them.
+    // The examples stand at the end of --help; a man page has a section for them.
     let of_page = command.clone().name(name.clone()).after_long_help("");
     let page = clap_mangen::Man::new(of_page).title(&name);
     let mut text = Vec::new();
     page.render_title(&mut text)?;
-    // Long words, of which synopses have many, leave lines that no spaces fill.
+    // Synopses have many long words, so that justified lines would have wide gaps.
     writeln!(text, ".ad l")?;
     page.render_name_section(&mut text)?;
     page.render_synopsis_section(&mut text)?;

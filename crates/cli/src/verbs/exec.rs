@@ -99,7 +99,7 @@ fn background(left: &[(u32, String)]) -> String {
 }
 
 fn tell(news: &News, settings: Settings) {
-    // Settings that are read back from sockets have the line to themselves when there are sockets.
+    // If settings are read back from sockets, the line comes once there are sockets.
     let read_back = settings.busy_poll.is_some() || settings.nodelay;
     let whole = of_the_whole(settings).join("; ");
     match news {

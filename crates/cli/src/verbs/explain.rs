@@ -25,7 +25,7 @@ use crate::wire::Declared;
 /// The help of the target.
 const PLACE: &str = "A server that runs, unmodified, by its :PORT, its program or its process id; or, for the stages of a path, a host on which `hairpin serve` runs, loopback or veth[:…]";
 
-/// The answer where there is no target, and where it is one that leaves no stamps.
+/// The answer if there is no target, or one that leaves no stamps.
 const TAKES: &str = "explain takes a server that runs (:PORT, PROGRAM or PID), or a peer whose stages can be seen (HOST[:PORT], loopback or veth)";
 
 /// Split a round trip's time into stages

@@ -93,11 +93,11 @@ struct Process {
     name: String,
 }
 
-/// The processes that this user can see, but this one.
+/// The processes that this user can see, except this one.
 fn processes() -> Vec<Process> {
     let read = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name is in brackets and may hold some itself (proc(5)).
+        // The name is in brackets, and may itself hold brackets (proc(5)).
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
         Some(Process { pid, parent: rest.split_whitespace().nth(1)?.parse().ok()?, name: name.into() })
     };

@@ -114,7 +114,7 @@ fn stamps_of(interface: &str) -> Result<DeviceStamps, Failure> {
     device_stamps::of(interface, &signals()?).map_err(Failure::failed)
 }
 
-/// The rows that take rights which this process lacks; each right is asked for by itself.
+/// The rows that need rights which this process lacks; each right is looked up by itself.
 fn root_adds() -> Vec<&'static str> {
     let lacks = |path: &&&Path| [LinkKind::Loopback, LinkKind::Veth].iter().any(|link| runner(path).lacks(*link).is_some());
     let hooks = [Capability::Bpf, Capability::Perfmon].into_iter().all(Capability::is_effective);

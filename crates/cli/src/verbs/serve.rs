@@ -69,7 +69,7 @@ impl Serve {
         let given = self.key_file.as_deref().map(load_key).transpose()?;
         let stack = stack(self.stack.as_deref())?;
         if stack.is_some() {
-            // A library that cannot take its place is known before any client comes.
+            // Refuses a library that cannot take its place before any client comes.
             WorkerSide::start(None, None, stack.as_ref()).map_err(RunError::from)?;
         }
         let listener =

@@ -242,7 +242,7 @@ impl StreamProgress {
         }
     }
 
-    /// How far a search is by the trials that one takes.
+    /// How far a search is, by the number of trials that one usually takes.
     fn going(&self) -> Going {
         let share = self.trials as f64 / self.trials.max(TRIALS - 1).saturating_add(1) as f64;
         let left_s = (self.trials > 0).then(|| self.since.elapsed().as_secs_f64() * (1.0 / share - 1.0));

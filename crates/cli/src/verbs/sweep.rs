@@ -106,7 +106,7 @@ impl Sweep {
         let plan = match &plan {
             None if self.show => return Err(Failure::usage("--show prints a plan: name it (hairpin sweep --list)")),
             Some(name) if self.show => {
-                // Without a form it is a file to begin with.
+                // Without a form, the plan is printed as a file to start from.
                 let text = text_of(name)?;
                 match self.output.is_asked() {
                     true => self.output.print(&Plans::new(vec![row(&SweepPlan::parse(name, &text).map_err(Failure::usage)?)]))?,
@@ -367,7 +367,7 @@ impl Sweep {
         Ok(WorkFlags { request: self.request.clone(), reply: self.reply.clone(), tls: self.tls.clone(), ..work })
     }
 
-    /// A job with these; a plan sets the rest.
+    /// A job with these flags; a plan sets the rest.
     fn template(&self, target: &Target) -> Result<Job, Failure> {
         let mut jobs = self.work()?.jobs(true, target, false)?;
         jobs.pop().ok_or_else(|| Failure::failed("there is no default job"))

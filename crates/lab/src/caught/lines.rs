@@ -1,5 +1,5 @@
-//! The file of incidents: a line each, as long as the second and the file have room. A line is there whole or not at all; in a pipe nothing comes between its
-//! parts.
+//! The file of incidents: a line each, as long as the second and the file have room. A file has each line whole or not at all; in a pipe nothing comes
+//! between the parts of a line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -17,14 +17,14 @@ pub(super) struct Lines {
     file: File,
     most_bytes: u64,
     most_per_s: u32,
-    /// A second since 1970, and the lines of it.
+    /// A second since 1970, and the number of lines in it.
     second: (u64, u32),
     /// The part of the last line that a pipe had no room for.
     rest: Vec<u8>,
     /// Incidents since the last line.
     dropped: u64,
     pub(super) counts: Counts,
-    /// A failure has been said.
+    /// The user has been told of a failure.
     said: bool,
 }
 
@@ -122,9 +122,9 @@ impl Lines {
         })
     }
 
-    /// Puts a line at the end of the file; false where it has no room. Half a line is taken back.
+    /// Appends a line to the file; false if the file has no room. A part of a line is removed again.
     fn put(&mut self, line: &[u8]) -> io::Result<bool> {
-        // It may have been cut since (logrotate's copytruncate).
+        // The file may have been truncated since (logrotate's copytruncate).
         let facts = self.file.metadata()?;
         if !facts.is_file() {
             self.complete()?;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_said_once_and_counted() {
+    fn a_full_disk_is_reported_once_and_counted() {
         let mut all = Lines::open(Path::new("/dev/full"), 1_000_000, 10).unwrap();
         let said: Vec<Option<String>> = (0..3).map(|number| all.write(incident(number))).collect();
         assert!(said[0].as_ref().is_some_and(|said| said.contains("/dev/full") && said.contains("No space left")), "{said:?}");
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_of_a_pipe_has_whole_lines_and_is_said_once() {
+    fn a_slow_reader_of_a_pipe_gets_whole_lines_and_is_reported_once() {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         let flags = OFlags::NONBLOCK.bits() as i32;
         let mut reader = OpenOptions::new().read(true).custom_flags(flags).open(&pipe).unwrap();
         let mut all = Lines::open(&pipe, 1, 1).unwrap();
-        // Almost three pages, of which a pipe has sixteen.
+        // A line of almost three pages; a pipe has sixteen.
         let long = |sequence| Incident { peer: "x".repeat(11_500), ..incident(sequence) };
         let said: Vec<String> = (0..1_000).filter_map(|number| all.write(long(number))).collect();
         assert!(matches!(&said[..], [one] if one.contains("pipe: who reads them is too slow; measuring")), "{said:?}");
@@ -248,7 +248,7 @@ mod tests {
             assert_eq!(Lines::open(&path, 1_000_000, 10).unwrap().write(incident(number)), None);
         }
         assert_eq!(lines(&path), [(0, 0), (1, 0)]);
-        // Half a line stays a line of its own.
+        // The part of a line stays a line of its own.
         File::options().append(true).open(&path).unwrap().write_all(b"{\"schema\":\"hair").unwrap();
         assert_eq!(Lines::open(&path, 1_000_000, 10).unwrap().write(incident(2)), None);
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use hairpin_record::explain::{Cause, Timeline};
 use hairpin_units::Arrange;
 
-/// Causes with a name of their own; beyond them those with the fewest incidents, as of short-lived threads, count as others of their kind.
+/// Most causes with a name of their own. Beyond that the cause with the fewest incidents, as of a short-lived thread, counts among the others of its kind.
 const NAMED: usize = 64;
 /// Incidents that are kept event by event.
 const SLOWEST: usize = 3;
@@ -22,7 +22,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts an incident with its main cause, or several of the same.
+    /// Adds `cause.count` incidents of one main cause.
     pub(super) fn add(&mut self, cause: Cause) {
         let same = |known: &&mut Cause| known.cause == cause.cause && known.who == cause.who;
         if let Some(known) = self.causes.iter_mut().find(same) {
@@ -31,7 +31,7 @@ impl Tally {
         }
         if self.causes.len() >= NAMED && is_named(&cause) {
             let named = self.causes.iter().enumerate().filter(|(_, known)| is_named(known));
-            // Of several the first to come, so that one that comes again and again has time to.
+            // Among equals the oldest cause, so that a recurring one has time to recur.
             if let Some((least, _)) = named.min_by_key(|(_, known)| known.count) {
                 let least = self.causes.remove(least);
                 self.add(Cause { who: OTHERS.into(), ..least });
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_culprit_has_its_name_after_a_thousand_threads_that_came_once() {
+    fn a_recurring_cause_keeps_its_name_among_thousands_that_came_once() {
         let mut tally = Tally::default();
         let mut add = |who: String| {
             tally.add(Cause { cause: "preempted".into(), who, count: 1, lost_ns: 10, advice: String::new() });

@@ -1,4 +1,4 @@
-//! Typical round trips of a row, to hold a slow one against: those of some block, and after a while of another one.
+//! Typical round trips of a row, with which a slow one is compared: of some blocks, and after a while of newer ones.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,18 @@ use hairpin_trace::fold::Fold;
 use hairpin_trace::join::Transaction;
 use hairpin_trace::moment::{Moment, Route};
 
-/// Round trips that are enough.
+/// Round trips that suffice until the next look.
 const ENOUGH: usize = 1_024;
-/// Fewer are no measure for another one.
+/// Fewer round trips do not show the typical one.
 const LEAST: usize = 32;
-/// The time until they are looked at anew.
+/// Typical round trips are looked at anew after this time.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// The typical round trips of a row.
 pub(super) struct Usual {
     route: Route,
     absent: Vec<Moment>,
     fold: Fold,
-    /// When there were enough the last time.
+    /// When [`ENOUGH`] round trips were last there.
     since: Option<Instant>,
     known: Option<Typical>,
     /// The mean of each stage.
@@ -39,7 +38,7 @@ impl Usual {
         self.since.is_none_or(|since| since.elapsed() >= EVERY)
     }
 
-    /// Adds those of a block.
+    /// Adds the round trips of a block.
     pub(super) fn add(&mut self, transactions: &[Transaction]) {
         transactions.iter().for_each(|one| self.fold.add(one));
         if self.fold.len() >= ENOUGH {
@@ -52,13 +51,13 @@ impl Usual {
     fn settle(&mut self) {
         let mut found = Explained::default();
         self.fold.finish(0.0, &mut found);
-        // A stage that only untypical ones passed takes none.
+        // A stage that only untypical round trips passed has no typical time.
         let passed = found.stages.into_iter().filter(|stage| stage.typical_ns > 0.0);
         let stages = passed.map(|stage| (stage.direction, stage.name, stage.typical_ns.round() as u64));
         (self.known, self.stages) = (Some(self.fold.typical()), stages.collect());
     }
 
-    /// The typical round trip; until there are enough, of those that there are, unless they are few.
+    /// The typical round trip: of the last [`ENOUGH`], and before that of [`LEAST`] or more; `None` with fewer.
     pub(super) fn typical(&mut self) -> Option<&Typical> {
         if self.since.is_none() && self.fold.len() >= LEAST {
             self.settle();
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stages_of_a_slow_one_stand_beside_those_of_typical_ones() {
+    fn the_stages_of_a_slow_round_trip_stand_beside_the_typical_ones() {
         let mut usual = Usual::new(Route::Memory, Vec::new());
         let slow = round_trip(&[(Moment::Send, 0), (Moment::Kicked, 100), (Moment::Seen, 90_100), (Moment::Returned, 90_300)]);
         assert!(usual.stages(&slow).iter().all(|stage| stage.typical_ns.is_none()), "none is known yet");
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_no_measure_and_after_a_while_others_take_their_place() {
+    fn few_round_trips_are_no_measure_and_newer_ones_replace_the_old() {
         let mut usual = Usual::new(Route::Memory, Vec::new());
         let seen = |usual: &mut Usual| (usual.typical().map(|typical| typical.rtt_ns), usual.wants());
         usual.add(&block(LEAST - 1, 700));

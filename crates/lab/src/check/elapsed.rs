@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// The result for 3 s, of which the instrument's clock shows `factor`.
+    /// The result for 3 s, if the instrument's clock shows `factor` times that.
     fn over(factor: f64) -> Elapsed {
         let clock = FakeClock::stepping(1);
         let watch = Stopwatch::start(&clock, || 5_000);

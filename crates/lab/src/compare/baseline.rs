@@ -58,7 +58,7 @@ impl Baseline<'_> {
         Ok(Record { head, body })
     }
 
-    /// The same with runs from `measure`.
+    /// The comparison of [`Baseline::hold`], with runs from `measure`.
     pub(super) fn judged(&self, measure: &mut dyn FnMut() -> Result<Run, StoredError>) -> Result<CompareBody, StoredError> {
         let mut measured = |times: RangeInclusive<u32>| {
             let one = |time: u32| Ok((format!("measured anew, {time}"), measure()?));
@@ -107,7 +107,7 @@ pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
 /// library takes the place of the kernel's sockets.
 ///
 /// # Errors
-/// A row's path is unknown to this version, or emulated a declared device; or it had such a library, and there is none.
+/// A row's path is unknown to this version, or emulated a declared device; or the row had such a library, and `stack` is false.
 pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredError> {
     let job = |row: &Row| {
         let bad = |why: String| StoredError::Row { path: row.path.clone(), why };

@@ -53,7 +53,7 @@ pub(super) struct SideDistance {
     pub(super) centre: f64,
     /// The deviation from run to run, of logarithms.
     pub(super) deviation: Option<f64>,
-    /// Blocks of the side with fewer.
+    /// Number of blocks of the side that has fewer.
     pub(super) blocks: usize,
 }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_each_has_no_end() {
+    fn one_run_on_each_side_has_an_interval_without_ends() {
         let found = runs([[cells(&[0.1]), cells(&[0.2])]].iter(), Spread::Pooled, 0.95).unwrap();
         assert_eq!((found.shift.low, found.shift.high, found.deviation), (f64::NEG_INFINITY, f64::INFINITY, None));
         assert_eq!(runs([].iter(), Spread::Pooled, 0.95), None);
@@ -175,7 +175,7 @@ mod tests {
         // Five runs are too few to tell.
         let few = (moody[..5].to_vec(), steady(0.2));
         assert_eq!(reach(&few.0, &few.1, Spread::WithMoods), reach(&few.0, &few.1, Spread::Pooled));
-        // The interval of a single run is that of a next mood already.
+        // The interval of a single run includes the next mood already.
         let single = (moody, cells(&[0.1]));
         assert_eq!(reach(&single.0, &single.1, Spread::WithMoods), reach(&single.0, &single.1, Spread::Pooled));
     }

@@ -96,7 +96,7 @@ pub fn noise(first: (&str, &Noise), second: (&str, &Noise), margin: f64) -> Resu
     })
 }
 
-/// Figures of a file may have any size.
+/// A sum that saturates: figures of a file may have any size.
 fn sum<T>(all: &[T], of: impl Fn(&T) -> u64) -> u64 {
     all.iter().map(of).fold(0, u64::saturating_add)
 }
@@ -120,13 +120,13 @@ fn rates(cpu: Option<u32>, what: &str, who: &str, counts: [u64; 2], ns: [u64; 2]
 /// The threads of a kind that a look does not name.
 const OTHERS: &str = "others";
 
-/// True for the threads that a look only counts: "5 others", another number in each.
+/// True for the threads that a look only counts, such as "5 others".
 fn are_others(who: &str) -> bool {
     who.strip_suffix(" others").is_some_and(|count| count.parse::<u64>().is_ok())
 }
 
-/// The causes of the two looks, summed over the cores, as it is chance which core a thread took. Beside each cause: how many stalls of unnamed threads each
-/// look has, any of which may be this cause's. `None` for the unnamed threads themselves, which the other look may name.
+/// The causes of the two looks, summed over the cores, since it is chance which core a thread took. Beside each cause: the stalls of unnamed threads in
+/// each look, any of which may belong to the cause. `None` for the unnamed threads themselves, which the other look may name.
 fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<(Rates, Option<[u64; 2]>)> {
     let ns = [0, 1].map(|side| sum(both, |core| core[side].traced_ns));
     if ns.contains(&0) {
@@ -135,7 +135,7 @@ fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<(Rates, Option<[u64; 2]>)> {
     let mut found: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
     for (side, core) in both.iter().flat_map(|both| both.iter().enumerate()) {
         for cause in &core.causes {
-            // Of the threads of one name each has a number of its own, in each look another one.
+            // Threads of one name differ by a number, which is another one in each look.
             let name = cause.who.split_once(" (pid ").map_or(cause.who.as_str(), |(name, _)| name);
             let who = if are_others(&cause.who) { OTHERS } else { name };
             let count = &mut found.entry((&cause.cause, who)).or_default()[side];

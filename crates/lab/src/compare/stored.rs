@@ -187,7 +187,7 @@ fn at_one_time(first: &[Named<'_>], second: &[Named<'_>]) -> Option<String> {
     })
 }
 
-/// True unless two of the runs are of different hosts, on either side; where a host's name is missing or empty, it is not known.
+/// False if the known host names of the clients differ, or those of the servers. A missing or empty name is unknown.
 fn of_one_host<'a>(runs: impl Iterator<Item = &'a Run> + Clone) -> bool {
     let sides: [fn(&Hosts) -> Option<&HostFacts>; 2] = [|hosts| Some(&hosts.client), |hosts| hosts.server.as_ref()];
     sides.iter().all(|side| {

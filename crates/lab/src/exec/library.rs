@@ -108,7 +108,7 @@ fn lay_in(folder: &Path, user: u32, named: bool) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// True if this very library is there and only its owner can write it.
+/// True if this very library is at `path` and only `user`, its owner, can write it.
 fn lies_there(path: &Path, user: u32) -> bool {
     let ours = |about: fs::Metadata| about.is_file() && about.uid() == user && about.mode() & WRITTEN_BY_OTHERS == 0;
     fs::symlink_metadata(path).is_ok_and(ours) && fs::read(path).is_ok_and(|bytes| bytes == LIBRARY)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_laid_once_and_mended() {
+    fn the_library_is_laid_once_and_mended() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("a/b");
         let path = lay_in(&folder, user(), true).unwrap();

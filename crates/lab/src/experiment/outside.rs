@@ -85,7 +85,7 @@ pub type Measure<'a> = dyn FnMut(usize, Nanos, Nanos) -> Result<Block, Option<St
 
 struct Outside<'a, 'b> {
     measure: &'a mut Measure<'b>,
-    /// Time that the pairs from before took.
+    /// Time that the earlier pairs took.
     before: Duration,
     began: Instant,
 }
@@ -166,7 +166,7 @@ fn enough(compared: &[Arms], until: Until, measured: &[Round]) -> bool {
                 || measured.len() >= wanted && of_medians().iter().all(|of| of.pairs >= wanted as u64)
         }
         Until::Width(width, _) => {
-            // With fewer pairs moods of the host are not in the interval yet; a look at all rounds after every few is enough.
+            // With fewer pairs the interval does not contain the host's moods yet; a look after every few rounds is enough.
             let narrow = |of: &Estimate| {
                 of.pairs >= WIDTH_PAIRS as u64 && of.low.zip(of.high).is_some_and(|(low, high)| high - low <= width)
             };
@@ -189,12 +189,12 @@ fn with_states(measured: &[Round]) -> (Vec<Round>, States) {
 pub struct InState {
     /// The median distance between the cores in this state; `None` where it plays no part, or was never told.
     pub core_rtt_ns: Option<u64>,
-    /// Of the pairs of this state alone.
+    /// The comparison of the pairs of this state alone.
     pub comparison: Comparison,
 }
 
-/// The comparisons of several experiments, each with its rounds, in each state of the cores by itself, nearest first. The states are those of
-/// all experiments together, so that one of an experiment is the same as one of another. A state without a pair is left out.
+/// The comparison of each of several experiments, given with its rounds, in each state of the cores, nearest first. The states are those of
+/// all experiments together, so that a state means the same in each experiment. A state without a pair is left out.
 #[must_use]
 pub fn by_state(experiments: &[(&[Pair], Arms)]) -> Vec<Vec<InState>> {
     let rounds = |pairs: &[Pair]| pairs.iter().map(|Pair(round)| round.clone()).collect::<Vec<_>>();
@@ -222,8 +222,8 @@ pub fn by_state(experiments: &[(&[Pair], Arms)]) -> Vec<Vec<InState>> {
     experiments.iter().map(of).collect()
 }
 
-/// The same rounds. A block that could not tell how far the cores were from each other has seen what the blocks before and after
-/// it saw.
+/// The same rounds; a block that could not tell how far the cores were from each other gets the distances of the blocks before and
+/// after it.
 fn with_distances_of_neighbours(measured: &[Round]) -> Vec<Round> {
     let mut rounds = measured.to_vec();
     let mut blocks: Vec<&mut Taken> = Vec::new();
@@ -301,7 +301,7 @@ mod tests {
     fn pairs_of_two_states_do_not_count_as_wanted() {
         let (comparison, kept) = measured(Until::Pairs(20), Vec::new(), |number| number > 12);
         assert!(comparison.dropped <= 2 && comparison.pairs + comparison.dropped == kept.len() as u64, "{comparison:?}");
-        // It moves all the time, so no two blocks of the other arm agree.
+        // The distance changes with every block, so no two blocks of the other arm agree.
         let (comparison, kept) = measured(Until::Pairs(20), Vec::new(), |number| number % 2 == 0);
         assert!(kept.len() == 40 && comparison.pairs <= 1, "{comparison:?}");
     }

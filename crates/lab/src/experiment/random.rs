@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_comes_about_as_often_and_comes_again_from_its_seed() {
+    fn all_orders_are_about_equally_frequent_and_a_seed_repeats_them() {
         let mut random = Random::new(7);
         let mut seen = std::collections::BTreeMap::new();
         (0..6000).for_each(|_| *seen.entry(random.order(3)).or_insert(0) += 1);

@@ -130,10 +130,10 @@ pub(crate) fn run(
     (0..layout.done).for_each(|_| drop(random.order(layout.arms)));
     let length_of_blocks = layout.length.unwrap_or(SHORTEST);
     let mut laid = Laid { length: length_of_blocks, warmup: warmup(length_of_blocks), ended: None };
-    // The best round of each arm: a disturbance in the other one is no reason for long blocks.
+    // Each arm's rate in the better of its discarded rounds: a disturbance of the other one must not make blocks long.
     let mut rates = vec![0.0; layout.arms];
     let mut number = 0;
-    // A host that is too busy for a round in the time gives one, and a result that says how little it is.
+    // A host too busy for a round in the time measures one all the same; the result says how little that is.
     let whole = |number| layout.done > 0 || number > DISCARDED;
     while bench.elapsed() < layout.duration || !whole(number) {
         laid.warmup = warmup(laid.length);
@@ -185,7 +185,7 @@ fn warmup(length: Nanos) -> Nanos {
     WARMUP.max(Nanos(length.0 / WARMUP_SHARE))
 }
 
-/// Long enough for p99 at the rate of the slowest arm, in transactions per ns; short enough for many rounds.
+/// The length of blocks: enough for p99 at the rate of the slowest arm, in transactions per ns, and short enough for many rounds.
 fn length(slowest: f64, layout: &Layout) -> Nanos {
     let supported = if slowest > 0.0 { Nanos((WANTED / slowest).min(LONGEST.0 as f64) as u64) } else { LONGEST };
     let share = layout.duration / (layout.arms.max(1) as u32 * ROUNDS);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn time_for_less_than_a_round_gives_one() {
+    fn a_duration_too_short_for_a_round_gives_one() {
         let (laid, rounds) = lay(&mut bench(200_000.0), &layout(Duration::from_millis(1)));
         assert_eq!((rounds.len(), laid.length), (1, LEAST));
         assert!(laid.ended.is_none());

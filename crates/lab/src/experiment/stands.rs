@@ -38,7 +38,7 @@ pub(crate) struct Stands<'a> {
     signals: &'a Signals,
     watcher: &'a mut dyn BlockWatcher,
     began: Instant,
-    /// Time that the rounds from before took.
+    /// Time that the earlier rounds took.
     before: Duration,
     rows: usize,
 }
@@ -120,7 +120,7 @@ impl<'a> Stands<'a> {
         Ok(Stands { testbeds, arms: placed, signals, watcher, began: Instant::now(), before: Duration::ZERO, rows: 0 })
     }
 
-    /// An experiment of this duration begins now, or goes on, if its rounds from before took some of that.
+    /// An experiment of `duration` begins now, or goes on if its earlier rounds took `before` of it.
     pub(crate) fn begin(&mut self, duration: Duration, before: Duration) {
         (self.began, self.before) = (Instant::now(), before);
         let given: Vec<String> = self.arms.iter().map(|arm| arm.given.clone()).collect();
@@ -194,7 +194,7 @@ impl Bench for Stands<'_> {
 }
 
 impl Placed {
-    /// Its warnings: of all its blocks together, where a block's own knows of one.
+    /// The warnings of the arm's blocks, and those of its library and replies over all blocks together.
     fn warnings(&self) -> Vec<Note> {
         let told = self.job.own.as_ref().is_some_and(|request| request.end.tells_errors());
         let replies = self.own_request.as_ref().and_then(|own| own.warning(told)).map(|warning| warning.note());
@@ -204,19 +204,19 @@ impl Placed {
     /// Keeps a row's facts about its arm: refused options, warnings, and the mode that its path chose.
     fn keep(&mut self, row: &Row) {
         if self.job.own.is_some() {
-            // Only the server knows its length.
+            // Only the server knows the length of a reply.
             self.job.reply = u32::try_from(row.reply_bytes).unwrap_or(u32::MAX);
         }
         for granted in row.granted.iter().filter(|granted| granted.asked != granted.got) {
-            // The reason may have counts of the block in it: that of the first one stands for all.
+            // The reason may contain counts of the block: that of the first block stands for all.
             let same = |known: &Granted| Granted { why: granted.why.clone(), ..known.clone() } == *granted;
             if !self.granted.iter().any(same) {
                 self.granted.push(granted.clone());
             }
         }
         for note in &row.warnings {
-            // A short block triggers some of these for reasons of its own: states are judged over all blocks, and its seconds are
-            // tenths. Others are told of all blocks together.
+            // A short block triggers some of these for its shortness: states are judged over all blocks, and its seconds are
+            // tenths. The others are told of all blocks together.
             let of_blocks = [
                 "core-states",
                 "involuntary-switches",

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn without_shared_memory_there_is_one() {
+    fn without_shared_memory_there_is_one_state() {
         let none = States::of_cores(std::iter::empty());
         assert_eq!((none.len(), none.state(&[])), (1, Some(0)));
         assert_eq!(none.record([Taken::default()].iter()), [State { core_rtt_ns: None, blocks: 1 }]);

@@ -45,7 +45,7 @@ pub(crate) struct Hooked<'a> {
 }
 
 impl<'a> Hooked<'a> {
-    /// None yet.
+    /// For a row of `job`; no hook is loaded yet.
     pub(crate) fn new(job: &Job, route: Route, stamps: &'a Sides<Stamps>) -> Hooked<'a> {
         Hooked {
             stamps,
@@ -119,7 +119,7 @@ impl<'a> Hooked<'a> {
         self.missing.iter().find(|missing| [Missing::ALL, EVENTS].contains(&&*missing.hook))
     }
 
-    /// Switches the stamps of packets and frames on or off, where the flow has such.
+    /// Switches the stamps of packets and frames on or off, if the flow has any.
     pub(crate) fn want_packets(&self, wanted: bool) {
         if self.socket_stamps || self.ring_stamps {
             self.stamps.client.want_packets(wanted);
@@ -127,7 +127,7 @@ impl<'a> Hooked<'a> {
         }
     }
 
-    /// Leaves out the stamps of packets or frames until now.
+    /// Skips the stamps of packets or frames until now.
     pub(crate) fn pass_rings(&mut self) {
         self.seen_packets = rings_of(self.stamps);
     }

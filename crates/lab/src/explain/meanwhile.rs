@@ -52,7 +52,7 @@ impl Meanwhile {
         Meanwhile { events: None, causes: Causes::new(whose), protocol, xdp_ring, on: false }
     }
 
-    /// The CPUs of both threads, of those on this host.
+    /// The CPUs of both threads, as far as they are on this host.
     pub(crate) fn cpus(&self) -> Vec<u32> {
         self.causes.whose.cpus.into_iter().flatten().collect()
     }
@@ -109,25 +109,24 @@ impl Meanwhile {
         }
     }
 
-    /// True if programs are loaded.
     pub(crate) fn is_loaded(&self) -> bool {
         self.events.is_some()
     }
 
-    /// Leaves a block out of the result whose events nobody read.
+    /// Passes over a block whose events nobody read: it is not in the result.
     pub(crate) fn clear(&mut self) {
         if let Some(events) = &mut self.events {
             events.clear(|cpu, thread| self.causes.came(cpu, thread));
         }
     }
 
-    /// Adds to transactions of a block when a receiver that slept got its CPU.
+    /// Adds to a block's transactions when a sleeping receiver got its CPU.
     pub(crate) fn add_switches(&self, transactions: &mut [Transaction], taken: &Taken, span: &Span) {
         self.causes.add_switches(transactions, &taken.events, span);
     }
 
-    /// The `most` slowest of these transactions of one block, slowest first, each as a timeline with its causes; of earlier blocks nothing is kept. `names`
-    /// has those of this host's interrupts and idle states.
+    /// The `most` slowest of these transactions of one block, slowest first, each as a timeline with its causes; nothing is kept of earlier blocks. `names`
+    /// has the names of this host's interrupts and idle states.
     pub(crate) fn slow(
         &mut self,
         transactions: &[Transaction],
@@ -140,9 +139,9 @@ impl Meanwhile {
         self.add(transactions, taken, span, at_ns);
         if let Some(events) = &mut self.events {
             names.threads.clone_from(events.names());
-            // The number of a thread that has ended may become another's.
+            // The number of an ended thread may become that of another.
             events.forget_names();
-            // Of one that never left a CPU, or that the kernel does not report leaving, no event has the name.
+            // No event names a thread that never left a CPU, or whose leaving the kernel does not report.
             let came =
                 taken.events.iter().filter_map(|event| if let What::Switched { to, .. } = event.what { Some(to) } else { None });
             names.learn(&RealHost, threads(&self.causes).chain(came));

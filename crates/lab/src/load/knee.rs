@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn all_or_none_may_be_kept_up_with() {
+    fn a_path_may_keep_up_with_all_rates_or_with_none() {
         assert_eq!(found(&[row(100.0, 1.0, 10), row(200.0, 1.0, 11)]), (Some(200.0), None, None));
         assert_eq!(found(&[row(100.0, 0.5, 10), row(200.0, 0.2, 11)]), (None, Some(100.0), Some("achieved".into())));
         assert_eq!(find(&[row(100.0, 1.0, 10)]), None);

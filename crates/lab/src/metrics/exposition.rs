@@ -94,7 +94,6 @@ impl Form {
     }
 }
 
-/// Encodes all metrics.
 pub(super) fn encode(state: State, form: Form) -> Result<Vec<u8>, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exposed(state)));
@@ -209,7 +208,7 @@ fn cpu(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Error>
     Ok(())
 }
 
-/// Of runs with `--explain-above` alone.
+/// Encodes the incidents; only runs with `--explain-above` have them.
 fn incidents(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Error> {
     let caught = || all.iter().filter_map(|(labels, series)| Some((labels, series, series.totals.incidents.as_ref()?)));
     if caught().next().is_none() {
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_the_one_that_is_liked_best() {
+    fn the_form_is_the_one_that_the_scraper_prefers() {
         let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
         for (accept, form) in [
             ("", Form::Plain),

@@ -27,7 +27,6 @@ const BURST: usize = 20;
 /// … per window; others wait in the kernel's queue, whose length is limited too.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// A request.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     /// The path without the query.
@@ -36,7 +35,6 @@ pub(super) struct Request<'a> {
     pub(super) accept: &'a str,
 }
 
-/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,

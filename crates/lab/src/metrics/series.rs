@@ -9,7 +9,6 @@ use hairpin_record::progress::Progress;
 use hairpin_record::run::{Quantiles, Row};
 use hairpin_units::Arrange;
 
-/// The labels of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Labels {
     pub(super) path: String,

@@ -7,7 +7,7 @@ use hairpin_record::noise::CoreNoise;
 const NEAR: f64 = 1.25;
 /// A core that loses more of its time than this is shared.
 const MUCH: f64 = 0.05;
-/// As the fact `core_relation` has it.
+/// The value of the fact `core_relation` for siblings.
 const SIBLINGS: &str = "SMT siblings";
 
 /// The pair, and the reason in words; no pair of fewer than two cores.
@@ -17,7 +17,7 @@ pub(super) fn choose(cores: &[CoreNoise], pairs: &[Placement]) -> (Option<[u32; 
     let nearest = of.iter().filter_map(|pair| pair.core_rtt_ns).min();
     let is_near = |pair: &&&Placement| match (pair.core_rtt_ns, nearest) {
         (Some(ns), Some(nearest)) => ns as f64 <= NEAR * nearest as f64,
-        // None of them was measured.
+        // No pair was measured.
         (_, nearest) => nearest.is_none(),
     };
     let near: Vec<&Placement> = of.iter().filter(is_near).copied().collect();
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_others_have_as_well_is_said_to_be_one() {
+    fn a_pair_that_loses_much_time_is_said_to_do_so() {
         let why = |lost_ns| choose(&[core(0, lost_ns), core(1, 100)], &[pair(0, 1, Some(20), "same package")]).1;
         assert!(why(51_000).contains("that is much") && !why(49_000).contains("that is much"));
     }
 
     #[test]
-    fn siblings_if_there_is_nothing_else_and_no_pair_of_one_core() {
+    fn siblings_are_chosen_if_there_is_nothing_else_and_one_core_is_no_pair() {
         let cores = [core(0, 900), core(1, 100)];
         let (found, why) = choose(&cores, &[pair(0, 1, Some(20), SIBLINGS)]);
         assert!(found == Some([0, 1]) && why.contains("they are SMT siblings"), "{why}");
@@ -117,7 +117,7 @@ mod tests {
         let unmeasured = [(0, 1), (0, 2), (1, 2)].map(|(a, b)| pair(a, b, None, "same package"));
         let (found, why) = choose(&cores, &unmeasured);
         assert!(found == Some([1, 2]) && why.contains("could not be measured"), "{why}");
-        // One that was measured goes before those that were not.
+        // A measured pair goes before unmeasured ones.
         let mut one = unmeasured;
         one[0].core_rtt_ns = Some(100);
         assert_eq!(choose(&cores, &one).0, Some([0, 1]));

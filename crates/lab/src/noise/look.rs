@@ -30,9 +30,9 @@ use super::{NoiseError, Watcher, failed};
 
 /// Longest block.
 const BLOCK: Duration = Duration::from_millis(500);
-/// Readings before each block are not counted: the loop comes into the caches.
+/// Time before each block whose readings do not count: it brings the loop into the caches.
 const WARM_UP: Duration = Duration::from_millis(1);
-/// A thread that has not ended this long after its block has no time on its core.
+/// A thread that has not ended this long after its block gets no time on its core.
 const GRACE: Duration = Duration::from_millis(500);
 /// MSR_SMI_COUNT of Intel's CPUs.
 const SMI_COUNT: u64 = 0x34;
@@ -82,7 +82,6 @@ impl Turn {
     }
 }
 
-/// The blocks.
 pub(super) struct Look {
     pub(super) clock: AnyClock,
     /// In ticks.
@@ -194,7 +193,7 @@ impl Look {
             if self.interrupted || started.is_err() {
                 stop.store(true, Ordering::Relaxed);
             }
-            // Behind a real-time thread that never sleeps even a stop is not seen.
+            // A thread behind a real-time thread that never sleeps does not see the stop either.
             let until = Instant::now() + GRACE;
             let ended = || started.iter().flatten().all(ScopedJoinHandle::is_finished);
             while !ended() && Instant::now() < until {

@@ -55,7 +55,7 @@ fn isolated_cores_are_looked_at_too_if_they_can_be_pinned_to() {
     assert!(cores_of(&plan(Some(&[7]), 1_000), &cores, &choices).is_err());
 }
 
-/// A host of `cpus` CPUs, of which every two that are `apart` are siblings.
+/// A host of `cpus` CPUs, in pairs of siblings n and n + `apart`.
 fn with_siblings(directory: &Path, cpus: u32, apart: u32) -> FakeHost {
     let list = |cpu: u32| {
         let first = cpu / (2 * apart) * (2 * apart) + cpu % apart;

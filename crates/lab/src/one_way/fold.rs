@@ -4,7 +4,7 @@ use hairpin_record::histogram::Times;
 use hairpin_record::one_way::SignedTimes;
 use hairpin_units::Quantile;
 
-/// Most transactions kept, 16 bytes each. Beyond it every other one is dropped, and from then on only every second one kept, and so on.
+/// Most transactions kept, 16 bytes each. When they are reached, every other one is dropped, and from then on half as many are kept; and so on.
 const MOST: usize = 1 << 19;
 
 /// The delays of a row.
@@ -18,7 +18,7 @@ pub(super) struct Fold {
     request: Extremes,
     reply: Extremes,
     asymmetry: Extremes,
-    /// How far the delays below 0 are below it.
+    /// How far below 0 the negative delays are.
     below: Times,
     pub(super) negative: u64,
     pub(super) unmatched: u64,
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!((fold.negative, fold.impossible(90.5), fold.impossible(1_000.0)), (100, 10, 0));
         assert_eq!(Fold::default().times()[0], SignedTimes::default());
         assert_eq!(Fold::default().impossible(5.0), 0);
-        // However many they are.
+        // Any number of them is counted.
         (0..70_000).for_each(|_| fold.add(-500, 5));
         assert_eq!((fold.negative, fold.impossible(400.0), fold.impossible(500.0)), (70_100, 70_000, 0));
     }

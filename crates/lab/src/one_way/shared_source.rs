@@ -3,7 +3,7 @@
 //! ```text
 //!   client ≤ e₁ ─▶ source ◀─ e₂ ≥ server          |client − server| ≤ e₁ + e₂
 //! ```
-//! Both errors are against one source, so that a source that is itself wrong moves both alike. Where one host follows the other, the other's own
+//! Both errors are against one source: if it is itself wrong, both clocks are wrong alike. Where one host follows the other, the other's own
 //! error is against its own source, and the sum holds as well.
 
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub(super) struct Addresses {
     pub(super) server: Option<IpAddr>,
 }
 
-/// The relation of both sides' clocks.
+/// What both sides' clocks have in common.
 pub(super) enum Between {
     /// Both sides' stamps are ticks of one clock.
     Clock,
@@ -35,8 +35,8 @@ pub(super) enum Between {
     Source(Box<Readings>),
 }
 
-/// True if the other side runs on this very kernel, as in another network namespace: it has the kernel's random id, and its clock that nobody sets
-/// showed a time between two readings here. Copies of a virtual machine share the id, and not the clock.
+/// True if the other side runs on this very kernel, as in another network namespace: it has the kernel's random id, and its
+/// CLOCK_MONOTONIC_RAW showed a time between two readings here. Copies of a virtual machine share the id, and not the clock.
 pub(super) fn one_kernel(told: &Told, before: &(String, u64), after: &(String, u64)) -> bool {
     !told.boot_id.is_empty() && told.boot_id == before.0 && (before.1..=after.1).contains(&told.raw_ns)
 }
@@ -60,7 +60,7 @@ impl Between {
             ErrorPart { what: "placing both programs' stamps on the time of day".into(), ns: fold.placing_ns().round() };
         let found = match self {
             Between::Clock => {
-                // Times are whole ns: a step of less is none.
+                // Times are whole ns: a step below 1 ns does not show.
                 let step_ns = (clock.step() as f64 / clock.rate()).floor();
                 let step = ErrorPart { what: "one step of the clock".into(), ns: step_ns };
                 let parts = if step_ns < 1.0 { Vec::new() } else { vec![step] };
@@ -213,7 +213,7 @@ fn words(follows: &Follows) -> String {
 /// The common source of both; `None` if there is none.
 fn source_of(client: &Follows, server: &Follows, addresses: Addresses) -> Option<String> {
     let is_at = |text: &str, at: Option<IpAddr>| text.parse::<IpAddr>().is_ok_and(|address| Some(address.to_canonical()) == at);
-    // Every host has a server of its own at such an address.
+    // A loopback address means another server on each host.
     let elsewhere = |text: &str| text.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback());
     let own = |follows: &Follows| match follows {
         Follows::Ptp { own, .. } => Some(own.clone()),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_shared_or_it_is_not() {
+    fn the_common_source_is_named_or_there_is_none() {
         let of = |client: Follows, server: Follows| source_of(&client, &server, at());
         let ntp = |address: &str| Follows::Ntp(address.into());
         let reference = |id: &str| Follows::Reference(id.into());

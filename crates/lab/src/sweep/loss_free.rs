@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_frames_once_per_setting_and_not_per_payload() {
+    fn each_io_is_measured_once_per_setting_and_not_per_payload() {
         let text = r#"
 name = "t"
 path = "{path}:spin"

@@ -126,7 +126,7 @@ pub struct Factor {
     pub name: String,
     /// The levels; the others are compared with the first.
     pub levels: Vec<Level>,
-    /// If the host lacks such a setting, the first level is measured, and the record says why. In a path, levels that the host lacks are left out, with the
+    /// If the host lacks the setting, the first level is measured, and the record says why. In a path, levels that the host lacks are left out, with the
     /// reason.
     #[serde(default)]
     pub optional: bool,
@@ -221,7 +221,8 @@ impl SweepPlan {
 
     /// Refuses a plan that cannot be measured.
     ///
-    /// # Errors The fault in the plan.
+    /// # Errors
+    /// The fault in the plan.
     pub fn check(&self) -> Result<(), PlanError> {
         self.link()?;
         self.duration()?;
@@ -331,7 +332,7 @@ impl SweepPlan {
     }
 
     /// The plan without the levels of optional factors of the path that this host lacks: `lacks` tries a combination, and returns the reason. It is called for
-    /// each level but the first, with the first level of every other factor. A factor of which the first level alone is left is taken out.
+    /// each level but the first, with the first level of every other factor. A factor that keeps only its first level is taken out.
     ///
     /// # Errors
     /// The error of `lacks`.

@@ -46,7 +46,7 @@ struct Head {
 /// A round, and when it was complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// Measuring time until then, over all attempts.
+    /// Measuring time until the round was complete, over all attempts.
     pub(crate) elapsed_ns: u64,
     pub(crate) length_ns: u64,
     pub(crate) round: Round,

@@ -43,7 +43,7 @@ fn stages_are_kept_and_count_in_no_figure() {
 }
 
 #[test]
-fn a_pair_is_its_visits_together() {
+fn a_pairs_figures_are_those_of_all_its_visits() {
     let body = body(parts(all())).unwrap();
     assert_eq!((body.pairs.len(), body.ranks.len(), body.schedule.rounds), (6, 4, 6));
     assert!(body.pairs.iter().all(|pair| pair.measured().count() == 2) && body.missing.is_empty() && body.warnings.is_empty());
@@ -63,7 +63,7 @@ fn a_pair_is_its_visits_together() {
 }
 
 #[test]
-fn a_missing_visit_has_the_reason_of_the_one_who_knows() {
+fn a_missing_visit_has_the_reason_of_the_rank_that_knows_it() {
     let mut visits = all();
     let lost = visits.remove(0);
     let (client, server) = (lost.visit.client, if lost.pair.0 == lost.visit.client { lost.pair.1 } else { lost.pair.0 });
@@ -82,13 +82,13 @@ fn a_missing_visit_has_the_reason_of_the_one_who_knows() {
     assert_eq!(why(visits.clone(), Some(server), false), format!("rank {server} never started"));
     assert_eq!(why(visits.clone(), None, true), "the mesh was ended before it");
     assert_eq!(why(visits.clone(), None, false), format!("rank {client} ended before it"));
-    // A histogram from elsewhere may be none.
+    // A histogram from elsewhere may be unreadable.
     let torn = Told { visit: Visit { histogram: "x".into(), ..lost.visit.clone() }, ..lost.clone() };
     assert_eq!(why(with(&[torn]), None, false), "its histogram cannot be read");
 }
 
 #[test]
-fn visits_of_no_schedule_are_left_out() {
+fn visits_outside_the_schedule_are_left_out() {
     let mut visits = all();
     let stray = |pair, round, visit| {
         let told = measured(pair, visit, 5, 100);
@@ -125,7 +125,7 @@ fn files_alone_make_the_same_record() {
 }
 
 #[test]
-fn a_number_of_ranks_that_no_mesh_has_is_refused_before_they_are_looked_for() {
+fn an_impossible_number_of_ranks_is_refused_before_their_files_are_read() {
     let dir = tempfile::tempdir().unwrap();
     write_card(dir.path(), &Card { setup: setup(u32::MAX, "all"), ..card(0, 4) }).unwrap();
     assert!(matches!(of_directory(dir.path()), Err(MergeError::Setup(_))));
@@ -145,7 +145,7 @@ fn a_silent_rank_is_missing_only_if_others_missed_it() {
     let all_of = |setup: &Setup| -> Vec<Told> {
         setup.schedule().unwrap().visits().map(|(pair, visit, _)| measured(pair, visit, 10_000, 500)).collect()
     };
-    // The last rank is the client of no first visit, and of an odd number of ranks with one partner each, one has none.
+    // The last rank is the client of no first visit; of an odd number of ranks with one partner each, one rank has no partner.
     let once = Setup { visits: 1, ..setup(4, "all") };
     for (setup, visits) in [
         (&once, all_of(&once)),
@@ -173,7 +173,7 @@ fn meshes_of_a_list_of_hosts_have_different_ids() {
 }
 
 #[test]
-fn ranks_that_share_a_host_are_said() {
+fn ranks_that_share_a_host_are_warned_of() {
     let mut shared = parts(all());
     shared.cards.get_mut(&2).unwrap().host_id = "id 1".into();
     let body = body(shared).unwrap();
@@ -195,7 +195,7 @@ fn peak_mb() -> u64 {
 fn rank_0_of_ten_thousand_ranks() {
     let begun = std::time::Instant::now();
     let setup = setup(10_000, "sample:20");
-    // Histograms of 20,000 round trips around 25 us, of which some hundred stand for all.
+    // Histograms of 20,000 round trips around 25 us, some hundred of which stand for all.
     let template = |seed: u64| {
         let mut times = Times::new();
         for n in 0..20_000u64 {

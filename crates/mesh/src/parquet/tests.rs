@@ -230,7 +230,7 @@ fn week() -> [(&'static str, u64, Vec<StoredVisit>); 2] {
 
 /// The store that the tests of `docs/mesh-store.md` read; `HAIRPIN_BLESS=1` writes it.
 #[test]
-fn the_store_of_the_tests_in_python_is_this_one() {
+fn the_store_of_the_python_tests_is_as_written_now() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests/data/mesh-store");
     for (id, days, stored) in week() {
         let path = dir.join(format!("{id}.parquet"));

@@ -55,7 +55,7 @@ fn rings_and_neighbours() {
 }
 
 #[test]
-fn choices_of_pairs_as_they_are_written() {
+fn choices_of_pairs_are_printed_as_they_are_parsed() {
     for text in ["all", "ring", "neighbours", "sample:20"] {
         assert_eq!(text.parse::<Pairs>().unwrap().to_string(), text);
     }

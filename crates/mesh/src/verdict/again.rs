@@ -4,7 +4,7 @@ use hairpin_units::Arrange;
 
 use super::Verdict;
 
-/// Noise explains no more standard deviations than this, of a pair above its expected time or among its visits.
+/// The most standard deviations that noise explains, of a pair above its expected time or among its visits.
 const BEYOND: f64 = 2.5;
 
 impl Verdict {

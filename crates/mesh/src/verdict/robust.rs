@@ -7,7 +7,7 @@ const DEVIATIONS: f64 = 1.482_6;
 /// Where Tukey's biweight gives no weight any more, in standard deviations: 95 % efficient for normal noise (Beaton and Tukey,
 /// Technometrics 16, 1974).
 const BIWEIGHT: f64 = 4.685;
-/// Values beyond this many standard deviations are no noise.
+/// Values beyond this distance, in standard deviations, are no noise.
 const NO_NOISE: f64 = 4.0;
 /// Steps of the biweight; it moves by less than a hundredth of the noise after a few.
 const STEPS: usize = 20;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outliers_move_nothing() {
+    fn outliers_do_not_move_the_location() {
         assert_eq!(median(&mut []), 0.0);
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&mut [3.0, 1.0, 2.0, 4.0]), 2.5);

@@ -184,7 +184,7 @@ fn two_and_three_ranks_convict_nobody_and_say_why() {
 }
 
 #[test]
-fn ranks_that_were_not_measured_are_none_of_the_four() {
+fn unmeasured_ranks_do_not_count_among_the_four() {
     let three = Mesh { visits: 10, noise: 0.001, spread: 0.0, ..Mesh::of(3) };
     let verdict = judged(5, &three.all(&mut Random::new(2), slow_link((0, 1), 2.0)), &[]);
     assert!(!verdict.is_any_convicted(), "{:?}", convicted(&verdict));
@@ -215,7 +215,7 @@ fn missing_pairs_and_lost_ranks_cost_themselves_only() {
         [Untold::Unmeasured { ranks: vec![7] }, Untold::FewPairs { ranks: vec![6] }, Untold::OneVisit { pairs: 1 }]
     );
     assert!(verdict.ranks[7].ratio.is_none() && verdict.time(7, 0).is_none() && !verdict.time(2, 4).unwrap().is_measured);
-    // A ring: every rank has two pairs, so a slow one is described, and a slow link is a link's.
+    // A ring: every rank has two pairs, too few to convict it for its slow link.
     let ring = |a: usize, b: usize| (b - a) == 1 || (b - a) == 7;
     let mut ends = Mesh::of(8).all(&mut Random::new(4), slow_link((3, 4), 2.0));
     ends.retain(|visit| ring(visit.a.min(visit.b), visit.a.max(visit.b)));
@@ -306,7 +306,7 @@ fn large_meshes_with_a_topology_are_judged() {
 }
 
 #[test]
-fn bad_input_is_told() {
+fn bad_input_is_an_error() {
     let visit = Observation { a: 0, b: 1, visit: 1, client: 0, value: 9.0 };
     let error = |visit: Observation| judge(4, &[visit], &[], Limits::default()).unwrap_err().to_string();
     assert!(error(Observation { b: 4, ..visit }).contains("ranks 0 and 4"));

@@ -17,10 +17,10 @@ use crate::schedule::Arrivals;
 #[error("{0}")]
 pub struct Refused(String);
 
-/// Bytes of a payload from which on it carries the whole sequence number.
+/// Smallest payload that carries the whole sequence number, in bytes.
 const WHOLE_SEQUENCE: u32 = 4;
 
-/// `Err` with the reason, unless `unless` holds.
+/// `Ok` if `unless` holds, else `Err` with the reason.
 pub(super) fn refuse(unless: bool, why: impl FnOnce() -> String) -> Result<(), Refused> {
     if unless { Ok(()) } else { Err(Refused(why())) }
 }
@@ -83,13 +83,13 @@ impl Job {
     /// Smallest payload of either way in bytes.
     fn smallest(&self) -> u32 {
         if self.own.is_some() {
-            // Its replies are told apart by their order.
+            // Replies to the user's own request are told apart by their order.
             return probe::LEN as u32;
         }
         self.open.as_ref().map_or(self.request, |open| open.smallest).min(self.request).min(self.reply)
     }
 
-    /// Refuses what a request of the user's own cannot do.
+    /// Refuses jobs that the user's own request cannot do.
     fn check_own(&self) -> Result<(), Refused> {
         let Some(own) = &self.own else { return Ok(()) };
         let path = self.spec.client.path;
@@ -112,7 +112,7 @@ impl Job {
             "closes=server is for a server of Hairpin's: with --request leave out closes, and the client closes".into()
         })?;
         if let ReplyEnd::Bytes(count) = own.end {
-            // Each thread sizes its buffers as if all threads had as many flows.
+            // Each thread sizes its buffers as if all threads had the largest share of the flows.
             let (flows, threads) = (self.flows, self.threads);
             let most = most_of_reply(flows.div_ceil(threads).saturating_mul(threads));
             refuse(count as u64 <= most, || {
@@ -178,7 +178,7 @@ impl Job {
         })
     }
 
-    /// Refuses what a UDP socket without a peer cannot do.
+    /// Refuses jobs that a UDP socket without a peer cannot do.
     fn check_connected(&self) -> Result<(), Refused> {
         if [&self.spec.client, &self.spec.server].iter().all(|side| side.options.get(&CONNECTED).is_none()) {
             return Ok(());

@@ -49,7 +49,7 @@ impl Group {
 }
 
 impl Job {
-    /// Refuses what a group cannot be asked.
+    /// Refuses jobs that a group cannot do.
     pub(super) fn check_group(&self, ipv6: bool) -> Result<(), Refused> {
         let Some(group) = &self.group else { return Ok(()) };
         for side in [&self.spec.client, &self.spec.server] {
@@ -116,7 +116,7 @@ impl FromStr for Group {
         };
         let (bare, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']').ok_or_else(bad)).transpose()? {
             Some((bare, port)) => (bare, Some(port).filter(|port| !port.is_empty())),
-            // Of several colons none is before a port.
+            // An address with several colons (IPv6) has no port without brackets.
             None if text.matches(':').count() == 1 => {
                 let (bare, port) = text.split_at(text.find(':').unwrap_or_default());
                 (bare, Some(port))

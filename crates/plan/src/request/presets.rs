@@ -12,7 +12,7 @@ use super::{ReplyEnd, bytes_of};
 use crate::paths::{self, TCP};
 use crate::spec::Spec;
 
-/// Those that come with hairpin.
+/// The presets that come with hairpin.
 const BUILT_IN: &str = include_str!("presets.toml");
 
 /// A request with a name.
@@ -26,7 +26,7 @@ pub struct Preset {
     pub about: String,
     /// The usual port of the server.
     pub port: Option<u16>,
-    /// The path that the server's manners need.
+    /// The path and options that the server needs.
     pub path: Spec,
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_come_with_it_are_sound() {
+    fn the_built_in_presets_are_sound() {
         let all = parse("presets.toml", BUILT_IN).unwrap();
         let names: Vec<&str> = all.iter().map(|preset| preset.name.as_str()).collect();
         assert_eq!(names, ["fix-heartbeat", "http-get", "memcached-version", "postgres-ssl-request", "redis-get", "redis-ping"]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fix_message_has_the_length_and_the_sum_that_it_says() {
+    fn a_fix_message_has_its_stated_length_and_checksum() {
         let bytes = parse("presets.toml", BUILT_IN).unwrap().swap_remove(0).bytes;
         let text = String::from_utf8(bytes).unwrap();
         let (head, rest) = text.split_once("\x0135=").unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_file_lies_where_settings_lie() {
+    fn the_users_file_is_in_the_config_directory() {
         let of = |all: &'static [(&str, &str)]| {
             own_file(|name| all.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
         };

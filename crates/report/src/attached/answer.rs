@@ -65,7 +65,7 @@ pub(super) fn screen(record: &Attached, options: &Options, room: usize) -> Doc {
     })
 }
 
-/// The server, and whose time it is if not both sides' together.
+/// The server, and the side that was seen if only one was.
 fn subject(record: &AttachedBody, total: &Total) -> String {
     let view = match total.view {
         View::Both => "",
@@ -84,7 +84,7 @@ fn figures(total: &Total) -> String {
     times(told.into_iter().flatten().chain([(mean(total), "mean")])).join(", ")
 }
 
-/// The mean of the sum, of which the parts are shares.
+/// The mean of the sum; the parts are shares of it.
 fn mean(total: &Total) -> f64 {
     total.sum_ns.mean.unwrap_or(0.0)
 }
@@ -111,7 +111,7 @@ pub(super) fn next(record: &Attached) -> Vec<String> {
     let watched = &record.watched;
     let target = watched.port.map(|port| format!(":{port}")).or(watched.pid.map(|pid| pid.to_string()));
     let largest = record.totals.first().and_then(|total| parts_of(total).first().map(|(part, _)| *part));
-    // A setting that is tried on a path of the same protocol is then held while the server runs.
+    // The setting is tried on a path over loopback, and can then be held while the server runs.
     let against = match largest {
         Some(Part::Waking) => Some("sudo hairpin tune try loopback --knob cpu_dma_latency_us=0".to_owned()),
         Some(Part::Kernel) => Some("hairpin tune check".to_owned()),

@@ -62,7 +62,7 @@ pub(super) fn show(doc: &mut Doc, record: &Attached, most: usize) {
     }
 }
 
-/// The slow ones that hairpin itself held up.
+/// The slow transactions that hairpin itself held up.
 pub(super) fn observer(record: &Attached) -> String {
     format!("observer: {} of {} slow ones are hairpin's own, left out below", record.slow_observer, record.slow)
 }

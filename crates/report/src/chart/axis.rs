@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_have_a_place_of_their_own() {
+    fn zero_bytes_have_a_place_of_their_own() {
         let axis = Axis::bytes(&[0.0, 1.0, 64.0]);
         assert_eq!(axis.at(0.0), 0.0);
         assert_eq!(axis.at(1.0), ZERO);

@@ -95,7 +95,7 @@ fn decisions(doc: &mut Doc, record: &Compare) {
         let Some((first, cell)) = measured.first() else { continue };
         let name = short(&cell.path);
         if measured.len() == 1 {
-            // The sentence about both policies has its figure.
+            // The sentence about both policies has this placement's figure.
             if path > 0 && record.comparisons.iter().any(|found| Some(&found.arm) == cell.arm.as_ref()) {
                 continue;
             }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time_are_no_matter() {
+    fn times_at_both_ends_of_the_range_are_taken() {
         let points = [point(0, Some(1), 0), Point { at_ns: u64::MAX, ..point(0, Some(u64::MAX), 9) }];
         assert_eq!(series(&points, &[Block { at_ns: u64::MAX, ..Block::default() }]).max_ns.len(), 1);
         assert_eq!(series(&[], &[Block::default()]).at_ms.len(), 0);

@@ -9,7 +9,7 @@ use crate::prose::capital;
 use crate::split::{counted, hosts, nothing, reasons, with_stamps};
 use crate::view::{Split, SplitPart, SplitPiece};
 
-/// The parts that make up a round trip where all are known, and the sums that stand for those that are not.
+/// The parts of either host's time. Where one is unknown, their sum stands for them.
 const CLIENT: [PartName; 2] = [PartName::ClientOut, PartName::ClientIn];
 const SERVER: [PartName; 3] = [PartName::ServerIn, PartName::TurnAround, PartName::ServerOut];
 

@@ -10,7 +10,7 @@ use crate::doc::{Data, Fields, fields};
 use crate::split;
 use crate::view::{Breakdown, OneWay, Quantile, Row, Split, View};
 
-/// The part of the lines of a split among those of a budget.
+/// The value of the column `part` in the lines of a split.
 const STAMPED: &str = "host and wire";
 
 /// A line per row, else per part of each explained path, else per offered rate; `None` where the first table is all there is.

@@ -15,7 +15,7 @@ use crate::view::{Breakdown, Comparison, Curve, LoadCurve, View};
 use crate::{budget, fit};
 
 pub(crate) fn told(view: &View) -> Value {
-    // By way of its text: a form of its own would be compiled for every type in it.
+    // By way of its text: serde_json::to_value would be compiled for every type in the view.
     let mut page: Value = serde_json::from_str(&crate::json_line(view)).expect("what was written is read");
     page["apart"] = words::APART.into();
     add(&mut page["curves"], &view.curves, curve);

@@ -11,10 +11,10 @@ use crate::doc::{Column, Doc, Table};
 use crate::figure::us_short;
 use crate::view::{Delay, LoadCurve, LoadRate, Row, Split, SplitPart, SplitPiece, View};
 
-/// Bars of which one is more times as long as another have no scale in common: the shorter ones could not be seen.
+/// If the longest bar is more than this many times as long as the shortest, each has its own scale: the shortest could not be seen.
 const MOST_APART: f64 = 10.0;
 const MEANS: &str = "means of typical round trips (RTT from p40 to p60), which add up";
-/// Places of a round trip in a table of rates, and how its columns are called.
+/// Places of a round trip, and the names of their columns in a table of rates.
 const PLACES: [(&str, &str); 4] = [("= client", "client"), ("wire", "wire"), ("= server", "server"), ("= beyond", "beyond")];
 
 /// Rows, rates and explained paths with stamps, and the delays of rows with synchronised clocks.
@@ -42,7 +42,7 @@ pub(super) fn stamped(view: &View) -> Vec<(String, &Split)> {
     rows.chain(explained).collect()
 }
 
-/// A row may have the same path.
+/// Tells an explained path from a row of the same path.
 fn explained(path: &str) -> String {
     format!("{path}, explained")
 }
@@ -163,7 +163,7 @@ fn table(rates: &[(&LoadRate, &Split)]) -> Table {
     Table::folded(columns, 1, rates.iter().map(cells))
 }
 
-/// The sentences on the stamps of all rates: first those true of each, then each other one after its rates.
+/// The sentences on the stamps: first those that hold for every rate, then the others, each after its rates.
 pub(super) fn said(curve: &LoadCurve) -> Vec<String> {
     let rates = rates(curve);
     let mut said: Vec<(&String, Vec<&str>)> = Vec::new();

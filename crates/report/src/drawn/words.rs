@@ -89,7 +89,6 @@ pub(super) fn span(from: u64, to: u64) -> String {
     if from == to { from.to_string() } else { format!("{from} to {to}") }
 }
 
-/// The number of samples.
 pub(super) fn samples((from, to): (u64, u64)) -> String {
     format!("{} {}", span(from, to), if to == 1 { "sample" } else { "samples" })
 }

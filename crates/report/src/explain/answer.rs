@@ -59,12 +59,12 @@ pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place, columns: us
     }
 }
 
-/// True if a setting of the host removes most of it.
+/// True if waking is the largest part; a setting of the host removes most of it.
 fn is_waking(result: &Explained) -> bool {
     result.typical.count > 0 && parts_of(result).first().is_some_and(|(part, _)| *part == Part::Waking)
 }
 
-/// The command that measures the effect of such a setting on the slowest path that sleeps.
+/// The command that tries this setting on the slowest path whose largest part is waking.
 pub(super) fn next(record: &Explain) -> Option<String> {
     let sleeping = record.results.iter().filter(|result| is_waking(result));
     let result = sleeping.max_by(|a, b| a.typical.rtt_ns.total_cmp(&b.typical.rtt_ns))?;
@@ -87,7 +87,7 @@ fn slow(result: &Explained, columns: usize) -> Option<String> {
     Some(if told == longer_by { format!("{longer_by}{}", grown(result, longer)) } else { told })
 }
 
-/// How much longer, and the one or two causes of most of it that fit the line.
+/// `longer_by` with the largest cause, and the second one if it fits the line.
 pub(crate) fn waits(longer_by: &str, causes: &[Cause], columns: usize) -> String {
     let mut told = longer_by.to_owned();
     for (at, cause) in causes.iter().take(2).enumerate() {
@@ -237,7 +237,6 @@ fn table(result: &Explained, most: usize) -> Table {
     Table::new(columns, 1, rows)
 }
 
-/// The sum.
 fn row_of_all(line: &Line, whole: f64, slow: bool) -> Row {
     let mut cells = vec![line.name.as_str().into(), Cell::Blank, Cell::Blank, Cell::Ns(whole), "100 %".into()];
     cells.push(Cell::Bar(Bar::new(0.0, 1.0)));

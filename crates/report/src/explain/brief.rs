@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::prose::{WIDTH, clean, fold, width};
 use crate::term::{LINES, height};
 
-/// Some rows are shown even where causes take the room.
+/// Fewer rows are not worth a table.
 const LEAST_ROWS: usize = 3;
 /// Causes with less of the time are left to the details.
 const CAUSE: f64 = 0.02;
@@ -17,7 +17,7 @@ const NOTICES: usize = 2;
 /// A name is cut to this width, and on a wide terminal to a third of the rest more.
 const NAME: usize = 22;
 
-/// A cause of slow ones.
+/// A cause of slow round trips or transactions.
 pub(crate) struct Cause {
     /// Of the time of all causes.
     pub(crate) share: f64,
@@ -31,7 +31,7 @@ pub(crate) fn left_out(all: usize, shown: usize) -> String {
     if all > shown { format!(" (+{} more: -v)", all - shown) } else { String::new() }
 }
 
-/// Those worth a line.
+/// The causes worth a line.
 pub(crate) fn large(causes: Vec<Cause>) -> Vec<Cause> {
     causes.into_iter().filter(|cause| cause.share >= CAUSE).take(CAUSES).collect()
 }
@@ -44,7 +44,7 @@ pub(crate) struct Share {
     pub(crate) notices: usize,
 }
 
-/// Shares of smaller and smaller screens, once there are as few rows as are worth a table: causes give way first, then warnings, then the table.
+/// The shares of ever smaller screens, with as few rows as are worth a table: causes give way first, then warnings, then the table.
 const SHARES: [Share; 8] = [
     Share { rows: LEAST_ROWS, causes: CAUSES, notices: NOTICES },
     Share { rows: LEAST_ROWS, causes: 4, notices: NOTICES },
@@ -70,7 +70,7 @@ pub(crate) fn fitted(room: usize, options: &Options, screen: impl Fn(Share) -> D
 pub(crate) fn largest(sizes: &[f64], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.arrange_by(|a, b| sizes[*b].total_cmp(&sizes[*a]));
-    // A row for the others takes a line too, so one other is shown itself.
+    // A row for the others takes a line too, so a single other row is shown itself.
     order.truncate(if sizes.len() <= most + 1 { sizes.len() } else { most });
     order.arrange_by(Ord::cmp);
     order

@@ -52,7 +52,7 @@ pub(super) fn view(load: &Load, options: &Options) -> Doc {
     let pairs = tables.flat_map(|table| pictures.iter().map(move |picture| (picture.clone(), table.clone())));
     let mut fitting = pairs.filter(|(picture, table)| height(picture, options) + height(table, options) <= room).peekable();
     let most_rates = fitting.peek().cloned().unwrap_or_default();
-    // The picture tells more than the rates it takes the room of.
+    // The picture tells more than the rates whose room it takes.
     let (picture, table) = fitting.find(|(picture, _)| !picture.blocks.is_empty()).unwrap_or(most_rates);
     for part in [picture, table, end] {
         begin.blocks.extend(part.blocks);
@@ -87,7 +87,7 @@ fn heading(load: &Load) -> String {
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// The rates of all curves, or of each the least one and those beside its knee.
+/// All rates of all curves; or, of each curve, the lowest rate and those beside its knee.
 fn rates(load: &Load, most: usize, options: &Options) -> Doc {
     let all: Vec<(&LoadCurve, &LoadRow)> =
         load.results.iter().flat_map(|curve| telling(curve, most).into_iter().map(move |row| (curve, row))).collect();

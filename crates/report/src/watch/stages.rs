@@ -44,7 +44,7 @@ pub struct Stages {
     now: Option<Arc<Second>>,
     /// The second at which the view was frozen.
     frozen: Option<Option<Arc<Second>>>,
-    /// The table shown, of a process with several roles.
+    /// The number of the shown table, if the process has several roles.
     row: usize,
     help: bool,
     ending: bool,
@@ -59,7 +59,7 @@ impl Stages {
         Stages { title, now: None, frozen: None, row: 0, help: false, ending: false, notes, version: 0 }
     }
 
-    /// Adds a second: the record so far, and the totals of the `last_ns`.
+    /// Adds a second: the record so far, and the totals of its last `last_ns`.
     pub fn second(&mut self, so_far: &AttachedBody, last: Vec<Total>, last_ns: u64) {
         self.version += 1;
         self.now = Some(Arc::new(Second { so_far: so_far.clone(), last, last_ns }));
@@ -149,7 +149,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &Stages, whole: Option<(&Se
     };
     let lasts = whole.map_or(String::new(), |(second, _)| seconds(second.so_far.duration_ns as f64 / 1e9));
     let who = whole.map_or(String::new(), |(second, total)| {
-        // The title ends in what was typed, which the service begins with if that was its port.
+        // The title ends with the typed target. If that was the port, the service begins with it.
         let roles: Vec<String> = total.roles.iter().map(ToString::to_string).collect();
         let role = if second.so_far.totals.len() > 1 { format!(" as {}", roles.join(" and ")) } else { String::new() };
         let service = service(&second.so_far);

@@ -109,7 +109,7 @@ fn fields(ping: &Ping) -> Vec<Field> {
         ("MEAN_LATENCY", "Mean Latency Microseconds", us(rtt.mean)),
         ("STDDEV_LATENCY", "Stddev Latency Microseconds", us(rtt.stddev)),
     ];
-    // A datagram is one call on either side; of a stream's messages that is not known.
+    // A datagram is one call on either side; the number of calls for a stream's message is not known.
     if ping.speaks == Some(Speaks::Udp) {
         fields.push(("LOCAL_SEND_CALLS", "Local Send Calls", (row.transactions + row.lost).to_string()));
         fields.push(("REMOTE_RECV_CALLS", "Remote Recv Calls", row.transactions.to_string()));

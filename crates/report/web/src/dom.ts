@@ -17,8 +17,8 @@ function fill<E extends Element>(element: E, attributes: Attributes, children: C
   return element;
 }
 
-/** Flags, which break at their hyphens, and figures with their units. */
-const WHOLE = /(?<![\w-])--?[A-Za-z][^\s,;:()'"]{0,40}|\d[\d.,]*(?:\/\d+)? (?:B|ns|us|ms|s|%)(?![\w%])/g;
+/** Flags, which break at their hyphens, and figures with their units; no longer than a line of a phone. */
+const WHOLE = /(?<![\w-])--?[A-Za-z][^\s,;:()'"]{0,24}|\d[\d.,]{0,20}(?:\/\d{1,9})? (?:B|ns|us|ms|s|%)(?![\w%])/g;
 /** Elements that hold text alone. */
 const PLAIN = new Set(["option", "title", "textarea"]);
 
@@ -72,12 +72,14 @@ export async function copy(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
+    const before = document.activeElement;
     const area = h("textarea", { class: "spoken", "aria-hidden": "true", tabindex: -1 });
     area.value = text;
     document.body.append(area);
     area.select();
     const done = document.execCommand("copy");
     area.remove();
+    if (before instanceof HTMLElement) before.focus();
     return done;
   }
 }

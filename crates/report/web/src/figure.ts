@@ -152,19 +152,17 @@ export function about(rows: Row[]): string {
   if (rows.length === 0) return "no rows";
   const ordered = [...rows].sort((a, b) => a.request_bytes - b.request_bytes || a.reply_bytes - b.reply_bytes);
   const sizes = [...new Set(ordered.map(payload))];
-  const bytes =
-    sizes.length <= 4
-      ? sizes.join(", ")
-      : span(
-          rows.map((row) => row.request_bytes),
-          String,
-        );
-  const origins = [...new Set(rows.map((row) => row.origin))].sort();
-  const each = rows.length === 1 ? "" : " a row";
-  return `payload ${bytes} B (request${sizes.some((size) => size.includes("/")) ? "/reply" : " = reply"}); ${span(
+  const few = sizes.length <= 4;
+  const requests = rows.map((row) => row.request_bytes);
+  const bytes = few ? sizes.join(", ") : span(requests, String);
+  const kind = !sizes.some((size) => size.includes("/")) ? "request = reply" : few ? "request/reply" : "request alone";
+  const samples = span(
     rows.map((row) => row.count),
     whole,
-  )} samples${each}; ${origins.join(" and ")}`;
+  );
+  const origins = [...new Set(rows.map((row) => row.origin))].sort();
+  const each = rows.length === 1 ? "" : " a row";
+  return `payload ${bytes} B (${kind}); ${samples} sample${samples === "1" ? "" : "s"}${each}; ${origins.join(" and ")}`;
 }
 
 /** Said where rows are missing because of the selection. */

@@ -20,7 +20,7 @@ import { sizes } from "./charts/sizes.ts";
 import { split } from "./charts/split.ts";
 import { stages } from "./charts/stages.ts";
 import { overTime } from "./charts/time.ts";
-import { h, unbroken } from "./dom.ts";
+import { announce, h, unbroken } from "./dom.ts";
 import type { Figure } from "./figure.ts";
 import { coloursChanged } from "./marks.ts";
 import { filters } from "./parts/filters.ts";
@@ -64,17 +64,18 @@ function build(view: View, root: HTMLElement): void {
 
   const choose = (next: Selection): void => {
     selection = next;
-    const text = fragment(selection, all);
-    // Not a step back for every click; and no empty "#" left over.
-    history.replaceState(null, "", text === "" ? location.pathname + location.search : `#${text}`);
     update();
+    const text = fragment(selection, all);
+    // Not a step back for every click; and no empty "#" left over. Last, since a page within another may be refused it.
+    history.replaceState(null, "", text === "" ? location.pathname + location.search : `#${text}`);
   };
   const panel = filters(view, all, () => selection, choose);
   const words = h("p", { class: "shown quiet" });
   const links: [HTMLAnchorElement, string][] = [];
   const sections = [...figures.map((figure) => figure.element), hosts(view), reproduce(view), method(view)].filter((section) => section !== null);
   for (const section of sections) {
-    const link = h("a", {}, section.querySelector("h2")?.textContent ?? section.id);
+    // Chosen a second time it changes no address.
+    const link = h("a", { click: () => go(section.id) }, section.querySelector("h2")?.textContent ?? section.id);
     links.push([link, section.id]);
   }
   const update = (): void => {
@@ -107,12 +108,19 @@ function build(view: View, root: HTMLElement): void {
   );
   const main = h("main", { id: "main", tabindex: -1 }, head(view), summary(view), figures.length > 0 ? words : null, ...sections);
   root.append(main);
+  // A screen reader hears only what changes in an element that was there before.
+  announce("");
   update();
   // A screenshot of the page does not scroll. Further rows are drawn when the browser is idle.
   if (view.rows.length <= AT_ONCE) for (const figure of figures) figure.draw();
 
   const go = (at: string | null): void => {
-    if (at) document.getElementById(at)?.scrollIntoView();
+    const section = at ? document.getElementById(at) : null;
+    if (!section) return;
+    section.scrollIntoView();
+    // The keyboard goes on from there.
+    section.tabIndex = -1;
+    section.focus({ preventScroll: true });
   };
   go(parse(location.hash, all).at);
   window.addEventListener("hashchange", () => {

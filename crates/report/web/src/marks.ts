@@ -28,9 +28,6 @@ export type Shape = keyof typeof SHAPES;
 const NAMED: Shape[] = ["circle", "square", "triangle", "diamond", "down", "plus", "cross"];
 const DASHES: number[][] = [[], [7, 3], [2, 3], [8, 3, 2, 3]];
 
-/** Paths that get a colour of their own. */
-export const COLOURS = NAMED.length;
-
 /** The mark of the path at a place in the order, and of its `size`-th size. */
 export function mark(place: number, size = 0): Mark {
   const shape = NAMED[place];

@@ -20,7 +20,7 @@ const [LEAST_NS, MOST_NS] = [1e-3, 1e20];
 const ZERO = 0.08;
 
 /** Least and largest; `otherwise` if there is none. */
-function ends(values: number[], otherwise: [number, number]): [number, number] {
+export function ends(values: number[], otherwise: [number, number]): [number, number] {
   if (values.length === 0) return otherwise;
   return [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
 }

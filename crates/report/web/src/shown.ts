@@ -1,6 +1,6 @@
 // The selected part of the view, in the order and with the marks that all charts share: paths from the fastest to the slowest.
 
-import { COLOURS, mark, type Mark } from "./marks.ts";
+import { mark, type Mark } from "./marks.ts";
 import type { Selection } from "./selection.ts";
 import { PERCENTILES, payload, type Breakdown, type Curve, type PercentileName, type Published, type Row, type View } from "./view.ts";
 
@@ -80,7 +80,8 @@ export function shower(view: View): (selection: Selection) => Shown {
       const key = curve === undefined ? `row ${row.number}` : `curve ${curve}`;
       groups.set(key, [...(groups.get(key) ?? []), row]);
     }
-    const ordered = [...groups].sort(([, a], [, b]) => ascending(Math.min(...a.map(speed)), Math.min(...b.map(speed))));
+    const fastest = (rows: Row[]): number => rows.reduce((least, row) => Math.min(least, speed(row)), Number.POSITIVE_INFINITY);
+    const ordered = [...groups].sort(([, a], [, b]) => ascending(fastest(a), fastest(b)));
     const shown = ordered.map(([key, members], place): Group => {
       const curve = key.startsWith("curve ") ? (view.curves[Number(key.slice(6))] ?? null) : null;
       const bySize = [...members].sort((a, b) => a.request_bytes - b.request_bytes || a.reply_bytes - b.reply_bytes || a.number - b.number);
@@ -107,5 +108,5 @@ export function shower(view: View): (selection: Selection) => Shown {
 
 /** Number of paths without a colour of their own. */
 export function unnamed(shown: Shown): number {
-  return Math.max(0, shown.groups.length - COLOURS);
+  return shown.groups.filter((group) => !group.mark.named).length;
 }

@@ -52,6 +52,11 @@ export function exact(x: number | null, places = 1): string {
   return x.toLocaleString("en-US", { maximumFractionDigits: places });
 }
 
+/** Events a second, whole from 100 on. */
+export function rate(per_s: number): string {
+  return exact(per_s, per_s < 100 ? 3 : 0);
+}
+
 /** A share in percent with three significant digits, never 0 for a share above 0. */
 export function share(x: number): string {
   const percent = x * 100;

@@ -22,6 +22,7 @@ test("figures read as in the other formats", () => {
 
 test("ticks and exact figures", () => {
   assert.deepEqual([0, 500, 2000, 1_500_000, 1e9, 2e19].map(units.tick), ["0", "500 ns", "2 us", "1.5 ms", "1 s", "2e+10 s"]);
+  assert.deepEqual([0.25, 2.5, 50_000, 13_333.4].map(units.rate), ["0.25", "2.5", "50,000", "13,333"]);
   assert.deepEqual([units.exact(null), units.exact(1234567), units.exact(0.5)], ["", "1,234,567", "0.5"]);
 });
 
@@ -164,6 +165,12 @@ test("rows of one path share colour and shape, and differ by dash", () => {
     assert.equal(new Set(group.rows.map((row) => row.mark.colour + row.mark.shape)).size, 1);
     assert.equal(new Set(group.rows.map((row) => row.mark.dash.join())).size, 4);
   }
+});
+
+test("paths in grey are counted wherever they are shown", () => {
+  const view = fixtures.many();
+  const all = shown.shower(view)(selection.defaults(selection.choices(view)));
+  assert.equal(shown.unnamed({ ...all, groups: all.groups.slice(6, 9) }), 2);
 });
 
 test("labels that two records share say which record", () => {

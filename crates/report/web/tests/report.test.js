@@ -130,6 +130,7 @@ browser("load, frames and checks: tables as the data have them, and only the sec
   const load = await tableOf(page, "load");
   assert.equal(load.rows.length, 8);
   assert.match((await page.locator("#load p").allTextContents()).join(" "), /keeps up with 50,000/);
+  assert.match((await page.locator("#method").textContent()) ?? "", /may sleep as deep as C6.*udp:spin, 64 B under load/);
   const frames = await tableOf(page, "frames");
   assert.deepEqual(
     frames.rows.map((cells) => cells[1]),
@@ -235,6 +236,11 @@ browser("figures in the tables are those of the JSON", async () => {
         `${row.label} ${head}`,
       );
     }
+  }
+  const within = await tableOf(page, "distribution");
+  for (const row of view.rows) {
+    const line = within.rows.find((cells) => cells[0] === row.label) ?? [];
+    assert.equal(figure(line[within.heads.indexOf("99 % within, ns")]), row.rtt.p99.ns, row.label);
   }
   const stages = await tableOf(page, "stages");
   const [breakdown] = view.breakdowns;
@@ -630,6 +636,41 @@ browser("charts are read by pointer and by keyboard", async () => {
   assert.ok(await chart.locator(".reading-box").isHidden());
   await chart.hover({ position: { x: 400, y: 150 } });
   assert.ok(await chart.locator(".reading-box").isVisible());
+  // Its axis ends before its data.
+  await page.locator("#distribution .plot").focus();
+  await page.keyboard.press("End");
+  assert.ok(await page.locator("#distribution .reading-box").isVisible());
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("a reading has only the lines that have a point there", async () => {
+  const of = (/** @type {string} */ path, /** @type {number} */ number, /** @type {number} */ bytes) =>
+    fixtures.row(number, `${path}, ${bytes} B`, { request_bytes: bytes, reply_bytes: bytes });
+  const rows = [of("udp", 1, 64), of("udp", 2, 256), of("udp", 3, 1024), of("tcp", 4, 64), of("tcp", 5, 1024)];
+  const curve = (/** @type {string} */ label, /** @type {number[]} */ rows) => ({ record: 1, label, rows, fit_said: [], fit_lines: [], fit_note: null });
+  const { page, complaints, close } = await open(fixtures.bare({ rows, curves: [curve("udp", [1, 2, 3]), curve("tcp", [4, 5])] }));
+  await page.locator("#sizes .plot").first().focus();
+  const said = async (/** @type {string} */ key) => {
+    await page.keyboard.press(key);
+    return (await page.getByRole("status").textContent()) ?? "";
+  };
+  assert.match(await said("Home"), /^64 B: .*tcp/);
+  assert.match(await said("ArrowRight"), /^256 B: udp [\d.]+ us$/);
+  assert.match(await said("End"), /^1024 B: .*tcp/);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("a link leads to its section each time, and the keyboard goes on from there", async () => {
+  const { page, complaints, close } = await open(fixtures.full());
+  for (let times = 0; times < 2; times += 1) {
+    await page.evaluate(() => window.scrollTo({ top: 0, behavior: "instant" }));
+    await page.getByRole("link", { name: "Heat map" }).click();
+    await page.waitForFunction(() => document.activeElement?.id === "heat" && scrollY > 0);
+    await page.locator("#rtt .plot, #rtt .scroll").first().focus();
+  }
   assert.deepEqual(complaints, []);
   await close();
 });
@@ -666,6 +707,8 @@ browser("one sample: blanks, no zero", async () => {
   const { heads, rows } = await tableOf(page, "rtt");
   const cell = (/** @type {string} */ head) => rows[0]?.[heads.indexOf(head)];
   assert.deepEqual([cell("RTT p50 ns"), cell("RTT p99 ns"), cell("RTT max ns"), cell("samples")], ["", "", "74,303", "1"]);
+  assert.deepEqual(await page.locator("#rtt .lane:not(.axis) .lane-figure").allTextContents(), ["too few samples"], "the largest RTT is no p50");
+  assert.match((await page.locator("#rtt figcaption").textContent()) ?? "", /; 1 sample; /);
   await close();
 });
 

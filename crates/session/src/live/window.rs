@@ -1,4 +1,4 @@
-//! The last time of a running row: what its counters have grown by since a reading of then.
+//! The recent past of a running row: the growth of its counters since an older reading.
 //!
 //! ```text
 //!   start ── forgotten ──▶ base ── at least the window's length ──▶ now        growth = now - base
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use hairpin_record::run::CpuSide;
 use hairpin_units::Nanos;
 
-/// The counters of a row since its start, or what they have grown by.
+/// The counters of a row since its start, or their growth.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     /// Time from the start of the warm-up.
@@ -57,7 +57,7 @@ fn cpu_since(now: &CpuSide, base: &CpuSide) -> CpuSide {
     }
 }
 
-/// The readings of the last time, the oldest first.
+/// The recent readings, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     kept: VecDeque<Reading>,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_row_is_judged_whole_and_an_old_one_by_its_last_time() {
+    fn a_young_row_is_judged_whole_and_an_old_one_by_the_window() {
         let mut window = Window::default();
         for second in 1..=3_600 {
             let now = steady(second);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_window_is_forgotten() {
+    fn growth_before_the_window_is_forgotten() {
         let mut window = Window::default();
         let mut growth = |second: u64| {
             let mut now = steady(second);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_at_either_end_is_unknown() {
+    fn a_counter_that_could_not_be_read_at_either_end_is_unknown() {
         let mut window = Window::default();
         let mut first = steady(1);
         (first.client.foreign_ns, first.server) = (None, None);

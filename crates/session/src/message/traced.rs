@@ -69,7 +69,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// A side's stamps at its NIC or driver, since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NicReport {
-    /// The transactions of the block that is over, and those before it of which stamps came late.
+    /// The transactions of the block that is over, and earlier ones with stamps that came late.
     pub halves: Vec<NicHalf>,
     /// Stamps that came after their block, that came twice, and of no transaction that is known; of the whole row.
     pub late: u64,
@@ -86,7 +86,7 @@ pub struct NicReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicHalf(u32, u64, NicLayer, NicLayer);
 
-/// Of one layer: the request was stamped, the reply was; time between both, and from the request's stamp to the return of the receive call, in ns.
+/// One layer: whether the request was stamped, and the reply; time between both, and from the request's stamp to the return of the receive call, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NicLayer(bool, bool, Option<i64>, Option<i64>);
 

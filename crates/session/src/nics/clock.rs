@@ -25,7 +25,7 @@ struct Followed {
 }
 
 impl FollowedPhc {
-    /// Of an interface of this network namespace; a virtual one has none.
+    /// The clock of an interface of this network namespace; a virtual interface has none.
     pub fn of(interface: Option<&str>, clock: AnyClock) -> FollowedPhc {
         let index = || {
             let interface = interface.ok_or(NO_CLOCK)?;
@@ -39,7 +39,7 @@ impl FollowedPhc {
         FollowedPhc { followed: phc.map(|phc| Followed { phc, course: Course::new(clock.rate()), last: None, width_ns: 0 }) }
     }
 
-    /// Reads it. Returns the last reading and this one, to place its stamps by, and whether it has kept its rate between them.
+    /// Reads the clock. Returns the last reading and this one, to place stamps by, and whether the clock kept its rate between them.
     pub(super) fn read(&mut self, clock: &AnyClock) -> Option<([Point; 2], bool)> {
         let followed = self.followed.as_mut().ok()?;
         match followed.phc.point(clock) {
@@ -56,12 +56,12 @@ impl FollowedPhc {
         }
     }
 
-    /// Why it is not related to the program's clock; empty if it is.
+    /// Why the NIC's clock is not related to the program's; empty if it is.
     pub fn why(&self) -> String {
         self.followed.as_ref().err().cloned().unwrap_or_default()
     }
 
-    /// Its facts in the record, if it was read.
+    /// The clock's facts in the record, if it was read.
     pub fn found(&self, side: Side) -> Option<NicClock> {
         let followed = self.followed.as_ref().ok().filter(|followed| followed.last.is_some())?;
         Some(NicClock {

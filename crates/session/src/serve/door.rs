@@ -72,7 +72,6 @@ pub(super) enum Next<T> {
 }
 
 impl<T: Clone> Door<T> {
-    /// An empty door.
     pub(super) fn new() -> Door<T> {
         Door { waiting: VecDeque::new(), inside: Vec::new(), next: 0 }
     }
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_ipv6_is_its_network() {
+    fn an_ipv6_host_is_known_by_its_network() {
         let of = |text: &str| Source::of(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));

@@ -70,7 +70,7 @@ impl ServersHost {
         self.stamps.want_every(0);
     }
 
-    /// Has the packets of every `every`-th transaction stamped from now on, which come over `interface`; 0: of none.
+    /// From now on has the packets of every `every`-th transaction stamped, 0 for none. They come over `interface`.
     pub(crate) fn stamps_of(&mut self, every: u32, interface: impl FnOnce() -> Option<String>) {
         let clock = self.clock();
         let new = || ServersNics::new(clock, FollowedPhc::of(interface().as_deref(), clock));

@@ -52,7 +52,7 @@ struct Seat {
 pub(super) enum NoPlace {
     /// A session measures.
     Paused(Until),
-    /// There are as many as there may be.
+    /// All places are taken.
     Full(usize),
     /// Out of descriptors.
     Failed(io::Error),
@@ -165,7 +165,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Its number, the least that was free.
+    /// The probe's number, the least that was free.
     pub(super) fn index(&self) -> usize {
         self.index
     }
@@ -175,7 +175,7 @@ impl Place<'_> {
         self.probes.state().seats.iter().flatten().count()
     }
 
-    /// Its duty; from the answer to go on it counts as moving.
+    /// The probe's duty. Once told to go on, it counts as moving.
     pub(super) fn wanted(&self) -> Wanted {
         let _ = rustix::io::read(&self.woken, &mut [0; 8]);
         let mut state = self.probes.state();
@@ -191,7 +191,7 @@ impl Place<'_> {
         }
     }
 
-    /// It stands still.
+    /// The probe stands still.
     pub(super) fn stands_still(&self) {
         if let Some(Some(seat)) = self.probes.state().seats.get_mut(self.index) {
             seat.still = true;
@@ -215,7 +215,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The time left until then, if that is known.
+/// The time left until `until`, if it is known.
 pub(super) fn left(until: Until, now: Instant) -> Option<hairpin_units::Nanos> {
     match until {
         Until::At(end) => Some(hairpin_units::Nanos::from_secs(
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_there_may_be_and_the_next_when_one_has_left() {
+    fn probes_enter_up_to_the_limit_and_one_more_when_one_has_left() {
         let probes = Probes::new(3, STILL_WITHIN);
         let mut places: Vec<Place<'_>> = (0..3).map(|_| probes.enter().unwrap()).collect();
         assert!(matches!(probes.enter(), Err(NoPlace::Full(3))));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_stand_still_is_closed_and_the_others_wait() {
+    fn a_probe_that_does_not_stand_still_is_closed_and_the_others_wait() {
         let probes = Probes::new(3, Duration::from_millis(50));
         let (good, bad) = (probes.enter().unwrap(), probes.enter().unwrap());
         good.stands_still();

@@ -1,4 +1,4 @@
-//! A probe's session: it stands still while another session measures, and has less to ask for.
+//! A probe's session: it stands still while another session measures, and may ask for less.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(super) struct RowState {
     pub(super) done: bool,
 }
 
-/// State of a session that only a probe's has.
+/// The state that only a probe's session has.
 #[derive(Debug)]
 pub(super) struct Probing<'a> {
     place: Place<'a>,
@@ -38,7 +38,7 @@ impl<'a> Probing<'a> {
         Probing { place, told: None, frozen: false, window: Instant::now(), messages: 0 }
     }
 
-    /// Its number among the probes.
+    /// The number of this probe.
     pub(super) fn index(&self) -> usize {
         self.place.index()
     }
@@ -51,7 +51,7 @@ impl<'a> Probing<'a> {
     /// Counts a message of the client.
     ///
     /// # Errors
-    /// It is one too many, or a request that no probe may make.
+    /// The message is one too many, or a request that no probe may make.
     pub(super) fn counts(&mut self, request: &Request) -> Result<(), SessionError> {
         if self.window.elapsed() >= WINDOW {
             (self.window, self.messages) = (Instant::now(), 0);
@@ -74,7 +74,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Does its duty; returns the message for the client, if any.
+    /// Does the probe's duty; returns the message for the client, if any.
     ///
     /// # Errors
     /// It did not stand still in time.

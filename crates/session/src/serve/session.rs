@@ -22,7 +22,7 @@ use crate::side::{SideError, WorkerSide, wait};
 const GRACE: Duration = Duration::from_secs(60);
 /// Interval at which a session checks its deadlines.
 const TICK: Duration = Duration::from_millis(500);
-/// The same while a probe stands still, so that it takes no time from the session that measures.
+/// [`TICK`] while a probe stands still, so that it takes no time from the session that measures.
 const PAUSED_TICK: Duration = Duration::from_secs(4);
 /// Requests handled before the worker and the deadlines get their turn, however many more there are.
 const REQUESTS_AT_ONCE: u32 = 32;
@@ -41,7 +41,7 @@ pub(super) struct Session<'a> {
     rows: u32,
     /// Traces the rows that ask for it.
     host: ServersHost,
-    /// While it measures, the probes stand still; the last to be dropped.
+    /// Makes the probes stand still while this session measures. The last field, so that it is dropped last.
     pause: Option<Pause<'a>>,
 }
 

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_announces_what_it_needs() {
+    fn a_row_tells_how_long_it_takes() {
         let now = Instant::now();
         let at = |seconds| Until::At(now + Duration::from_secs(seconds));
         let job = Job {

@@ -21,7 +21,7 @@ const FIELDS: usize = 14;
 const ITSELF: u32 = 0x7f7f_0101;
 /// chrony's default of `maxclockerror`, in parts per 10^9; chronyc does not tell another.
 const WANDER_PPB: f64 = 1_000.0;
-/// No clock that is followed is off by more, in seconds.
+/// Largest error of a clock that is followed, in seconds.
 const MOST_S: f64 = 3_600.0;
 
 /// chrony's facts about its time.

@@ -15,7 +15,7 @@ const MOST: u64 = 60 << 10;
 /// The program's output.
 ///
 /// # Errors
-/// It is not installed, failed, or took too long; in words that name it.
+/// The program is not installed, failed, or took too long; in words that name it.
 pub(super) fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -24,7 +24,7 @@ pub(super) fn output(program: &str, arguments: &[&str]) -> Result<String, String
         _ => format!("{program} cannot be run: {error}"),
     })?;
     let ended = end_of(&mut child);
-    // Ended or not, nothing of it stays; both fail only if it is gone.
+    // Nothing of the program stays, whether it ended or not; both calls fail only if it is gone.
     let _ = child.kill();
     let _ = child.wait();
     let succeeded = ended.map_err(|error| format!("{program} cannot be waited for: {error}"))?;
@@ -41,14 +41,14 @@ pub(super) fn output(program: &str, arguments: &[&str]) -> Result<String, String
     }
 }
 
-/// The text that a program wrote there, as far as it can be read.
+/// The text that a program wrote to `from`, as far as it can be read.
 fn text(from: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     let _ = from.map(|from| from.take(MOST).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether it succeeded; `None` if it still runs.
+/// Whether `child` succeeded; `None` if it still runs.
 fn end_of(child: &mut Child) -> io::Result<Option<bool>> {
     let until = Instant::now() + WITHIN;
     while Instant::now() < until {

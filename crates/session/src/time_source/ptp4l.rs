@@ -119,7 +119,7 @@ pub fn state(text: &str, realtime_less_phc: ReadPhc<'_>) -> Result<Ptp, String> 
                 return Err("ptp4l measures the delay of its last link alone (P2P), which bounds no offset from the source: set delay_mechanism E2E".into());
             }
             let offset = number("CURRENT_DATA_SET", "offsetFromMaster")?;
-            // The same by another data set, in versions that have it.
+            // The same offset by another data set, in versions that have it.
             let status = number("TIME_STATUS_NP", "master_offset").unwrap_or(0.0);
             let delay = number("CURRENT_DATA_SET", "meanPathDelay")?;
             let parent =

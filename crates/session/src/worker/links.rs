@@ -1,4 +1,4 @@
-//! Makes the link between two network namespaces, from the server's, in which all lies that is between the ends.
+//! Makes the link between two network namespaces, from the server's, which holds everything between the ends.
 //!
 //! ```text
 //!             client's namespace          server's namespace
@@ -22,7 +22,7 @@ use crate::message::{At, Medium, Overlay};
 const BRIDGE: &str = "hairpin-br";
 /// Links between the ends, or below them.
 const BETWEEN: [&str; 2] = ["hairpin2", "hairpin3"];
-/// Number of the last of them.
+/// Number of the last of [`BETWEEN`].
 const PORTS: u32 = 3;
 
 /// Why a link was not made.
@@ -122,8 +122,8 @@ fn above(end: &Overlay) -> Result<(), NetlinkError> {
     netlink.create(&end.interface, vxlan, None)
 }
 
-/// Lets each interface answer for its own addresses alone, and these links send nothing of their own: else they would answer for the server's end, which is in the
-/// same namespace, and messages would take a shorter way.
+/// Lets each interface answer for its own addresses alone, and the links `between` send nothing of their own: else they would answer for the server's end,
+/// which is in the same namespace, and messages would take a shorter way.
 fn keep_apart(between: &[&str]) -> Result<(), SysctlError> {
     netns::set_sysctl("net.ipv4.conf.all.arp_ignore", "1")?;
     for link in between {

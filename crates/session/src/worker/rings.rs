@@ -50,7 +50,6 @@ pub struct Ran<T> {
     pub error: Option<String>,
 }
 
-/// The result of an open.
 pub struct Open {
     pub io: IoSpec,
     pub opened: Box<dyn Opened>,

@@ -5,9 +5,9 @@ use hairpin_record::warning::Warning;
 use hairpin_units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Readings of which the closest is taken: a thread may lose its core between two clocks.
+/// Number of readings; the closest counts, since a thread may lose its core between two clocks.
 const READINGS: usize = 5;
-/// A smaller step may be the time between two clocks.
+/// A smaller step may be the time between the readings of two clocks.
 const LEAST: Nanos = Nanos::from_millis(1);
 
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns. Both are steered alike (adjtimex(2)), so it changes only where the time of day is set (clock_settime(2)).
@@ -27,7 +27,7 @@ impl TimeOfDay {
         TimeOfDay((0..READINGS).map(reading).min().map_or(0, |(_, since)| since))
     }
 
-    /// The warning, if this side's was set between `self` and `later`.
+    /// The warning, if the time of day of `side` was set between `self` and `later`.
     pub(super) fn set_until(&self, later: &TimeOfDay, side: Side) -> Option<Warning> {
         let step = later.0 - self.0;
         let by = Nanos(u64::try_from(step.unsigned_abs()).unwrap_or(u64::MAX));

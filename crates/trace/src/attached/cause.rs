@@ -62,7 +62,6 @@ impl What {
         }
     }
 
-    /// Advice.
     pub fn advice(self) -> &'static str {
         match self {
             What::Preempted => "give the application a CPU of its own (isolated_cpus), or end what runs there",

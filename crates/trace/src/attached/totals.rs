@@ -37,7 +37,7 @@ pub struct Totals {
     /// The watching process.
     observer: i32,
     kinds: BTreeMap<Kind, Sums<Times>>,
-    /// The totals since the last look, if there are looks.
+    /// The totals since the last call of `recent`; `None` before the first.
     recent: Option<BTreeMap<Kind, Sums<Rough>>>,
     connections: HashMap<(Connection, Kind), OfConnection>,
     given_up: u64,

@@ -56,7 +56,6 @@ const fn kind(kind: Kind, name: &'static str, text: &'static str, names: &'stati
     KindOf { kind, name, advice: Advice { text, names } }
 }
 
-/// Every kind.
 pub static KINDS: &[KindOf] = &[
     kind(
         Kind::Retransmission,
@@ -163,9 +162,8 @@ pub static KINDS: &[KindOf] = &[
 ];
 
 impl Kind {
-    /// The texts about it.
     pub fn of(self) -> &'static KindOf {
-        // The test below finds each.
+        // The test below checks that each is listed.
         KINDS.iter().find(|known| known.kind == self).unwrap_or(&KINDS[KINDS.len() - 1])
     }
 }

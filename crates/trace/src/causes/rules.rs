@@ -99,7 +99,7 @@ impl Interval {
         let (from, to) = (self.from.0, self.to.0);
         match () {
             () if from == Moment::Returned => vec![sender],
-            // Between two hosts a packet is received on its receiver's.
+            // Between two hosts a packet is received on its receiver's CPU.
             () if self.apart && from >= Moment::Passed => vec![receiver],
             () if to <= Moment::Waking => vec![sender],
             () if from >= Moment::Ready => vec![receiver],
@@ -107,7 +107,7 @@ impl Interval {
         }
     }
 
-    /// It waits for a CPU that it was promised.
+    /// A woken thread waits for its CPU.
     fn is_wake_up(&self) -> bool {
         matches!(self.from.0, Moment::Waking | Moment::Woken) || self.to.0 == Moment::Switched
     }
@@ -189,8 +189,8 @@ impl Rule<'_> {
         let mut left = excess;
         let sides = self.interval.on();
         let mut order = sides.clone();
-        // Where both were kept, the one that went on last held the message up for all of that time. A packet that was left to ksoftirqd waited on its
-        // sender's core first.
+        // Where other threads kept both sides, the side that went on last held the message up for all of that time. A packet that was left to ksoftirqd waited
+        // on its sender's core first.
         order.arrange_by_key(|side| std::cmp::Reverse(self.kept_until(*side)));
         for side in &order {
             let Some(cpu) = self.whose.cpus[*side] else { continue };
@@ -206,7 +206,7 @@ impl Rule<'_> {
         }
     }
 
-    /// The moment until which a thread of neither side had the CPU of this one; the earliest there is if none had, and the latest where ksoftirqd has the packet.
+    /// The moment until which a thread of neither side had the CPU of `side`: `i64::MIN` if none had it, `i64::MAX` where ksoftirqd has the packet.
     fn kept_until(&self, side: usize) -> i64 {
         let Some(cpu) = self.whose.cpus[side] else { return i64::MIN };
         let (from, to) = (self.interval.from.1, self.interval.to.1);

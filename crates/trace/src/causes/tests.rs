@@ -104,7 +104,7 @@ fn thread_that_takes_the_core_of_a_running_one_preempts_it() {
     // The message is there at 300, the server reads it at 50,400.
     let found = spinning(&[(Copied, 50_000)], &stay(1, 350, 50_350, 99, SERVER));
     assert_eq!(found, [part(Kind::Preempted, "stress (pid 99)", 50_000)]);
-    // In the send call it is the client's core that counts.
+    // In the send call the client's core counts.
     let found = spinning(&[(Queued, 50_000)], &stay(1, 350, 50_350, 99, SERVER));
     assert_eq!(found, [part(Kind::Nothing, "CPU 0 (client)", 50_000)]);
     let found = spinning(&[(Queued, 50_000)], &stay(0, 50, 50_050, 99, CLIENT));
@@ -117,7 +117,7 @@ fn thread_that_takes_the_core_of_a_running_one_preempts_it() {
 }
 
 #[test]
-fn of_threads_that_keep_both_sides_the_last_one_to_go_is_the_cause() {
+fn if_threads_keep_both_sides_the_last_to_leave_is_the_cause() {
     // No hook tells when the message was there.
     const LIGHT: [Moment; 3] = [Send, Queued, Returned];
     let found = |client: i64, server: i64| {
@@ -163,7 +163,7 @@ fn interrupts_take_their_own_time() {
 }
 
 #[test]
-fn a_soft_interrupt_that_carries_the_packet_itself_is_its_way() {
+fn a_soft_interrupt_that_carries_the_packet_itself_is_no_cause() {
     // The packet is received at 200 and in the queue at 300.
     let own = [event(0, 20_350, 20_300, What::Softirq(3))];
     assert_eq!(spinning(&[(Ready, 20_000)], &own), [part(Kind::Nothing, "CPU 0 (client)", 20_000)]);
@@ -199,7 +199,7 @@ fn a_delay_of_the_receiver_after_ksoftirqds_turn_is_another_cause() {
 }
 
 #[test]
-fn a_thread_that_was_moved_pays_for_it() {
+fn a_migration_is_the_cause_of_a_late_wake_up() {
     let events = [event(1, 600, 0, What::Migrated(1))];
     assert_eq!(sleeping(&[(Switched, 8_000)], &events), [part(Kind::Migration, "", 8_000)]);
 }
@@ -225,7 +225,7 @@ fn tells_tcps_reasons_to_wait_apart() {
 }
 
 #[test]
-fn a_gap_is_the_hypervisors_as_far_as_it_says_so() {
+fn a_gap_is_stolen_as_far_as_the_hypervisor_reports_it() {
     let nothing = [part(Kind::Nothing, "CPU 1 (server)", 90_000)];
     assert_eq!(spinning(&[(Copied, 90_000)], &[]), nothing);
     // Seen at the next tick, after the transaction.
@@ -239,7 +239,7 @@ fn a_gap_is_the_hypervisors_as_far_as_it_says_so() {
     case.causes.whose.cpus[1] = None;
     let found = case.parts(slower(&SPIN, &[(Copied, 90_000)]), &[]);
     assert_eq!(found, [part(Kind::Outside, "the other host or the way", 90_000)]);
-    // Both sides on one core: it was stolen once.
+    // Both sides on one core, whose stolen time counts once.
     let events = [event(0, -3_000_000, 1_000, What::Timer), event(0, 1_000_000, 60_000, What::Stolen)];
     let mut case = Case::new(&SPIN);
     case.causes.whose.cpus = [Some(0), Some(0)];
@@ -316,7 +316,7 @@ fn tells_the_preempting_thread_from_other_holders() {
 }
 
 #[test]
-fn a_thread_that_keeps_both_sides_from_one_core_does_so_once_for_each() {
+fn time_that_a_thread_keeps_both_sides_from_one_core_counts_for_each_side() {
     let mut case = Case::new(&SPIN);
     case.causes.whose.cpus = [Some(0), Some(0)];
     let switched = |at, from, to| event(0, at, 0, What::Switched { from, to, runnable: true });
@@ -326,7 +326,7 @@ fn a_thread_that_keeps_both_sides_from_one_core_does_so_once_for_each() {
 }
 
 #[test]
-fn the_slowest_are_kept_and_no_more() {
+fn only_the_slowest_transactions_are_kept() {
     let mut case = Case::new(&SPIN);
     let all: Vec<Transaction> = (0..KEPT as i64 + 500).map(|n| slower(&SPIN, &[(Copied, n)])).collect();
     case.causes.add(&all, &[], &span(), 5);
@@ -415,7 +415,7 @@ fn a_switch_among_the_events_is_a_moment_of_the_receiver_that_slept() {
     causes.add_switches(&mut found, &events, &span());
     assert_eq!(found[0].ways[0][2], (Switched, BEGAN + ready + 2_000));
     assert_eq!((found[0].ways[0].len(), &found[0].ways[1]), (4, &slept.ways[1]), "the client did not sleep");
-    // A way that has it already keeps it.
+    // A way that already has this moment keeps it.
     let whole = slower(&SLEEP, &[]);
     let mut found = [whole.clone()];
     causes.add_switches(&mut found, &[came(1, whole.ways[0][5].1 - BEGAN, SERVER)], &span());

@@ -9,7 +9,7 @@ use crate::causes::Kind;
 /// See `docs/detectors/competing-process.md`.
 pub(super) struct CompetingProcess;
 
-/// From this part of the traced time on.
+/// Smallest reported part of the traced time.
 const SHARE: f64 = 0.02;
 /// Number of processes named.
 const NAMED: usize = 3;
@@ -51,7 +51,7 @@ fn of_core(observed: &Observed<'_>, side: usize) -> Option<String> {
     ))
 }
 
-/// Neither a side's own, nor the kernel's idle one, nor the one that has a detector of its own.
+/// False for the sides' own threads, the idle thread, and ksoftirqd, which has a detector of its own.
 fn is_other(observed: &Observed<'_>, thread: u32) -> bool {
     thread != 0 && !observed.whose.threads.contains(&thread) && !observed.names.bare(thread).starts_with("ksoftirqd/")
 }

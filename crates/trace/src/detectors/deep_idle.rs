@@ -10,9 +10,9 @@ use crate::cores::Busy;
 /// See `docs/detectors/deep-idle-wake-up.md`.
 pub(super) struct DeepIdle;
 
-/// From this part of a typical round trip on …
+/// Smallest reported part of a typical round trip …
 const SHARE: f64 = 0.25;
-/// … and from these ns on.
+/// … and smallest time, in ns.
 const LEAST_NS: f64 = 5_000.0;
 
 impl Detector for DeepIdle {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_that_sleeps_deep_is_told_and_one_that_polls_is_not() {
+    fn wake_ups_are_reported_if_a_core_was_idle_and_their_part_is_large() {
         let mut run = Run::clean();
         run.stage("wake-up", Direction::Reply, 9_000.0);
         run.stage("run queue", Direction::Reply, 1_000.0);

@@ -8,7 +8,7 @@ use crate::cores::Busy;
 /// See `docs/detectors/deferred-softirq.md`.
 pub(super) struct DeferredSoftirq;
 
-/// From this part of the traced time on.
+/// Smallest reported part of the traced time.
 const SHARE: f64 = 0.01;
 
 impl Detector for DeferredSoftirq {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_little_of_it_is_on_every_host() {
+    fn only_a_large_share_of_ksoftirqd_is_reported() {
         let mut run = Run::clean();
         run.named(20, "ksoftirqd/1");
         run.had(1, Busy::Thread(20), 2_000_000);

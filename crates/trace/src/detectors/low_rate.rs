@@ -38,7 +38,7 @@ mod tests {
     use super::super::tests::Run;
 
     #[test]
-    fn only_a_paced_run_that_is_slower_than_flat_out_pays() {
+    fn only_a_paced_run_slower_than_flat_out_is_reported() {
         let mut run = Run::clean();
         run.paced = Some(Paced { per_s: 200.0, closed_p50_ns: 9_000 });
         assert_eq!(run.found("low-rate-penalty"), None);

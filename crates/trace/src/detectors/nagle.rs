@@ -7,7 +7,7 @@ use crate::causes::{Kind, Parted};
 /// See `docs/detectors/nagle-delayed-ack.md`.
 pub(super) struct Nagle;
 
-/// From this part of the round trips of the same blocks on.
+/// Smallest reported part of the round trips of the same blocks.
 const SHARE: f64 = 0.01;
 
 impl Detector for Nagle {
@@ -23,7 +23,7 @@ impl Detector for Nagle {
         let Parted { requests, of: count } = observed.parted;
         let mut sides = [0, 1].into_iter().filter(|sender| {
             let late = observed.late_acks[1 - sender];
-            // Of replies the packets are not counted.
+            // The packets of replies are not counted.
             let parted = *sender == 1 || requests as f64 >= count as f64 * SHARE;
             observed.whose.nagle[*sender] && parted && count > 0 && late > 0 && late as f64 >= count as f64 * SHARE
         });
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_takes_nagle_a_parted_request_and_late_acknowledgements() {
+    fn the_finding_needs_nagle_a_parted_request_and_late_acknowledgements() {
         let mut run = Run::clean();
         let of_40 = |requests| Parted { requests, of: 40 };
         // The stages are of other blocks.

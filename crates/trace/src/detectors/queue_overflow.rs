@@ -30,7 +30,7 @@ mod tests {
     use super::super::tests::Run;
 
     #[test]
-    fn one_is_enough() {
+    fn one_dropped_datagram_is_reported() {
         let mut run = Run::clean();
         run.overflows = [0, 1];
         let found = run.found("receive-queue-overflow").unwrap();

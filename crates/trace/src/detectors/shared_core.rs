@@ -29,7 +29,7 @@ mod tests {
     use super::super::tests::Run;
 
     #[test]
-    fn two_sides_want_two_cores() {
+    fn two_sides_on_one_core_are_reported() {
         let mut run = Run::clean();
         run.whose.cpus = [Some(1), Some(1)];
         assert_eq!(run.found("shared-core").unwrap(), "client and server both run on CPU 1: only one of them can");

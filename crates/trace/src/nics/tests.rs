@@ -75,7 +75,7 @@ fn typical(split: &Split, part: PartName) -> f64 {
 }
 
 #[test]
-fn six_stamps_make_six_parts_and_no_clock_meets_that_of_the_other_host() {
+fn six_stamps_make_six_parts_without_comparing_clocks_of_two_hosts() {
     let split = split(&[(1, SIX), (2, SIX), (3, SIX)]);
     let parts = [ClientOut, Wire, ServerIn, TurnAround, ServerOut, ClientIn].map(|part| typical(&split, part));
     assert_eq!(parts, [900.0, 2_300.0, 1_500.0, 100.0, 500.0, 1_700.0]);
@@ -210,7 +210,7 @@ fn an_incomplete_transaction_is_missing_and_a_strange_half_unknown() {
 }
 
 #[test]
-fn a_server_that_lies_makes_impossible_ones_and_nothing_else() {
+fn a_lying_server_makes_impossible_transactions_and_nothing_else() {
     let lie = |change: fn(&mut Half)| {
         let (mut stamps, mut packets, mut halves) = (Vec::new(), Vec::new(), Vec::new());
         for sequence in 0..40 {

@@ -37,7 +37,7 @@ pub struct About {
 pub struct Head {
     /// Always `hairpin.journal/1`.
     pub schema: String,
-    /// The kernel's id of this boot, which undoes every change when it ends. Empty if the kernel does not tell.
+    /// The kernel's id of this boot, whose end undoes every change. Empty if the kernel does not tell.
     pub boot: String,
     /// The network namespace, such as `net:[4026531840]`; empty if the kernel does not tell.
     pub network: String,

@@ -185,7 +185,7 @@ fn nearest_shared_cache(host: &dyn Host, cpus: &[u32]) -> Result<Option<String>,
     Ok(nearest.map(|level| format!("L{level}")))
 }
 
-/// Xen says so itself. On x86 a CPU flag says that there is one, and the firmware's names tell which one;
+/// Xen names itself. On x86 a CPU flag tells that there is a hypervisor, and the firmware's names tell which one;
 /// bare metal at a cloud operator carries the same names, so they count only beside the flag. A microVM has
 /// no such firmware, but may offer its hypervisor's clock. Other architectures have no such flag.
 fn hypervisor(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String> {

@@ -115,7 +115,7 @@ fn turbo(host: &dyn Host, _: &Place<'_>) -> Result<Option<Value>, String> {
     file(host, BOOST, flag)
 }
 
-/// The file may hold the opposite, and a change is due only where turbo is not as wanted.
+/// A change is due only if turbo is not as `wanted`, so it is the other; the file may hold the opposite.
 fn turbo_in_words(wanted: &str, _: &[Change]) -> Option<String> {
     Some(if wanted == "1" { "off" } else { "on" }.to_owned())
 }

@@ -255,7 +255,7 @@ fn resume_latency_in_words(_: &str, changes: &[Change]) -> Option<String> {
     changes.iter().all(|change| change.from == first.from).then(|| now.to_string())
 }
 
-/// The same the other way round (Documentation/ABI/testing/sysfs-devices-power).
+/// The inverse of [`resume_latency`] (Documentation/ABI/testing/sysfs-devices-power).
 fn resume_latency_text(value: &str) -> String {
     match value {
         "0" => "n/a",
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn only_states_that_take_too_long_are_said_to() {
+    fn words_count_the_states_to_disable_or_else_the_disabled_ones() {
         let change = |to: &str| Change {
             knob: "idle_states".to_owned(),
             address: Address::File { path: "/sys/x".to_owned(), form: Form::Words },

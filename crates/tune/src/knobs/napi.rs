@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_busy_polls_is_told_from_one_that_sleeps() {
+    fn busy_poll_is_a_value_of_instances_and_not_of_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let old = host(directory.path());
         assert_eq!(NAPI_THREADED.value(&old, &ETH0), Some(0.into()));

@@ -212,7 +212,7 @@ fn puts_back_and_reports_refused_values() {
     for knob in settable().filter(|knob| !is_held(knob)) {
         let changes = plan(&scene.host, &PLACE, &[another(knob)]).unwrap();
         for refusal in refusals {
-            // A write of a file with the value of new NAPI instances reaches these too: it is the one to refuse.
+            // A write of the file for new NAPI instances sets the existing ones too: it is the write to refuse.
             let of_file = changes.iter().rfind(|change| matches!(change.address, Address::File { .. }));
             let last = of_file.or(changes.last()).unwrap();
             let at = match &last.address {
@@ -527,7 +527,7 @@ fn interrupts(scene: &Scene, numbers: &[u32]) -> FakeHost {
 }
 
 #[test]
-fn settings_of_interrupts_are_for_those_that_the_device_has_after_its_channels_are_set() {
+fn interrupt_settings_apply_to_the_interrupts_that_the_new_channels_have() {
     for (channels, numbers) in [("1", vec![42]), ("8", vec![40, 41, 42])] {
         let scene = scene();
         let two = interrupts(&scene, &[40, 41]);
@@ -559,7 +559,7 @@ fn settings_of_interrupts_are_for_those_that_the_device_has_after_its_channels_a
 }
 
 #[test]
-fn a_plan_without_other_interrupts_is_kept_whole() {
+fn a_plan_that_replaces_no_interrupts_is_kept_whole() {
     let scene = scene();
     let mut changes = plan(&scene.host, &PLACE, &[setting("irq_affinity=1"), setting("rx_usecs=0")]).unwrap();
     let whole = changes.clone();
@@ -658,7 +658,7 @@ fn keeps_the_entry_of_a_value_that_cannot_be_put_back() {
 }
 
 #[test]
-fn a_kept_entry_knows_a_value_that_could_not_be_put_back() {
+fn a_kept_entry_reverts_a_value_that_could_not_be_put_back() {
     let scene = scene();
     let before = tree(&scene.root);
     let write = stubborn();
@@ -703,7 +703,7 @@ fn a_setting_that_another_one_bars_is_put_back_after_it() {
 }
 
 #[test]
-fn an_orphan_beside_a_process_at_work_is_not_that_ones() {
+fn an_orphan_stays_one_while_another_process_changes_settings() {
     let scene = scene();
     drop(scene.journal.lock("test").unwrap());
     let head = Head { pid: u32::MAX, ..Head::here(&scene.host, &About::default()) };

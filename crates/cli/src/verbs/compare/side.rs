@@ -96,7 +96,7 @@ pub(super) fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting
     let given = own.join(" ");
     let mut words = vec!["hairpin compare".to_owned()];
     words.extend(common.iter().cloned());
-    // A side may begin with a path spec; a place, where the path is given elsewhere.
+    // A side may begin with a path spec, or with a place if the path is given elsewhere.
     let of_path = |word: &String| word == "-p" || word == "--path" || word.starts_with("--path=") || is_joined_path(word);
     let with_path = common.iter().chain(own).any(of_path);
     let is_spec = |word: &String| {
@@ -119,7 +119,7 @@ pub(super) fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting
     if matches.value_source("warmup") == Some(ValueSource::CommandLine) {
         return Err(Failure::usage(WARMUP));
     }
-    // The words of a side's own come last; with those of all sides there may be one more.
+    // There may be one word for all sides, and one more for this side.
     let of_all = parse(&words[..=common.len()]).map_or(0, |(whole, _)| whole.side.words.len());
     if whole.side.words.len() > of_all + 1 || of_all > 1 {
         return Err(Failure::usage(format_args!("the side \"{given}\" has two places to go: {}", whole.side.words.join(", "))));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_mesh_that_was_ended_early_the_slow_hosts_are_listed_alone() {
+    fn a_mesh_that_was_ended_early_lists_its_slow_hosts_alone() {
         let mut mesh = mesh();
         mesh.head.interrupted = true;
         mesh.body.missing.push(MissingRank { rank: 1, why: "rank 1 did not deliver in time".into() });

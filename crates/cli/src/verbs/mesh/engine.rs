@@ -1,4 +1,4 @@
-//! `hairpin mesh --engine …`: the job is made from here. Slurm's record is printed here; of Kubernetes only the manifests are.
+//! `hairpin mesh --engine …`: makes the job from here and prints Slurm's record; for Kubernetes it prints the manifests alone.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

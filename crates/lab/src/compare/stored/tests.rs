@@ -87,7 +87,7 @@ fn one_run_each_has_no_verdict_and_several_have() {
 }
 
 #[test]
-fn runs_of_one_time_are_no_draws_of_what_the_host_does_later() {
+fn runs_of_one_time_do_not_show_what_the_host_does_later() {
     let at = |second: u64| {
         let mut run = run(vec![row("tcp/tcp", wobble(7_000 + 20 * (second % 7)), 120)]);
         run.head.started = rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(second));

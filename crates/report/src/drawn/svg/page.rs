@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_its_element() {
+    fn text_cannot_leave_its_element() {
         assert_eq!(escape("<script>'a'&\"b\"\u{1b}\u{FFFE}"), "&lt;script&gt;&#39;a&#39;&amp;&quot;b&quot;\u{FFFD}\u{FFFD}");
     }
 }

@@ -69,8 +69,10 @@ export function budget(view: View): Figure | null {
     id: "budget",
     title: "Latency budget",
     reading:
-      "One bar to scale: the parts of a typical round trip, measured, and hatched the least time of a NIC and a cable, which was not measured here. " +
-      "Choose NIC and cable: the hatched part is the sum of the design's published parts and of length × ns per metre, there and back.",
+      "One bar to scale: the parts of a typical round trip, measured, and hatched the least time of a NIC and a cable, which was not measured here." +
+      (names.length > 0
+        ? " Choose NIC and cable: the hatched part is the sum of the design's published parts and of length × ns per metre, there and back."
+        : ""),
     caption: () =>
       "Solid: means over the typical round trips, in traced blocks. Hatched: published, derived or assumed, as the table says with the source of each.",
     empty: (shown) => (shown.breakdowns.length === 0 ? "Nothing was explained at the selected sizes." : null),
@@ -85,7 +87,7 @@ export function budget(view: View): Figure | null {
               "div",
               { class: "breakdown" },
               h("h3", {}, breakdown.label),
-              bar(found.pieces.map(piece), patch),
+              found.pieces.length > 0 && bar(found.pieces.map(piece), patch),
               h("p", { class: "arithmetic" }, found.sum),
               h("p", { class: "quiet" }, breakdown.wire_said),
             );

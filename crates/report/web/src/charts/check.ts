@@ -73,7 +73,7 @@ export function check(view: View): Figure | null {
     table: (shown) => table(shown.view),
     open: true,
     draw: (slot, shown) => {
-      const widest = Math.max(...shown.view.checks.map((each) => Math.max(each.bound_ns, Math.abs(each.error_ns)))) * 1.15;
+      const widest = shown.view.checks.reduce((most, each) => Math.max(most, each.bound_ns, Math.abs(each.error_ns)), 0) * 1.15 || 1;
       const axis = fixed(-widest, widest, false);
       const grid = laneTicks(axis, 7);
       const lanes = shown.view.checks.map((each) => checkLane(each, axis, grid));

@@ -6,7 +6,7 @@ import { entry } from "../marks.ts";
 import { fixed, type Scale } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
-import { ratio, time, whole } from "../units.ts";
+import { rate, ratio, time } from "../units.ts";
 import type { Comparison, Ratio, View } from "../view.ts";
 import { at, drawing, extent, lane, laneAxis, put } from "./lane.ts";
 
@@ -50,7 +50,7 @@ function ticksOf(axis: Scale): number[] {
 
 function value(figure: string, of: number | null): string {
   if (of === null) return "?";
-  return figure === "rate" ? `${whole(of)}/s` : time(of);
+  return figure === "rate" ? `${rate(of)}/s` : time(of);
 }
 
 function ratioLane(each: Ratio, comparison: Comparison, axis: Scale, grid: number[]): HTMLElement {

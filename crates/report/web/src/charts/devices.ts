@@ -24,7 +24,7 @@ function readLane(reads: DeviceReads, names: PercentileName[], axis: Scale, grid
       ? s("line", { x1: at(axis, first.ns), x2: at(axis, last.ns), y1: "50%", y2: "50%", stroke: `var(${DEVICE.colour})`, "stroke-width": 1 })
       : null;
   const label = [h("b", {}, reads.label), " ", h("span", { class: "quiet" }, `${whole(reads.count)} reads`)];
-  return lane(label, said, drawing(axis, HEIGHT, said, grid, line, ...marks), first ? time(first.ns) : "too few");
+  return lane(label, said, drawing(axis, HEIGHT, said, grid, line, ...marks), first && first.name === names[0] ? time(first.ns) : "too few");
 }
 
 function readTable(view: View): Table {
@@ -108,7 +108,7 @@ export function steps(view: View): Figure | null {
     }),
     open: view.steps.length <= 24,
     draw: (slot, shown) => {
-      const most = Math.max(1, ...shown.view.steps.flatMap((step) => [step.alone_ns, step.in_a_row_ns ?? 0]));
+      const most = shown.view.steps.reduce((most, step) => Math.max(most, step.alone_ns, step.in_a_row_ns ?? 0), 1);
       const axis = fixed(0, most * 1.04, false);
       const grid = laneTicks(axis, 6);
       slot.append(

@@ -8,6 +8,7 @@ import type { Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { share, tick, time } from "../units.ts";
 import { QUANTILE, type Bucket, type View } from "../view.ts";
+import { at } from "./percentiles.ts";
 import { plot } from "./plot.ts";
 
 /** The axis ends here; the percentile plot shows slower ones. */
@@ -52,15 +53,12 @@ function table(shown: Shown): Table {
       { head: "samples", name: "count" },
       ...SHARES.map((q) => ({ head: `${100 * q} % within, ns`, name: `within_${q}_ns`, places: 0 })),
     ],
-    rows: rows.map((row): Cell[] => {
-      const line = cumulative(row.row.buckets);
-      return [row.label, row.row.count, ...SHARES.map((q) => reached(line, q))];
-    }),
+    rows: rows.map((row): Cell[] => [row.label, row.row.count, ...SHARES.map((q) => at(row, q))]),
     csv: {
       names: ["row", "label", "to_ns", "cumulative_share"],
-      rows: rows.flatMap((row) => {
-        const line = cumulative(row.row.buckets);
-        return line.x.map((x, index): Cell[] => [row.row.number, row.label, x, line.y[index] ?? null]);
+      rows: rows.flatMap(({ row, label }) => {
+        const { y } = cumulative(row.buckets);
+        return row.buckets.map((bucket, index): Cell[] => [row.number, label, bucket.to_ns, y[index + 1] ?? null]);
       }),
     },
   };
@@ -76,7 +74,7 @@ export function distribution(view: View): Figure | null {
       "The share of round trips answered within a time. A steep line is a narrow distribution; a step with a shelf is two kinds of round trip. " +
       "Grey lines mark the selected percentiles; the tail beyond them is in the percentile plot.",
     caption: (shown) =>
-      `Cumulative share against RTT, log scale, from histogram buckets of at most 1/64 of their value, 1/16 in the outermost hundredths; ${about(withBuckets(shown).map((row) => row.row))}.`,
+      `Cumulative share against RTT, log scale, from histogram buckets of at most 1/64 of their value, 1/16 in the outermost hundredths and in wide distributions; ${about(withBuckets(shown).map((row) => row.row))}.`,
     legend: lines,
     empty: (shown) => noRows(shown) ?? (withBuckets(shown).length === 0 ? "No histogram in the selected rows." : null),
     table,
@@ -99,6 +97,7 @@ export function distribution(view: View): Figure | null {
           }),
         where: (x) => `within ${time(Math.round(x))}`,
         value: share,
+        holds: true,
         behind: (u) => {
           u.ctx.fillStyle = colour("--guide");
           for (const q of chosen) u.ctx.fillRect(u.bbox.left, u.valToPos(q, "y", true) - devicePixelRatio / 2, u.bbox.width, devicePixelRatio);

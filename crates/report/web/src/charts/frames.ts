@@ -21,7 +21,7 @@ function frameLane(frames: Frames, axis: Scale, grid: number[]): HTMLElement {
   const size = frames.frame_bytes === null ? "" : ` ${frames.frame_bytes} B`;
   const { lossless_per_s: lossless, offered_per_s: offered, delivered_per_s: delivered } = frames;
   const words = [
-    lossless === null ? "no rate without loss" : `${whole(lossless)}/s without loss`,
+    lossless !== null ? `${whole(lossless)}/s without loss` : frames.loses_per_s !== null ? "no rate without loss" : "",
     offered === null ? "" : `${whole(offered)}/s offered`,
     delivered === null ? "" : `${whole(delivered)}/s arrived, ${whole(frames.lost)} frames lost`,
   ].filter((word) => word !== "");
@@ -76,8 +76,7 @@ export function frames(view: View): Figure | null {
     reading:
       "The bar is the highest rate at which no frame was lost. The hollow dot is what the sender offered at its fastest, or as it was paced, and the full dot what arrived: " +
       "frames were lost where the two lie apart.",
-    caption: () =>
-      "Frames per second, linear scale from 0; the figure at the right is the rate without loss, or what arrived where none was searched; measured.",
+    caption: () => "Frames per second, linear scale from 0; the figure at the right is the rate without loss, or what arrived where there is none; measured.",
     legend: () => {
       const sample = (shape: SVGElement): SVGElement =>
         s("svg", { class: "swatch", width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, shape);
@@ -87,7 +86,7 @@ export function frames(view: View): Figure | null {
     table: (shown) => table(shown.view),
     open: view.frames.length <= 12,
     draw: (slot, shown) => {
-      const most = Math.max(1, ...shown.view.frames.flatMap(ratesOf));
+      const most = shown.view.frames.flatMap(ratesOf).reduce((a, b) => Math.max(a, b), 1);
       const axis = fixed(0, most * 1.04, false);
       const grid = laneTicks(axis, 6);
       slot.append(

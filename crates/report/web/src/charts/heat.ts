@@ -101,8 +101,8 @@ export function heatMap(view: View): Figure | null {
     id: "heat",
     title: "Heat map",
     reading:
-      "All distributions on one scale, the fastest path first. Each cell's shade is the share of the row's round trips in it, on a log scale: the palest cells hold one in a " +
-      "million. Several dark bands in one line are several kinds of round trip.",
+      "All distributions on one scale, in the order of RTT by path. Each cell's shade is the share of the row's round trips in it, on a log scale: the palest cells hold one in a " +
+      "million or fewer. Several dark bands in one line are several kinds of round trip.",
     caption: (shown) => `Share of each row's round trips per cell, against RTT, log scale; ${about(withBuckets(shown).map((row) => row.row))}.`,
     legend: () => {
       const ramp = h("span", { class: "ramp", role: "img", "aria-label": "from pale to dark" });
@@ -124,7 +124,7 @@ export function heatMap(view: View): Figure | null {
         const strip = h("div", {
           class: "strip",
           role: "img",
-          "aria-label": `${label}: most round trips between ${time(top?.from_ns ?? 0)} and ${time(top?.to_ns ?? 0)}`,
+          "aria-label": `${label}: fullest bucket ${time(top?.from_ns ?? 0)} to ${time(top?.to_ns ?? 0)}`,
         });
         strip.style.background = background(parts);
         strip.addEventListener("pointermove", (event) => {

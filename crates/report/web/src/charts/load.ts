@@ -8,7 +8,7 @@ import { colour, entry, mark, swatch, type Mark } from "../marks.ts";
 import { amounts, times } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
-import { tick, time, whole } from "../units.ts";
+import { rate, tick, time } from "../units.ts";
 import { percentile, type LoadCurve, type LoadRate, type PercentileName, type Summary, type View } from "../view.ts";
 import { plot, type Line } from "./plot.ts";
 
@@ -47,18 +47,15 @@ function linesOf(curve: LoadCurve, names: PercentileName[]): Line[] {
   return lines.filter((line) => line.x.length > 0);
 }
 
-/** The rate at which the curve bends, as a line; the room up to the next rate is shaded. */
-function knee(u: uPlot, curve: LoadCurve): void {
-  const top = u.bbox.top;
-  const left = (rate: number): number => u.valToPos(rate, "x", true);
-  if (curve.keeps_up_per_s !== null && curve.beyond_per_s !== null) {
-    u.ctx.fillStyle = colour("--guide");
-    u.ctx.fillRect(left(curve.keeps_up_per_s), top, left(curve.beyond_per_s) - left(curve.keeps_up_per_s), u.bbox.height);
-  }
-  const at = curve.keeps_up_per_s ?? curve.beyond_per_s;
-  if (at === null) return;
+/** The rate at which the curve bends, as a line; the room up to the next rate is shaded. No knee lies below the first rate or beyond the last. */
+function knee(u: uPlot, { keeps_up_per_s: keeps, beyond_per_s: beyond }: LoadCurve): void {
+  if (keeps === null || beyond === null) return;
+  const { top, height } = u.bbox;
+  const [left, right] = [u.valToPos(keeps, "x", true), u.valToPos(beyond, "x", true)];
+  u.ctx.fillStyle = colour("--guide");
+  u.ctx.fillRect(left, top, right - left, height);
   u.ctx.fillStyle = colour("--ink");
-  u.ctx.fillRect(left(at) - devicePixelRatio / 2, top, devicePixelRatio, u.bbox.height);
+  u.ctx.fillRect(left - devicePixelRatio / 2, top, devicePixelRatio, height);
 }
 
 function table(shown: Shown): Table {
@@ -66,8 +63,8 @@ function table(shown: Shown): Table {
   return {
     columns: [
       { head: "path", name: "path", text: true },
-      { head: "offered 1/s", name: "offered_per_s", places: 1 },
-      { head: "achieved 1/s", name: "achieved_per_s", places: 1 },
+      { head: "offered 1/s", name: "offered_per_s", places: 3 },
+      { head: "achieved 1/s", name: "achieved_per_s", places: 3 },
       { head: "due", name: "due" },
       { head: "lost", name: "lost" },
       ...columns.map(({ from, name }) => ({ head: `${name} ${from.name} ns`, name: `rtt_${from.name.replace(" ", "_")}_${name}_ns` })),
@@ -115,7 +112,7 @@ export function load(view: View): Figure | null {
             x: {
               scale: amounts(rates),
               title: "requests due per second, log scale",
-              text: whole,
+              text: rate,
               at: rates,
               space: 70,
             },
@@ -125,7 +122,7 @@ export function load(view: View): Figure | null {
               text: tick,
             },
             lines,
-            where: (x) => `${whole(x)}/s`,
+            where: (x) => `${rate(x)}/s`,
             value: time,
             behind: (u) => knee(u, curve),
           }),

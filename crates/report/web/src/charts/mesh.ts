@@ -196,15 +196,16 @@ function table(view: View): Table {
     { head: "RTT p50 ns", name: "p50_ns" },
     { head: "of the median", name: "of_median", places: 3 },
     { head: "missing", name: "missing", text: true },
+    { head: "record", name: "record" },
   ];
-  const rows = view.meshes.flatMap((map) => {
+  const pairs = view.meshes.flatMap((map) => {
     const hosts = new Map(map.hosts.map((host) => [host.rank, host]));
-    const slowest = [...map.pairs].sort((one, other) => (other.p50_ns ?? 0) - (one.p50_ns ?? 0));
-    return slowest.map((pair): Cell[] => {
-      const [a, b] = [hosts.get(pair.a), hosts.get(pair.b)];
-      const ends = [a?.host ?? "", b?.host ?? "", a?.switch ?? null, b?.switch ?? null];
-      return [pair.a, pair.b, ...ends, pair.count, pair.p50_ns, relative(map, pair), pair.missing];
-    });
+    return map.pairs.map((pair) => ({ map, pair, a: hosts.get(pair.a), b: hosts.get(pair.b) }));
+  });
+  pairs.sort((one, other) => (other.pair.p50_ns ?? 0) - (one.pair.p50_ns ?? 0));
+  const rows = pairs.map(({ map, pair, a, b }): Cell[] => {
+    const ends = [a?.host ?? "", b?.host ?? "", a?.switch ?? null, b?.switch ?? null];
+    return [pair.a, pair.b, ...ends, pair.count, pair.p50_ns, relative(map, pair), pair.missing, map.record];
   });
   return { columns, rows: rows.slice(0, LINES), csv: { names: columns.map((column) => column.name), rows } };
 }
@@ -213,6 +214,8 @@ function table(view: View): Table {
 export function mesh(view: View): Figure | null {
   if (view.meshes.length === 0) return null;
   const lines = view.meshes.reduce((sum, map) => sum + map.pairs.length, 0);
+  // The order that the reader chose stays when it is drawn again, as for paper.
+  const orders = new Map<MeshMap, string>();
   return figure({
     id: "mesh",
     title: "Pairs of a mesh",
@@ -233,7 +236,11 @@ export function mesh(view: View): Figure | null {
         );
         const place = h("div");
         const show = (): void => place.replaceChildren(...picture(map, order.value));
-        order.addEventListener("input", show);
+        order.value = orders.get(map) ?? "rank";
+        order.addEventListener("input", () => {
+          orders.set(map, order.value);
+          show();
+        });
         show();
         slot.append(
           h(

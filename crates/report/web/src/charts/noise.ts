@@ -53,13 +53,14 @@ function table(view: View): Table {
 /** The figure, or null where no host was looked at. */
 export function noise(view: View): Figure | null {
   if (view.noises.length === 0) return null;
+  const pairs = view.noises.some((host) => host.map.pairs.length > 0);
   return figure({
     id: "noise",
     title: "The host's own noise",
     reading:
-      "A thread on each core read the clock and did nothing else: whatever it missed, its core did for somebody else. Below, a line and a column per core: " +
-      "each cell is the time that a cache line takes to the other core and back, the darker the longer.",
-    caption: () => "Stalls of blocks without hooks, causes of those with; cache-line round trips over their median, log scale; measured.",
+      "A thread on each core read the clock and did nothing else: whatever it missed, its core did for somebody else." +
+      (pairs ? " Below, a line and a column per core: each cell is the time that a cache line takes to the other core and back, the darker the longer." : ""),
+    caption: () => `Stalls of blocks without hooks, causes of those with;${pairs ? " cache-line round trips over their median, log scale;" : ""} measured.`,
     table: (shown) => table(shown.view),
     open: true,
     draw: (slot, shown) => {

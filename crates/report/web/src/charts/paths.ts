@@ -100,7 +100,7 @@ function rowLane(shown: ShownRow, names: PercentileName[], axis: Scale, grid: nu
         ),
       ),
   ];
-  const text = first ? time(first.ns) : "too few samples";
+  const text = first && first.name === names[0] ? time(first.ns) : "too few samples";
   const title = row.apart === null ? label : `${label}: ${row.apart}`;
   return lane(
     [swatch(mark, { line: false, hollow: row.apart !== null }), label],

@@ -22,7 +22,7 @@ function place(q: number): number {
 }
 
 /** The RTT of a row at a quantile that its list has; null where the list ends before. */
-function at(row: ShownRow, q: number): number | null {
+export function at(row: ShownRow, q: number): number | null {
   return row.row.percentiles.find((point) => Math.abs(point.q - q) <= (1 - q) * 1e-6)?.ns ?? null;
 }
 
@@ -55,7 +55,7 @@ export function percentiles(view: View): Figure | null {
     id: "percentiles",
     title: "Percentiles",
     reading:
-      "The share of round trips that are no slower than a time; each step to the right is ten times rarer. A line ends where fewer than ten samples lie beyond. " +
+      "The share of round trips that are no slower than a time; each further nine is ten times rarer. A line ends where fewer than ten samples lie beyond. " +
       "A flat line is a predictable path; at a knee another mechanism takes over.",
     caption: (shown) => `RTT, log scale, against quantile, as 1/(1 - q); ${about(withPoints(shown).map((row) => row.row))}.`,
     legend: lines,
@@ -64,7 +64,7 @@ export function percentiles(view: View): Figure | null {
     draw: (slot, shown) => {
       const rows = withPoints(shown);
       const drawn = rows.map((row) => ({ row, ...points(row) }));
-      const last = Math.max(place(0.99), ...drawn.map((line) => line.x.at(-1) ?? 0));
+      const last = drawn.reduce((most, line) => Math.max(most, line.x.at(-1) ?? 0), place(0.99));
       const ends = TICKS.map(place).filter((x) => x <= last * 1.5);
       const chosen = shown.percentiles.filter((name) => name !== "max").map((name) => place(QUANTILE[name]));
       const remove = plot(slot, {

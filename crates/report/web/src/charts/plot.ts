@@ -49,6 +49,8 @@ export interface Plot {
   where: (x: number) => string;
   /** A value in a reading. */
   value: (y: number) => string;
+  /** Between its points a line is read as at the one before; without it only at its points. */
+  holds?: boolean;
   /** Painted behind the lines. */
   behind?: (u: uPlot) => void;
   /** Painted over them. */
@@ -67,7 +69,7 @@ export function plot(host: HTMLElement, spec: Plot): () => void {
     class: "plot",
     role: "group",
     tabindex: 0,
-    "aria-label": `${spec.name}: chart; the arrow keys read its points, the table below has them all`,
+    "aria-label": `${spec.name}: chart; the arrow keys read its points, the CSV below has them all`,
   });
   host.append(holder);
   const data = aligned(spec.lines, spec.y.scale.log);
@@ -204,27 +206,20 @@ function shapes(u: uPlot, lines: Line[]): void {
   });
 }
 
-/** The nearest x of the data at which this line has a value. */
-function nearest(u: uPlot, line: number, index: number): number | null {
+/** A line's value at an x. The data have undefined where it has no point, null in a gap. */
+function valueAt(u: uPlot, line: number, index: number, holds: boolean): number | null {
   const values = u.data[line] as (number | null | undefined)[];
-  const xs = u.data[0];
-  const has = (at: number): boolean => values[at] !== null && values[at] !== undefined;
-  if (has(index)) return index;
-  let [before, after] = [index, index];
-  while (before >= 0 && !has(before)) before -= 1;
-  while (after < xs.length && !has(after)) after += 1;
-  if (before < 0 || after >= xs.length) return null;
-  const place = u.valToPos(xs[index] as number, "x");
-  return place - u.valToPos(xs[before] as number, "x") <= u.valToPos(xs[after] as number, "x") - place ? before : after;
+  let at = index;
+  while (holds && at > 0 && values[at] === undefined) at -= 1;
+  return values[at] ?? null;
 }
 
 /** The values at an x, those nearest to a height first, then from large to small. */
-function values(u: uPlot, lines: Line[], index: number, top: number | null): { line: Line; y: number }[] {
+function values(u: uPlot, { lines, holds = false }: Plot, index: number, top: number | null): { line: Line; y: number }[] {
   const found: { line: Line; y: number; far: number }[] = [];
   lines.forEach((line, place) => {
     if (line.silent) return;
-    const at = nearest(u, place + 1, index);
-    const y = at === null ? null : (u.data[place + 1]?.[at] ?? null);
+    const y = valueAt(u, place + 1, index, holds);
     if (y === null) return;
     found.push({ line, y, far: top === null ? place : Math.abs(u.valToPos(y, "y") - top) });
   });
@@ -239,7 +234,7 @@ function read(u: uPlot, spec: Plot, box: HTMLElement): string {
     return "";
   }
   const where = spec.where(u.data[0][idx] as number);
-  const found = values(u, spec.lines, idx, top >= 0 ? top : null);
+  const found = values(u, spec, idx, top >= 0 ? top : null);
   box.hidden = found.length === 0;
   box.replaceChildren(
     h("b", {}, where),
@@ -256,7 +251,8 @@ function read(u: uPlot, spec: Plot, box: HTMLElement): string {
 
 function keys(u: uPlot, spec: Plot, holder: HTMLElement, box: HTMLElement): void {
   let index = -1;
-  const last = u.data[0].length - 1;
+  // The axis may end before the data.
+  const last = (u.data[0] as number[]).filter((x) => x <= spec.x.scale.max).length - 1;
   const moves: Record<string, () => number> = {
     ArrowRight: () => Math.min(last, index + 1),
     ArrowLeft: () => Math.max(0, index - 1),
@@ -269,7 +265,7 @@ function keys(u: uPlot, spec: Plot, holder: HTMLElement, box: HTMLElement): void
       return;
     }
     const move = moves[event.key];
-    if (!move || last < 0) return;
+    if (!move || last < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     index = move();
     const x = u.data[0][index] as number;

@@ -191,7 +191,7 @@ export function sizes(view: View): Figure | null {
     caption: (shown) =>
       `RTT against payload, log scales${curves(shown).some((group) => group.rows.some((row) => row.row.request_bytes !== row.row.reply_bytes)) ? " (mean of request and reply)" : ""}; ${about(
         curves(shown).flatMap((group) => group.rows.map((row) => row.row)),
-      )}${derived(shown)}${shown.published.length > 0 ? "; hollow squares published, not measured here, and no percentile unless they say so" : ""}.`,
+      )}${derived(shown)}${shown.published.length > 0 && shown.percentiles.includes("p50") ? "; hollow squares published, not measured here, and no percentile unless they say so" : ""}.`,
     legend: (shown) => [
       ...paths({ ...shown, groups: curves(shown) }),
       ...(fitted(shown) ? [entry(swatch({ ...FLOOR, colour: "--ink", dash: FITTED }), "fit (derived)")] : []),

@@ -3,7 +3,7 @@
 import { h, s } from "../dom.ts";
 import { figure, type Figure } from "../figure.ts";
 import { entry } from "../marks.ts";
-import { fixed, type Scale } from "../scale.ts";
+import { ends, fixed, type Scale } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import { tableElement, type Cell, type Table } from "../table.ts";
 import { plural, tick, time } from "../units.ts";
@@ -42,8 +42,8 @@ function steps(stages: Stage[], of: (stage: Stage) => number): [number, number][
 
 /** From 0, or from a negative residual, to the end of the last. */
 function axisOf(steps: [number, number][], sum: number): Scale {
-  const ends = [0, sum, ...steps.flat()];
-  return fixed(Math.min(...ends), Math.max(...ends) * ROOM || 1, false);
+  const [low, high] = ends([0, sum, ...steps.flat()], [0, 0]);
+  return fixed(low, high * ROOM || 1, false);
 }
 
 function bar(axis: Scale, grid: number[], [start, end]: [number, number], stage: Stage, kind: "typical" | "slow"): SVGElement {
@@ -122,7 +122,8 @@ function waterfall(breakdown: Breakdown): HTMLElement {
 }
 
 function context(breakdown: Breakdown): string {
-  return `${breakdown.headline} Payload ${breakdown.request_bytes} B; ${breakdown.origin}. Slow: beyond p99. The two scales differ.`;
+  const slow = breakdown.slow_count > 0 ? " Slow: beyond p99. The two scales differ." : "";
+  return `${breakdown.headline} Payload ${breakdown.request_bytes} B; ${breakdown.origin}.${slow}`;
 }
 
 /** Causes that are shown at once; the others fold out. */

@@ -172,6 +172,7 @@ function drawPanel(grid: HTMLElement, row: ShownRow, names: PercentileName[]): (
     lines: linesOf(row, names),
     where: (s) => `${Number(s.toFixed(3))} s`,
     value: time,
+    holds: true,
     behind: (u) => shade(u, series),
     over: (u) => {
       if (names.includes("max")) paintMax(u, series, y);
@@ -231,7 +232,9 @@ function table(shown: Shown): Table {
 /** The figure, or null where no row lasted two intervals. */
 export function overTime(view: View): Figure | null {
   if (!view.rows.some((row) => long(row.series))) return null;
-  return figure({
+  // What was shown when the reader asked for all rows.
+  let asked: Shown | null = null;
+  const made: Figure = figure({
     id: "time",
     title: "Over time",
     reading:
@@ -263,23 +266,19 @@ export function overTime(view: View): Figure | null {
       const names = drawable(shown);
       const grid = h("div", { class: "panels" });
       slot.append(grid);
-      const removes: (() => void)[] = [];
-      const first = rows.slice(0, PANELS);
-      for (const row of first) removes.push(drawPanel(grid, row, names));
-      const drawn = { rows: first.map((row) => row.row.number), remove: () => removes.forEach((remove) => remove()) };
-      if (rows.length > PANELS) {
-        const rest = rows.slice(PANELS);
-        const button = h("button", { type: "button" }, `draw the other ${plural(rest.length, "row")}`);
-        const line = h("p", { class: "quiet" }, `The ${PANELS} fastest of ${plural(rows.length, "row")} are drawn; the table has all. `, button);
-        button.addEventListener("click", () => {
-          line.remove();
-          for (const row of rest) removes.push(drawPanel(grid, row, names));
-          const section = slot.closest("section");
-          if (section) section.dataset.rows = rows.map((row) => row.row.number).join(",");
-        });
-        slot.append(line);
+      const drawn = asked === shown ? rows : rows.slice(0, PANELS);
+      const removes = drawn.map((row) => drawPanel(grid, row, names));
+      if (drawn.length < rows.length) {
+        const all = (): void => {
+          asked = shown;
+          made.redraw();
+          made.element.querySelectorAll<HTMLElement>(".plot")[PANELS]?.focus();
+        };
+        const button = h("button", { type: "button", click: all }, `draw the other ${plural(rows.length - drawn.length, "row")}`);
+        slot.append(h("p", { class: "quiet" }, `The first ${PANELS} of ${plural(rows.length, "row")} are drawn; the table has all. `, button));
       }
-      return drawn;
+      return { rows: drawn.map((row) => row.row.number), remove: () => removes.forEach((remove) => remove()) };
     },
   });
+  return made;
 }

@@ -32,7 +32,7 @@ export function hosts(view: View): HTMLElement | null {
       h("h3", {}, differing.length > 0 ? `${plural(differing.length, "fact")} that differ${differing.length === 1 ? "s" : ""}` : "No fact differs"),
     );
     if (differing.length > 0) section.append(tableElement(tableOf(view, differing), "Facts that differ between the hosts"));
-    section.append(h("h3", {}, `${plural(alike.length, "fact")} without a difference`));
+    section.append(h("h3", {}, `${plural(view.facts.length, "fact")} in all, ${alike.length} without a difference`));
   }
   const folded = foldingTable("facts of the hosts", () => tableOf(view, view.hosts.length > 1 ? [...differing, ...alike] : alike), view.hosts.length === 1);
   folded.show();

@@ -27,7 +27,7 @@ interface Seen {
   where: string[];
 }
 
-/** The rows with a warning, by its code and words. */
+/** Whatever has a warning, by its code and words. */
 function collected(view: View): Map<string, Seen[]> {
   const found = new Map<string, Seen[]>();
   const add = (warning: Warning, where: string): void => {
@@ -43,6 +43,8 @@ function collected(view: View): Map<string, Seen[]> {
   }
   for (const row of view.rows) for (const warning of row.warnings) add(warning, row.label);
   for (const breakdown of view.breakdowns) for (const warning of breakdown.warnings) add(warning, `${breakdown.label}, record ${breakdown.record}`);
+  for (const load of view.loads) for (const warning of load.warnings) add(warning, `${load.label} under load`);
+  for (const frames of view.frames) for (const warning of frames.warnings) add(warning, `${frames.label} ${frames.direction}`);
   return found;
 }
 
@@ -90,6 +92,6 @@ export function shownInWords(shown: Shown, sizes: number): string {
   const percentiles = shown.percentiles.length > 0 ? shown.percentiles.join(", ") : "none";
   const published = shown.published.length > 0 ? `; published: ${shown.published.map((each) => each.name).join(", ")}` : "";
   const chosen = [...shown.selection.sizes];
-  const size = chosen.length === sizes ? "all sizes" : `payload ${chosen.join(", ")} B`;
+  const size = chosen.length === sizes ? "all sizes" : chosen.length === 0 ? "no size" : `payload ${chosen.join(", ")} B`;
   return `Shown: ${shown.rows.length} of ${plural(all, "row")}, ${size}, percentiles ${percentiles}${published}.`;
 }

@@ -40,7 +40,11 @@ export function reproduce(view: View): HTMLElement | null {
     "section",
     { id: "reproduce", "aria-labelledby": "reproduce-title" },
     h("h2", { id: "reproduce-title" }, "How to reproduce"),
-    h("p", { class: "reading" }, "The command line of each record, quoted for a POSIX shell. The host's settings above are part of it."),
+    h(
+      "p",
+      { class: "reading" },
+      `The command line of each record, quoted for a POSIX shell.${view.facts.length > 0 ? " The host's settings above are part of it." : ""}`,
+    ),
     ...view.records.map(block),
   );
 }
