@@ -5,7 +5,7 @@
 //!   between   the client's own RTTs against the limit ─▶ none above: the buffers are emptied unread
 //!                                                     └▶ some: joined, explained as `explain` does ─▶ lines of the file, counts
 //! ```
-//! What is kept does not grow with the run: one histogram, the typical stages, counts by cause, the three slowest.
+//! Memory does not grow with the run: one histogram, the typical stages, counts by cause, the three slowest.
 
 mod above;
 mod lines;

@@ -78,7 +78,7 @@ pub struct ErrorPart {
 pub struct ClockState {
     /// The daemon: `chrony`, `ptp4l` or both.
     pub daemon: String,
-    /// What the time of day comes from.
+    /// The source of the time of day.
     pub follows: Follows,
     /// Largest error against that, in ns: the sum of `parts`.
     pub error_ns: f64,

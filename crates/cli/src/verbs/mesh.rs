@@ -267,7 +267,7 @@ impl Outcome {
             let picked = self.judge().and_then(|judge| judge.pick(&record, k).map_err(Failure::usage));
             match picked {
                 Ok(picked) => record.picked = Some(picked),
-                // What was measured is printed and stored all the same.
+                // The measured pairs are printed and stored all the same.
                 Err(why) => unpicked = Err(why),
             }
         }

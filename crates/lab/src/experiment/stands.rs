@@ -93,18 +93,7 @@ impl<'a> Stands<'a> {
                 plans.len() - 1
             });
             plans[testbed].rows.push(job.clone());
-            placed.push(Placed {
-                testbed,
-                job,
-                bulk: arm.bulk,
-                given: arm.given,
-                granted: Vec::new(),
-                warnings: Vec::new(),
-                stack: None,
-                own_request: None,
-                cpus: None,
-                settled: false,
-            });
+            placed.push(Placed::new(testbed, job, arm.bulk, arm.given));
         }
         for plan in &plans {
             hairpin_session::plan::check(plan)?;
@@ -194,6 +183,22 @@ impl Bench for Stands<'_> {
 }
 
 impl Placed {
+    /// An arm without a block so far.
+    fn new(testbed: usize, job: Job, bulk: u32, given: String) -> Placed {
+        Placed {
+            testbed,
+            job,
+            bulk,
+            given,
+            granted: Vec::new(),
+            warnings: Vec::new(),
+            stack: None,
+            own_request: None,
+            cpus: None,
+            settled: false,
+        }
+    }
+
     /// The warnings of the arm's blocks, and those of its library and replies over all blocks together.
     fn warnings(&self) -> Vec<Note> {
         let told = self.job.own.as_ref().is_some_and(|request| request.end.tells_errors());
@@ -301,18 +306,8 @@ mod tests {
     fn replies_are_told_once_with_the_counts_of_all_blocks() {
         let arm = |until: &str, blocks: [(&str, u64, u64); 3]| {
             let own = Request { name: "x".into(), bytes: b"x".into(), end: until.parse().unwrap(), tls: None };
-            let mut arm = Placed {
-                testbed: 0,
-                job: Job { own: Some(own), ..Job::new("tcp:poll".parse().unwrap()) },
-                bulk: 0,
-                given: String::new(),
-                granted: Vec::new(),
-                warnings: Vec::new(),
-                stack: None,
-                own_request: None,
-                cpus: None,
-                settled: false,
-            };
+            let job = Job { own: Some(own), ..Job::new("tcp:poll".parse().unwrap()) };
+            let mut arm = Placed::new(0, job, 0, String::new());
             for (first, replies, differing) in blocks {
                 let errors = if until == "resp" { differing } else { 0 };
                 let first_error = (errors > 0).then(|| "-ERR no".to_owned());

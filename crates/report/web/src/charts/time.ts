@@ -232,7 +232,7 @@ function table(shown: Shown): Table {
 /** The figure, or null where no row lasted two intervals. */
 export function overTime(view: View): Figure | null {
   if (!view.rows.some((row) => long(row.series))) return null;
-  // What was shown when the reader asked for all rows.
+  // The choice for which the reader asked for all rows.
   let asked: Shown | null = null;
   const made: Figure = figure({
     id: "time",
