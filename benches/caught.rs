@@ -86,7 +86,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     }
     let directory = options.flags.record.directory("caught", options.pairs > 0 && options.seconds > 0)?;
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some([0, 1]) };
-    // Pairs of earlier versions are of the first block too.
+    // Journals of earlier versions have pairs whose p50 counts the first block.
     let programs = format!("{} without the first block", tool.build()?);
     let mut pairs = Pairs::open(&options.flags, &directory, &programs, Until::Pairs(options.pairs))?;
     let file = directory.join("cost.jsonl");
@@ -155,7 +155,8 @@ fn caught(tool: &Tool, path: &str, length: Nanos, warmup: Nanos, file: &Path) ->
     Ok(Block::of_median(p50 as f64, times.count().saturating_sub(without), [0, 1]).with_cores(cores(row)))
 }
 
-/// The median of the round trips with hooks, if the first `without` of all were faster than it; where some were not, it is a little less than this.
+/// The median in ns of the round trips with hooks: of all, less the first `without`, which count as faster than it. Where some of those were slower, the true
+/// median is a little lower. `None` if nothing is left.
 fn with_hooks(times: &Decoded, without: u64) -> Option<u64> {
     let all = times.count() as f64;
     times.quantile(Quantile::new((all + without as f64) / (2.0 * all))?)

@@ -26,7 +26,7 @@ pub(crate) fn compiled(name: &str, libraries: &[&str]) -> Result<PathBuf, Stop> 
     Ok(program)
 }
 
-/// The hash of the sources of C programs, which tells one version from another.
+/// A hash of the sources of C programs and of their common header. An error names the source that cannot be read.
 pub(crate) fn sources(names: &[&str]) -> Result<String, String> {
     let mut hasher = DefaultHasher::new();
     for file in names.iter().map(|name| format!("{name}.c")).chain(["plain.h".to_owned()]) {
@@ -35,7 +35,8 @@ pub(crate) fn sources(names: &[&str]) -> Result<String, String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// What a comparison with C programs is of: the build of hairpin, their sources, and the CPUs. Pairs of another one do not count.
+/// Names what pairs are measured with: hairpin's build, the sources of the C programs, and both CPUs. `--resume` leaves out pairs with another name. An error
+/// names the source that cannot be read.
 pub(crate) fn identity(hairpin: &str, names: &[&str], cpus: [u32; 2]) -> Result<String, String> {
     let [client, server] = cpus;
     Ok(format!("{hairpin} {} {client},{server}", sources(names)?))
