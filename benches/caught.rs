@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   cost     p50 with --explain-above (a limit that nothing is above) over p50 without, and over that of round trips under `explain --light`:
-//!            pairs of runs by turns, by the method of `hairpin compare`, on cores that are held out of idle states; each distance of the cores by itself
+//!            pairs of runs by turns, by the method of `hairpin compare`, on cores that are held out of idle states; each distance of the cores by itself.
+//!            The first block, which has no hooks, counts as faster than the median
 //!   naming   a competitor wakes every 7 s for 2 ms on the client's core, then on the server's: named in at least 95 % of the incidents that it causes
 //!   memory   of the verb's process and its workers after two tenths of that run, and at its end
 //! ```
@@ -18,8 +19,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hairpin_lab::experiment::outside::{Block, Until};
 use hairpin_record::explain::Explain;
+use hairpin_record::histogram::Decoded;
 use hairpin_record::run::Quantiles;
-use hairpin_units::Nanos;
+use hairpin_units::{Nanos, Quantile};
 use serde_json::{Value, json};
 
 mod competitor;
@@ -28,7 +30,7 @@ use self::competitor::{Judged, judge, wakes};
 use super::awake::held_awake;
 use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
-use super::hairpin::{Tool, measure};
+use super::hairpin::{Tool, cores, measure};
 use super::pairs::{Flags, Pairs, table};
 use super::record::{Stop, write};
 
@@ -84,7 +86,9 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     }
     let directory = options.flags.record.directory("caught", options.pairs > 0 && options.seconds > 0)?;
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some([0, 1]) };
-    let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
+    // Pairs of earlier versions are of the first block too.
+    let programs = format!("{} without the first block", tool.build()?);
+    let mut pairs = Pairs::open(&options.flags, &directory, &programs, Until::Pairs(options.pairs))?;
     let file = directory.join("cost.jsonl");
     if options.pairs > 0 {
         // The way out of an idle state is most of a blocking round trip, and would hide what the hooks take.
@@ -126,12 +130,10 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         let _ = writeln!(
             text,
             "{} beside a competitor on the {core}'s core, {} s: {wakes} wake-ups, {all} incidents\n  \
-             {} of those by it name it, {first} as the first cause (95 % interval; bound {}) {word}\n  \
-             memory {:+} KiB (bound {GROWTH_KIB}) {memory}",
+             {}\n  memory {:+} KiB (bound {GROWTH_KIB}) {memory}",
             options.path,
             options.seconds,
-            share_text(named, caused),
-            NAMED.text(),
+            naming_text(found.judged, word),
             found.grown_kib
         );
         naming.push(json!({ "side": core, "wakes": wakes, "caused": caused, "named": named, "first": first, "all": all, "mark": word.to_string(), "grown_kib": found.grown_kib, "rss_kib": found.rss_kib }));
@@ -142,10 +144,21 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(missed)
 }
 
-/// A run with the hooks of `--explain-above`.
+/// A run with the hooks of `--explain-above`, which its first block does not have.
 fn caught(tool: &Tool, path: &str, length: Nanos, warmup: Nanos, file: &Path) -> Result<Block, String> {
     let mut command = tool.ping("loopback", path, 64, length, warmup);
-    Block::of_row(&measure(command.args(["--explain-above", NEVER, "--incidents"]).arg(file))?.results[0])
+    let run = measure(command.args(["--explain-above", NEVER, "--incidents"]).arg(file))?;
+    let row = &run.results[0];
+    let times = Decoded::decode(&row.histogram).map_err(|error| error.to_string())?;
+    let without = row.blocks.first().map_or(0, |block| block.count);
+    let p50 = with_hooks(&times, without).ok_or("too few round trips for a median")?;
+    Ok(Block::of_median(p50 as f64, times.count().saturating_sub(without), [0, 1]).with_cores(cores(row)))
+}
+
+/// The median of the round trips with hooks, if the first `without` of all were faster than it; where some were not, it is a little less than this.
+fn with_hooks(times: &Decoded, without: u64) -> Option<u64> {
+    let all = times.count() as f64;
+    times.quantile(Quantile::new((all + without as f64) / (2.0 * all))?)
 }
 
 /// Round trips under the hooks of `explain --light`.
@@ -155,6 +168,12 @@ fn light(tool: &Tool, path: &str) -> Result<Quantiles, String> {
     let text = children::run(command.args(["--duration", "1200ms"]), Duration::from_secs(30))?;
     let mut found: Explain = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
     Ok(found.body.results.pop().ok_or("no result")?.rtt_ns)
+}
+
+/// How many incidents name the competitor. The word stands last, where `make figures` looks for it.
+fn naming_text(Judged { caused, named, first, .. }: Judged, word: Word) -> String {
+    let share = share_text(named, caused);
+    format!("{share} of those by it name it (95 % interval), {first} as the first cause; bound {}: {word}", NAMED.text())
 }
 
 struct Beside {
@@ -226,4 +245,29 @@ fn resident_kib(pid: u32) -> i64 {
         line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<i64>().ok()).unwrap_or(0)
     };
     of(&pid.to_string()) + children.split_whitespace().map(of).sum::<i64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_with_hooks_leaves_out_the_first_block() {
+        let with = [(1_100, 420), (1_200, 480)];
+        let alone = Decoded::from_buckets(with).quantile(Quantile::P50);
+        let all = Decoded::from_buckets(with.into_iter().chain([(1_000, 100)]));
+        assert!(alone.is_some() && all.quantile(Quantile::P50) < alone);
+        assert_eq!(with_hooks(&all, 100), alone);
+        assert_eq!((with_hooks(&all, 0), with_hooks(&all, 1_000)), (all.quantile(Quantile::P50), None));
+        assert_eq!(with_hooks(&Decoded::from_buckets([]), 0), None);
+    }
+
+    #[test]
+    fn the_word_of_the_naming_stands_last() {
+        let judged = Judged { wakes: 94, caused: 82, named: 81, first: 79, all: 7_404 };
+        assert_eq!(
+            naming_text(judged, Word::Unclear),
+            "81 of 82: 98.8 % (93.4-100.0) of those by it name it (95 % interval), 79 as the first cause; bound 0.95: unclear"
+        );
+    }
 }

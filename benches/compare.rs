@@ -27,6 +27,7 @@ use hairpin_record::experiment::Verdict;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 
 use super::bound::{Limit, Word, middle, of_count, share_text};
+use super::control::sources;
 use super::hairpin::Tool;
 use super::journal::Journal;
 use super::pairs::interrupted;
@@ -158,7 +159,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let directory = options.flags.directory("compare", true)?;
     let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
     let tool = Tool { program: options.flags.hairpin.clone(), cpus: None };
-    let programs = format!("{} {:?}", tool.build()?, options.seconds);
+    let programs = format!("{} {} {:?}", tool.build()?, sources(&["delayed"])?, options.seconds);
     let mut journal = Journal::open(&directory.join("trials.jsonl"), &programs, options.resume)?;
     let mut text = format!(
         "{:6} {:10} {:9} {:>7} {:>8} {:>6} {:>6} {:>6} {:>6} {:>7} {:>8} {:>9} {:>7} {:>6} {:>8}\n",

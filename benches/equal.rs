@@ -12,7 +12,7 @@ use hairpin_sys::thread::allowed_cpus;
 use serde_json::json;
 
 use super::bound::Limit;
-use super::control::{compiled, control};
+use super::control::{compiled, control, identity};
 use super::hairpin::{Tool, measure};
 use super::pairs::{Flags, Pairs, table};
 use super::record::Stop;
@@ -46,7 +46,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let cpus = [client, server];
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some(cpus) };
     let until = Until::Time(Duration::from_secs_f64(options.seconds));
-    let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, until)?;
+    let mut pairs = Pairs::open(&options.flags, &directory, &identity(&tool.build()?, &["equal"], cpus)?, until)?;
     let program = compiled("equal", &[])?;
     for (cell, waits, path, limit) in CELLS {
         pairs.measure(cell, limit, &mut |arm, length, warmup| match arm {

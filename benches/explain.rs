@@ -18,8 +18,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::Args;
-use hairpin_record::explain::{Direction, Explain, Explained};
+use hairpin_record::explain::{Direction, Explain, Explained, Stage};
 use hairpin_record::paired::Shift;
+use hairpin_trace::moment::TURN_AROUND;
 
 use super::bound::{Limit, Word, of_rounds};
 use super::children;
@@ -178,7 +179,7 @@ struct Round {
     hits: f64,
     rate: f64,
     lost: u64,
-    /// Stages of the request that most round trips passed.
+    /// Stages of a way that most round trips passed; of the way with fewer.
     stages: usize,
 }
 
@@ -186,9 +187,6 @@ impl Round {
     fn of(found: &Explained, hook_ns: f64) -> Round {
         let hits: f64 = found.hooks.iter().map(|hook| hook.per_transaction).sum();
         let count = found.rtt_ns.count;
-        let usual = |stage: &&hairpin_record::explain::Stage| {
-            stage.direction == Direction::Request && 2 * stage.ns.count >= count && !stage.name.contains('+')
-        };
         let ns = |of: Option<u64>| of.map_or(f64::NAN, |ns| ns as f64);
         Round {
             observer: ns(found.observer_ns.p50),
@@ -199,7 +197,7 @@ impl Round {
             hits,
             rate: found.rtt_ns.mean.map_or(0.0, |mean| 1e9 / mean),
             lost: found.lost_events,
-            stages: found.stages.iter().filter(usual).count(),
+            stages: stages(&found.stages, count, Direction::Request).min(stages(&found.stages, count, Direction::Reply)),
         }
     }
 
@@ -207,6 +205,12 @@ impl Round {
     fn off(&self) -> f64 {
         (self.traced - self.hooks) / self.untraced
     }
+}
+
+/// The named stages of a way that most of `count` round trips passed. The turn-around lies between both ways.
+fn stages(all: &[Stage], count: u64, way: Direction) -> usize {
+    let is_usual = |stage: &&Stage| 2 * stage.ns.count >= count && !stage.name.contains('+') && stage.name != TURN_AROUND;
+    all.iter().filter(|stage| stage.direction == way).filter(is_usual).count()
 }
 
 /// Result of a cell.
@@ -351,6 +355,26 @@ mod tests {
             text.contains("1301 (1300 to 1302)  1500") && text.contains("0.00 (0.00 to 0.00)") && text.ends_with(" ok"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_named_stages_of_a_way_are_those_that_most_round_trips_pass() {
+        let stage = |name: &str, direction: &str, count: u64| -> Stage {
+            let stage = serde_json::json!({
+                "name": name, "side": "server", "direction": direction, "from": "a", "to": "b",
+                "ns": { "count": count }, "histogram": "", "typical_ns": 0.0, "slow_ns": 0.0,
+            });
+            serde_json::from_value(stage).unwrap()
+        };
+        let all = [
+            stage("send call", "request", 100),
+            stage("stack", "request", 96),
+            stage("stack + receive", "request", 90),
+            stage("turn-around", "reply", 100),
+            stage("send call", "reply", 100),
+            stage("stack", "reply", 49),
+        ];
+        assert_eq!([Direction::Request, Direction::Reply].map(|way| stages(&all, 100, way)), [2, 1]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use hairpin_units::Nanos;
 use serde_json::json;
 
 use super::bound::Limit;
-use super::control::{compiled, control};
+use super::control::{compiled, control, identity};
 use super::hairpin::{Tool, cores, measure};
 use super::pairs::{Flags, Line, Pairs, table_of};
 use super::record::Stop;
@@ -74,7 +74,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let [client, server, ..] = allowed[..] else { return Err(Stop::Missing("this takes two CPUs, and one is allowed".into())) };
     let cpus = [client, server];
     let tool = Tool { program: options.flags.record.hairpin.clone(), cpus: Some(cpus) };
-    let mut pairs = Pairs::open(&options.flags, &directory, &tool.build()?, Until::Pairs(options.pairs))?;
+    let programs = identity(&tool.build()?, &["flows", "ring"], cpus)?;
+    let mut pairs = Pairs::open(&options.flags, &directory, &programs, Until::Pairs(options.pairs))?;
     let [flows_c, ring_c] = [compiled("flows", &["-luring"])?, compiled("ring", &["-luring"])?];
     for (name, path, sockets) in PATHS {
         for flows in FLOWS {

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::bound::{Limit, middle};
 use super::children::{self, words};
-use super::control::{compiled, control};
+use super::control::{compiled, control, identity};
 use super::hairpin::{Tool, measure};
 use super::pairs::{Flags, Pairs};
 use super::peers::cells::{Cell as SockperfCell, Link, Transport, Wait};
@@ -152,8 +152,9 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let build = tool.build()?;
     let started = rfc3339(SystemTime::now());
     let directory = options.flags.record.directory("packet", full)?;
-    let mut pairs = Pairs::open(&options.flags, &directory, &build, Until::Pairs(options.pairs))?;
     let versions = versions()?;
+    let programs = format!("{} {} {}", identity(&build, &["frames"], cpus)?, versions["sockperf"], versions["dpdk"]);
+    let mut pairs = Pairs::open(&options.flags, &directory, &programs, Until::Pairs(options.pairs))?;
     let veth = Veth::new().map_err(|why| Stop::Missing(format!("two network namespaces need root: {why}")))?;
     let shortest = compiled("frames", &[])?;
     let yard = Yard::new(&tool.program, cpus, &veth)?;

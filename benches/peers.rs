@@ -13,7 +13,7 @@ use hairpin_session::time::rfc3339;
 use serde_json::json;
 
 use super::children::words;
-use super::control::{compiled, control};
+use super::control::{compiled, control, identity};
 use super::hairpin::{Tool, measure};
 use super::pairs::{Flags, Pairs};
 use super::record::{Stop, publish};
@@ -68,8 +68,9 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let build = tool.build()?;
     let started = rfc3339(SystemTime::now());
     let directory = options.flags.record.directory("peers", full)?;
-    let mut pairs = Pairs::open(&options.flags, &directory, &build, Until::Pairs(options.pairs))?;
     let versions = versions()?;
+    let programs = format!("{} {}", identity(&build, &["equal"], cpus)?, versions["sockperf"]);
+    let mut pairs = Pairs::open(&options.flags, &directory, &programs, Until::Pairs(options.pairs))?;
 
     let mut not_here = None;
     let veth = if cells.iter().any(|cell| cell.link == Link::Veth) {

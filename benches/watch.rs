@@ -11,7 +11,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write as _};
+use std::io::{self, Read, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -194,13 +194,12 @@ fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
     let limit = Duration::from_secs_f64(30.0 + 2.0 * options.seconds);
     let over = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
-        if arm == Arm::Metrics {
-            scope.spawn(|| scrape(options.port, &over));
-        }
+        let scraping = (arm == Arm::Metrics).then(|| scope.spawn(|| scrape(options.port, &over)));
         let ran = children::run(&mut tmux(&["new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", &command]), limit)
             .and_then(|_| children::run(&mut tmux(&["wait-for", "over"]), limit));
         over.store(true, Ordering::Relaxed);
-        ran
+        let answers = scraping.map(|scraping| scraping.join().unwrap_or(0));
+        ran.and_then(|_| if answers == Some(0) { Err("no scrape of the metrics was answered".to_owned()) } else { Ok(()) })
     });
     // The terminal has ended with its command; a server that has already ended is no error.
     let _ = tmux(&["kill-server"]).output();
@@ -213,20 +212,56 @@ fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
     run.body.results.into_iter().next().ok_or_else(|| "the run has no row".into())
 }
 
-/// Reads the metrics every second, as Prometheus would.
-fn scrape(port: u16, over: &AtomicBool) {
+/// Reads the metrics every second, as Prometheus would; returns the number of answers.
+fn scrape(port: u16, over: &AtomicBool) -> usize {
+    let mut answers = 0;
     while !over.load(Ordering::Relaxed) {
         // No one answers before the run listens or after its end.
-        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
-            let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
-            let asked = stream.write_all(format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").as_bytes());
-            let _ = asked.and_then(|()| stream.read_to_end(&mut Vec::new()));
-        }
-        for _ in 0..20 {
+        let is_answered = asked(port).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"));
+        answers += usize::from(is_answered);
+        let pauses = if is_answered { 20 } else { 1 };
+        for _ in 0..pauses {
             if over.load(Ordering::Relaxed) {
-                return;
+                return answers;
             }
             thread::sleep(Duration::from_millis(50));
         }
+    }
+    answers
+}
+
+fn asked(port: u16) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    stream.write_all(format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn only_a_scrape_that_is_answered_counts() {
+        let counted = |answer: &'static [u8]| {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let (port, over) = (listener.local_addr().unwrap().port(), AtomicBool::new(false));
+            thread::scope(|scope| {
+                let scraping = scope.spawn(|| scrape(port, &over));
+                let (mut stream, _) = listener.accept().unwrap();
+                // The request has come, so that closing leaves nothing unread.
+                let read = stream.read(&mut [0; 512]).unwrap();
+                assert!(read > 0);
+                over.store(true, Ordering::Relaxed);
+                stream.write_all(answer).unwrap();
+                drop(stream);
+                scraping.join().unwrap()
+            })
+        };
+        assert_eq!((counted(b"HTTP/1.1 200 OK\r\n\r\n"), counted(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")), (1, 0));
     }
 }

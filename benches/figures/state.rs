@@ -191,6 +191,7 @@ mod tests {
             ("a 1.05 unclear\nb 1.00 ok\n", UNCLEAR, 1),
             ("a 1.05 unclear\nb 1.00 MISS\nc - -\n", MISSES, 2),
             ("a none: no xdp here\n", UNCLEAR, 1),
+            ("  81 of 82 name it, 79 as the first cause; bound 0.95: unclear\n  memory +168 KiB (bound 256) ok\n", UNCLEAR, 1),
             ("nothing is said line by line\n", MISSES, 0),
         ] {
             let folder = tempfile::tempdir().unwrap();

@@ -55,11 +55,11 @@ impl Yard<'_> {
                 command
             }
             Bouncer::Testpmd => {
-                // Its main core only prints; the other forwards. EAL wants two.
+                // Its main core only prints; the other forwards. EAL wants two, and takes the lower one as the main one unless told.
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", &self.veth.server, "setpriv", "--pdeathsig", "KILL", "dpdk-testpmd"]);
                 command.args(["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "-l"]);
-                command.arg(format!("{},{cpu}", self.cpus[0]));
+                command.arg(format!("{},{cpu}", self.cpus[0])).args(["--main-lcore", &self.cpus[0].to_string()]);
                 command.args(["--vdev", "net_af_xdp0,iface=peer1,force_copy=1", "--", "--forward-mode=macswap", "--nb-cores=1"]);
                 command.args(["--total-num-mbufs=16384", "--stats-period=3600", "--no-lsc-interrupt"]);
                 command
