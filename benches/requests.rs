@@ -296,13 +296,8 @@ mod tests {
         let names: BTreeSet<String> = CELLS.iter().map(Cell::name).collect();
         assert_eq!(names.len(), CELLS.len(), "{names:?}");
         let unbound: Vec<String> = CELLS.iter().filter(|cell| cell.limit() == Limit::None).map(Cell::name).collect();
-        let wanted = [
-            "redis-1x1-rate-c-again",
-            "redis-1x16-rate",
-            "redis-8x1-rate-c-turns",
-            "nginx-1x1-rate-c-changes",
-            "nginx-1x1-p50",
-        ];
+        let wanted =
+            ["redis-1x1-rate-c-again", "redis-1x16-rate", "redis-8x1-rate-c-turns", "nginx-1x1-rate-c-changes", "nginx-1x1-p50"];
         assert_eq!(unbound, wanted);
     }
 
