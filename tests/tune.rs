@@ -28,7 +28,7 @@ pub const PART: Part = Part::new("tune", tests).unchanged(said);
 
 /// In the namespaces that the tests were started in.
 const OUTSIDE: &[Listed] = &[
-    ("check_puts_idle_states_first_and_reads_only", check_puts_idle_states_first_and_reads_only),
+    ("check_puts_what_costs_most_first_and_reads_only", check_puts_what_costs_most_first_and_reads_only),
     ("list_says_all_of_one", list_says_all_of_one),
     ("rejects_invalid_arguments_with_a_reason", rejects_invalid_arguments_with_a_reason),
     ("without_privilege_it_checks_and_does_not_apply", without_privilege_it_checks_and_does_not_apply),
@@ -109,23 +109,28 @@ fn command(line: &str) {
 
 // ---- where the tests were started ------------------------------------------------------------------------------------------
 
-fn check_puts_idle_states_first_and_reads_only(name: &str) -> bool {
-    let states = RealHost.list("/sys/devices/system/cpu/cpu0/cpuidle").is_ok_and(|states| states.len() > 1);
-    let hypervisor = RealHost.read("/proc/cpuinfo").is_ok_and(|info| info.contains(" hypervisor"));
-    if !can(name, root() && states && hypervisor, "it takes root on a virtual machine with idle states") {
+fn check_puts_what_costs_most_first_and_reads_only(name: &str) -> bool {
+    if !can(name, root(), "it takes root") {
         return false;
     }
     let home = Home::new();
     let check = home.json("tune check");
     assert_eq!(check["schema"], "hairpin.tune-check/1");
-    let first = &check["findings"][0];
-    assert_eq!(first["name"], "cpu_dma_latency_us", "{check:#}");
-    assert_eq!(first["fix"], "sudo hairpin tune apply cpu_dma_latency_us=0 --while -- COMMAND");
+    let first = check["findings"][0]["name"].as_str().expect("a virtual or an untuned machine has something to find").to_owned();
+    let states = RealHost.list("/sys/devices/system/cpu/cpu0/cpuidle").is_ok_and(|states| states.len() > 1);
+    let hypervisor = RealHost.read("/proc/cpuinfo").is_ok_and(|info| info.contains(" hypervisor"));
+    // Without a driver nobody asks for the demand.
+    if !states {
+        assert!(!check["findings"].to_string().contains("cpu_dma_latency_us"), "{check:#}");
+    } else if hypervisor {
+        assert_eq!(first, "cpu_dma_latency_us", "{check:#}");
+        assert_eq!(check["findings"][0]["fix"], "sudo hairpin tune apply cpu_dma_latency_us=0 --while -- COMMAND");
+    }
     let stakes: Vec<u64> =
         check["findings"].as_array().unwrap().iter().map(|finding| finding["stake_ns"].as_u64().unwrap()).collect();
     assert!(stakes.is_sorted_by(|one, next| one >= next), "{stakes:?}");
     let text = home.hairpin("tune check").out;
-    assert!(text.contains(" 1 cpu_dma_latency_us") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains(&format!(" 1 {first}")) && text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!home.journal().exists(), "a check writes nothing");
     true
 }

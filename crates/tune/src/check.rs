@@ -37,8 +37,10 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck 
     let wanted = all().filter_map(|knob| Some((knob, knob.change.as_ref()?.of_profile(profile)?)));
     for (knob, value) in wanted {
         let Ok(setting) = Setting::new(knob.name, value) else { continue };
+        let gains_nothing = || setting.control.stake_here.and_then(|stake| stake(host, place)) == Some(0);
         match plan(host, place, std::slice::from_ref(&setting)) {
             Ok(changes) => match finding(host, place, &setting, value, &changes) {
+                Some(_) if gains_nothing() => {}
                 Some(finding) => check.findings.push(finding),
                 None => check.fine.push(knob.name.to_owned()),
             },
@@ -154,6 +156,19 @@ mod tests {
         assert_eq!(found.findings[0].fix, "sudo hairpin tune apply cpu_dma_latency_us=0 --while -- COMMAND");
         assert!(found.findings[0].or.as_deref().is_some_and(|or| or.contains("idle_states=0")));
         assert_eq!(found.fine, ["tcp_slow_start_after_idle"]);
+    }
+
+    #[test]
+    fn without_a_driver_of_idle_states_there_is_nothing_to_gain_from_a_demand() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path())
+            .with("/proc/cpuinfo", "flags\t\t: fpu hypervisor\n")
+            .with("/sys/devices/system/cpu/online", "0-1\n")
+            .with("/sys/devices/system/cpu/cpuidle/current_driver", "none\n")
+            .with("/proc/sys/net/ipv4/tcp_autocorking", "1\n")
+            .with("/dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes());
+        let found = check(&host, &Place::default(), Profile::Latency);
+        assert_eq!((names(&found), found.fine.len()), (vec!["tcp_autocorking"], 0));
     }
 
     #[test]

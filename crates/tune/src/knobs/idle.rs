@@ -89,8 +89,9 @@ pub(crate) static DMA_LATENCY: Knob = Knob {
         cost: "All cores stay awake: full idle power, less turbo for the others, and in a virtual machine \
                CPU time of the host.",
         risk: "None to function. Heat and power until the process ends.",
-        needs: "Root, cpuidle, and a process that stays alive: hairpin tune apply cpu_dma_latency_us=0 \
-                --while -- COMMAND.",
+        needs: "Root, a cpuidle driver (without one, `none` in /sys/devices/system/cpu/cpuidle/current_driver, a \
+                demand changes nothing), and a process that stays alive: hairpin tune apply \
+                cpu_dma_latency_us=0 --while -- COMMAND.",
         reference: "Documentation/power/pm_qos_interface.rst, drivers/cpuidle",
         latency: Some("0"),
         stake_ns: 45_000,
@@ -202,13 +203,17 @@ fn states_in_words(value: &str, changes: &[Change]) -> Option<String> {
     })
 }
 
-/// On bare metal the driver's table says how long leaving idle takes: the deepest state that may be entered, and at least 1 us.
+/// On bare metal the driver's table says how long leaving idle takes: the deepest state that may be entered, and at least 1 us. Without a
+/// cpuidle driver the kernel asks nobody how long it may take (`cpuidle_idle_call` of kernel/sched/idle.c): 0.
 fn exit_ns(host: &dyn Host, place: &Place<'_>) -> Option<u64> {
+    let cpus = cpus_or_online(host, place).ok()?;
+    if !cpus.iter().any(|cpu| host.list(&format!("{}/cpuidle", cpu_directory(*cpu))).is_ok_and(|states| !states.is_empty())) {
+        return Some(0);
+    }
     if cpu::is_virtual(host) {
         return None;
     }
     let deepest_us = || {
-        let cpus = cpus_or_online(host, place).ok()?;
         let states = STATES.value(host, &Place { cpus: cpus.get(..1)?, interface: None })?;
         let enabled = states.as_array()?.iter().filter(|state| state["disabled"] == false);
         enabled.filter_map(|state| state["latency_us"].as_u64()).max()
