@@ -116,21 +116,24 @@ fn check_puts_what_costs_most_first_and_reads_only(name: &str) -> bool {
     let home = Home::new();
     let check = home.json("tune check");
     assert_eq!(check["schema"], "hairpin.tune-check/1");
-    let first = check["findings"][0]["name"].as_str().expect("a virtual or an untuned machine has something to find").to_owned();
-    let states = RealHost.list("/sys/devices/system/cpu/cpu0/cpuidle").is_ok_and(|states| states.len() > 1);
+    let first = check["findings"][0]["name"].as_str();
+    let states = RealHost.list("/sys/devices/system/cpu/cpu0/cpuidle").map_or(0, |states| states.len());
     let hypervisor = RealHost.read("/proc/cpuinfo").is_ok_and(|info| info.contains(" hypervisor"));
-    // Without a driver nobody asks for the demand.
-    if !states {
-        assert!(!check["findings"].to_string().contains("cpu_dma_latency_us"), "{check:#}");
-    } else if hypervisor {
-        assert_eq!(first, "cpu_dma_latency_us", "{check:#}");
+    // Without a cpuidle driver the kernel heeds no demand.
+    if states == 0 {
+        let mut names = check["findings"].as_array().unwrap().iter().map(|finding| &finding["name"]);
+        assert!(names.all(|name| name != "cpu_dma_latency_us"), "{check:#}");
+    } else if states > 1 && hypervisor {
+        assert_eq!(first, Some("cpu_dma_latency_us"), "{check:#}");
         assert_eq!(check["findings"][0]["fix"], "sudo hairpin tune apply cpu_dma_latency_us=0 --while -- COMMAND");
     }
     let stakes: Vec<u64> =
         check["findings"].as_array().unwrap().iter().map(|finding| finding["stake_ns"].as_u64().unwrap()).collect();
     assert!(stakes.is_sorted_by(|one, next| one >= next), "{stakes:?}");
     let text = home.hairpin("tune check").out;
-    assert!(text.contains(&format!(" 1 {first}")) && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // A host may have nothing left to set.
+    assert!(first.is_none_or(|first| text.contains(&format!(" 1 {first}"))), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!home.journal().exists(), "a check writes nothing");
     true
 }

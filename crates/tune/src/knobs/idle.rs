@@ -203,17 +203,19 @@ fn states_in_words(value: &str, changes: &[Change]) -> Option<String> {
     })
 }
 
-/// On bare metal the driver's table says how long leaving idle takes: the deepest state that may be entered, and at least 1 us. Without a
-/// cpuidle driver the kernel asks nobody how long it may take (`cpuidle_idle_call` of kernel/sched/idle.c): 0.
+/// How long leaving idle takes, in ns. On bare metal the driver's table says it: the deepest state that may be entered, and at least 1 us. 0 without
+/// a cpuidle driver: the kernel then heeds no demand (`cpuidle_idle_call` of kernel/sched/idle.c).
 fn exit_ns(host: &dyn Host, place: &Place<'_>) -> Option<u64> {
-    let cpus = cpus_or_online(host, place).ok()?;
-    if !cpus.iter().any(|cpu| host.list(&format!("{}/cpuidle", cpu_directory(*cpu))).is_ok_and(|states| !states.is_empty())) {
+    let cpus = cpus_or_online(host, place);
+    let has_states = |cpu: &u32| host.list(&format!("{}/cpuidle", cpu_directory(*cpu))).is_ok_and(|states| !states.is_empty());
+    if cpus.as_ref().is_ok_and(|cpus| !cpus.iter().any(has_states)) {
         return Some(0);
     }
     if cpu::is_virtual(host) {
         return None;
     }
     let deepest_us = || {
+        let cpus = cpus.ok()?;
         let states = STATES.value(host, &Place { cpus: cpus.get(..1)?, interface: None })?;
         let enabled = states.as_array()?.iter().filter(|state| state["disabled"] == false);
         enabled.filter_map(|state| state["latency_us"].as_u64()).max()
