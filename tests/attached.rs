@@ -4,8 +4,10 @@
 //! The client is in this process, so that its RTTs are exact. One test at a time: each one's traffic would be the others' noise.
 
 mod found;
+mod mistaken;
 mod roles;
 
+use std::collections::HashSet;
 use std::env;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -46,10 +48,23 @@ const TESTS: &[Listed] = &[
     ("every_datagram_that_overlaps_is_counted_once", found::every_datagram_that_overlaps_is_counted_once),
     ("reports_transactions_right_after_a_handshake", found::reports_transactions_right_after_a_handshake),
     ("a_server_on_unix_sockets_is_said_to_be_unseen", found::a_server_on_unix_sockets_is_said_to_be_unseen),
+    ("a_farewell_is_no_part_of_the_last_reply", mistaken::a_farewell_is_no_part_of_the_last_reply),
+    ("a_packet_without_data_is_no_request", mistaken::a_packet_without_data_is_no_request),
+    ("a_slow_reader_is_no_nagle", mistaken::a_slow_reader_is_no_nagle),
+    ("an_unasked_datagram_is_no_part_of_the_last_reply", mistaken::an_unasked_datagram_is_no_part_of_the_last_reply),
+    ("the_error_queue_is_no_reply", mistaken::the_error_queue_is_no_reply),
+    ("a_datagram_over_two_devices_is_one_request", mistaken::a_datagram_over_two_devices_is_one_request),
+    ("datagrams_of_one_poll_are_told_apart", mistaken::datagrams_of_one_poll_are_told_apart),
+    ("a_slow_request_keeps_its_place", mistaken::a_slow_request_keeps_its_place),
+    ("a_thread_that_moves_names_who_took_its_cpu", mistaken::a_thread_that_moves_names_who_took_its_cpu),
+    ("a_bound_socket_that_speaks_first_is_a_clients", mistaken::a_bound_socket_that_speaks_first_is_a_clients),
+    ("a_client_of_a_port_that_it_had_is_a_client", mistaken::a_client_of_a_port_that_it_had_is_a_client),
+    ("a_process_is_watched_with_its_late_descendants", mistaken::a_process_is_watched_with_its_late_descendants),
     ("the_end_of_the_process_ends_the_watching", the_end_of_the_process_ends_the_watching),
     ("killed_it_leaves_no_program_attached", killed_it_leaves_no_program_attached),
     ("reports_a_missing_process", reports_a_missing_process),
     ("without_privilege_it_names_the_needed_rights", without_privilege_it_names_the_needed_rights),
+    ("in_a_pid_namespace_it_watches_no_process", in_a_pid_namespace_it_watches_no_process),
 ];
 
 // ---- servers of the test's own, and the other roles: each a process ----------------------------------------------------------------------------
@@ -473,15 +488,18 @@ fn connections_of_one_request_each_are_seen(name: &str) -> bool {
     let port = free_port();
     let _server = other(&home, "serve-once", port);
     let explain = watch(&home, &format!("--port {port}"));
+    let mut clients = HashSet::new();
     for _ in 0..CONNECTIONS {
-        one(&mut connect(port), &[1; SIZE], |reply: &[u8]| reply.len() == SIZE);
+        let mut stream = connect(port);
+        clients.insert(stream.local_addr().expect("an address"));
+        one(&mut stream, &[1; SIZE], |reply: &[u8]| reply.len() == SIZE);
     }
     let record = seen(explain);
     complete(&record, CONNECTIONS);
-    assert_eq!(
-        number(&record["other_connections"]) + record["connections"].as_array().expect("connections").len() as u64,
-        number(&record["transactions"])
-    );
+    let connections = number(&record["other_connections"]) + record["connections"].as_array().expect("connections").len() as u64;
+    // Some transactions are not matched, as in `complete`.
+    let few = CONNECTIONS as u64 / 250;
+    assert!(connections.abs_diff(clients.len() as u64) <= few, "{connections} of {}", clients.len());
     true
 }
 
@@ -660,6 +678,19 @@ fn without_privilege_it_names_the_needed_rights(name: &str) -> bool {
         return false;
     }
     assert!(PathBuf::from(HAIRPIN).is_file());
-    home_of_nobody().as_nobody("explain --port 9 --duration 1s").fails(4, &["CAP_BPF and CAP_PERFMON", "run as root"]);
+    let home = home_of_nobody();
+    home.as_nobody("explain --port 9 --duration 1s").fails(4, &["CAP_BPF and CAP_PERFMON", "run as root"]);
+    home.as_nobody("explain --pid 1 --duration 1s").fails(4, &["the sockets of process 1 are hidden from this user"]);
+    true
+}
+
+fn in_a_pid_namespace_it_watches_no_process(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let mut command = home.command("unshare");
+    command.args(["--pid", "--fork", "--mount-proc", HAIRPIN, "explain", "--pid", "1", "--duration", "1s"]);
+    home.spawn(command).done().fails(4, &["in a PID namespace of its own", "--pid host"]);
     true
 }

@@ -16,7 +16,7 @@ use super::roles::unix_address;
 use super::{FEW, LOAD, SIZE, ask, complete, connect, hooks, number, one, other, seen, watch};
 use crate::support::{HAIRPIN, Home, LIMIT, Running, can, free_port};
 
-fn whole(reply: &[u8]) -> bool {
+pub fn whole(reply: &[u8]) -> bool {
     reply.len() == SIZE
 }
 
@@ -37,7 +37,7 @@ fn list<'a>(record: &'a Value, field: &str) -> &'a Vec<Value> {
 }
 
 /// This program in another role, on a CPU, and before all ordinary threads of this host.
-fn other_first(home: &Home, role: &str, port: u16, cpu: u32) -> Running {
+pub fn other_first(home: &Home, role: &str, port: u16, cpu: u32) -> Running {
     let itself = env::current_exe().expect("this program");
     let mut command = home.command("chrt");
     command.args([

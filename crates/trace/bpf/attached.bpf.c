@@ -29,8 +29,8 @@ INLINE void leaves(struct connection *connection, int way, const struct sk_buff 
 	side->sending = 0;
 	if (way == REQUEST) {
 		if (phase == ASKED) {
-			/* More of the request; of datagrams each is a request. */
-			if (datagram) {
+			/* More of the request; of datagrams each is a request, and its later devices queue it again: the port of a bond or of a bridge. */
+			if (datagram && side->device == (u64)skb->dev) {
 				flag(connection, PIPELINED);
 				request_left(connection);
 			}
@@ -41,10 +41,12 @@ INLINE void leaves(struct connection *connection, int way, const struct sk_buff 
 		if (phase == ANSWERED && (unread || !transaction->got[REPLY].read))
 			flag(connection, PIPELINED);
 		begin(connection, now);
-		if (datagram)
+		if (datagram) {
+			side->device = (u64)skb->dev;
 			request_left(connection);
+		}
 	} else {
-		if (phase == ANSWERED && sent->queued) {
+		if (phase == ANSWERED && sent->queued && is_rest(sent->queued_last ? sent->queued_last : sent->queued, now, datagram)) {
 			sent->queued_last = now;
 			if (held > sent->held)
 				sent->held = held;
@@ -86,9 +88,17 @@ int tcp_sendmsg_locked(u64 *ctx)
 	return 0;
 }
 
+/* False for a segment without data that leaves: a keepalive probe, most FINs. What has other ports by now (NAT) may have data. */
+INLINE int may_have_data(const struct sk_buff *skb)
+{
+	struct packet packet;
+
+	return !read_packet(skb->head + skb->network_header, skb->len, &packet) || packet.payload > 0;
+}
+
 INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int side)
 {
-	u64 bytes = TCP_FIELD(sk, bytes_sent) - TCP_FIELD(sk, bytes_retrans), held = 0, now;
+	u64 bytes = TCP_FIELD(sk, bytes_sent) - TCP_FIELD(sk, bytes_retrans), more, held = 0, now;
 	u32 unread = unread_of(sk);
 	struct connection *connection;
 	struct side *sender;
@@ -102,15 +112,18 @@ INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int
 	if (!connection)
 		return;
 	sender = &connection->sides[side & 1];
-	fresh = sender->bytes != bytes;
+	more = bytes - sender->bytes;
+	/* How much a connection sent before it was watched is not known, so the first packet is asked itself. */
+	fresh = more && (sender->bytes || may_have_data(skb));
 	meet(connection, side, sk);
 	sender->bytes = bytes;
 	if (sender->retransmitted != TCP_FIELD(sk, total_retrans)) {
 		sender->retransmitted = TCP_FIELD(sk, total_retrans);
 		flag(connection, RETRANSMITTED);
 	}
-	/* snd_nxt moves when the segment is on its way. */
-	if (sender->unacknowledged && sender->sending && TCP_FIELD(sk, snd_una) == TCP_FIELD(sk, snd_nxt) && has_nagle(sk))
+	/* snd_nxt moves when the segment is on its way. A full one, or one with more behind it, waited for room at the receiver. */
+	if (sender->unacknowledged && sender->sending && TCP_FIELD(sk, snd_una) == TCP_FIELD(sk, snd_nxt) && more < TCP_FIELD(sk, mss_cache) &&
+	    TCP_FIELD(sk, write_seq) - TCP_FIELD(sk, snd_nxt) == (u32)more && has_nagle(sk))
 		held = now - sender->sending;
 	/* New data: neither a handshake nor a retransmission. */
 	if (fresh)
@@ -197,10 +210,11 @@ int netif_receive_skb(u64 *ctx)
 	struct on_cpu *cpu = on_cpu();
 	struct packet packet;
 	struct side *side;
+	u32 before = vlan_bytes(skb);
 	u64 tag, now;
 	int segment;
 
-	if (!read_packet(skb->data, skb->len, &packet))
+	if (!read_packet(skb->data + before, skb->len - before, &packet))
 		return 0;
 	segment = packet.identity.protocol == TCP;
 	if (segment && packet.payload <= 0)
@@ -208,6 +222,8 @@ int netif_receive_skb(u64 *ctx)
 	tag = tag_of(&packet.identity);
 	now = bpf_ktime_get_ns();
 	if (cpu) {
+		if (cpu->tag != tag)
+			cpu->several = cpu->tag != 0;
 		cpu->tag = tag;
 		cpu->received = now;
 		cpu->identity = packet.identity;
@@ -288,20 +304,41 @@ INLINE int is_at(const struct on_cpu *cpu, const struct sock *sk)
 	return cpu->tag && cpu->identity.protocol == UDP && sk->__sk_common.skc_num == port;
 }
 
-/* The datagram's connection is known from the packet that this CPU handles; the socket may have many peers. */
+/*
+ * Asks the last packet in the socket's queue, which is the one that has just come unless a reader took it already: a device that is polled brings several at
+ * once, and this CPU has seen the last of them before the first one is in its socket (__netif_receive_skb_list_core).
+ */
+INLINE void look_into(struct on_cpu *cpu, const struct sock *sk)
+{
+	const struct sk_buff *last = sk->sk_receive_queue.prev;
+	struct packet packet;
+
+	cpu->tag = 0;
+	if (!cpu->several)
+		cpu->received = 0;
+	/* The last packet of an empty queue is the queue itself. */
+	if ((u64)last == (u64)&sk->sk_receive_queue || !read_packet(last->head + last->network_header, last->len, &packet))
+		return;
+	cpu->tag = tag_of(&packet.identity);
+	cpu->identity = packet.identity;
+	cpu->side = packet.side;
+}
+
+/* The datagram's connection is known from the packet that this CPU handles; the socket may have many peers, and its own `side` may be unknown. */
 INLINE void datagram_arrives(const struct sock *sk, int side)
 {
 	struct connection *connection;
 	struct on_cpu *cpu = on_cpu();
-	u64 tag, now;
+	u64 tag, now, received;
 	int way;
 
+	if (cpu && (cpu->several || (side >= 0 && !is_at(cpu, sk))))
+		look_into(cpu, sk);
 	if (!cpu || !is_at(cpu, sk)) {
 		if (side >= 0)
 			lies_in(sk, side, 0);
 		return;
 	}
-	side = cpu->side;
 	tag = cpu->tag;
 	cpu->tag = 0;
 	now = bpf_ktime_get_ns();
@@ -312,9 +349,11 @@ INLINE void datagram_arrives(const struct sock *sk, int side)
 		lies_in(sk, side, 0);
 		return;
 	}
-	way = side != SERVER;
+	way = cpu->side != SERVER;
+	received = connection->sides[!way].arrived;
 	connection->sides[!way].arrived = 0;
-	arrives(connection, way, cpu->received, 0, 1, now);
+	arrives(connection, way, received ? received : cpu->received, 0, 1, now);
+	/* By the socket's own side, by which it is looked for when it is read. */
 	if (!lies_in(sk, side, word_of(connection, way)))
 		flag(connection, PIPELINED);
 }
@@ -379,8 +418,8 @@ int sched_waking(u64 *ctx)
 SEC("tp_btf/sched_switch")
 int sched_switch(u64 *ctx)
 {
-	const struct task_struct *leaving = (const struct task_struct *)ctx[1];
-	s32 off = leaving->pid, on = ((const struct task_struct *)ctx[2])->pid;
+	const struct task_struct *leaving = (const struct task_struct *)ctx[1], *coming = (const struct task_struct *)ctx[2];
+	s32 off = leaving->pid, on = coming->pid;
 	u32 state = (u32)ctx[3];
 	struct on_cpu *cpu = on_cpu();
 	struct thread *thread = thread_of(on);
@@ -405,18 +444,23 @@ int sched_switch(u64 *ctx)
 	slice = &cpu->slices[cpu->switches % SLICES];
 	slice->begun = cpu->since;
 	slice->pid = off;
-	slice->tgid = 0;
-	if (state & STATE_DEAD && !ctx[0]) {
-		slice->tgid = leaving->tgid;
+	slice->tgid = leaving->tgid;
+	slice->comm[0] = 0;
+	if (state & STATE_DEAD && !ctx[0])
 		bpf_probe_read_kernel(slice->comm, sizeof(slice->comm), leaving->comm);
-	}
 	cpu->switches++;
 	cpu->since = now;
 	thread = thread_of(off);
 	if (off && thread->pid == off) {
 		thread->off = now;
+		thread->left = bpf_get_smp_processor_id();
 		/* A preempted thread may be about to sleep. */
 		thread->why = ctx[0] || !state ? PUSHED : state & STATE_STOPPED ? STOPPED : ASLEEP;
+		if (thread->why == PUSHED) {
+			thread->by.pid = on;
+			thread->by.tgid = coming->tgid;
+			bpf_probe_read_kernel(thread->by.comm, sizeof(thread->by.comm), coming->comm);
+		}
 	}
 	thread = thread_of(on);
 	if (!on || thread->pid != on)
@@ -427,7 +471,9 @@ int sched_switch(u64 *ctx)
 			thread->stop_ended = now;
 		} else if (thread->why == PUSHED) {
 			thread->preempted += now - thread->off;
-			put_longest(&thread->by, cpu, thread->off, now);
+			/* Another CPU's threads took nothing from it. */
+			if (thread->left == bpf_get_smp_processor_id())
+				put_longest(&thread->by, cpu, thread->off, now);
 		} else {
 			thread->slept += now - thread->off;
 		}
@@ -445,7 +491,7 @@ int sched_switch(u64 *ctx)
 }
 
 /* The application has the message, or a part of it. */
-INLINE void is_read(struct connection *connection, int way)
+INLINE void is_read(struct connection *connection, int way, int datagram)
 {
 	struct transaction *transaction = &connection->record.transaction;
 	struct sent *sent = &transaction->sent[way & 1];
@@ -477,8 +523,12 @@ INLINE void is_read(struct connection *connection, int way)
 				got->pushed = 0;
 		}
 	} else {
-		transaction->stopped[!way] += stopped_since(thread, got->read_last ? got->read_last : got->read, now);
-		got->read_last = now;
+		u64 last = got->read_last ? got->read_last : got->read;
+
+		if (way == REQUEST || is_rest(last, now, datagram)) {
+			transaction->stopped[!way] += stopped_since(thread, last, now);
+			got->read_last = now;
+		}
 	}
 	thread->read = now;
 	/* The thread runs, so its wake-up is over. */
@@ -499,13 +549,16 @@ INLINE void watch(u64 *ports, u16 port)
 	__sync_fetch_and_or(&ports[port / 64], 1ull << port % 64);
 }
 
-/* A socket of the process that is watched, seen for the first time. */
-INLINE void learn(const struct sock *sk)
+/* A socket of the process that is watched, seen for the first time; `sends`: in a send call. */
+INLINE void learn(const struct sock *sk, int sends)
 {
 	/* SOCK_BINDADDR_LOCK and SOCK_BINDPORT_LOCK of include/net/sock.h: the application chose the address, the port. */
 	u8 locks = user_locks(sk);
 	int server = sk->__sk_common.skc_dport ? locks & 8 : locks & 12;
 
+	/* A client speaks first; but who chose a port may be a server that received before it was watched, and then UDP holds memory for arrivals. */
+	if (sends && (!(locks & 8) || !sk->sk_forward_alloc))
+		server = 0;
 	if (!constants.process || !shared.armed || !sk->__sk_common.skc_num || !is_ours())
 		return;
 	/* A TCP server's socket has the port of a listening one, which is known already. */
@@ -520,7 +573,7 @@ INLINE int is_received(const struct sock *sk, s32 bytes, s32 flags)
 	u64 what;
 	int side;
 
-	if (bytes <= 0 || flags & MSG_PEEK)
+	if (bytes <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
 	if (!shared.observer && shared.greeting && (u64)sk->__sk_common.skc_cookie.counter == shared.greeting)
 		shared.observer = bpf_get_current_pid_tgid() >> 32;
@@ -528,16 +581,16 @@ INLINE int is_received(const struct sock *sk, s32 bytes, s32 flags)
 		return 0;
 	side = side_of_socket(sk);
 	if (side < 0)
-		learn(sk);
+		learn(sk, 0);
 	if (sk->sk_protocol == TCP && side >= 0) {
 		identify_socket(sk, side, &identity);
 		connection = find(tag_of(&identity));
 		if (connection)
-			is_read(connection, !side);
+			is_read(connection, !side, 0);
 	} else if (sk->sk_protocol == UDP) {
 		what = taken_from(sk, side);
 		if (what)
-			is_read(connection_of(what), way_of(what));
+			is_read(connection_of(what), way_of(what), 1);
 	}
 	return 0;
 }
@@ -562,7 +615,7 @@ int sock_send_length(u64 *ctx)
 	const struct sock *sk = (const struct sock *)ctx[0];
 
 	if ((s32)ctx[1] > 0 && is_whole(sk) && side_of_socket(sk) < 0)
-		learn(sk);
+		learn(sk, 1);
 	return 0;
 }
 
@@ -592,7 +645,8 @@ int inet_sock_set_state(u64 *ctx)
 			*place = (u64)sk;
 		if (state == TCP_ESTABLISHED && *place == (u64)sk) {
 			*place = 0;
-			if (side < 0) {
+			/* The other port may have been a local one of this process before, which then looks like its client's. */
+			if (side != CLIENT && !bit(shared.servers, port)) {
 				watch(shared.clients, port);
 				side = CLIENT;
 			}

@@ -51,12 +51,14 @@ struct sock_common {
 } FROM_BTF;
 
 struct sk_buff_head {
+	struct sk_buff *prev;
 	u32 qlen;
 } FROM_BTF;
 
 struct sock {
 	struct sock_common __sk_common;
 	struct sk_buff_head sk_receive_queue;
+	s32 sk_forward_alloc;
 	u8 sk_userlocks;
 	u16 sk_protocol;
 } FROM_BTF;
@@ -75,8 +77,10 @@ struct tcp_sock {
 	u32 total_retrans;
 	u32 snd_una;
 	u32 snd_nxt;
+	u32 write_seq;
 	u32 rcv_nxt;
 	u32 copied_seq;
+	u32 mss_cache;
 	u8 nonagle;
 } FROM_BTF;
 
@@ -85,10 +89,12 @@ struct udp_sock {
 } FROM_BTF;
 
 struct sk_buff {
+	struct net_device *dev;
 	struct sock *sk;
 	u8 *data;
 	u32 len;
 	u32 truesize;
+	u16 protocol;
 	u16 network_header;
 	u8 *head;
 } FROM_BTF;
@@ -99,5 +105,13 @@ struct task_struct {
 	struct task_struct *real_parent;
 	char comm[16];
 } FROM_BTF;
+
+/* Bytes before the headers of a packet that has just come: the tag of a VLAN (802.1Q, 802.1ad) that the device has left in it. */
+INLINE u32 vlan_bytes(const struct sk_buff *skb)
+{
+	u16 protocol = __builtin_bswap16(skb->protocol);
+
+	return protocol == 0x8100 || protocol == 0x88a8 ? 4 : 0;
+}
 
 #endif

@@ -60,6 +60,8 @@ struct way {
 	u64 skb;
 	/* Time at which the ring's last request was submitted, which may become the next packet. */
 	u64 submitted;
+	/* The device at which the sender's packets come out of its socket. */
+	u64 device;
 } __attribute__((aligned(LINE)));
 
 /* The same by CPU: a packet rarely leaves the CPU that it was sent on, and reading a line that the other
@@ -114,6 +116,16 @@ INLINE struct here *here(void)
 	return &shared.here[bpf_get_smp_processor_id() & (CPUS - 1)];
 }
 
+/* True at a later device of a packet that leaves: the port of a bond or of a bridge, the device below a VLAN's. */
+INLINE int is_handed_on(int way, const struct sk_buff *skb)
+{
+	u64 first = shared.ways[way & 1].device;
+
+	if (!first)
+		shared.ways[way & 1].device = (u64)skb->dev;
+	return first && first != (u64)skb->dev;
+}
+
 /* A packet of the flow leaves its socket: the record that it belongs to. */
 INLINE struct record *begin(int way, const struct sk_buff *skb)
 {
@@ -133,6 +145,9 @@ INLINE struct record *begin(int way, const struct sk_buff *skb)
 	here()->skb = shared.ways[way].skb;
 	here()->way = way;
 	record = open_record();
+	/* Of a reply in several packets the last one counts. */
+	if (record)
+		record->sent[way].passed = 0;
 	if (record && shared.ways[way].submitted) {
 		record->sent[way].submitted = shared.ways[way].submitted;
 		shared.ways[way].submitted = 0;
@@ -180,7 +195,7 @@ int net_dev_queue(u64 *ctx)
 	struct record *record;
 	u64 now;
 
-	if (way < 0)
+	if (way < 0 || is_handed_on(way, skb))
 		return 0;
 	now = bpf_ktime_get_ns();
 	record = begin(way, skb);
@@ -200,6 +215,16 @@ int net_dev_start_xmit(u64 *ctx)
 	struct record *record;
 	u64 now;
 
+	if (way >= 0 && is_handed_on(way, skb)) {
+		/* Towards another host the last device's driver counts: a queue below a bond or a VLAN is still this host's. */
+		if (asked.port && asked.comes < 2 && way != asked.comes && skb->truesize != 2) {
+			now = bpf_ktime_get_ns();
+			record = open_record();
+			if (record && record->sent[way & 1].started)
+				record->sent[way & 1].started = now;
+		}
+		return 0;
+	}
 	if (way < 0)
 		way = way_of(skb);
 	if (way < 0)
@@ -238,7 +263,8 @@ int netif_rx(u64 *ctx)
 		if (way >= 0)
 			record = begin(way, (const struct sk_buff *)ctx[0]);
 	}
-	if (record)
+	/* The first device's counts, and the last device's stack. */
+	if (record && !record->sent[way].passed)
 		record->sent[way].passed = bpf_ktime_get_ns();
 	return 0;
 }
@@ -250,7 +276,7 @@ INLINE int is_for_us(const struct sk_buff *skb)
 	u8 head[64];
 	u32 ports;
 
-	if (bpf_probe_read_kernel(head, sizeof(head), skb->data))
+	if (bpf_probe_read_kernel(head, sizeof(head), skb->data + vlan_bytes(skb)))
 		return 0;
 	if (head[0] >> 4 == 4) {
 		ports = (head[0] & 15) * 4;

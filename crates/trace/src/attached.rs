@@ -120,6 +120,12 @@ pub enum AttachError {
         "this kernel does not have, or does not describe, the tracepoints {0}, nor lets a program onto their functions: watching an application needs Linux 6.3 or later, or an older one with BTF whose functions can be traced (fentry)"
     )]
     NoHooks(String),
+    /// The kernel refuses programs on the functions that replace the tracepoints it lacks.
+    #[error(
+        "this kernel does not have, or does not describe, the tracepoints {}, and refuses programs on their functions (cannot {}: {}): watching an application needs Linux 6.3 or later, or an older one with BTF whose functions can be traced (fentry)",
+        .0, .1.step, .1.source
+    )]
+    NoFunctions(String, BpfError),
     /// The kernel does not describe its types.
     #[error(
         "{0}, which watching an application needs: mount /sys, or boot a kernel with BTF; ping, compare and load work without"
@@ -129,6 +135,11 @@ pub enum AttachError {
     // libbpf's own message is about something else.
     #[error("watching an application needs CAP_BPF and CAP_PERFMON: run as root (cannot {}: {})", .0.step, .0.source)]
     NotAllowed(BpfError),
+    /// Processes have other numbers here than in the programs.
+    #[error(
+        "this process is in a PID namespace of its own, where hooks cannot tell by its number which process is watched: watch a server's :PORT, or run hairpin in the host's (podman, docker: --pid host)"
+    )]
+    Namespace,
     /// The verifier rejects a program.
     #[error("this kernel's verifier rejects a program that watching an application needs, whatever the capabilities: {}", .0.verdict().unwrap_or("it does not say why"))]
     Rejected(BpfError),
@@ -146,14 +157,17 @@ impl AttachError {
         match error.source.raw_os_error() {
             Some(EPERM) => AttachError::NotAllowed(error),
             Some(EACCES) if error.verdict().is_some() => AttachError::Rejected(error),
-            _ if !replaced.is_empty() => AttachError::NoHooks(replaced.join(", ")),
+            // A security module, too little memory.
+            Some(EACCES | ENOMEM) => AttachError::Bpf(error),
+            _ if !replaced.is_empty() => AttachError::NoFunctions(replaced.join(", "), error),
             _ => AttachError::Bpf(error),
         }
     }
 
     /// True if a capability or a part of the kernel is missing.
     pub fn missing(&self) -> bool {
-        matches!(self, AttachError::NoHooks(_) | AttachError::Untyped(_) | AttachError::NotAllowed(_))
+        use AttachError::{Namespace, NoFunctions, NoHooks, NotAllowed, Untyped};
+        matches!(self, NoHooks(_) | NoFunctions(..) | Untyped(_) | NotAllowed(_) | Namespace)
     }
 }
 
@@ -238,14 +252,13 @@ impl Attached {
         }
         variables.set(place::ARMED, 1);
         let observer = observer(&variables);
+        if watches_process && u32::try_from(observer) != Ok(std::process::id()) {
+            return Err(AttachError::Namespace);
+        }
         let has = |name: &str| !without.contains(&name);
         let hooks = Hooks { send: has("tcp_sendmsg_locked"), receive: has("netif_receive_skb"), scheduler };
-        let missing = HOOKS.iter().filter(|hook| absent.contains(&hook.name)).map(|hook| Missing {
-            hook: hook.name.into(),
-            why: "this kernel does not have it or does not describe it; a later one may".into(),
-            adds: hook.adds.into(),
-        });
-        Ok(Attached { links, variables, hooks, since: monotonic_ns(), observer, missing: missing.collect(), _object: object })
+        let missing = missing(&absent, watches_process);
+        Ok(Attached { links, variables, hooks, since: monotonic_ns(), observer, missing, _object: object })
     }
 
     /// Empty sums for the stages that these hooks see.
@@ -330,7 +343,19 @@ fn program(hook: &Hook, no_tracepoint: &[&str], no_function: &[&str]) -> Option<
     }
 }
 
+/// The hooks that this host lacks, of those that such a watch uses.
+fn missing(absent: &[&str], watches_process: bool) -> Vec<Missing> {
+    let used = HOOKS.iter().filter(|hook| !hook.learns || watches_process);
+    let missing = used.filter(|hook| absent.contains(&hook.name)).map(|hook| Missing {
+        hook: hook.name.into(),
+        why: "this kernel does not have it or does not describe it; a later one may".into(),
+        adds: hook.adds.into(),
+    });
+    missing.collect()
+}
+
 const EPERM: i32 = 1;
+const ENOMEM: i32 = 12;
 const EACCES: i32 = 13;
 
 /// Requests of a datagram connection that are not part of a completed transaction.
@@ -423,6 +448,29 @@ mod tests {
         let missing = BpfError { step: "load".into(), source: io::Error::from_raw_os_error(EPERM), log: String::new() };
         let error = AttachError::of(missing, &["sk_data_ready"]);
         assert!(matches!(error, AttachError::NotAllowed(_)) && error.missing());
+    }
+
+    #[test]
+    fn an_error_beside_functions_keeps_its_reason() {
+        let of = |source| {
+            AttachError::of(BpfError { step: "load the BPF programs".into(), source, log: String::new() }, &["sk_data_ready"])
+        };
+        for number in [ENOMEM, EACCES] {
+            let error = of(io::Error::from_raw_os_error(number));
+            assert!(matches!(error, AttachError::Bpf(_)) && !error.missing(), "{error}");
+        }
+        let error = of(io::Error::other("attach: Not supported"));
+        assert!(matches!(error, AttachError::NoFunctions(..)) && error.missing());
+        let text = error.to_string();
+        let reason = "(cannot load the BPF programs: attach: Not supported)";
+        assert!(text.contains("sk_data_ready") && text.contains(reason), "{text}");
+    }
+
+    #[test]
+    fn a_hook_for_processes_is_missing_only_where_a_process_is_watched() {
+        let lacks = |watches_process| missing(&["sock_send_length"], watches_process).len();
+        assert_eq!((lacks(true), lacks(false)), (1, 0));
+        assert_eq!(missing(&["tcp_sendmsg_locked"], false).len(), 1);
     }
 
     #[test]

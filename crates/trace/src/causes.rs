@@ -228,14 +228,25 @@ impl Causes {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }
 
-    /// Adds to each transaction, from the events of its block, the moment at which a sleeping receiver got its CPU, where no hook of the flow stamps it.
+    /// Adds to each transaction, from the events of its block, the moment at which a sleeping receiver got its CPU, where no hook of the flow stamps it. One that
+    /// was pushed off its CPU did not sleep.
     pub fn add_switches(&self, transactions: &mut [Transaction], events: &[Event], span: &Span) {
         for (way, receiver) in [(0, 1), (1, 0)] {
             let Some(cpu) = self.whose.cpus[receiver] else { continue };
-            let came = |event: &Event| {
-                matches!(event.what, What::Switched { to, .. } if to == self.whose.threads[receiver]) && event.cpu == cpu
+            let thread = self.whose.threads[receiver];
+            let mut slept = true;
+            let came = |event: &Event| match event.what {
+                What::Switched { from, runnable, .. } if event.cpu == cpu && from == thread => {
+                    slept = !runnable;
+                    None
+                }
+                What::Switched { to, .. } if event.cpu == cpu && to == thread => {
+                    // Its next leaving may be hidden.
+                    std::mem::replace(&mut slept, true).then(|| span.of_monotonic(event.at))
+                }
+                _ => None,
             };
-            let mut switches = events.iter().filter(|event| came(event)).map(|event| span.of_monotonic(event.at)).peekable();
+            let mut switches = events.iter().filter_map(came).peekable();
             for transaction in &mut *transactions {
                 let moments = &mut transaction.ways[way];
                 let at = moments.partition_point(|(moment, _)| *moment < Moment::Switched);

@@ -85,6 +85,13 @@ struct Switch {
     runnable: bool,
 }
 
+impl Switch {
+    /// True if the thread that left could have gone on, and nobody came.
+    fn stops(self) -> bool {
+        self.runnable && self.to == 0
+    }
+}
+
 /// A block's events.
 #[derive(Clone, Debug, Default)]
 pub struct Cores {
@@ -124,10 +131,12 @@ impl Cores {
         let none = Vec::new();
         let switches = self.switches.get(&cpu).unwrap_or(&none);
         let next = switches.partition_point(|switch| switch.at <= from);
-        let earlier = next.checked_sub(1).map(|earlier| switches[earlier].to);
-        let first = earlier.or_else(|| switches.first().map(|first| first.from)).or_else(|| self.before.get(&cpu).copied())?;
+        let earlier = next.checked_sub(1).map(|earlier| switches[earlier]);
+        let first = earlier.map(|switch| switch.to).or_else(|| switches.first().map(|first| first.from));
+        let first = first.or_else(|| self.before.get(&cpu).copied())?;
         let leaves = switches.iter().skip(switches.partition_point(|switch| switch.at <= to)).map(|next| next.from).next();
-        Some(Held { cpu, first, leaves })
+        let stopped = earlier.filter(|switch| switch.stops()).map(|switch| switch.from);
+        Some(Held { cpu, first, leaves, stopped })
     }
 
     /// Time for which each other thread kept the runnable `thread` off its CPU between `from` and `to`. Events reach beyond a
@@ -203,6 +212,8 @@ struct Held {
     cpu: u32,
     first: u32,
     leaves: Option<u32>,
+    /// The thread that was stopped on this CPU when the transaction began.
+    stopped: Option<u32>,
 }
 
 /// The events during a transaction.
@@ -264,6 +275,16 @@ impl During {
         stretches.iter().filter(|(.., busy)| *busy == Busy::Thread(thread)).map(|(_, until, _)| *until).max().unwrap_or(to)
     }
 
+    /// True if the thread, when it last left that CPU before `to`, could have gone on, and the CPU went idle: a limit on its process's time stopped it.
+    pub fn is_stopped(&self, cpu: u32, thread: u32, to: i64) -> bool {
+        let left = |seen: &Seen| match seen.what {
+            What::Switched { from, to: came, runnable } if seen.cpu == cpu && from == thread => Some(runnable && came == 0),
+            _ => None,
+        };
+        let before = self.holders.iter().any(|held| held.cpu == cpu && held.stopped == Some(thread));
+        self.events.iter().take_while(|seen| seen.at <= to).filter_map(left).last().unwrap_or(before)
+    }
+
     /// The intervals of a span of time, by rank: from, to, holder.
     fn stretches(&self, cpu: u32, from: i64, to: i64) -> Vec<(i64, i64, Busy)> {
         let mut found = Vec::new();
@@ -303,7 +324,7 @@ impl During {
     /// The latest moment until which a thread had the CPU: until it was seen leaving, otherwise until a thread of the
     /// flow ran there.
     fn left_by(&self, cpu: u32, since: i64, until: i64, seen: bool) -> i64 {
-        let runs = self.own.iter().find(|(of, at, _)| *of == cpu && *at > since && *at < until);
+        let runs = self.own.iter().find(|(of, at, _)| *of == cpu && *at >= since && *at < until);
         runs.filter(|_| !seen).map_or(until, |(_, at, _)| *at)
     }
 }
@@ -385,6 +406,13 @@ mod tests {
         let mut totals = HashMap::new();
         cores.totals(0, 2_000, &mut totals);
         assert_eq!(totals.get(&(0, Busy::Thread(75))), None);
+    }
+
+    #[test]
+    fn a_thread_that_was_not_seen_leaving_is_gone_where_a_transaction_begins_on_its_cpu() {
+        let cores = cores(&[], &mut HashMap::from([(0, 75)]));
+        assert_eq!(cores.during(0, 800, &[0]).shares(0, 0, 800), [(Busy::Thread(75), 800)]);
+        assert!(cores.during(0, 800, &[0]).with_own(vec![(0, 0, 7)]).shares(0, 0, 800).is_empty());
     }
 
     #[test]

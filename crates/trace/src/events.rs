@@ -12,10 +12,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_functions, missing_tracepoints};
+use hairpin_sys::clock::monotonic_ns;
 use hairpin_sys::shared::Announced;
 use hairpin_units::Arrange;
 
-use crate::join::Span;
+use crate::join::{Span, Transaction};
 use crate::packed;
 use crate::tracer::{TracerError, try_function};
 
@@ -26,6 +27,8 @@ const EVENTS: usize = 32_768;
 const FIRST: usize = 8;
 const EVENT: usize = 4;
 const CPU: usize = FIRST + EVENTS * EVENT;
+/// Looks at a place before it is given up: a program writes it far sooner, unless its CPU is taken away meanwhile.
+const LOOKS: usize = 1_000;
 /// Flag of a thread that left: it was still runnable.
 const RUNNABLE: u8 = 0x80;
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`).
@@ -204,6 +207,12 @@ impl Taken {
         self.whole_until.is_none_or(|at| ns <= span.of_monotonic(at))
     }
 
+    /// Those of a block's transactions, given in the order of time, that ended before the first event was dropped: nobody knows who had the CPUs after it.
+    pub fn seen<'a>(&self, transactions: &'a [Transaction], span: &Span) -> &'a [Transaction] {
+        let is_seen = |one: &Transaction| self.is_whole_until(one.began() + one.rtt_ns() as i64, span);
+        &transactions[..transactions.partition_point(is_seen)]
+    }
+
     /// Adds an event, and the name of the thread that left. It replaces an earlier name of that number, which may have been another thread's.
     fn add(&mut self, cpu: u32, words: &[u64; EVENT], names: &mut HashMap<u32, String>) {
         self.events.extend(event(cpu, words));
@@ -230,6 +239,8 @@ pub struct Events {
     hooks: Vec<&'static EventHook>,
     missing: Vec<&'static EventHook>,
     names: HashMap<u32, String>,
+    /// The time at which the current block of each CPU began, in ns of CLOCK_MONOTONIC. A place with an earlier event is not written yet.
+    since: [u64; CPUS],
 }
 
 impl Events {
@@ -260,7 +271,7 @@ impl Events {
         }
         let variables = object.variables()?;
         let cpus = watched.cpus.iter().copied().take(CPUS).collect();
-        Ok(Events { object, variables, links: Vec::new(), cpus, hooks, missing, names: HashMap::new() })
+        Ok(Events { object, variables, links: Vec::new(), cpus, hooks, missing, names: HashMap::new(), since: [0; CPUS] })
     }
 
     /// The tracepoints that the flow would use and this kernel lacks.
@@ -275,6 +286,7 @@ impl Events {
     pub fn attach(&mut self) -> Result<(), TracerError> {
         // The phase before left open intervals and a reading of the stolen time, from which this phase would count.
         (0..self.cpus.len()).for_each(|slot| self.variables.clear(slot * CPU, FIRST));
+        self.since = [monotonic_ns(); CPUS];
         let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.program)).collect::<Result<_, _>>()?;
         self.links = links;
         Ok(())
@@ -289,15 +301,19 @@ impl Events {
     pub fn take(&mut self) -> Taken {
         let (mut taken, mut names) = (Taken::default(), std::mem::take(&mut self.names));
         for (slot, cpu) in self.cpus.iter().enumerate() {
-            let (mut read, mut words) = (0, [0; EVENT]);
-            let count = self.until_still(slot, |kept| {
+            let (mut read, mut words, since) = (0, [0; EVENT], self.since[slot]);
+            let word = |at: usize| self.variables.get(slot * CPU + at);
+            let count = until_still(word, since, |kept| {
                 for at in read..kept {
                     self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
-                    taken.add(*cpu, &words, &mut names);
+                    if words[0] >= since {
+                        taken.add(*cpu, &words, &mut names);
+                    }
                 }
                 read = kept;
             });
             taken.end(count, words[0]);
+            self.since[slot] = monotonic_ns();
             self.variables.set(slot * CPU, 0);
         }
         self.names = names;
@@ -309,32 +325,23 @@ impl Events {
     /// had no room. Only the newest events are looked at, so the cores that write keep their cache lines of the others.
     pub fn clear(&mut self, mut came: impl FnMut(u32, Option<u32>)) {
         for (slot, cpu) in self.cpus.iter().enumerate() {
-            let (mut last, mut words) = (None, [0; EVENT]);
-            let count = self.until_still(slot, |kept| {
-                last = (0..kept).rev().find_map(|at| {
+            let (mut last, mut looked, mut words, since) = (None, 0, [0; EVENT], self.since[slot]);
+            let word = |at: usize| self.variables.get(slot * CPU + at);
+            let count = until_still(word, since, |kept| {
+                let newest = (looked..kept).rev().find_map(|at| {
                     self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
-                    let what = event(*cpu, &words)?.what;
-                    if let What::Switched { to, .. } = what { Some(to) } else { None }
+                    arrival(*cpu, &words, since)
                 });
+                last = newest.or(last);
+                looked = kept;
             });
             if count > EVENTS as u64 {
                 came(*cpu, None);
             } else if last.is_some() {
                 came(*cpu, last);
             }
+            self.since[slot] = monotonic_ns();
             self.variables.set(slot * CPU, 0);
-        }
-    }
-
-    /// Calls `read` with the number of events kept for a CPU, again if one came meanwhile: a missed switch would leave the wrong thread on the CPU. Returns the
-    /// number of all events, including those without room.
-    fn until_still(&self, slot: usize, mut read: impl FnMut(usize)) -> u64 {
-        loop {
-            let count = self.variables.get(slot * CPU);
-            read((count as usize).min(EVENTS));
-            if self.variables.get(slot * CPU) == count {
-                return count;
-            }
         }
     }
 
@@ -346,6 +353,33 @@ impl Events {
     /// The names of the threads that left one of the CPUs.
     pub fn names(&self) -> &HashMap<u32, String> {
         &self.names
+    }
+}
+
+/// Calls `read` with the number of events kept for a CPU, again if one came meanwhile: a missed switch would leave the wrong thread on the CPU. A program takes a
+/// place before it writes it, so the newest is waited for. `word` reads a word of that CPU's. Returns the number of all events, including those without room.
+fn until_still(word: impl Fn(usize) -> u64, since: u64, mut read: impl FnMut(usize)) -> u64 {
+    let mut looks = 0;
+    loop {
+        let count = word(0);
+        let kept = (count as usize).min(EVENTS);
+        if kept > 0 && looks < LOOKS && word(FIRST + (kept - 1) * EVENT) < since {
+            looks += 1;
+            std::hint::spin_loop();
+            continue;
+        }
+        read(kept);
+        if word(0) == count {
+            return count;
+        }
+    }
+}
+
+/// The thread that came to the CPU, if the event is a switch that was written since then.
+fn arrival(cpu: u32, words: &[u64; EVENT], since: u64) -> Option<u32> {
+    match event(cpu, words)?.what {
+        What::Switched { to, .. } if words[0] >= since => Some(to),
+        _ => None,
     }
 }
 
@@ -409,7 +443,10 @@ fn constants(watched: &WatchedFlow) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::moment::Moment;
 
     fn words(at: u64, first: u32, second: u32, name: &str, kind: u8) -> [u64; EVENT] {
         let mut bytes = [0; 16];
@@ -452,6 +489,42 @@ mod tests {
         taken.end(EVENTS as u64 + 2, 5_000);
         taken.end(EVENTS as u64 + 1, 3_000);
         assert_eq!((taken.lost, taken.is_whole_until(2_000, &span), taken.is_whole_until(2_001, &span)), (3, true, false));
+    }
+
+    #[test]
+    fn transactions_after_a_loss_are_not_seen() {
+        let span = Span::of_times(1_000, 9_000);
+        let one = |from, to| {
+            let ways = [vec![(Moment::Send, from)], vec![(Moment::Returned, to)]];
+            Transaction { sequence: 1, packets: 1, ways, home: None }
+        };
+        let all = [one(0, 900), one(1_000, 2_000), one(2_100, 3_000), one(3_100, 4_000)];
+        let mut taken = Taken::default();
+        assert_eq!(taken.seen(&all, &span), all);
+        taken.end(EVENTS as u64 + 1, 3_000);
+        assert_eq!(taken.seen(&all, &span), &all[..2]);
+    }
+
+    #[test]
+    fn a_place_that_is_taken_is_read_once_it_is_written() {
+        let looks = Cell::new(0);
+        // Two events; in the second one's place lies one of an earlier block until the third look.
+        let word = |written: usize, at: usize| match at {
+            0 => 2,
+            FIRST => 1_050,
+            _ => {
+                looks.set(looks.get() + 1);
+                if looks.get() < written { 900 } else { 1_100 }
+            }
+        };
+        let mut read = Vec::new();
+        let count = until_still(|at| word(3, at), 1_000, |kept| read.push((kept, looks.get())));
+        assert_eq!((count, read), (2, vec![(2, 3)]));
+        // It is never written.
+        assert_eq!(until_still(|at| word(usize::MAX, at), 1_000, |_| {}), 2);
+        let switch = |at| words(at, 7, 8, "", 1);
+        assert_eq!([900, 1_100].map(|at| arrival(3, &switch(at), 1_000)), [None, Some(8)]);
+        assert_eq!(arrival(3, &words(1_100, 7, 8, "", 2), 1_000), None);
     }
 
     #[test]

@@ -21,6 +21,8 @@ use crate::tracer::Record;
 const SETTLE: usize = 8;
 /// In a short block, at most this part of it is left out.
 const SETTLE_PART: usize = 8;
+/// Two clocks that move apart by more than this share of the time are not two rates: one of them was stopped or set.
+const RATE_WITHIN: f64 = 0.01;
 
 /// Converts the kernel's clock to the program's, between two readings of both.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,11 @@ impl Span {
         self.ns.round() as i64
     }
 
+    /// False if one of the clocks was stopped or set meanwhile, as in a guest that stood still: stamps of the two cannot be compared then.
+    pub fn is_steady(&self) -> bool {
+        self.ahead.abs() <= RATE_WITHIN * self.ns + self.tolerance_ns()
+    }
+
     /// A tick of the program's clock in ns since the first reading.
     pub fn of_ticks(&self, ticks: u64) -> i64 {
         ((ticks as i64 - self.from.ticks.0 as i64) as f64 / self.rate).round() as i64
@@ -80,19 +87,38 @@ impl Span {
 /// The drift of the two clocks against each other, over the blocks so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drift {
+    /// Over the accepted blocks.
+    known: Drifted,
+    /// Over the last block, if it was rejected.
+    rejected: Option<Drifted>,
+}
+
+/// A distance of two clocks, and the time in which they gained it, in ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drifted {
     ahead: f64,
     ns: f64,
 }
 
 impl Drift {
     /// True if the clocks drifted over a block as they did before, to within [`Relation::tolerance_ns`]; the block is then added
-    /// to those before. A block longer than all before it together is a better measure of the drift, and is accepted.
+    /// to those before. A block longer than all before it together is a better measure of the drift, and is accepted. So is one
+    /// that drifted as the rejected one before it: the clocks have another rate since then. A span that is not steady never is.
     pub fn agrees(&mut self, span: &Span) -> bool {
-        let expected = if self.ns > 0.0 { self.ahead / self.ns * span.ns } else { 0.0 };
-        let agrees = self.ns < span.ns || (span.ahead - expected).abs() <= span.tolerance_ns();
-        self.ahead += span.ahead;
-        self.ns += span.ns;
-        agrees
+        if !span.is_steady() {
+            return false;
+        }
+        let is_like = |past: Drifted| (span.ahead - past.ahead / past.ns * span.ns).abs() <= span.tolerance_ns();
+        let before = match self.rejected.take() {
+            _ if self.known.ns < span.ns || is_like(self.known) => self.known,
+            Some(rejected) if is_like(rejected) => rejected,
+            _ => {
+                self.rejected = Some(Drifted { ahead: span.ahead, ns: span.ns });
+                return false;
+            }
+        };
+        self.known = Drifted { ahead: before.ahead + span.ahead, ns: before.ns + span.ns };
+        true
     }
 }
 
@@ -362,13 +388,51 @@ mod tests {
         assert_eq!(ways[1], [(Send, 1_500), (Kicked, 1_520), (Seen, 1_950), (Returned, 2_000)]);
     }
 
+    /// 100 us over which CLOCK_MONOTONIC is slewed forward by 50 ns.
+    fn slewed() -> Span {
+        Span { ahead: 50.0, ..span() }
+    }
+
     #[test]
     fn notices_clocks_that_jump() {
         let mut drift = Drift::default();
-        assert!((0..10).all(|_| drift.agrees(&span())), "1 in 100 faster all the time");
-        let jumped = Span { ahead: span().ahead + 60.0, ..span() };
+        assert!((0..10).all(|_| drift.agrees(&slewed())), "500 in a million faster all the time");
+        let jumped = Span { ahead: slewed().ahead + 60.0, ..slewed() };
         assert!(!drift.agrees(&jumped));
-        let short = Span { ahead: span().ahead / 10.0 + 40.0, ns: span().ns / 10.0, ..span() };
+        let short = Span { ahead: slewed().ahead / 10.0 + 40.0, ns: slewed().ns / 10.0, ..slewed() };
         assert!(drift.agrees(&short));
+        let stopped = Span { ahead: -1e10, ns: slewed().ns + 1e10, ..slewed() };
+        assert!(!drift.agrees(&stopped), "longer than all before, and no measure of the drift");
+        assert!(drift.agrees(&slewed()));
+    }
+
+    #[test]
+    fn a_clock_that_was_stopped_or_set_is_noticed_without_an_earlier_block() {
+        let is_steady = |ns: u64, monotonic_ns: u64| {
+            let relation = |ns: u64, monotonic_ns: u64| Relation {
+                ticks: Ticks(ns),
+                raw_ns: 0,
+                monotonic_less_raw_ns: monotonic_ns as i64,
+                realtime_less_raw_ns: 0,
+                width: 0,
+                step_ns: 0.0,
+            };
+            Span::new(relation(0, 0), relation(ns, monotonic_ns), 1.0).is_steady()
+        };
+        assert!(is_steady(100_000_000, 100_050_000) && is_steady(100_000_000, 99_950_000), "slewed");
+        assert!(is_steady(1_000, 1_055), "as far as two readings agree");
+        assert!(!is_steady(10_100_000_000, 100_000_000) && !is_steady(100_000_000, 10_100_000_000));
+    }
+
+    #[test]
+    fn a_jump_or_a_new_rate_costs_one_block() {
+        let mut drift = Drift::default();
+        let mut agree = |ahead: f64, count: usize| {
+            let span = Span { ahead: slewed().ahead + ahead, ..slewed() };
+            (0..count).filter(|_| drift.agrees(&span)).count()
+        };
+        assert_eq!(agree(0.0, 10), 10);
+        assert_eq!((agree(1e8, 1), agree(0.0, 10)), (0, 10));
+        assert_eq!((agree(400.0, 10), agree(0.0, 10)), (9, 9));
     }
 }

@@ -72,20 +72,23 @@ INLINE void begin(struct connection *connection, u64 now)
 	connection->phase = ASKED;
 }
 
-/* A free place for a connection, or that of one that is over. */
+/* A place for a connection: a free one or that of one that is over, else that of one that is idle, else that of one whose request has no answer yet. */
 static __attribute__((noinline)) struct connection *make(const struct identity *identity, u64 tag, u64 now)
 {
 	struct connection *connection = 0;
 	u64 number = 0;
 
-	for (int i = 0; i < PROBES && !connection; i++) {
+	for (int i = 0; i < 3 * PROBES && !connection; i++) {
 		struct connection *place;
+		int is_idle;
 		u64 old;
 
-		number = (tag + i) % CONNECTIONS;
+		number = (tag + i % PROBES) % CONNECTIONS;
 		place = &shared.connections[number];
 		old = place->tag;
-		if (old && !place->closed && now - place->begun < IDLE_NS)
+		/* Signed: it may have begun on another CPU since. */
+		is_idle = (s64)(now - place->begun) >= (s64)IDLE_NS && (i >= 2 * PROBES || place->phase != ASKED);
+		if (old && !place->closed && (i < PROBES || !is_idle))
 			continue;
 		if (__sync_val_compare_and_swap(&place->tag, old, tag) == old)
 			connection = place;
@@ -103,15 +106,19 @@ static __attribute__((noinline)) struct connection *make(const struct identity *
 	return connection;
 }
 
-/* True if the process watched, or one that it started, is running. */
+/* True if the process watched, or a descendant of it, is running. */
 INLINE int is_ours(void)
 {
 	const struct task_struct *task = bpf_get_current_task_btf();
 
 #pragma unroll
-	for (int i = 0; i < 3; i++) {
-		if (task->tgid == constants.process)
+	for (int i = 0; i < GENERATIONS; i++) {
+		s32 process = task->tgid;
+
+		if (process == constants.process)
 			return 1;
+		if (process <= 1)
+			break;
 		task = task->real_parent;
 		if (!task)
 			break;
@@ -155,6 +162,12 @@ INLINE struct connection *of_tcp(const struct sock *sk, int side, u64 now)
 	tag = tag_of(&identity);
 	connection = find(tag);
 	return connection ? connection : make(&identity, tag, now);
+}
+
+/* True if more data from a reply's sender belongs to that reply: each datagram is a message, and what TCP brings much later is a farewell or a heartbeat. */
+INLINE int is_rest(u64 before, u64 now, int datagram)
+{
+	return !datagram && (s64)(now - before) < (s64)IDLE_NS;
 }
 
 /* Marks the current transaction: PIPELINED or RETRANSMITTED. */

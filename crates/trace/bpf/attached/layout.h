@@ -21,10 +21,12 @@
 #define PORT_WORDS (65536 / 64)
 /* Neighbouring places at which a connection may be found. */
 #define PROBES 4
-/* Records that stay free, so that producers on every CPU at once do not overtake the reader. */
-#define SLACK 64
-/* A connection idle for IDLE_NS gives its place to a new one. */
+/* Records that stay free, so that producers on every CPU at once do not overtake the reader, which would then wait for ever. */
+#define SLACK CPUS
+/* A connection idle for IDLE_NS gives its place to a new one, and what its server sends then is no part of the last reply. */
 #define IDLE_NS 1000000000ull
+/* The process watched is looked for among so many: the one that runs, its parent, and so on. */
+#define GENERATIONS 8
 
 /* A side sends the way of the same number and receives the other. */
 enum { CLIENT, SERVER };
@@ -49,7 +51,7 @@ enum { NAGLE_OFF = 1, NAGLE_CORK = 2 };
 enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_CLOSE_WAIT = 8, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12 };
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { TCP = 6, UDP = 17 };
-enum { MSG_PEEK = 2 };
+enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 
 /* The two ends; IPv4 addresses as IPv4-mapped ones, in the order of the network; ports as numbers. */
 struct identity {
@@ -116,8 +118,14 @@ struct record {
 
 /* Data written by one side of a connection. */
 struct side {
-	/* Its call that has sent no packet yet, its packet on the way to the driver, the new data that its TCP sent. */
-	u64 sending, skb, bytes;
+	/* Its call that has sent no packet yet, its packet on the way to the driver. */
+	u64 sending, skb;
+	union {
+		/* The new data that its TCP sent. */
+		u64 bytes;
+		/* The first device of its last datagram. */
+		u64 device;
+	};
 	/* Arrival of a packet whose data is not yet readable. */
 	u64 arrived;
 	/* Of TCP: segments sent again, the sequence number that is waited for. */
@@ -150,9 +158,8 @@ struct connection {
 /* A thread's time on a CPU. */
 struct slice {
 	u64 begun;
-	s32 pid;
-	/* Of one that ended there, because nobody knows it afterwards; else 0. */
-	s32 tgid;
+	s32 pid, tgid;
+	/* Of one that ended there, because nobody knows it afterwards; else empty. */
 	char comm[16];
 };
 
@@ -162,7 +169,9 @@ struct on_cpu {
 	u64 tag, received;
 	struct identity identity;
 	/* The receiver's. */
-	u64 side;
+	u32 side;
+	/* True if an earlier packet was still on its way to its socket: of the same batch, or dropped. */
+	u32 several;
 	/* The packet on its way to the driver, and its connection and way: place * 2 + way + 1. */
 	u64 skb, sk, sends;
 	/* The thread that waits for this connection and way is about to be woken. */
@@ -186,7 +195,9 @@ struct thread {
 	u64 off, on, preempted, slept;
 	/* Time of its last read of a message. */
 	u64 read;
-	/* Process that had its CPU longest when it was last preempted. */
+	/* The CPU that it last lost. */
+	u32 left;
+	/* Process that had its CPU longest when it was last preempted; the one that took the CPU if the thread continued on another. */
 	struct process by __attribute__((aligned(LINE)));
 	/* Time at which it was last stopped, and continued. */
 	u64 stop_begun, stop_ended;

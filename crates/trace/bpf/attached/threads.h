@@ -58,6 +58,9 @@ INLINE void account(struct connection *connection, u64 now)
 	thread = thread_of(pid);
 	if (!pid || thread->pid != pid || pid != connection->record.processes[SERVER].pid)
 		return;
+	/* Its place was another thread's meanwhile, and its times began anew. */
+	if (thread->preempted < side->preempted || thread->slept < side->slept)
+		return;
 	transaction->preempted = thread->preempted - side->preempted;
 	transaction->slept = thread->slept - side->slept;
 	if (transaction->preempted)
@@ -69,14 +72,15 @@ INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 s
 {
 	struct task_struct *task;
 	u64 until = now, most = 0, longest = 0;
-	const struct slice *ended;
+	const struct slice *slice;
 	s32 pid = 0;
 
 #pragma unroll
 	for (int i = 1; i <= SLICES; i++) {
-		const struct slice *slice = &cpu->slices[(cpu->switches - i) % SLICES];
-		u64 begun = slice->begun > since ? slice->begun : since;
+		u64 begun;
 
+		slice = &cpu->slices[(cpu->switches - i) % SLICES];
+		begun = slice->begun > since ? slice->begun : since;
 		if (until <= since)
 			break;
 		if (until > begun && until - begun > most) {
@@ -90,19 +94,18 @@ INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 s
 	if (!pid)
 		return;
 	process->pid = pid;
-	ended = &cpu->slices[longest % SLICES];
-	if (ended->tgid && ended->pid == pid) {
-		process->tgid = ended->tgid;
-		__builtin_memcpy(process->comm, ended->comm, sizeof(process->comm));
+	slice = &cpu->slices[longest % SLICES];
+	process->tgid = slice->tgid;
+	if (slice->comm[0]) {
+		__builtin_memcpy(process->comm, slice->comm, sizeof(process->comm));
 		return;
 	}
-	/* Without it only the number is known. */
+	/* Without it only the numbers are known. */
 	if (!constants.kernel_functions)
 		return;
 	task = bpf_task_from_pid(pid);
 	if (!task)
 		return;
-	process->tgid = task->tgid;
 	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->comm);
 	bpf_task_release(task);
 }

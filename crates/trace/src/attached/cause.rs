@@ -12,7 +12,7 @@ pub struct Cause {
     pub what: What,
     /// The thread that caused it; thread 0 is none.
     pub who: Process,
-    /// The stage that exceeded its p50 the most.
+    /// The stage that exceeded its usual time the most.
     pub stage: HookPair,
     /// Time by which the stage exceeded it, in ns.
     pub excess: u64,
@@ -87,8 +87,7 @@ impl What {
 /// Advice for a message whose parts wait for each other.
 pub const NAGLE: &str = "set TCP_NODELAY on the sender's socket, or write the message in one call (writev, a buffer, MSG_MORE)";
 
-/// The cause of a slow transaction. `usual` is a stage's p50, or its mean if there are too few samples; `observer` is
-/// the watching process.
+/// The cause of a slow transaction. `usual` is a stage's usual time; `observer` is the watching process.
 pub fn cause(
     transaction: &Transaction,
     measured: &Measured,
@@ -104,7 +103,7 @@ pub fn cause(
     let half = excess.div_ceil(2).max(1);
     // The thread that handles it next: the server's, which is notified and answers, or the client's.
     let stopped = transaction.stopped[usize::from(stage.way() == 0 || stage.is_application())];
-    let held = transaction.sent[stage.way()].held;
+    let held = stage.later_parts().map_or(0, |way| transaction.sent[way].held);
     // `before` is the thread that preempted it after it had its CPU, if one did.
     let (what, who) = if stopped >= half {
         (What::Stopped, nobody())
@@ -120,7 +119,7 @@ pub fn cause(
         (What::Waited, nobody())
     } else if stage.is_queue(hooks) && got.busy {
         (What::Busy, nobody())
-    } else if transaction.retransmitted {
+    } else if transaction.retransmitted && !stage.is_application() {
         (What::Retransmitted, nobody())
     } else {
         (What::NothingSeen, nobody())
@@ -187,6 +186,31 @@ mod tests {
         let measured = measure(&t, Hooks::ALL).unwrap();
         let found = cause(&t, &measured, Hooks::ALL, 99, |_| 10).unwrap();
         assert_eq!((found.what, found.took, found.stage.name(Hooks::ALL)), (What::Nagle, Some(39_000_000), "reply rest".into()));
+    }
+
+    #[test]
+    fn a_held_back_part_delays_no_other_stage() {
+        let mut t = server();
+        (t.sent[1].sent, t.sent[1].queued, t.sent[1].started, t.sent[1].queued_last) = (1060, 1070, 1080, 1090);
+        t.sent[1].held = 600;
+        t.retransmitted = true;
+        assert_eq!(of(&t), (What::NothingSeen, 0, "tcp_sendmsg_locked", 1000));
+        t.slept = 900;
+        assert_eq!(of(&t).0, What::Waited);
+        // The request's, where the application read its first part before.
+        let mut t = server();
+        (t.got[0].read_last, t.sent[0].held) = (1050, 900);
+        (t.sent[1].sent, t.sent[1].queued, t.sent[1].started) = (1060, 1070, 1080);
+        assert_eq!(of(&t), (What::Nagle, 0, "sock_recv_length", 990));
+    }
+
+    #[test]
+    fn a_client_alone_sees_its_held_back_request_as_time_of_the_other_side() {
+        let asked = Sent { sent: 10, queued: 20, started: 30, held: 39_000_000, ..Sent::default() };
+        let answered = Sent { received: 40_000_000, ready: 40_000_010, ..Sent::default() };
+        let got = [Got::default(), Got { read: 40_000_020, ..Got::default() }];
+        let t = Transaction { sent: [asked, answered], got, ..Transaction::default() };
+        assert_eq!((of(&t).0, of(&t).2), (What::Nagle, "netif_receive_skb"));
     }
 
     #[test]

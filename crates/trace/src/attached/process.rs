@@ -4,6 +4,7 @@
 
 use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use hairpin_sys::host::Host;
 
@@ -14,12 +15,14 @@ const MOST: usize = 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sockets {
     pub comm: String,
-    /// Ports on which it listens.
+    /// Ports on which it serves.
     pub servers: BTreeSet<u16>,
     /// Local ports of its other sockets.
     pub clients: BTreeSet<u16>,
     /// The number of its Unix sockets, which cannot be watched.
     pub unix: usize,
+    /// True if this user may not see the sockets of the process itself.
+    pub hidden: bool,
 }
 
 /// Reads the sockets of the process `pid` and its descendants; `None` if it does not exist.
@@ -27,17 +30,24 @@ pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
     let comm = host.read(&format!("/proc/{pid}/comm")).ok()?;
     let mut found = Sockets { comm, ..Sockets::default() };
     let mut tables = BTreeMap::new();
-    for pid in family(host, pid) {
-        let inodes = inodes(host, pid);
+    for member in family(host, pid) {
+        let inodes = inodes(host, member);
+        found.hidden |= member == pid && inodes.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        let inodes = inodes.unwrap_or_default();
         if inodes.is_empty() {
             continue;
         }
         // Processes of one network namespace share one table.
-        let net = host.link_target(&format!("/proc/{pid}/ns/net")).unwrap_or_default();
-        let (table, unix) = tables.entry(net).or_insert_with(|| (table(host, pid), unix(host, pid)));
+        let net = host.link_target(&format!("/proc/{member}/ns/net")).unwrap_or_default();
+        let (table, listened, unix) = tables.entry(net).or_insert_with(|| {
+            let table = table(host, member);
+            let listened: BTreeSet<u16> = table.iter().filter(|row| row.serves && !row.datagrams).map(|row| row.port).gather();
+            (table, listened, unix(host, member))
+        });
         found.unix += inodes.intersection(unix).count();
         for row in table.iter().filter(|row| !row.datagrams && inodes.contains(&row.inode)) {
-            let ports = if row.serves { &mut found.servers } else { &mut found.clients };
+            // It may have a connection that another process accepted for it: a backend of PostgreSQL, a session of sshd.
+            let ports = if listened.contains(&row.port) { &mut found.servers } else { &mut found.clients };
             ports.insert(row.port);
         }
     }
@@ -71,11 +81,24 @@ fn family(host: &dyn Host, pid: i32) -> Vec<i32> {
 }
 
 /// The numbers of a process's sockets.
-fn inodes(host: &dyn Host, pid: i32) -> BTreeSet<u64> {
+fn inodes(host: &dyn Host, pid: i32) -> io::Result<BTreeSet<u64>> {
     let folder = format!("/proc/{pid}/fd");
-    let targets =
-        host.list(&folder).unwrap_or_default().into_iter().filter_map(|fd| host.link_target(&format!("{folder}/{fd}")).ok());
-    targets.filter_map(|target| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok()).gather()
+    let mut inodes = BTreeSet::new();
+    for fd in host.list(&folder)? {
+        match host.link_target(&format!("{folder}/{fd}")) {
+            Ok(target) => inodes.extend(inode(&target)),
+            // The folder may be open to a user to whom its links are not (ptrace(2), access mode checking).
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            // Closed meanwhile.
+            Err(_) => {}
+        }
+    }
+    Ok(inodes)
+}
+
+/// The number in `socket:[NUMBER]`.
+fn inode(target: &str) -> Option<u64> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 struct Row {
@@ -133,6 +156,8 @@ mod tests {
   10: 00000000000000000000000000000000:0035 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1004 2 0000000000000000 0
 ";
 
+    const EACCES: i32 = 13;
+
     const UNIX: &str = "\
 Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01  1005 /run/x.sock
@@ -165,7 +190,31 @@ Num       RefCount Protocol Flags    Type St Inode Path
         let found = sockets(&host, 11).unwrap();
         assert_eq!((found.comm.as_str(), found.unix), ("nginx", 1));
         assert_eq!((found.servers, found.clients), (BTreeSet::from([6379]), BTreeSet::from([50_000])));
+        assert!(!found.hidden);
         assert_eq!(sockets(&host, 99), None);
+    }
+
+    #[test]
+    fn a_connection_that_another_process_accepted_is_a_servers() {
+        let root = tempfile::tempdir().unwrap();
+        let host = host(root.path())
+            .with("/proc/14/comm", "postgres\n")
+            .with("/proc/14/stat", "14 (postgres) S 1 14 14 0\n")
+            .with_link("/proc/14/fd/9", "socket:[1002]")
+            .with("/proc/14/net/tcp", TCP);
+        let found = sockets(&host, 14).unwrap();
+        assert_eq!((found.servers, found.clients), (BTreeSet::from([6379]), BTreeSet::new()));
+    }
+
+    #[test]
+    fn tells_whether_the_sockets_are_hidden() {
+        let hidden = |path: &str, pid: i32| {
+            let root = tempfile::tempdir().unwrap();
+            let host = host(root.path()).with("/proc/12/comm", "nginx\n").with_error(path, EACCES);
+            sockets(&host, pid).unwrap().hidden
+        };
+        assert!(hidden("/proc/12/fd", 12) && hidden("/proc/12/fd/4", 12));
+        assert!(!hidden("/proc/12/fd", 11), "a descendant's connections have a port of its parent");
     }
 
     #[test]

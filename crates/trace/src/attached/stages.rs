@@ -147,8 +147,7 @@ impl HookPair {
     /// The way; `None` if on both.
     pub fn direction(self, hooks: Hooks) -> Option<Direction> {
         let parts = self.parts(hooks);
-        let network = self.to >= CLIENT_RECEIVED && self.from <= CLIENT_STARTED;
-        (!network && parts.iter().all(|part| part.2 == parts[0].2)).then_some(parts[0].2)
+        (!self.is_elsewhere() && parts.iter().all(|part| part.2 == parts[0].2)).then_some(parts[0].2)
     }
 
     /// The hook at its start.
@@ -181,6 +180,29 @@ impl HookPair {
         hooks.scheduler && (0..2).any(|way| self.from == READY[way] && self.to == READ[way])
     }
 
+    /// The way of the message whose later parts may come in this stage. The first part is never held back for an acknowledgement.
+    pub(super) fn later_parts(self) -> Option<usize> {
+        let way = self.way();
+        match () {
+            () if self.is_elsewhere() => Some(0),
+            () if self.to == QUEUED_LAST => Some(1),
+            // Many a receiver reads, or is woken, only when all are there.
+            () if self.from >= READY[way] && self.to <= READ[way] + 1 && !self.is_wake_up() => Some(way),
+            () => None,
+        }
+    }
+
+    /// True if one of the two lies within the other.
+    pub(super) fn nests(self, other: HookPair) -> bool {
+        let within = |inner: HookPair, outer: HookPair| outer.from <= inner.from && inner.to <= outer.to;
+        within(self, other) || within(other, self)
+    }
+
+    /// True for all between a client's driver and its stack, where the client's side alone is seen.
+    fn is_elsewhere(self) -> bool {
+        self.from <= CLIENT_STARTED && self.to >= CLIENT_RECEIVED
+    }
+
     /// The way: 0 the request, 1 the reply.
     pub(super) fn way(self) -> usize {
         usize::from(self.to > REQUEST_READ_LAST)
@@ -193,8 +215,7 @@ impl HookPair {
         };
         let elsewhere = [("network and server", None, Direction::Request)];
         let rest = [("reply rest", Some(Side::Server), Direction::Reply)];
-        // The client's side alone sees nothing between its driver and its own stack.
-        if self.from <= CLIENT_STARTED && self.to >= CLIENT_RECEIVED {
+        if self.is_elsewhere() {
             let (before, after) =
                 (usize::from(self.from)..usize::from(CLIENT_STARTED), usize::from(CLIENT_RECEIVED)..usize::from(self.to));
             return before.map(part).chain(elsewhere).chain(after.map(part)).collect();
@@ -262,7 +283,8 @@ pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unma
             put(READ[way] + 1, got.read_last);
         }
     }
-    if view == View::Server {
+    // It may be queued while the first packet still waits for the driver, and then that one's start is the end.
+    if view == View::Server && transaction.sent[1].queued_last >= transaction.sent[1].started {
         put(QUEUED_LAST, transaction.sent[1].queued_last);
     }
     complete(&stamps, view, transaction, hooks)?;
@@ -374,6 +396,10 @@ mod tests {
         server.sent[1].queued_last = 1200;
         assert_eq!(names(&server, Hooks::ALL).last().unwrap(), "reply rest");
         assert_eq!(measure(&server, Hooks::ALL).unwrap().sum, 170);
+        // The first packet waited in the queue, and the last one behind it.
+        server.sent[1].started = 1300;
+        assert_eq!(names(&server, Hooks::ALL).last().unwrap(), "qdisc");
+        assert_eq!(measure(&server, Hooks::ALL).unwrap().sum, 270);
         let mut client = whole();
         (client.sent[0].received, client.sent[0].ready, client.sent[0].waking, client.got[0]) = (0, 0, 0, Got::default());
         (client.sent[1].sent, client.sent[1].queued, client.sent[1].started) = (0, 0, 0);

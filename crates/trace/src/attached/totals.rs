@@ -20,6 +20,8 @@ use super::transaction::{Connection, Process, Transaction};
 
 /// Most connections with sums of their own.
 const CONNECTIONS: usize = 64;
+/// Others that are remembered, at least: as many as the kernel's programs follow at a time.
+const OTHERS: usize = 4096;
 /// Connections and slow transactions in a record.
 const SHOWN: usize = 16;
 /// Slow transactions kept per kind, for their causes.
@@ -27,6 +29,8 @@ const SLOW: usize = 256;
 
 /// The sides seen, and the side of the watched process: client, server.
 type Kind = (View, [bool; 2]);
+/// A connection, in one role of the watched process.
+type OfKind = (Connection, Kind);
 
 /// The sums so far.
 #[derive(Debug)]
@@ -39,8 +43,8 @@ pub struct Totals {
     kinds: BTreeMap<Kind, Sums<Times>>,
     /// The totals since the last call of `recent`; `None` before the first.
     recent: Option<BTreeMap<Kind, Sums<Rough>>>,
-    connections: HashMap<(Connection, Kind), OfConnection>,
-    given_up: u64,
+    connections: HashMap<OfKind, OfConnection>,
+    others: Others,
     slow: BTreeMap<Kind, BinaryHeap<Reverse<BySum>>>,
     parts: Parts,
     roles: [bool; 2],
@@ -59,8 +63,39 @@ struct Sums<S> {
 #[derive(Debug, Default)]
 struct OfConnection {
     sums: Sums<Rough>,
+    /// Its transactions before it had sums.
+    before: u64,
     processes: [Process; 2],
     last: u64,
+}
+
+/// Connections without sums, each with the number of its transactions, in constant memory.
+#[derive(Debug, Default)]
+struct Others {
+    recent: HashMap<OfKind, u64>,
+    /// Those silent since `recent` was empty: the next to be forgotten.
+    silent: HashMap<OfKind, u64>,
+    forgotten: u64,
+}
+
+impl Others {
+    fn count(&self) -> u64 {
+        (self.recent.len() + self.silent.len()) as u64 + self.forgotten
+    }
+
+    /// Takes a connection out, and returns its transactions.
+    fn take(&mut self, connection: &OfKind) -> u64 {
+        self.recent.remove(connection).or_else(|| self.silent.remove(connection)).unwrap_or(0)
+    }
+
+    fn put(&mut self, connection: OfKind, transactions: u64) {
+        if self.recent.len() >= OTHERS {
+            self.forgotten += self.silent.len() as u64;
+            self.silent.clear();
+            std::mem::swap(&mut self.recent, &mut self.silent);
+        }
+        self.recent.insert(connection, transactions);
+    }
 }
 
 /// A transaction, ordered by its total time.
@@ -93,6 +128,11 @@ impl PartialEq for BySum {
 
 impl Eq for BySum {}
 
+/// The median, or the mean of few.
+fn typical<S: Spread>(times: &S, total: u64) -> u64 {
+    times.quantile(Quantile::P50).unwrap_or(total / times.count().max(1))
+}
+
 impl<S: Spread> Sums<S> {
     fn add(&mut self, measured: &Measured) {
         self.sum.record(measured.sum);
@@ -104,14 +144,22 @@ impl<S: Spread> Sums<S> {
         }
     }
 
-    /// The usual time of a stage.
+    /// The usual time of a stage. Where fewer than half of the transactions have it, those that have it may all be slow ones: then it is at most the time
+    /// that the others take from its start to its end.
     fn usual(&self, stage: HookPair) -> u64 {
-        self.stages.get(&stage).map_or(0, |(times, total)| times.quantile(Quantile::P50).unwrap_or(total / times.count().max(1)))
+        let Some((times, total)) = self.stages.get(&stage) else { return 0 };
+        let own = typical(times, *total);
+        let is_common = |times: &S| times.count().saturating_mul(2) >= self.sum.count();
+        if is_common(times) {
+            return own;
+        }
+        let others = self.stages.iter().filter(|(other, (times, _))| stage.nests(**other) && is_common(times));
+        own.min(others.map(|(_, (times, total))| typical(times, *total)).sum())
     }
 
     /// The usual time of a transaction.
     fn usual_sum(&self) -> u64 {
-        self.sum.quantile(Quantile::P50).unwrap_or(self.total / self.sum.count().max(1))
+        typical(&self.sum, self.total)
     }
 
     fn record(&self, (view, ours): Kind, hooks: Hooks) -> record::Total {
@@ -144,7 +192,7 @@ impl Totals {
             kinds: BTreeMap::new(),
             recent: None,
             connections: HashMap::new(),
-            given_up: 0,
+            others: Others::default(),
             slow: BTreeMap::new(),
             parts: Parts::default(),
             roles: [false; 2],
@@ -218,9 +266,10 @@ impl Totals {
         if let Some(recent) = &mut self.recent {
             recent.entry(kind).or_default().add(&measured);
         }
-        let connection = self.connection(transaction.connection, kind);
-        connection.sums.add(&measured);
-        connection.processes = transaction.processes;
+        if let Some(connection) = self.connection(transaction.connection, kind) {
+            connection.sums.add(&measured);
+            connection.processes = transaction.processes;
+        }
         self.parts.add(&transaction, measured.sum);
         let slow = self.slow.entry(kind).or_default();
         if slow.len() < SLOW || slow.peek().is_some_and(|Reverse(least)| least.1.sum < measured.sum) {
@@ -231,20 +280,25 @@ impl Totals {
         }
     }
 
-    /// The connection's sums. If there are too many connections, the one with the fewest transactions is dropped, and
-    /// among those the one silent the longest: busy connections stay, however many short ones come and go.
-    fn connection(&mut self, connection: Connection, kind: Kind) -> &mut OfConnection {
-        let key = (connection, kind);
-        if self.connections.len() >= CONNECTIONS && !self.connections.contains_key(&key) {
-            let least = self.connections.iter().min_by_key(|(_, of)| (of.sums.sum.count(), of.last)).map(|(key, _)| *key);
-            if let Some(least) = least {
-                self.connections.remove(&least);
-                self.given_up += 1;
+    /// The connection's sums, if it has any. Where there are too many connections, one gets them when it has had twice as many transactions as the least of
+    /// those that have some, which loses them: busy connections have sums, and keep them where others are as busy or come and go.
+    fn connection(&mut self, connection: Connection, kind: Kind) -> Option<&mut OfConnection> {
+        let connection = (connection, kind);
+        let mut before = 0;
+        if self.connections.len() >= CONNECTIONS && !self.connections.contains_key(&connection) {
+            before = self.others.take(&connection);
+            let all = self.connections.iter().map(|(connection, of)| (of.transactions(), of.last, *connection));
+            let (least, _, idler) = all.min_by_key(|(transactions, last, _)| (*transactions, *last))?;
+            if before < 2 * least {
+                self.others.put(connection, before + 1);
+                return None;
             }
+            self.connections.remove(&idler);
+            self.others.put(idler, least);
         }
-        let of = self.connections.entry(key).or_default();
+        let of = self.connections.entry(connection).or_insert_with(|| OfConnection { before, ..OfConnection::default() });
         of.last = self.order;
-        of
+        Some(of)
     }
 
     /// Writes the sums into a record; `unanswered` counts the requests without a reply.
@@ -259,7 +313,7 @@ impl Totals {
         connections.arrange_by_key(|(key, of)| (Reverse(of.sums.sum.count()), **key));
         record.connections =
             connections.iter().take(SHOWN).map(|((connection, kind), of)| of.record(connection, *kind, self.hooks)).collect();
-        record.other_connections = connections.len().saturating_sub(SHOWN) as u64 + self.given_up;
+        record.other_connections = connections.len().saturating_sub(SHOWN) as u64 + self.others.count();
         let slow = self.slow.values().flatten().map(|Reverse(slow)| slow);
         let mut slow: Vec<(&BySum, Cause)> = slow.filter_map(|slow| Some((slow, self.cause(slow)?))).collect();
         slow.arrange_by(|a, b| b.0.cmp(a.0));
@@ -329,6 +383,10 @@ impl Totals {
 }
 
 impl OfConnection {
+    fn transactions(&self) -> u64 {
+        self.before + self.sums.sum.count()
+    }
+
     fn record(&self, connection: &Connection, kind: Kind, hooks: Hooks) -> record::Connection {
         let process = |process: &Process| {
             let Process { pid, thread, comm } = *process;
@@ -454,6 +512,22 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_that_only_slow_ones_have_is_why_they_are_slow() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
+        for n in 0..40 {
+            let mut slow = transaction(40_000, 9_000);
+            slow.sent[1].queued_last = slow.sent[1].started + 40_000_000 + n * 1_000;
+            slow.sent[1].held = 39_000_000;
+            totals.add(slow);
+        }
+        let record = record(&totals, 0);
+        let [cause] = &record.causes[..] else { panic!("{:?}", record.causes) };
+        assert_eq!((cause.cause.as_str(), cause.stage.as_str(), cause.count), ("Nagle", "reply rest", 40));
+        assert!(record.slowest.iter().all(|slow| slow.stage_excess_ns >= 40_000_000), "{:?}", record.slowest);
+    }
+
+    #[test]
     fn each_role_of_a_proxy_has_its_own_sums() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         for n in 0..2000 {
@@ -544,6 +618,38 @@ mod tests {
         assert_eq!(totals.connections.len(), CONNECTIONS);
         assert_eq!(record.other_connections, 5001 - SHOWN as u64);
         assert_eq!(totals.slow.values().map(BinaryHeap::len).sum::<usize>(), SLOW);
+    }
+
+    #[test]
+    fn connections_that_take_turns_keep_their_sums() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (0..20).flat_map(|_| 1..=100).for_each(|client| totals.add(transaction(client, 5_000)));
+        let record = record(&totals, 0);
+        assert_eq!(record.other_connections, 100 - SHOWN as u64);
+        assert_eq!(record.connections.iter().map(|one| one.total.sum_ns.count).collect::<Vec<_>>(), [20; SHOWN]);
+    }
+
+    #[test]
+    fn a_busy_connection_has_sums_however_late_it_comes() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (1000..1200).for_each(|client| totals.add(transaction(client, 5_000)));
+        (0..500).for_each(|_| totals.add(transaction(1, 5_000)));
+        let record = record(&totals, 0);
+        assert_eq!((record.connections[0].client.as_str(), record.connections[0].total.sum_ns.count), ("127.0.0.1:1", 498));
+        assert_eq!(record.other_connections, 201 - SHOWN as u64);
+    }
+
+    #[test]
+    fn connections_without_sums_are_counted_in_constant_memory() {
+        let mut others = Others::default();
+        for client in 0..50_000 {
+            let connection = (transaction(client, 0).connection, (View::Server, [false, true]));
+            others.put(connection, 7);
+            assert_eq!(others.take(&connection), 7);
+            others.put(connection, 8);
+            assert!(others.recent.len() + others.silent.len() <= 2 * OTHERS);
+        }
+        assert_eq!(others.count(), 50_000);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //!   shares       holders of that CPU meanwhile, its own thread left out      ─▶ causes, as far as the excess goes
 //!   rest         time without a holder: a gap, or, if short, many small delays
 //! ```
-//! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too.
+//! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too. If its thread could have gone on, a limit on
+//! its process's time stopped it.
 
 use std::collections::HashMap;
 
@@ -18,6 +19,7 @@ use crate::events::{Origin, What};
 use crate::join::Transaction;
 use crate::moment::Moment;
 use crate::names::Names;
+use crate::stalls::LIMITED;
 
 use super::kinds::Kind;
 use super::{Part, Typical, Whose};
@@ -99,6 +101,8 @@ impl Interval {
         let (from, to) = (self.from.0, self.to.0);
         match () {
             () if from == Moment::Returned => vec![sender],
+            // The time outside of two hosts passes on neither core; it is told as the other host's, or the way's.
+            () if self.apart && from <= Moment::Started && to >= Moment::Received => vec![receiver],
             // Between two hosts a packet is received on its receiver's CPU.
             () if self.apart && from >= Moment::Passed => vec![receiver],
             () if to <= Moment::Waking => vec![sender],
@@ -206,7 +210,8 @@ impl Rule<'_> {
         }
     }
 
-    /// The moment until which a thread of neither side had the CPU of `side`: `i64::MIN` if none had it, `i64::MAX` where ksoftirqd has the packet.
+    /// The moment until which a thread of neither side had the CPU of `side`, or nobody while its own was stopped: `i64::MIN` if none had it, `i64::MAX` where
+    /// ksoftirqd has the packet.
     fn kept_until(&self, side: usize) -> i64 {
         let Some(cpu) = self.whose.cpus[side] else { return i64::MIN };
         let (from, to) = (self.interval.from.1, self.interval.to.1);
@@ -215,7 +220,10 @@ impl Rule<'_> {
             _ => None,
         };
         let carries = |thread: u32| side == self.interval.sides().0 && self.interval.is_packet() && self.is_ksoftirqd(thread);
-        let others = self.during.shares(cpu, from, to).into_iter().filter_map(other);
+        let shares = self.during.shares(cpu, from, to);
+        let own = self.whose.threads[side];
+        let stopped = shares.iter().any(|(busy, _)| idles(*busy)) && self.during.is_stopped(cpu, own, to);
+        let others = shares.into_iter().filter_map(other).chain(stopped.then_some(0));
         others
             .map(|thread| if carries(thread) { i64::MAX } else { self.during.last_of(cpu, thread, to) })
             .max()
@@ -260,7 +268,6 @@ impl Rule<'_> {
         let interval = &self.interval;
         let shares = self.during.shares(cpu, interval.from.1, interval.to.1);
         let own = self.whose.threads[side];
-        let idles = |busy: Busy| matches!(busy, Busy::Idle(_) | Busy::Thread(0));
         let others = shares.iter().filter(|(busy, _)| *busy != Busy::Thread(own) && !idles(*busy));
         let mut others: Vec<(Busy, u64)> = others.copied().collect();
         let deferred = |busy: Busy| matches!(busy, Busy::Thread(thread) if self.is_ksoftirqd(thread));
@@ -291,6 +298,9 @@ impl Rule<'_> {
         }
         // The idle state, and the way out of it in the kernel's idle thread.
         let idle: u64 = shares.iter().filter(|(busy, _)| idles(*busy)).map(|(_, ns)| ns).sum();
+        if self.during.is_stopped(cpu, own, interval.to.1) {
+            return found.take(Kind::Preempted, LIMITED.into(), idle as f64, left);
+        }
         let state = shares.iter().find(|(busy, _)| matches!(busy, Busy::Idle(_)));
         let who = state.map_or_else(|| self.whose.place(side), |(state, _)| self.names.busy(cpu, *state));
         found.take(Kind::Idle, who, idle as f64, left);
@@ -306,6 +316,11 @@ impl Rule<'_> {
             other => self.names.busy(cpu, other),
         }
     }
+}
+
+/// True if nobody has the CPU.
+fn idles(busy: Busy) -> bool {
+    matches!(busy, Busy::Idle(_) | Busy::Thread(0))
 }
 
 /// As the record names them.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use hairpin_record::explain::Direction::{Reply, Request};
 
 use super::*;
-use Moment::{Copied, Queued, Ready, Received, Returned, Send, Switched, Waking, Woken};
+use Moment::{Copied, Queued, Ready, Received, Returned, Send, Started, Switched, Waking, Woken};
 
 const CLIENT: u32 = 7;
 const SERVER: u32 = 8;
@@ -142,6 +142,24 @@ fn a_woken_thread_waits_behind_others_or_for_the_core_to_wake() {
 }
 
 #[test]
+fn a_thread_that_leaves_its_core_idle_though_it_could_go_on_is_stopped_by_a_limit() {
+    let limited = |ns| part(Kind::Preempted, crate::stalls::LIMITED, ns);
+    assert_eq!(spinning(&[(Copied, 50_000)], &stay(1, 350, 50_350, 0, SERVER)), [limited(50_000)]);
+    assert_eq!(spinning(&[(Copied, 30_000)], &stay(1, -10_000, 30_350, 0, SERVER)), [limited(30_000)], "before the request came");
+    let mut sleeps = stay(1, 350, 50_350, 0, SERVER);
+    sleeps[0].what = What::Switched { from: SERVER, to: 0, runnable: false };
+    assert_eq!(spinning(&[(Copied, 50_000)], &sleeps)[0].0, Kind::Idle);
+    // No hook tells when the message was there, and the client sleeps until the reply is.
+    const LIGHT: [Moment; 3] = [Send, Queued, Returned];
+    let waits = [
+        event(0, 150, 0, What::Switched { from: CLIENT, to: 0, runnable: false }),
+        event(0, 50_100, 0, What::Switched { from: 0, to: CLIENT, runnable: true }),
+    ];
+    let events = [&waits[..], &stay(1, 160, 50_000, 0, SERVER)].concat();
+    assert_eq!(Case::new(&LIGHT).parts(slower(&LIGHT, &[(Returned, 50_000)]), &events)[0], limited(49_840));
+}
+
+#[test]
 fn interrupts_take_their_own_time() {
     let events = [
         event(1, 20_350, 20_000, What::Softirq(1)),
@@ -247,6 +265,27 @@ fn a_gap_is_stolen_as_far_as_the_hypervisor_reports_it() {
     let (client, server) = ("CPU 0 (client)", "CPU 0 (server)");
     let expected = [part(Kind::Stolen, client, 50_000), part(Kind::Nothing, server, 40_000), part(Kind::Stolen, server, 10_000)];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn time_outside_two_hosts_is_on_no_core_of_this_one() {
+    const REMOTE: [Moment; 7] = [Send, Queued, Started, Received, Ready, Copied, Returned];
+    let found = |events: &[Event]| {
+        let mut case = Case::new(&REMOTE);
+        case.causes.whose.cpus[1] = None;
+        // The reply's way is on the client's host from `Received` on.
+        case.parts(Transaction { home: Some(3), ..slower(&REMOTE, &[(Received, 1_000_000)]) }, events)
+    };
+    let spins: [Event; 0] = [];
+    let sleeps = [
+        event(0, 250, 0, What::Switched { from: CLIENT, to: 0, runnable: false }),
+        event(0, 1_001_100, 1_000_800, What::Idle(1)),
+        event(0, 1_001_150, 0, What::Switched { from: 0, to: CLIENT, runnable: true }),
+    ];
+    let makes_room = stay(0, 250, 1_001_150, 99, CLIENT);
+    for events in [&spins[..], &sleeps[..], &makes_room[..]] {
+        assert_eq!(found(events), [part(Kind::Outside, "the other host or the way", 1_000_000)]);
+    }
 }
 
 #[test]
@@ -420,4 +459,24 @@ fn a_switch_among_the_events_is_a_moment_of_the_receiver_that_slept() {
     let mut found = [whole.clone()];
     causes.add_switches(&mut found, &[came(1, whole.ways[0][5].1 - BEGAN, SERVER)], &span());
     assert_eq!(found[0], whole);
+}
+
+#[test]
+fn a_receiver_that_was_pushed_off_its_core_did_not_sleep() {
+    const LIGHT: [Moment; 3] = [Send, Ready, Returned];
+    // The server leaves its core before the message is there, and has it back 5,000 ns later.
+    let told = |runnable| {
+        let events = [
+            event(1, 50, 0, What::Switched { from: SERVER, to: 99, runnable }),
+            event(1, 5_050, 0, What::Switched { from: 99, to: SERVER, runnable: true }),
+        ];
+        let mut case = Case::new(&LIGHT);
+        let mut slow = [slower(&LIGHT, &[(Returned, 5_000)])];
+        case.causes.add_switches(&mut slow, &events, &span());
+        let [slow] = slow;
+        let moments = slow.ways[0].len();
+        (moments, case.parts(slow, &events)[0].0)
+    };
+    assert_eq!(told(true), (3, Kind::Preempted));
+    assert_eq!(told(false), (4, Kind::RunQueue));
 }
