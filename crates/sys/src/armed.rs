@@ -1,12 +1,14 @@
 //! A word by which a receiver that falls asleep asks its sender to wake it. Both swap it, so one of the two swaps is first.
 //!
 //! ```text
-//!   receiver   not armed: empty the bell ; swap in "armed" ; look      ─ nothing there: sleep on the bell
+//!   receiver   empty the bell ; swap in "armed" ; look                 ─ nothing there: sleep on the bell
 //!   sender     put a frame there ; swap out "armed"                    ─ it was armed: ring the bell
 //!
-//!   receiver's swap first: the sender finds it armed, and rings a bell that is not emptied any more
+//!   receiver's swap first: the sender finds it armed, and rings a bell that is not emptied before the sleep
 //!   sender's swap first:   the receiver's look finds the frame
 //! ```
+//! A ring may come late, after its frame was found without it: the next wait empties the bell, armed or not.
+//!
 //! The swaps order everything before them, so the frames' own accesses need no order. On x86 a swap costs half as much as a
 //! load behind a fence.
 
@@ -16,9 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub trait Armed {
     /// Returns the previous state.
     fn exchange(&self, armed: bool, order: Ordering) -> bool;
-
-    /// As this side last knew it; the other side may have changed it.
-    fn is_armed(&self) -> bool;
 
     /// Receiver: a look after this call sees everything that was there before a [`disarm`](Armed::disarm) that did not find it
     /// armed.
@@ -36,9 +35,7 @@ pub trait Armed {
     /// Receiver, before it sleeps on the bell: true if it need not, because something `arrived`.
     #[inline]
     fn fall_asleep(&self, empty: impl FnOnce(), arrived: impl FnOnce() -> bool) -> bool {
-        if !self.is_armed() {
-            empty();
-        }
+        empty();
         self.arm();
         arrived()
     }
@@ -49,22 +46,12 @@ impl Armed for AtomicU64 {
     fn exchange(&self, armed: bool, order: Ordering) -> bool {
         self.swap(armed.into(), order) != 0
     }
-
-    #[inline(always)]
-    fn is_armed(&self) -> bool {
-        self.load(Ordering::Relaxed) != 0
-    }
 }
 
 impl Armed for AtomicBool {
     #[inline(always)]
     fn exchange(&self, armed: bool, order: Ordering) -> bool {
         self.swap(armed, order)
-    }
-
-    #[inline(always)]
-    fn is_armed(&self) -> bool {
-        self.load(Ordering::Relaxed)
     }
 }
 
@@ -77,19 +64,11 @@ mod tests {
         fn exchange(&self, armed: bool, order: Ordering) -> bool {
             self.swap(armed.into(), order) != 0
         }
-
-        fn is_armed(&self) -> bool {
-            self.load(Ordering::Relaxed) != 0
-        }
     }
 
     impl Armed for AtomicBool {
         fn exchange(&self, armed: bool, order: Ordering) -> bool {
             self.swap(armed, order)
-        }
-
-        fn is_armed(&self) -> bool {
-            self.load(Ordering::Relaxed)
         }
     }
 
@@ -103,10 +82,6 @@ mod tests {
     impl Armed for Weak {
         fn exchange(&self, armed: bool, _: Ordering) -> bool {
             self.word.exchange(armed, if armed { self.to_arm } else { self.to_disarm })
-        }
-
-        fn is_armed(&self) -> bool {
-            self.word.is_armed()
         }
     }
 

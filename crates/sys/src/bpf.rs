@@ -79,6 +79,7 @@ fn errno(error: &libbpf_rs::Error) -> io::Error {
             io::Error::from_raw_os_error(if is_eacces { libc::EACCES } else { libc::EPERM })
         }
         libbpf_rs::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENOENT),
+        libbpf_rs::ErrorKind::OutOfMemory => io::Error::from_raw_os_error(libc::ENOMEM),
         _ => io::Error::other(format!("{error:#}")),
     }
 }
@@ -329,6 +330,7 @@ libbpf: failed to load object 'hairpin'
             (libc::EACCES, REJECTED, Some("R0 !read_ok")),
             (libc::EPERM, "libbpf: Error in bpf_object__probe_loading(): -EPERM. Couldn't load trivial BPF program.", None),
             (libc::EACCES, "", None),
+            (libc::ENOMEM, "", None),
         ] {
             let source = super::errno(&libbpf_rs::Error::from(io::Error::from_raw_os_error(errno)).context("load"));
             let error = BpfError { step: "load".to_owned(), source, log: log.to_owned() };

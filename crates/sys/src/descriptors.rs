@@ -9,6 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub struct TooFew {
     /// The limit that would do.
     pub needed: u64,
+    /// The hard limit, or fs.nr_open where that is lower.
     pub hard: u64,
 }
 
@@ -18,7 +19,7 @@ pub struct TooFew {
 /// The hard limit is too low.
 pub fn check_room(more: u64) -> Result<(), TooFew> {
     let limit = getrlimit(Resource::Nofile);
-    soft_limit(open(), more, limit.current, limit.maximum).map(drop)
+    soft_limit(open(), more, limit.current, hard_limit(limit.maximum, nr_open())).map(drop)
 }
 
 /// Raises the soft limit of this process, if need be, so that it may open `more` descriptors.
@@ -27,20 +28,31 @@ pub fn check_room(more: u64) -> Result<(), TooFew> {
 /// The hard limit is too low.
 pub fn make_room(more: u64) -> Result<(), TooFew> {
     let limit = getrlimit(Resource::Nofile);
-    let Some(soft) = soft_limit(open(), more, limit.current, limit.maximum)? else { return Ok(()) };
-    // Within an unlimited hard limit the kernel still refuses more than fs.nr_open.
-    let refused = |_| TooFew { needed: soft, hard: limit.current.unwrap_or(0) };
-    setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: limit.maximum }).map_err(refused)
+    let hard = hard_limit(limit.maximum, nr_open());
+    let Some(soft) = soft_limit(open(), more, limit.current, hard)? else { return Ok(()) };
+    let refused = |_| TooFew { needed: soft, hard: hard.unwrap_or(0) };
+    setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: hard }).map_err(refused)
+}
+
+/// The hard limit in force. fs.nr_open may have been lowered below the one of this process: the kernel then opens no more than that, and refuses to set any
+/// limit together with a higher hard one (`do_prlimit`, `expand_files`).
+fn hard_limit(maximum: Option<u64>, nr_open: Option<u64>) -> Option<u64> {
+    maximum.into_iter().chain(nr_open).min()
 }
 
 /// The soft limit to set; `None` if it is high enough. A limit of `None` is none.
 fn soft_limit(open: u64, more: u64, soft: Option<u64>, hard: Option<u64>) -> Result<Option<u64>, TooFew> {
     let needed = open + more;
     match hard {
-        _ if soft.is_none_or(|soft| soft >= needed) => Ok(None),
         Some(hard) if hard < needed => Err(TooFew { needed, hard }),
+        _ if soft.is_none_or(|soft| soft >= needed) => Ok(None),
         _ => Ok(Some(needed)),
     }
+}
+
+/// Most descriptors of any process of this host (proc_sys_fs(5)).
+fn nr_open() -> Option<u64> {
+    fs::read_to_string("/proc/sys/fs/nr_open").ok()?.trim().parse().ok()
 }
 
 /// Descriptors open now.
@@ -59,5 +71,14 @@ mod tests {
         assert_eq!(soft_limit(10, 91, Some(100), Some(100)), Err(TooFew { needed: 101, hard: 100 }));
         assert_eq!(soft_limit(10, 1 << 40, Some(100), None), Ok(Some((1 << 40) + 10)));
         assert_eq!(soft_limit(10, 1 << 40, None, None), Ok(None));
+        assert_eq!(soft_limit(10, 91, Some(1_024), Some(100)), Err(TooFew { needed: 101, hard: 100 }), "fs.nr_open was lowered");
+    }
+
+    #[test]
+    fn the_hard_limit_is_at_most_that_of_the_host() {
+        assert_eq!(hard_limit(Some(524_288), Some(65_536)), Some(65_536));
+        assert_eq!(hard_limit(Some(4_096), Some(65_536)), Some(4_096));
+        assert_eq!(hard_limit(None, Some(65_536)), Some(65_536));
+        assert_eq!(hard_limit(Some(4_096), None), Some(4_096));
     }
 }

@@ -135,7 +135,7 @@ pub enum DeviceError {
     NoBusyPollThreads { source: io::Error },
     /// An existing setup would be lost.
     #[error(
-        "{interface} has queueing disciplines that were set up by hand, whose parameters would be lost: change them with tc(8)"
+        "{interface} has queueing disciplines that were set up by hand, whose parameters would be lost: change them with tc(8), or, if Hairpin set them, run `hairpin tune revert` first"
     )]
     OwnQdiscs {
         /// Name of the interface.
@@ -285,13 +285,13 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
             let netlink = Netlink::open()?;
             let routes = netlink.quick_acks(interface)?;
             let wanted = spread(text, routes.iter().map(|route| route.destination.clone()).collect());
-            for (route, (destination, text)) in routes.iter().zip(wanted) {
+            for (destination, text) in wanted {
                 let on = match text.as_str() {
                     "on" => true,
                     "off" => false,
                     _ => return Err(wrong()),
                 };
-                if route.on != on {
+                if routes.iter().any(|route| route.destination == destination && route.on != on) {
                     netlink.set_quick_ack(interface, &QuickAck { destination, on })?;
                 }
             }
@@ -346,15 +346,13 @@ fn each(values: Vec<(String, String)>) -> Option<String> {
     Some(values.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
 }
 
-/// The value of every key: the common value, or its own.
+/// The value of every key: the common value, or its own. A key that is not in a text of own values has appeared since, and is
+/// left out.
 fn spread(text: &str, keys: Vec<String>) -> Vec<(String, String)> {
     let own: BTreeMap<&str, &str> = text.split(',').filter_map(|part| part.split_once('=')).gather();
-    keys.into_iter()
-        .map(|key| {
-            let value = own.get(key.as_str()).map_or(text, |value| *value).to_owned();
-            (key, value)
-        })
-        .collect()
+    let common = own.is_empty().then_some(text);
+    let value = |key: &String| own.get(key.as_str()).copied().or(common).map(str::to_owned);
+    keys.into_iter().filter_map(|key| value(&key).map(|value| (key, value))).collect()
 }
 
 #[cfg(test)]
@@ -380,6 +378,8 @@ mod tests {
         assert_eq!(differing, "1=0,2=5");
         assert_eq!(spread(&differing, keys()), [pair("1", "0"), pair("2", "5")]);
         assert_eq!(spread("7", keys()), [pair("1", "7"), pair("2", "7")]);
+        let more = vec!["1".to_owned(), "3".to_owned(), "2".to_owned()];
+        assert_eq!(spread(&differing, more), [pair("1", "0"), pair("2", "5")], "the third appeared since");
         assert_eq!(each(vec![]), None);
     }
 

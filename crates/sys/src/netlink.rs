@@ -70,6 +70,9 @@ pub enum NetlinkError {
         /// The kernel's message (extended acknowledgement), if any.
         kernel: Option<String>,
     },
+    /// A route cannot be changed by itself.
+    #[error("cannot change the route to {destination} over {interface}: {why}")]
+    Route { interface: String, destination: String, why: &'static str },
     /// The request could not be sent, or its answer could not be read.
     #[error("cannot {operation} {interface}: no usable answer from netlink: {reason}")]
     Exchange {

@@ -259,16 +259,20 @@ pub fn set_sysctl(name: &str, value: &str) -> Result<(), SysctlError> {
 /// thread and its open files; this process and /sys stay unchanged.
 ///
 /// # Errors
-/// The kernel refuses the namespace: that needs CAP_SYS_ADMIN.
+/// The kernel refuses the namespace, which needs CAP_SYS_ADMIN, or the thread.
 ///
 /// # Panics
 /// If `work` panics.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || {
             unshare(UnshareFlags::NEWNET).map_err(|e| refused("make a network namespace", e, false))?;
             Ok(work())
         });
+        let thread = thread.map_err(|source| {
+            let remedy = "raise the limit of threads (ulimit -u, pids.max)".to_owned();
+            NamespaceError::Refused { step: "start a thread for a network namespace", source, remedy }
+        })?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -337,8 +341,8 @@ fn refused(step: &'static str, source: io::Error, user_namespace: bool) -> Names
             }
             _ if !user_namespace => "this needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or inside a user namespace",
             _ => {
-                "no sysctl forbids it, so a seccomp filter or a security module does, as in most containers: \
-                 run as root with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
+                "no sysctl forbids it, so a seccomp filter or a security module does, as in most containers, or this is \
+                 a chroot: leave the chroot, or run as root with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
             }
         }
         .to_owned()

@@ -341,6 +341,11 @@ impl AsFd for PacketSocket {
 }
 
 impl Gate {
+    /// True while the socket exists.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
     /// Lets frames accepted by `program` into the ring from now on. Does nothing if the socket is gone.
     ///
     /// # Errors

@@ -71,21 +71,6 @@ impl fmt::Display for Method {
     }
 }
 
-/// Capabilities that a NIC's clock reports (`struct ptp_clock_caps`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Largest change of its rate, in parts per 10^9.
-    pub max_adjustment_ppb: i32,
-    /// Channels that stamp a signal from outside.
-    pub external_stamps: i32,
-    /// Periodic signals that it puts out.
-    pub periodic_signals: i32,
-    /// Tells the kernel of each second.
-    pub pps: bool,
-    /// Claims `PTP_SYS_OFFSET_PRECISE`.
-    pub cross_stamps: bool,
-}
-
 /// Both clocks at one moment, as the device latched them, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latched {
@@ -104,11 +89,6 @@ pub struct Between {
 
 /// A NIC's clock as the kernel offers it. A request that the device lacks fails with EOPNOTSUPP.
 pub trait NicClock: fmt::Debug + Send {
-    /// The capabilities that it reports.
-    ///
-    /// # Errors
-    /// The errors of ioctl(2).
-    fn capabilities(&self) -> io::Result<Capabilities>;
     /// One reading by [`Method::Precise`].
     ///
     /// # Errors
@@ -174,7 +154,6 @@ const SLEWED: f64 = 1e-3;
 pub struct Phc {
     index: u32,
     clock: Box<dyn NicClock>,
-    capabilities: Option<Capabilities>,
     method: Method,
     passed_over: Vec<(Method, io::Error)>,
 }
@@ -203,10 +182,7 @@ impl Phc {
         for method in Method::ALL {
             // Drivers claim cross stamps that the host lacks, so only a reading shows whether they work.
             match samples(&*clock, method) {
-                Ok(_) => {
-                    let capabilities = clock.capabilities().ok();
-                    return Ok(Phc { index, clock, capabilities, method, passed_over });
-                }
+                Ok(_) => return Ok(Phc { index, clock, method, passed_over }),
                 Err(error) => passed_over.push((method, error)),
             }
         }
@@ -216,11 +192,6 @@ impl Phc {
     /// The number of its device file.
     pub fn index(&self) -> u32 {
         self.index
-    }
-
-    /// The capabilities that it reports, if it does.
-    pub fn capabilities(&self) -> Option<Capabilities> {
-        self.capabilities
     }
 
     /// The method by which it is read.
@@ -239,17 +210,20 @@ impl Phc {
     /// [`PhcError`]: the device refuses, for example because it was removed, or the system's time of day is set meanwhile.
     pub fn point<C: Clock>(&self, clock: &C) -> Result<Point, PhcError> {
         let beside = if self.method == Method::Precise { ClockId::MonotonicRaw } else { ClockId::Realtime };
+        let failed = |source| PhcError::Read { path: path_of(self.index), method: self.method, source };
+        let mut busy = None;
         for _ in 0..TRIES {
             let before = bracket(clock, beside);
-            let read = samples(&*self.clock, self.method).map_err(|source| PhcError::Read {
-                path: path_of(self.index),
-                method: self.method,
-                source,
-            })?;
+            let read = match samples(&*self.clock, self.method) {
+                Ok(read) => read,
+                Err(source) if passes(&source) => {
+                    busy = Some(source);
+                    continue;
+                }
+                Err(source) => return Err(failed(source)),
+            };
             let after = bracket(clock, beside);
-            let by_kernel = after.ns as f64 - before.ns as f64;
-            let by_program = (after.middle as f64 - before.middle as f64) / clock.rate();
-            let moved = (by_kernel - by_program).abs();
+            let (by_program, moved) = moved(&before, &after, clock.rate());
             if moved > MOVED_NS + SLEWED * by_program {
                 continue;
             }
@@ -262,8 +236,21 @@ impl Phc {
             let width_ns = (narrowest.after_ns - narrowest.before_ns) as u64 + own + 2 * moved.ceil() as u64;
             return Ok(Point { ticks: Ticks(after.middle.saturating_add_signed(-(ago.round() as i64))), nic_ns, width_ns });
         }
-        Err(PhcError::Moving { path: path_of(self.index) })
+        Err(busy.map_or_else(|| PhcError::Moving { path: path_of(self.index) }, failed))
     }
+}
+
+/// True for an error of a device that is asked by another program too, or whose answer came too late.
+fn passes(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIMEDOUT | libc::EBUSY | libc::EAGAIN))
+}
+
+/// The time between two readings by the program's clock, and by how much that by the kernel's clock differs, in ns.
+fn moved(before: &Bracket, after: &Bracket, rate: f64) -> (f64, f64) {
+    // As floats, times of day would be wrong by up to 128 ns each.
+    let since = |earlier: u64, later: u64| later.wrapping_sub(earlier).cast_signed() as f64;
+    let by_program = since(before.middle, after.middle) / rate;
+    (by_program, (since(before.ns, after.ns) - by_program).abs())
 }
 
 fn path_of(index: u32) -> String {

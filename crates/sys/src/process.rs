@@ -23,11 +23,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
 pub use self::attended::{Attended, unblocked};
 pub use self::inherited::Inherited;
@@ -131,42 +129,6 @@ impl Worker {
         self.child.try_wait()
     }
 
-    /// Waits up to `limit` for the worker to end; `None` if it still runs then.
-    ///
-    /// # Errors
-    /// The errors of waitpid(2), pidfd_open(2) and poll(2).
-    pub fn wait_timeout(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
-        let due = Instant::now() + limit;
-        if let Some(status) = self.child.try_wait()? {
-            return Ok(Some(status));
-        }
-        let pidfd = match pidfd_open(pid_of(&self.child)?, PidfdFlags::empty()) {
-            // Before Linux 5.3.
-            Err(rustix::io::Errno::NOSYS) => return self.wait_by_looking(due),
-            pidfd => pidfd?,
-        };
-        loop {
-            let left = due.saturating_duration_since(Instant::now());
-            let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => return self.child.try_wait(),
-            }
-        }
-    }
-
-    fn wait_by_looking(&mut self, due: Instant) -> io::Result<Option<ExitStatus>> {
-        loop {
-            let status = self.child.try_wait()?;
-            let left = due.saturating_duration_since(Instant::now());
-            if status.is_some() || left.is_zero() {
-                return Ok(status);
-            }
-            std::thread::sleep(left.min(Duration::from_millis(5)));
-        }
-    }
-
     /// Interrupts the blocking system calls of all the worker's threads, which then return EINTR; does nothing if the worker has
     /// ended.
     ///
@@ -207,14 +169,6 @@ impl Worker {
         let pid = rustix::process::Pid::from_child(&self.child);
         let signal = if frozen { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
         Ok(rustix::process::kill_process(pid, signal)?)
-    }
-
-    /// Kills the worker (SIGKILL) without waiting for it; does nothing if it has ended.
-    ///
-    /// # Errors
-    /// The errors of kill(2).
-    pub fn kill(&mut self) -> io::Result<()> {
-        self.child.kill()
     }
 }
 
@@ -297,13 +251,29 @@ pub fn install_nudge_handler() -> io::Result<()> {
 mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
+    use std::time::{Duration, Instant};
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::io::{FdFlags, fcntl_setfd};
     use rustix::process::test_kill_process;
 
     use super::*;
 
     const SOON: Duration = Duration::from_secs(5);
+
+    impl Worker {
+        /// Waits up to `limit` for the worker to end; `None` if it still runs then.
+        pub(crate) fn wait_timeout(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+            let due = Instant::now() + limit;
+            loop {
+                let status = self.try_wait()?;
+                if status.is_some() || Instant::now() >= due {
+                    return Ok(status);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
 
     fn sh(script: &str, inherit: &[(BorrowedFd<'_>, RawFd)]) -> Worker {
         Worker::spawn(Path::new("/bin/sh"), &["-c".into(), script.into()], inherit, None).unwrap()
@@ -381,12 +351,11 @@ mod tests {
     }
 
     #[test]
-    fn wait_timeout_gives_up_and_kill_ends_it() {
+    fn a_nudge_of_a_worker_that_has_ended_does_nothing() {
         let mut worker = sh("exec sleep 60", &[]);
-        assert_eq!(worker.wait_timeout(Duration::from_millis(1)).unwrap(), None);
-        worker.kill().unwrap();
+        assert_eq!(worker.try_wait().unwrap(), None);
+        worker.child.kill().unwrap();
         assert!(worker.wait_timeout(SOON).unwrap().is_some());
-        worker.kill().unwrap();
         worker.nudge().unwrap();
     }
 
@@ -432,7 +401,7 @@ mod tests {
         let n = reader.read(&mut line).unwrap();
         let pid: u32 = str::from_utf8(&line[..n]).unwrap().trim().parse().unwrap();
         assert!(!gone(pid));
-        parent.kill().unwrap();
+        parent.child.kill().unwrap();
         parent.wait_timeout(SOON).unwrap().unwrap();
         // The worker holds the last writer: the pipe ends when the worker is dead, long before its sleep is over.
         let limit = Timespec { tv_sec: 5, tv_nsec: 0 };

@@ -5,7 +5,7 @@ mod own_files;
 use std::io;
 use std::num::NonZeroU64;
 
-use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{Pid, Resource, getrlimit};
 use rustix::thread::{
     ClockId, CpuSet, Timespec, clock_nanosleep_absolute, sched_getaffinity, sched_getcpu, sched_setaffinity,
@@ -68,20 +68,30 @@ pub enum PinError {
 /// [`PinError`].
 pub fn pin(cpu: u32) -> Result<(), PinError> {
     let kernel = |error: rustix::io::Errno| PinError::Kernel { cpu, error: error.into() };
-    // SAFETY: sysconf reads a number; -1, an unknown name, becomes 0 below.
-    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    let configured = u32::try_from(configured).unwrap_or(0);
-    if (configured > 0 && cpu >= configured) || cpu as usize >= CpuSet::MAX_CPU {
-        return Err(PinError::NoSuchCpu { cpu, last: configured.saturating_sub(1) });
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(PinError::NoSuchCpu { cpu, last: configured().saturating_sub(1) });
     }
     let allowed = allowed_cpus().map_err(|error| PinError::Kernel { cpu, error })?;
     let mut set = CpuSet::new();
     set.set(cpu as usize);
     match sched_setaffinity(None, &set) {
         // The kernel's error if none of these CPUs is present and allowed.
-        Err(rustix::io::Errno::INVAL) => Err(PinError::NotAllowed { cpu, allowed }),
+        Err(rustix::io::Errno::INVAL) => Err(not_pinned(cpu, configured(), allowed)),
         other => other.map_err(kernel),
     }
+}
+
+/// Number of CPUs of this machine; 0 if it is unknown.
+fn configured() -> u32 {
+    // SAFETY: sysconf reads a number; -1, an unknown name, becomes 0 below.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    u32::try_from(count).unwrap_or(0)
+}
+
+/// Why the kernel refuses a CPU on a machine of `configured` CPUs. Their numbers may have gaps, so that higher ones exist.
+fn not_pinned(cpu: u32, configured: u32, allowed: Vec<u32>) -> PinError {
+    let last = configured.saturating_sub(1).max(allowed.last().copied().unwrap_or(0));
+    if configured > 0 && cpu > last { PinError::NoSuchCpu { cpu, last } } else { PinError::NotAllowed { cpu, allowed } }
 }
 
 /// Keeps the calling thread off these CPUs. Returns false and changes nothing if no other CPU is allowed.
@@ -147,7 +157,9 @@ pub enum Sched {
 #[derive(Debug, thiserror::Error)]
 pub enum SchedError {
     /// Missing permission.
-    #[error("SCHED_FIFO at priority {0} is not permitted: run as root, grant CAP_SYS_NICE, or raise the limit (ulimit -r {0})")]
+    #[error(
+        "SCHED_FIFO at priority {0} is not permitted: run as root, grant CAP_SYS_NICE, or raise the limit (ulimit -r {0}); a cgroup whose cpu.rt_runtime_us is 0 forbids it even to root"
+    )]
     NotPermitted(u8),
     /// The priority is not one of 1 to 99.
     #[error("SCHED_FIFO has no priority {0}: use 1 to 99")]
@@ -218,6 +230,14 @@ pub struct LockMemoryError {
 pub fn lock_memory() -> Result<(), LockMemoryError> {
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
         .map_err(|error| LockMemoryError { limit_bytes: getrlimit(Resource::Memlock).current, error: error.into() })
+}
+
+/// Unlocks all memory of the process again (munlockall(2)).
+///
+/// # Errors
+/// The errors of munlockall(2).
+pub fn unlock_memory() -> io::Result<()> {
+    Ok(munlockall()?)
 }
 
 /// Sleeps until CLOCK_MONOTONIC shows `monotonic_ns` (clock_nanosleep(2), `TIMER_ABSTIME`); returns at once if that time has
@@ -338,6 +358,16 @@ mod tests {
     }
 
     #[test]
+    fn a_cpu_above_the_number_of_cpus_exists_where_their_numbers_have_gaps() {
+        // CPU 1 was unplugged; older C libraries count three.
+        let refused = |cpu| not_pinned(cpu, 3, vec![0, 2, 3]);
+        assert!([1, 3].into_iter().all(|cpu| matches!(refused(cpu), PinError::NotAllowed { .. })));
+        assert!(matches!(refused(4), PinError::NoSuchCpu { cpu: 4, last: 3 }));
+        assert!(matches!(not_pinned(2, 2, vec![0, 1]), PinError::NoSuchCpu { cpu: 2, last: 1 }));
+        assert!(matches!(not_pinned(2, 0, vec![0, 1]), PinError::NotAllowed { .. }), "their number is unknown");
+    }
+
+    #[test]
     fn policies_are_set_or_refused_with_a_remedy() {
         apart(|| {
             // SAFETY: reads the calling thread's policy.
@@ -350,6 +380,8 @@ mod tests {
             set_sched(Sched::Other).unwrap();
             assert_eq!(policy(), libc::SCHED_OTHER);
         });
+        let refused = SchedError::NotPermitted(7).to_string();
+        assert!(refused.ends_with("(ulimit -r 7); a cgroup whose cpu.rt_runtime_us is 0 forbids it even to root"), "{refused}");
         assert_eq!(set_sched(Sched::Fifo(100)).unwrap_err().to_string(), "SCHED_FIFO has no priority 100: use 1 to 99");
     }
 

@@ -18,6 +18,7 @@ use libc::c_uint;
 use rustix::io::Errno;
 
 pub use self::control::{Control, parse};
+use crate::socket::{self, IntOption};
 
 /// Room for the control data of one message from the error queue: timestamps, the error with an address, and some spare.
 const CONTROL: usize = 256;
@@ -53,11 +54,14 @@ impl Ask {
             SOF_TIMESTAMPING_RAW_HARDWARE, SOF_TIMESTAMPING_RX_HARDWARE, SOF_TIMESTAMPING_RX_SOFTWARE, SOF_TIMESTAMPING_SOFTWARE,
             SOF_TIMESTAMPING_TX_HARDWARE, SOF_TIMESTAMPING_TX_SCHED, SOF_TIMESTAMPING_TX_SOFTWARE,
         };
-        let mut flags =
-            SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY | SOF_TIMESTAMPING_OPT_ID;
+        // Without the last flag a NIC's stamp takes the place of the driver's, even where nobody reads the NIC's.
+        let mut flags = SOF_TIMESTAMPING_RX_SOFTWARE
+            | SOF_TIMESTAMPING_SOFTWARE
+            | SOF_TIMESTAMPING_OPT_TSONLY
+            | SOF_TIMESTAMPING_OPT_ID
+            | SOF_TIMESTAMPING_OPT_TX_SWHW;
         let mut add = |wanted: bool, more: c_uint| flags |= if wanted { more } else { 0 };
-        // Without the last flag a NIC's stamp takes the place of the driver's.
-        add(self.hardware, SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE | SOF_TIMESTAMPING_OPT_TX_SWHW);
+        add(self.hardware, SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE);
         add(self.each, SOF_TIMESTAMPING_TX_SOFTWARE);
         add(self.each && self.hardware, SOF_TIMESTAMPING_TX_HARDWARE);
         add(self.each && self.queue, SOF_TIMESTAMPING_TX_SCHED);
@@ -94,17 +98,7 @@ pub fn off(socket: impl AsFd) -> io::Result<()> {
 }
 
 fn set(socket: &impl AsFd, value: c_uint) -> io::Result<()> {
-    // SAFETY: the option's value is an int that lives through the call, and its size is told.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPING,
-            (&raw const value).cast(),
-            size_of::<c_uint>() as libc::socklen_t,
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    socket::set(socket, IntOption::new(libc::SOL_SOCKET, libc::SO_TIMESTAMPING), value.cast_signed())
 }
 
 /// Bytes sent and not acknowledged (`SIOCOUTQ`, tcp(7)).
@@ -276,6 +270,14 @@ mod tests {
         off(&from).unwrap();
         from.send(b"plain").unwrap();
         assert_eq!(sent(&from).unwrap(), None);
+    }
+
+    #[test]
+    fn a_nics_stamp_never_takes_the_place_of_the_drivers() {
+        for (each, hardware) in [(true, true), (true, false), (false, true), (false, false)] {
+            let flags = Ask { each, hardware, ..EACH }.flags();
+            assert_ne!(flags & libc::SOF_TIMESTAMPING_OPT_TX_SWHW, 0, "{each} {hardware}");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //!   buffers   one mapping: [receive 0 │ receive 1 │ … │ send 0 │ send 1 │ … ]
 //!             each is the program's, or lent to the kernel from its request to its completion
 //! ```
-//! A buffer's bytes can be reached only while no request has it. Dropping the ring cancels all open requests; if the kernel cannot confirm that, the memory
-//! outlives the ring.
+//! A buffer's bytes can be reached only while no request has it. Dropping the ring cancels all open requests; if the kernel cannot confirm that, the memory's
+//! addresses outlive the ring.
 
 mod memory;
 #[cfg(test)]
@@ -148,7 +148,8 @@ pub fn lacking() -> Result<Vec<&'static str>, UringError> {
 pub struct Completion {
     /// The socket's index.
     pub socket: u32,
-    /// The buffer, which is the program's again; `None` for an error of a request without one.
+    /// The buffer, which is the program's again; `None` for an error of a request without one, or of a send whose buffer was back before,
+    /// and with multishot for the end of a stream.
     pub buffer: Option<u32>,
     pub what: Done,
     /// Bytes, or the negative error.
@@ -164,8 +165,15 @@ pub enum Done {
     Ended,
 }
 
-/// A ring with its sockets and buffers.
+/// A ring with its sockets and buffers. It stays with the thread that opened it: another one could not tell that a cancelled request is over.
+///
+/// ```compile_fail,E0277
+/// fn moved(ring: hairpin_sys::uring::Uring) {
+///     std::thread::spawn(move || drop(ring));
+/// }
+/// ```
 pub struct Uring {
+    // Dropped before the memory's pages: no queued send is carried out without its bytes.
     ring: IoUring,
     memory: Memory,
     provided: Option<Provided>,
@@ -353,9 +361,10 @@ impl Uring {
     /// The queue is full, and the kernel takes nothing from it.
     ///
     /// # Panics
-    /// A request has the buffer, or the range is not in it.
+    /// There is no such socket, a request has the buffer, or the range is not in it.
     #[inline(always)]
     pub fn receive(&mut self, socket: u32, from: usize, to: usize) -> io::Result<()> {
+        assert!(socket < self.sockets, "no such socket");
         if self.provided.is_some() {
             let entry = opcode::RecvMulti::new(Fixed(socket), GROUP).build().user_data(Tag::Receive.of(socket, 0));
             // SAFETY: the kernel writes only into provided buffers, which are lent.
@@ -511,6 +520,8 @@ impl Uring {
             self.network_is_done(buffer, entry.result());
         };
         let (what, buffer) = match (tag, self.provided.is_some()) {
+            // An error of a send whose buffer was back when the submission returned; by now another request may have it.
+            (Tag::Send, _) if self.sends_unseen() => (Done::Sent, None),
             (Tag::Send, _) => (Done::Sent, Some(buffer)),
             (Tag::Receive, false) => (Done::Received, Some(buffer)),
             (Tag::Receive, true) => {
@@ -518,15 +529,18 @@ impl Uring {
                 if !cqueue::more(flags) {
                     match chosen {
                         Some(_) => self.ended = Some(socket),
-                        None => return Some(Completion { socket, buffer: None, what: Done::Ended, result }),
+                        None => {
+                            // A datagram without bytes ends a standing request too.
+                            let is_end = result == 0 && !self.config.datagrams;
+                            let what = if is_end { Done::Received } else { Done::Ended };
+                            return Some(Completion { socket, buffer: None, what, result });
+                        }
                     }
                 }
                 (Done::Received, chosen)
             }
         };
         match buffer {
-            // An error of a send whose buffer was back when the submission returned.
-            Some(_) if what == Done::Sent && self.sends_unseen() => {}
             // The network still has the pages; a second completion follows.
             Some(_) if what == Done::Sent && cqueue::more(flags) => self.visible -= 1,
             Some(buffer) => {
@@ -573,7 +587,9 @@ impl Drop for Uring {
             Ok(()) => true,
             Err(error) => error.raw_os_error() == Some(libc::ENOENT),
         };
-        if !none_left {
+        // The polling thread may still take a queued request, or be about to carry out a cancelled one. Closing the ring ends both, but later, and the kernel
+        // tells nobody when (`io_ring_ctx_wait_and_kill`, `io_ring_exit_work`).
+        if self.config.sqpoll || !none_left {
             self.memory.leak();
             self.provided.iter_mut().for_each(Provided::leak);
         }

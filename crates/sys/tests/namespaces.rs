@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use hairpin_sys::ethtool::Ethtool;
-use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
+use hairpin_sys::netlink::{Netlink, QuickAck, Tbf, VethConfig};
 use hairpin_sys::netns::{self, Support, Sysfs};
 use hairpin_units::{BitRate, Bytes};
 
@@ -47,6 +47,7 @@ pub const PART: Part = Part::new("namespaces", tests).playing(|arguments| matche
 const TESTS: &[Case] = &[
     ("a pair carries datagrams over IPv4 and IPv6", a_pair_carries_datagrams),
     ("a route names interface and source, a neighbour its MAC", a_route_names_interface_and_source),
+    ("quickack changes the routes of its own link only", quickack_changes_its_own_link_only),
     ("mtu and queues are as asked at both ends", mtu_and_queues_are_as_asked),
     ("gro and tso follow and are read back", gro_and_tso_follow),
     ("a rate is reported and kept", a_rate_is_reported_and_kept),
@@ -117,6 +118,25 @@ fn a_route_names_interface_and_source(who: As) -> Outcome {
         equal("neighbour", first.ask(&format!("neighbour {FIRST} {peer}"))?, theirs.clone())?;
     }
     Ok(())
+}
+
+fn quickack_changes_its_own_link_only(who: As) -> Outcome {
+    let (mut first, mut second) = linked(who, 1500, 1)?;
+    first.ask(&format!("pair-named hp-third hp-fourth {} 1500 1", second.pid()))?;
+    second.ask("up hp-fourth")?;
+    first.ask("up hp-third")?;
+    // The first network is that of the other link, too.
+    for address in ["198.18.0.3", "198.18.4.1"] {
+        first.ask(&format!("address hp-third {address} 24"))?;
+    }
+    let refusal = first.ask("quickack hp-third 198.18.0.0/24 on").err().ok_or("the other link's route may have been changed")?;
+    contains(&refusal, "cannot change the route to 198.18.0.0/24 over hp-third: another link has one with the same metric")?;
+    contains(&first.ask("quickack hp-third 198.18.5.0/24 on").err().ok_or("there is a route")?, "there is none")?;
+    first.ask("quickack hp-third 198.18.4.0/24 on")?;
+    equal("routes", first.ask("quickacks hp-third")?.as_str(), "198.18.0.0/24=off 198.18.4.0/24=on")?;
+    equal("the other link's", first.ask(&format!("quickacks {FIRST}"))?.as_str(), "198.18.0.0/24=off")?;
+    first.ask("quickack hp-third 198.18.4.0/24 off")?;
+    equal("routes at the end", first.ask("quickacks hp-third")?.as_str(), "198.18.0.0/24=off 198.18.4.0/24=off")
 }
 
 fn mtu_and_queues_are_as_asked(who: As) -> Outcome {
@@ -414,6 +434,14 @@ fn obey(words: &[&str], socket: &mut Option<UdpSocket>) -> Result<String, Box<dy
         ["neighbour", name, address] => {
             let netlink = Netlink::open()?;
             shown_mac(netlink.neighbour(netlink.link(name)?.index, address.parse()?)?)
+        }
+        ["quickacks", name] => {
+            let shown = |route: &QuickAck| format!("{}={}", route.destination, if route.on { "on" } else { "off" });
+            Netlink::open()?.quick_acks(name)?.iter().map(shown).collect::<Vec<_>>().join(" ")
+        }
+        ["quickack", name, destination, on] => {
+            let to = QuickAck { destination: destination.to_owned(), on: on == "on" };
+            Netlink::open()?.set_quick_ack(name, &to).map(|()| done)?
         }
         ["rate", name, rate, burst, limit] => {
             let tbf = Tbf { rate: BitRate(rate.parse()?), burst: Bytes(burst.parse()?), limit: Bytes(limit.parse()?) };

@@ -19,6 +19,8 @@ const TCA_TBF_BURST: u16 = 6;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 /// Parent of a root qdisc.
 const TC_H_ROOT: u32 = 0xffff_ffff;
+/// Parent of `ingress` and `clsact`, which stay when the root changes.
+const TC_H_INGRESS: u32 = 0xffff_fff1;
 /// The handle `1:` of [`Netlink::add_tbf`].
 const TBF_HANDLE: u32 = 0x0001_0000;
 /// The handle `8a1f:` of [`Netlink::set_root_qdisc`]; numbers from 8000 on are not chosen by hand.
@@ -81,7 +83,7 @@ impl Netlink {
         self.request(&asked, Rtm::Newqdisc, NlmF::CREATE | NlmF::REPLACE, message, |_| ()).map(drop)
     }
 
-    /// True if any qdisc of the link `name` was added by a user: it has a handle.
+    /// True if the root qdisc of the link `name`, or one below it, was added by a user: it has a handle.
     ///
     /// # Errors
     /// There is no such link (ENODEV).
@@ -90,7 +92,7 @@ impl Netlink {
         let index = self.link(name)?.index;
         let message = qdisc_message(index, 0, 0, RtBuffer::new()).map_err(|reason| asked.exchange(reason))?;
         let own = self.request(&asked, Rtm::Getqdisc, NlmF::DUMP, message, |qdisc| {
-            i64::from(*qdisc.tcm_ifindex()) == i64::from(index) && *qdisc.tcm_handle() != 0
+            i64::from(*qdisc.tcm_ifindex()) == i64::from(index) && is_own(qdisc)
         })?;
         Ok(own.into_iter().any(|own| own))
     }
@@ -145,6 +147,11 @@ fn tbf_qopt(bytes_per_s: u64, limit: u32) -> [u8; TBF_QOPT_LEN] {
     qopt
 }
 
+/// True if a user added the qdisc, and it ends with the root.
+fn is_own(qdisc: &Tcmsg) -> bool {
+    *qdisc.tcm_handle() != 0 && *qdisc.tcm_parent() != TC_H_INGRESS
+}
+
 fn root_qdisc_of(message: &Tcmsg) -> RootQdisc {
     let attributes = message.rtattrs().get_attr_handle();
     let kind = attributes.get_attribute(Tca::Kind).map(|a| until_nul(a.rta_payload().as_ref())).unwrap_or_default();
@@ -174,6 +181,14 @@ mod tests {
 
     fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
         haystack.windows(needle.len()).position(|window| window == needle)
+    }
+
+    #[test]
+    fn a_clsact_is_not_lost_with_the_root() {
+        let own = |handle, parent| is_own(&qdisc_message(2, handle, parent, RtBuffer::new()).unwrap());
+        assert!(!own(0, TC_H_ROOT), "the kernel's own");
+        assert!(own(TBF_HANDLE, TC_H_ROOT) && own(0x0002_0000, TBF_HANDLE | 1));
+        assert!(!own(0xffff_0000, TC_H_INGRESS));
     }
 
     #[test]

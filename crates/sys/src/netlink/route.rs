@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use neli::consts::nl::NlmF;
-use neli::consts::rtnl::{Nda, Ntf, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, Rtn, Rtprot};
+use neli::consts::rtnl::{Nda, Ntf, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, RtmF, Rtn, Rtprot};
 use neli::err::BuilderError;
 use neli::rtnl::{Ndmsg, NdmsgBuilder, Rtmsg, RtmsgBuilder};
 use neli::types::{Buffer, RtBuffer};
@@ -41,33 +41,48 @@ impl Netlink {
     /// # Errors
     /// There is no such link (ENODEV).
     pub fn quick_acks(&self, name: &str) -> Result<Vec<QuickAck>, NetlinkError> {
-        let routes = self.routes_of("read the routes of", name)?;
-        Ok(routes.iter().map(|route| QuickAck { destination: destination(route), on: quickack(route) }).collect())
+        let asked = Asked { operation: "read the routes of", interface: name };
+        let index = self.link(name)?.index;
+        let routes = self.main_routes(&asked)?;
+        let over = routes.iter().filter(|route| is_over(route, index));
+        Ok(over.map(|route| QuickAck { destination: destination(route), on: quickack(route) }).collect())
     }
 
     /// Sets the quickack metric of the route to `to`; the route is otherwise unchanged.
     ///
     /// # Errors
-    /// There is no such link (ENODEV) or not exactly one such route (ESRCH), or this process lacks CAP_NET_ADMIN (EPERM).
+    /// There is no such link (ENODEV); there is not exactly one such route, or another link has one with the same metric
+    /// ([`NetlinkError::Route`]); or this process lacks CAP_NET_ADMIN (EPERM).
     pub fn set_quick_ack(&self, name: &str, to: &QuickAck) -> Result<(), NetlinkError> {
         let asked = Asked { operation: "change the route over", interface: name };
-        let routes = self.routes_of(asked.operation, name)?;
-        let mut matching = routes.iter().filter(|route| destination(route) == to.destination);
-        let (Some(route), None) = (matching.next(), matching.next()) else {
-            return Err(asked.refused(-libc::ESRCH, None));
+        let cannot = |why: &'static str| {
+            let (interface, destination) = (name.to_owned(), to.destination.clone());
+            NetlinkError::Route { interface, destination, why }
         };
+        let index = self.link(name)?.index;
+        let routes = self.main_routes(&asked)?;
+        let mut matching = routes.iter().filter(|route| is_over(route, index) && destination(route) == to.destination);
+        let route = matching.next().ok_or_else(|| cannot("there is none"))?;
+        if matching.next().is_some() {
+            return Err(cannot("there are several, with different metrics"));
+        }
+        // REPLACE takes the first route with this key, over whatever link it is (net/ipv4/fib_trie.c).
+        if routes.iter().filter(|other| key(other) == key(route)).count() > 1 {
+            return Err(cannot(
+                "another link has one with the same metric, and the kernel may change that one: give them different metrics",
+            ));
+        }
         let message = with_quickack(route, to.on).map_err(|reason| asked.exchange(reason))?;
         self.request(&asked, Rtm::Newroute, NlmF::CREATE | NlmF::REPLACE, message, |_| ()).map(drop)
     }
 
-    fn routes_of(&self, operation: &'static str, name: &str) -> Result<Vec<Rtmsg>, NetlinkError> {
-        let asked = Asked { operation, interface: name };
-        let index = self.link(name)?.index;
+    /// All IPv4 routes of the main table.
+    fn main_routes(&self, asked: &Asked<'_>) -> Result<Vec<Rtmsg>, NetlinkError> {
         let message = route_message(RtAddrFamily::Inet, 0, RtBuffer::new()).map_err(|reason| asked.exchange(reason))?;
-        let all = self.request(&asked, Rtm::Getroute, NlmF::DUMP, message, |route: &Rtmsg| {
-            let over = route.rtattrs().get_attr_handle().get_attr_payload_as::<u32>(Rta::Oif).ok() == Some(index);
-            let plain = *route.rtm_table() == RtTable::Main && *route.rtm_type() == Rtn::Unicast;
-            (over && plain).then(|| route.clone())
+        let all = self.request(asked, Rtm::Getroute, NlmF::DUMP, message, |route: &Rtmsg| {
+            // The dump contains what the kernel learned of single hosts (redirects, path MTUs), as clones of the routes there.
+            let of_main = *route.rtm_table() == RtTable::Main && !route.rtm_flags().contains(RtmF::CLONED);
+            of_main.then(|| route.clone())
         })?;
         Ok(all.into_iter().flatten().collect())
     }
@@ -139,6 +154,18 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 fn destination(route: &Rtmsg) -> String {
     let to = route.rtattrs().get_attr_handle().get_attribute(Rta::Dst).and_then(|a| address(a.rta_payload().as_ref()));
     to.map_or_else(|| "default".to_owned(), |to| format!("{to}/{}", route.rtm_dst_len()))
+}
+
+/// Destination, TOS and priority, the metric of ip(8): the kernel's key of a route.
+fn key(route: &Rtmsg) -> (String, u8, u32) {
+    let priority = route.rtattrs().get_attr_handle().get_attr_payload_as(Rta::Priority).unwrap_or(0);
+    (destination(route), *route.rtm_tos(), priority)
+}
+
+/// True if the route leads over the link with this index, and over no other.
+fn is_over(route: &Rtmsg, index: u32) -> bool {
+    let over = route.rtattrs().get_attr_handle().get_attr_payload_as::<u32>(Rta::Oif).ok() == Some(index);
+    over && *route.rtm_type() == Rtn::Unicast
 }
 
 fn quickack(route: &Rtmsg) -> bool {

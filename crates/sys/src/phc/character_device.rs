@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::{Between, Capabilities, Latched, NicClock};
+use super::{Between, Latched, NicClock};
 
 /// Brackets per request: an interrupt rarely disturbs the narrowest of them, and each takes some 2 us of the device's bus.
 const BRACKETS: usize = 9;
@@ -16,8 +16,6 @@ const BRACKETS: usize = 9;
 /// with.
 unsafe trait Request {}
 
-// SAFETY: integers; used with PTP_CLOCK_GETCAPS, whose structure it is.
-unsafe impl Request for libc::ptp_clock_caps {}
 // SAFETY: integers; used with PTP_SYS_OFFSET_PRECISE, whose structure it is.
 unsafe impl Request for libc::ptp_sys_offset_precise {}
 // SAFETY: integers; used with PTP_SYS_OFFSET_EXTENDED, whose structure it is.
@@ -26,7 +24,6 @@ unsafe impl Request for libc::ptp_sys_offset_extended {}
 unsafe impl Request for libc::ptp_sys_offset {}
 
 // The sizes that the requests' numbers in the kernel contain.
-const _: () = assert!(size_of::<libc::ptp_clock_caps>() == 80);
 const _: () = assert!(size_of::<libc::ptp_sys_offset_precise>() == 64);
 const _: () = assert!(size_of::<libc::ptp_sys_offset_extended>() == 1216);
 const _: () = assert!(size_of::<libc::ptp_sys_offset>() == 832);
@@ -65,17 +62,6 @@ fn between([before, nic, after]: [&libc::ptp_clock_time; 3]) -> Between {
 }
 
 impl NicClock for CharacterDevice {
-    fn capabilities(&self) -> io::Result<Capabilities> {
-        let caps = self.ask(libc::PTP_CLOCK_GETCAPS, empty::<libc::ptp_clock_caps>())?;
-        Ok(Capabilities {
-            max_adjustment_ppb: caps.max_adj,
-            external_stamps: caps.n_ext_ts,
-            periodic_signals: caps.n_per_out,
-            pps: caps.pps != 0,
-            cross_stamps: caps.cross_timestamping != 0,
-        })
-    }
-
     fn precise(&self) -> io::Result<Latched> {
         let both = self.ask(libc::PTP_SYS_OFFSET_PRECISE, empty::<libc::ptp_sys_offset_precise>())?;
         Ok(Latched { nic_ns: ns(&both.device), raw_ns: ns(&both.sys_monoraw) })

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::ClockId;
 
-use super::{Between, Capabilities, Latched, Method, NicClock};
+use super::{Between, Latched, Method, NicClock};
 use crate::clock::kernel_ns;
 
 /// Readings of this host's clocks; the narrowest is taken.
@@ -29,6 +29,8 @@ struct State {
     inside: f64,
     /// The error number of every further request.
     error: Option<i32>,
+    /// The error number of the next request alone.
+    passing: Option<i32>,
     asked: usize,
     blind_ns: u64,
 }
@@ -44,6 +46,7 @@ impl FakeNicClock {
             widths_ns: vec![2_000, 1_000, 3_000],
             inside: 0.5,
             error: None,
+            passing: None,
             asked: 0,
             blind_ns: 0,
         })))
@@ -71,6 +74,11 @@ impl FakeNicClock {
     /// Fails every request from now on with this error number, like a removed device.
     pub fn fail(&self, error: i32) {
         self.state().error = Some(error);
+    }
+
+    /// Fails the next request with this error number, like a device that is busy.
+    pub fn fail_once(&self, error: i32) {
+        self.state().passing = Some(error);
     }
 
     /// Its time when CLOCK_MONOTONIC_RAW shows `raw_ns`.
@@ -127,7 +135,7 @@ impl State {
 
     fn ask(&mut self, method: Method) -> io::Result<()> {
         self.asked += 1;
-        match self.error {
+        match self.passing.take().or(self.error) {
             Some(error) => Err(io::Error::from_raw_os_error(error)),
             None if self.has.contains(&method) => Ok(()),
             None => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
@@ -136,11 +144,6 @@ impl State {
 }
 
 impl NicClock for FakeNicClock {
-    fn capabilities(&self) -> io::Result<Capabilities> {
-        let cross_stamps = self.state().has.contains(&Method::Precise);
-        Ok(Capabilities { max_adjustment_ppb: 62_499_999, cross_stamps, ..Capabilities::default() })
-    }
-
     fn precise(&self) -> io::Result<Latched> {
         let mut state = self.state();
         state.ask(Method::Precise)?;

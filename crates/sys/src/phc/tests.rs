@@ -14,7 +14,6 @@ fn the_best_way_that_the_device_has_is_used_and_those_it_lacks_are_said() {
         let phc = Phc::over(3, Box::new(FakeNicClock::new(EPOCH, 0, has))).expect("a way");
         assert_eq!((phc.method(), phc.passed_over().len(), phc.index()), (has[0], lacks, 3));
         assert!(phc.passed_over().iter().all(|(_, why)| why.raw_os_error() == Some(libc::EOPNOTSUPP)));
-        assert_eq!(phc.capabilities().map(|has| has.cross_stamps), Some(lacks == 0));
     }
     let error = Phc::over(3, Box::new(FakeNicClock::new(EPOCH, 0, &[]))).expect_err("no way").to_string();
     assert!(
@@ -60,6 +59,29 @@ fn a_device_that_has_gone_is_an_error_that_names_it() {
     let early = Phc::over(7, Box::new(FakeNicClock::new(-1_000_000_000, 0, &[Method::Precise]))).expect("a way");
     let error = early.point(&MonotonicRaw).expect_err("no time").to_string();
     assert!(error.contains("shows a time before 1970"), "{error}");
+}
+
+#[test]
+fn a_device_that_is_busy_is_asked_again() {
+    let nic = FakeNicClock::new(EPOCH, 0, &[Method::Precise]);
+    let phc = Phc::over(7, Box::new(nic.clone())).expect("a way");
+    for error in [libc::ETIMEDOUT, libc::EBUSY, libc::EAGAIN] {
+        nic.fail_once(error);
+        point_of(&phc);
+    }
+    nic.fail(libc::EBUSY);
+    let asked = nic.asked();
+    let error = phc.point(&MonotonicRaw).expect_err("it stays busy").to_string();
+    assert!(error.starts_with("cannot read the NIC's clock /dev/ptp7 by PTP_SYS_OFFSET_PRECISE: "), "{error}");
+    assert_eq!(nic.asked() - asked, TRIES as usize);
+}
+
+#[test]
+fn clocks_that_keep_step_are_not_told_to_have_moved() {
+    let at = |ns: i64, middle| Bracket { middle, ns: (EPOCH + ns) as u64, width: 30 };
+    assert_eq!(moved(&at(1, 5_000), &at(20_101, 25_100), 1.0), (20_100.0, 0.0));
+    assert_eq!(moved(&at(1, 5_000), &at(20_001, 65_198), 3.0).1, 66.0, "steered");
+    assert_eq!(moved(&at(1, 5_000), &at(-999, 25_100), 1.0).1, 21_100.0, "set back");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! A user's command, waited for despite signals.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +24,18 @@ pub fn unblocked(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(unblock) }
 }
 
+/// Lets `command` start in this cgroup.
+fn in_cgroup(command: &mut Command, cgroup: &Path) -> io::Result<()> {
+    let path = cgroup.join("cgroup.procs");
+    let opened = File::options().write(true).open(&path);
+    let procs = opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    // To the kernel, 0 is the process that writes it.
+    let enter = move || rustix::io::write(&procs, b"0").map(drop).map_err(io::Error::from);
+    // SAFETY: between fork and exec the closure calls write(2) only, which is async-signal-safe, and allocates nothing.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
+}
+
 /// A command with this process's standard input, output and error, and with the default signal mask.
 #[derive(Debug)]
 pub struct Attended {
@@ -29,18 +43,19 @@ pub struct Attended {
 }
 
 impl Attended {
-    /// Starts the command. It does not inherit this process's blocking of SIGINT, SIGTERM and SIGHUP.
+    /// Starts the command, in `cgroup` if there is one: it is there before it runs. It does not inherit this process's blocking
+    /// of SIGINT, SIGTERM and SIGHUP.
     ///
     /// # Errors
-    /// There is no such program, or those of fork and exec; `InvalidInput` if the command is empty.
-    pub fn spawn(command: &[OsString]) -> io::Result<Attended> {
+    /// There is no such program or cgroup, or those of fork and exec; `InvalidInput` if the command is empty.
+    pub fn spawn(command: &[OsString], cgroup: Option<&Path>) -> io::Result<Attended> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let child = unblocked(Command::new(program).args(arguments)).spawn()?;
-        Ok(Attended { child })
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+        let mut command = Command::new(program);
+        unblocked(command.args(arguments));
+        if let Some(cgroup) = cgroup {
+            in_cgroup(&mut command, cgroup)?;
+        }
+        Ok(Attended { child: command.spawn()? })
     }
 
     /// Waits for the command to end. Passes SIGTERM and SIGHUP on; SIGINT comes from a terminal, which sends it to the command
@@ -97,13 +112,27 @@ mod tests {
     fn a_command_gets_its_signals_and_its_status_comes_back() {
         let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP]).unwrap();
         let command = |script: &str| ["/bin/sh", "-c", script].map(OsString::from);
-        let status = Attended::spawn(&command("exit 7")).unwrap().wait(&signals).unwrap();
+        let status = Attended::spawn(&command("exit 7"), None).unwrap().wait(&signals).unwrap();
         assert_eq!(status.code(), Some(7));
-        let status = Attended::spawn(&command("exit 7")).unwrap().wait_by(None, &signals).unwrap();
+        let status = Attended::spawn(&command("exit 7"), None).unwrap().wait_by(None, &signals).unwrap();
         assert_eq!(status.code(), Some(7), "where the kernel has no pidfd");
-        let status = Attended::spawn(&command("kill -TERM $$; exit 0")).unwrap().wait(&signals).unwrap();
+        let status = Attended::spawn(&command("kill -TERM $$; exit 0"), None).unwrap().wait(&signals).unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(SIGTERM));
-        assert!(Attended::spawn(&[]).is_err());
-        assert!(Attended::spawn(&["/nonexistent".into()]).is_err());
+        assert!(Attended::spawn(&[], None).is_err());
+        assert!(Attended::spawn(&["/nonexistent".into()], None).is_err());
+    }
+
+    #[test]
+    fn a_command_is_in_its_cgroup_before_it_runs() {
+        let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP]).unwrap();
+        let cgroup = tempfile::tempdir().unwrap();
+        let procs = cgroup.path().join("cgroup.procs");
+        let script = "test $(cat \"$0\") = 0";
+        let command: [OsString; 4] = ["/bin/sh".into(), "-c".into(), script.into(), procs.clone().into()];
+        let error = Attended::spawn(&command, Some(cgroup.path())).unwrap_err().to_string();
+        assert!(error.contains("cgroup.procs: No such file"), "{error}");
+        std::fs::write(&procs, "").unwrap();
+        let status = Attended::spawn(&command, Some(cgroup.path())).unwrap().wait(&signals).unwrap();
+        assert_eq!(status.code(), Some(0));
     }
 }

@@ -6,20 +6,17 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Buffers begin on cache lines of their own.
 const LINE: usize = 64;
 
-/// A mapping; it stays mapped for ever once it is leaked.
+/// A mapping. Once it is leaked, its addresses stay mapped for ever, so that a late request of the kernel hits nothing else; its pages go all the same.
 struct Mapping {
     begin: NonNull<u8>,
     bytes: usize,
     leaked: bool,
 }
-
-// SAFETY: plain memory of this process, reached through its only owner.
-unsafe impl Send for Mapping {}
 
 impl Mapping {
     fn new(bytes: usize) -> io::Result<Mapping> {
@@ -33,9 +30,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if !self.leaked {
-            // SAFETY: this mapping is this value's own, and nothing borrows from it any more. An error would leave it mapped.
-            let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.bytes) };
+        let (begin, bytes) = (self.begin.as_ptr().cast(), self.bytes);
+        // SAFETY: this mapping is this value's own, and nothing borrows from it any more. An error would leave it as it is.
+        unsafe {
+            let _ = if self.leaked { madvise(begin, bytes, Advice::LinuxDontNeed) } else { munmap(begin, bytes) };
         }
     }
 }

@@ -125,6 +125,34 @@ fn the_bytes_of_a_lent_buffer_cannot_be_reached() {
     panics(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| uring.receive(1, 0, 2 * BYTES).unwrap())));
 }
 
+/// Number 2 is a send buffer, and from 2^30 on the user data of a receive would be that of a send.
+#[test]
+fn only_sockets_of_the_ring_receive() {
+    for multishot in [None, Some(4)] {
+        let Some((mut uring, _own, _peers)) = open(Config { multishot, datagrams: false, ..config() }) else { return };
+        for socket in [2, 1 << 30] {
+            let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| uring.receive(socket, 0, 0).unwrap()));
+            assert!(asked.is_err(), "{socket} {multishot:?}");
+        }
+    }
+}
+
+#[test]
+fn the_buffers_addresses_outlive_a_ring_whose_requests_another_thread_takes() {
+    let Some((mut uring, _own, _peers)) = open(Config { sqpoll: true, ..config() }) else { return };
+    let at = uring.bytes(0).as_ptr() as usize;
+    uring.receive(0, 0, BYTES).unwrap();
+    drop(uring);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let is_mapped = maps.lines().any(|line| {
+        let (range, _) = line.split_once(' ').unwrap();
+        let (begin, end) = range.split_once('-').unwrap();
+        let [begin, end] = [begin, end].map(|address| usize::from_str_radix(address, 16).unwrap());
+        (begin..end).contains(&at)
+    });
+    assert!(is_mapped, "{at:x} in {maps}");
+}
+
 #[test]
 fn a_wait_ends_after_its_time_and_a_dead_peer_is_an_error() {
     let Some((mut uring, _own, peers)) = open(config()) else { return };
@@ -136,6 +164,6 @@ fn a_wait_ends_after_its_time_and_a_dead_peer_is_an_error() {
     uring.send(1, buffer, 1).unwrap();
     uring.submit().unwrap();
     let done = std::iter::from_fn(|| uring.completed()).find(|done| done.what == Done::Sent).expect("a failed send is seen");
-    assert_eq!(done.result, -libc::ECONNREFUSED);
+    assert_eq!((done.result, done.buffer), (-libc::ECONNREFUSED, None));
     assert!(uring.free_buffer().is_some() && uring.free_buffer().is_some() && uring.free_buffer().is_none());
 }

@@ -45,15 +45,13 @@ pub(super) struct Departures {
     most: usize,
     /// Stamps that did not come with their chunk, or came while `most` others waited to be read.
     pub(super) lost: u64,
-    /// Frames that leave no room for the request in their chunk.
-    pub(super) unfit: u64,
 }
 
 impl Departures {
     pub(super) fn new(chunks: usize, most: u32) -> Departures {
         let most = most as usize;
         let (awaited, came) = (vec![None; chunks].into(), VecDeque::with_capacity(most));
-        Departures { asks: true, sent: 0, awaited, came, most, lost: 0, unfit: 0 }
+        Departures { asks: true, sent: 0, awaited, came, most, lost: 0 }
     }
 
     /// Writes the request in front of the next frame, which has room for it there; returns the options of its descriptor.
@@ -130,9 +128,9 @@ impl Socket {
         for mut frame in frames.drain(..room as usize) {
             let (chunk, len) = (frame.chunk(), frame.len() as u32);
             bytes += u64::from(len);
-            if !umem.make_room(&mut frame, DEPARTURE_BYTES) {
+            if len == 0 || !umem.make_room(&mut frame, DEPARTURE_BYTES) {
                 departures.sent = departures.sent.wrapping_add(1);
-                departures.unfit += 1;
+                self.refused += 1;
                 self.pool.give(frame);
                 continue;
             }

@@ -154,6 +154,11 @@ impl Socket {
             (entries, count, bytes) = (more, count + 1, bytes + frame.len() as u64);
         }
         for frame in frames.drain(..count) {
+            if frame.len() == 0 {
+                entries -= Pool::pages_of(&frame);
+                self.refuse(frame);
+                continue;
+            }
             let (tx, sending) = (&mut self.tx, &mut self.sending);
             self.pool.lend_pages(frame, |addr, len, more| {
                 let options = if more { XdpDescOptions::XDP_PKT_CONTD } else { XdpDescOptions::empty() };
