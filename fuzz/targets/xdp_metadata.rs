@@ -1,7 +1,7 @@
-//! Any bytes in front of a frame are metadata or none; what is not marked as valid is not told.
+//! Any bytes in front of a frame are metadata or none; what is not marked as valid, and as the program's own, is not told.
 #![no_main]
 
-use hairpin_packet::af_xdp::metadata::{BYTES, Known, read};
+use hairpin_packet::af_xdp::metadata::{BYTES, Known, OURS, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|in_front: &[u8]| {
@@ -11,6 +11,7 @@ fuzz_target!(|in_front: &[u8]| {
         return;
     };
     let valid = u32::from_ne_bytes(valid.try_into().expect("four bytes"));
-    assert_eq!((known.time.is_some(), known.hash.is_some()), (valid & 1 != 0, valid & 2 != 0));
-    assert!(known.vlan.is_none_or(|vlan| valid & 4 != 0 && vlan.protocol() != 0));
+    let told = |bit: u32| valid & !7 == OURS && valid & bit != 0;
+    assert_eq!((known.time.is_some(), known.hash.is_some()), (told(1), told(2)));
+    assert!(known.vlan.is_none_or(|vlan| told(4) && vlan.protocol() != 0));
 });

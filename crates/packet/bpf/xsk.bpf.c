@@ -147,14 +147,14 @@ struct metadata {
 	u16 vlan_protocol; /* in network order */
 	u16 vlan_tci;	   /* in host order */
 	u32 unused;
-	u32 valid; /* TIME, HASH, VLAN; zero where this was never written */
+	u32 valid; /* OURS, with TIME, HASH, VLAN; zero where this was never written, unless the driver writes there too */
 };
-enum { TIME = 1, HASH = 2, VLAN = 4 };
+enum { TIME = 1, HASH = 2, VLAN = 4, OURS = 0x48500000 };
 _Static_assert(sizeof(struct metadata) == 24, "known to metadata.rs");
 
 static ALWAYS_INLINE void put_metadata(struct xdp_md *ctx)
 {
-	struct metadata known = {};
+	struct metadata known = { .valid = OURS };
 	enum xdp_rss_hash_type type = XDP_RSS_TYPE_NONE;
 
 	/* veth says success and zero for a frame that nobody stamped. */

@@ -13,13 +13,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
+use hairpin_sys::netlink::LinkFacts;
 use hairpin_sys::packet_socket::{self, Ask, Fault, Gate, Layout, OPEN_STEP, PacketSocket, PacketSocketError, Step};
 use hairpin_sys::umem::{Frame, MAX_CHUNK, MIN_CHUNK, Pool, Umem};
-
+use hairpin_wire::ethernet;
 use rustix::io::Errno;
 
-use crate::device::{BackEnd, Config, Favour, OpenError};
+use crate::device::{BackEnd, Config, Favour, OpenError, facts, is, step};
 use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Refused, TimeSource};
 use crate::io::{Arrival, Arrived, Counters, Departure, Kick, Kicked, PacketIo};
@@ -29,8 +29,8 @@ mod checksum;
 mod program;
 mod stamps;
 
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
+/// Bytes of a VLAN tag, which is put back into a received frame.
+const TAG: usize = 4;
 
 /// An interface that is open for AF_PACKET: a [`BackEnd`] with one packet socket for each of [`Config::rings`].
 ///
@@ -84,7 +84,7 @@ impl BackEnd for AfPacket {
             return Err(OpenError::Config("rings, ring entries and chunks are at least one each".into()));
         }
         packet_socket::permitted().map_err(|error| refusal(interface.into(), error))?;
-        let longest = (link.mtu as usize + ETHERNET).min(MAX_CHUNK).min(config.longest_frame.unwrap_or(MAX_CHUNK));
+        let longest = (link.mtu as usize + ethernet::LEN).min(MAX_CHUNK).min(config.longest_frame.unwrap_or(MAX_CHUNK));
         let mut refused = refused(config);
         let [rx, tx] = stamps::claimed(interface, config, &mut refused);
         let granted = Granted {
@@ -109,10 +109,10 @@ impl BackEnd for AfPacket {
         let interface = || self.granted.interface.clone();
         let last = self.config.rings - 1;
         let gate = self.gates.get(queue as usize).ok_or_else(|| OpenError::NoQueue { interface: interface(), queue, last })?;
-        if gate.is_some() {
+        if gate.as_ref().is_some_and(Gate::is_alive) {
             return Err(OpenError::QueueTaken { interface: interface(), queue });
         }
-        let chunk = self.granted.longest_frame.next_power_of_two().clamp(MIN_CHUNK, MAX_CHUNK);
+        let chunk = (self.granted.longest_frame + TAG).next_power_of_two().clamp(MIN_CHUNK, MAX_CHUNK);
         let pool = Pool::new(self.config.chunks, chunk)?;
         let ask = Ask {
             interface: self.link.index,
@@ -311,21 +311,6 @@ impl Io {
     }
 }
 
-fn facts(interface: &str) -> Result<LinkFacts, OpenError> {
-    Netlink::open().and_then(|netlink| netlink.link(interface)).map_err(|error| match error {
-        NetlinkError::Refused { source, .. } if is(&source, Errno::NODEV) => OpenError::NoInterface(interface.into()),
-        other => step("read the interface", interface.into(), io::Error::other(other)),
-    })
-}
-
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
-}
-
-fn step(what: &str, interface: String, source: io::Error) -> OpenError {
-    OpenError::Step { what: what.into(), interface, source }
-}
-
 fn refusal(interface: String, error: PacketSocketError) -> OpenError {
     if error.step == OPEN_STEP && is(&error.source, Errno::PERM) {
         return OpenError::Capability {
@@ -357,5 +342,8 @@ fn refused(config: &Config) -> Vec<Refused> {
     not(config.zero_copy, Feature::ZeroCopy, "AF_PACKET copies every frame from the kernel's memory and back");
     not(config.mode.is_some(), Feature::Native, "AF_PACKET runs no XDP program");
     not(config.busy_poll_us.is_some(), Feature::BusyPoll, "the kernel does not poll devices for packet sockets");
+    not(config.metadata, Feature::Vlan, "AF_PACKET puts the tag back into the frame");
+    let slots = config.favour == Favour::Delay;
+    not(config.metadata && slots, Feature::Hash, "slots (favour delay) have no field for it, blocks (favour rate) have");
     refused
 }

@@ -26,22 +26,21 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use hairpin_sys::bpf::XdpLink;
-use hairpin_sys::ethtool::Ethtool;
-use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError, XdpMetadata};
+use hairpin_sys::ethtool::{Channels, Ethtool};
+use hairpin_sys::netlink::{LinkFacts, XdpMetadata};
 use hairpin_sys::packet_socket::promiscuous;
 use hairpin_sys::umem::{MAX_CHUNK, MIN_CHUNK, UmemError};
-use hairpin_sys::xsk::{HEADROOM, LARGEST_CHUNK, LONGEST_IN_ONE, Memory, Options, Socket, XskError};
+use hairpin_sys::xsk::{BIND_STEP, HEADROOM, LARGEST_CHUNK, LONGEST_IN_ONE, Memory, Options, Socket, XskError};
+use hairpin_wire::ethernet;
 use rustix::io::Errno;
 
-use crate::device::{BackEnd, Config, Favour, OpenError};
+use crate::device::{BackEnd, Config, Favour, OpenError, facts, is, step};
 use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Mode, Refused, TimeSource};
 use attach::{Attached, Needs, attach, foreign};
 use program::Program;
 pub use queue::Queue;
 
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
 /// Bytes of a VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
@@ -64,6 +63,9 @@ pub struct AfXdp {
     config: Config,
     link: LinkFacts,
     tx_queues: u32,
+    /// The device's own grants, from which those of each ring start.
+    own: Granted,
+    /// The grants as told: the device's own, and those of the last ring.
     granted: Granted,
     sizes: Sizes,
     offers_zero_copy: Option<bool>,
@@ -105,7 +107,7 @@ impl BackEnd for AfXdp {
             Some(told) if config.metadata => knows(&link, told, xdp.device.is_some(), &mut refused),
             _ => XdpMetadata::default(),
         };
-        let granted = Granted {
+        let own = Granted {
             back_end: "af_xdp",
             interface: interface.into(),
             queue: 0,
@@ -130,7 +132,8 @@ impl BackEnd for AfXdp {
             config: config.clone(),
             link,
             tx_queues,
-            granted,
+            granted: own.clone(),
+            own,
             sizes,
             offers_zero_copy,
             stamps_sent: told.filter(|_| config.departures).map(|told| told.map(|told| told.tx_time)),
@@ -145,23 +148,21 @@ impl BackEnd for AfXdp {
     }
 
     fn ring(&mut self, queue: u32) -> Result<Queue, OpenError> {
-        let interface = || self.granted.interface.clone();
-        if queue >= self.granted.queues {
-            return Err(OpenError::NoQueue { interface: interface(), queue, last: self.granted.queues - 1 });
+        let name = self.own.interface.clone();
+        let interface = || name.clone();
+        if queue >= self.own.queues {
+            return Err(OpenError::NoQueue { interface: interface(), queue, last: self.own.queues - 1 });
         }
-        let last = self.granted.queues.max(self.tx_queues) - 1;
+        let last = self.own.queues.max(self.tx_queues) - 1;
         if let Some(queue) = self.config.send_queue.filter(|queue| *queue > last) {
             return Err(OpenError::NoQueue { interface: interface(), queue, last });
         }
-        let mut granted = Granted { queue, send_queue: queue, ..self.granted.clone() };
+        let mut granted = Granted { queue, send_queue: queue, ..self.own.clone() };
         let socket = match self.socket(queue, &mut granted) {
             // Linux 5.18 to 6.5 has programs for several pages, but no sockets for them (XDP_USE_SG).
             Err(OpenError::Step { source, .. }) if self.sizes.pages > 1 && is(&source, Errno::INVAL) => {
-                granted = Granted { queue, send_queue: queue, multi_buffer: false, ..self.granted.clone() };
-                let why = "the kernel's AF_XDP sockets take no frames of several pages (EINVAL): Linux 6.6 and later do";
-                granted.refused.push(Refused { feature: Feature::MultiBuffer, why: why.into() });
-                self.sizes = Sizes::in_one(&self.link, &self.config, &mut granted.refused)?;
-                granted.longest_frame = self.sizes.longest;
+                self.goes_on_in_one_page()?;
+                granted = Granted { queue, send_queue: queue, ..self.own.clone() };
                 self.socket(queue, &mut granted)?
             }
             opened => opened?,
@@ -207,6 +208,17 @@ impl AfXdp {
     fn run(&self, running: bool) -> Result<(), OpenError> {
         let done = self.program.run(running);
         done.map_err(|error| step("switch the XDP program", self.granted.interface.clone(), io::Error::other(error)))
+    }
+
+    /// Gives up frames of several pages, for all rings.
+    fn goes_on_in_one_page(&mut self) -> Result<(), OpenError> {
+        let why = "the kernel's AF_XDP sockets take no frames of several pages (EINVAL): Linux 6.6 and later do";
+        let mut own = Granted { multi_buffer: false, ..self.own.clone() };
+        own.refused.push(Refused { feature: Feature::MultiBuffer, why: why.into() });
+        self.sizes = Sizes::in_one(&self.link, &self.config, &mut own.refused)?;
+        own.longest_frame = self.sizes.longest;
+        self.own = own;
+        Ok(())
     }
 
     /// The source of sent frames' stamps with or without `zero_copy`, or the reason for none; `None` if none were requested.
@@ -261,20 +273,18 @@ impl AfXdp {
                 }
             }
         };
-        let why = match (self.config.zero_copy, granted.mode) {
-            (false, _) => None,
-            (true, Some(Mode::Native)) if self.offers_zero_copy == Some(false) => Some("its driver has none".into()),
-            (true, Some(Mode::Native)) => match open(true, None)? {
+        let why = match no_zero_copy(&self.config, granted.mode, self.offers_zero_copy, queue) {
+            _ if !self.config.zero_copy => None,
+            Some(why) => Some(why.into()),
+            None => match open(true, None)? {
                 Ok(socket) => {
                     (granted.zero_copy, granted.need_wakeup) = (true, true);
                     self.grant_departures(granted);
                     return Ok(socket);
                 }
                 Err(error) if taken(&error) => return Err(OpenError::QueueTaken { interface: interface(), queue }),
-                Err(error) if is(&error.source, Errno::OPNOTSUPP) => Some("its driver has none (EOPNOTSUPP)".into()),
-                Err(error) => Some(format!("its driver refused it: {error}")),
+                Err(error) => Some(refusal_of_zero_copy(&error, self.sizes.pages, self.offers_zero_copy)),
             },
-            (true, _) => Some("generic XDP works on the kernel's copy of a frame: only native mode has zero-copy".into()),
         };
         if let Some(why) = why {
             granted.refused.push(Refused { feature: Feature::ZeroCopy, why });
@@ -291,6 +301,9 @@ impl AfXdp {
                 Ok(socket) => {
                     granted.send_queue = other;
                     return Ok(socket);
+                }
+                Err(error) if taken(&error) && error.step == BIND_STEP => {
+                    return Err(OpenError::QueueTaken { interface: interface(), queue });
                 }
                 Err(error) if asked.is_some() && taken(&error) => {
                     return Err(OpenError::QueueTaken { interface: interface(), queue: other });
@@ -324,7 +337,7 @@ struct Sizes {
 impl Sizes {
     fn of(link: &LinkFacts, config: &Config) -> Sizes {
         let metadata = if config.metadata { metadata::BYTES } else { 0 };
-        let possible = (link.mtu as usize + ETHERNET).min(MAX_CHUNK - TAG - metadata);
+        let possible = (link.mtu as usize + ethernet::LEN).min(MAX_CHUNK - TAG - metadata);
         let longest = config.longest_frame.unwrap_or(possible).min(possible);
         if longest <= LONGEST_IN_ONE {
             let chunk = (longest + TAG + HEADROOM).next_power_of_two().clamp(MIN_CHUNK, LARGEST_CHUNK);
@@ -376,9 +389,37 @@ fn knows_any(granted: &Granted) -> bool {
 /// Receive queues and send queues in use, not the number that the device could have.
 fn queues(link: &LinkFacts) -> (u32, u32) {
     let channels = Ethtool::open().and_then(|ethtool| ethtool.channels(&link.name)).ok().flatten();
-    let used = channels.map(|channels| (channels.combined.max(channels.rx), channels.combined.max(channels.tx)));
-    let (rx, tx) = used.filter(|(rx, _)| *rx > 0).unwrap_or((link.rx_queues, 0));
+    let (rx, tx) = channels.map(both_ways).filter(|(rx, _)| *rx > 0).unwrap_or((link.rx_queues, 0));
     (rx.max(1), tx)
+}
+
+/// Receive queues and send queues of these channels, of which combined ones are both (as in `ethtool_set_channels`).
+fn both_ways(channels: Channels) -> (u32, u32) {
+    (channels.combined + channels.rx, channels.combined + channels.tx)
+}
+
+/// The reason not to ask for zero-copy on `queue`; `None` if it is worth asking. `offers` is the driver's claim.
+fn no_zero_copy(config: &Config, mode: Option<Mode>, offers: Option<bool>, queue: u32) -> Option<&'static str> {
+    match mode {
+        Some(Mode::Native) if offers == Some(false) => Some("its driver has none"),
+        Some(Mode::Native) if config.send_queue.is_some_and(|asked| asked != queue) => {
+            Some("with it a ring sends on the queue that it receives on, and another one was asked for")
+        }
+        Some(Mode::Native) => None,
+        _ => Some("generic XDP works on the kernel's copy of a frame: only native mode has zero-copy"),
+    }
+}
+
+/// The reason for a refused zero-copy of frames of `pages` pages.
+fn refusal_of_zero_copy(error: &XskError, pages: u32, offers: Option<bool>) -> String {
+    match (is(&error.source, Errno::OPNOTSUPP), pages, offers) {
+        // `xp_assign_dev` of `net/xdp/xsk_buff_pool.c`: XDP_USE_SG, and a driver whose `xdp_zc_max_segs` is 1.
+        (true, 2.., Some(true)) => {
+            format!("its driver has it for frames of up to {LONGEST_IN_ONE} bytes only (EOPNOTSUPP for those of several pages)")
+        }
+        (true, ..) => "its driver has none (EOPNOTSUPP)".into(),
+        (false, ..) => format!("its driver refused it: {error}"),
+    }
 }
 
 fn no_busy_poll(error: &io::Error) -> String {
@@ -414,17 +455,36 @@ fn taken(error: &XskError) -> bool {
     is(&error.source, Errno::BUSY)
 }
 
-fn facts(interface: &str) -> Result<LinkFacts, OpenError> {
-    Netlink::open().and_then(|netlink| netlink.link(interface)).map_err(|error| match error {
-        NetlinkError::Refused { source, .. } if is(&source, Errno::NODEV) => OpenError::NoInterface(interface.into()),
-        other => step("read the interface", interface.into(), io::Error::other(other)),
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn is(error: &io::Error, errno: Errno) -> bool {
-    Errno::from_io_error(error) == Some(errno)
-}
+    #[test]
+    fn combined_channels_come_on_top_of_those_of_one_way() {
+        let of = |combined, rx, tx| both_ways(Channels { rx, tx, combined, max_rx: 16, max_tx: 16, max_combined: 16 });
+        assert_eq!([of(4, 4, 0), of(4, 0, 4), of(8, 0, 0), of(0, 1, 2)], [(8, 4), (4, 8), (8, 8), (1, 2)]);
+    }
 
-fn step(what: &str, interface: String, source: io::Error) -> OpenError {
-    OpenError::Step { what: what.into(), interface, source }
+    #[test]
+    fn zero_copy_gives_way_to_another_send_queue() {
+        let why = |send_queue, mode, offers| {
+            no_zero_copy(&Config { send_queue, ..Config::default() }, Some(mode), offers, 1).unwrap_or_default()
+        };
+        assert_eq!([why(None, Mode::Native, Some(true)), why(Some(1), Mode::Native, None)], ["", ""], "worth asking");
+        assert!(why(Some(3), Mode::Native, Some(true)).contains("another one was asked for"));
+        assert_eq!(why(Some(3), Mode::Native, Some(false)), "its driver has none");
+        assert!(why(None, Mode::Generic, Some(true)).starts_with("generic XDP"));
+    }
+
+    #[test]
+    fn zero_copy_that_is_refused_for_long_frames_says_which_ones_have_it() {
+        let why = |errno: Errno, pages, offers| {
+            refusal_of_zero_copy(&XskError { step: BIND_STEP, source: errno.into() }, pages, offers)
+        };
+        assert!(why(Errno::OPNOTSUPP, 3, Some(true)).contains("frames of up to 3840 bytes only"));
+        for (pages, offers) in [(1, Some(true)), (3, None)] {
+            assert_eq!(why(Errno::OPNOTSUPP, pages, offers), "its driver has none (EOPNOTSUPP)");
+        }
+        assert!(why(Errno::NOMEM, 3, Some(true)).starts_with("its driver refused it: cannot bind to the queue: "));
+    }
 }

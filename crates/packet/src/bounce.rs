@@ -106,7 +106,8 @@ impl Bounced {
 /// Sends received frames back, and counts them. Use one for each receiving ring, on that ring's thread.
 ///
 /// [`turn`](Bounce::turn) handles one batch; a loop around it is a bouncer. Call [`second`](Bounce::second) once a second, or the
-/// limit on identical frames is never lifted.
+/// limit on identical frames is never lifted. A VLAN tag that the device took out of a frame ([`Lease::vlan`]) does not go back
+/// with it.
 ///
 /// ```
 /// use hairpin_packet::bounce::{Bounce, BounceConfig, Rewrite};

@@ -2,7 +2,9 @@
 
 use std::io;
 
+use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
 pub use hairpin_sys::packet_socket::Spread;
+use rustix::io::Errno;
 
 use crate::filter::Filter;
 use crate::granted::{Granted, Mode};
@@ -38,7 +40,8 @@ pub struct Config {
     pub departures: bool,
     /// The queue that a ring sends on (AF_XDP in copy mode). With a queue of its own, sending shares no memory with the
     /// core that sends to this ring. `None` chooses the queue with the ring's own index behind the receive queues, if
-    /// it exists, otherwise the ring's own queue. A requested queue that is not available is an error.
+    /// it exists, otherwise the ring's own queue. A requested queue that is not available is an error; one other than the
+    /// ring's own refuses zero-copy.
     pub send_queue: Option<u32>,
     /// Preferred busy polling (AF_XDP): the kernel polls the device for up to `busy_poll_us` microseconds in each kick. `None`
     /// for no busy polling.
@@ -128,10 +131,11 @@ pub trait BackEnd: Sized {
     fn open(interface: &str, config: &Config) -> Result<Self, OpenError>;
 
     /// The features that the device was granted; `queue` is the first ring's. AF_XDP knows zero-copy, need_wakeup, busy polling
-    /// and stamps of sent frames only after a call of [`ring`](BackEnd::ring).
+    /// and stamps of sent frames only after a call of [`ring`](BackEnd::ring), and tells those of the last ring: each has its own
+    /// [`PacketIo::granted`].
     fn granted(&self) -> &Granted;
 
-    /// The queue pair of `queue`; each can be taken once.
+    /// The queue pair of `queue`. There is one at a time: the queue can be taken again once its queue pair is dropped.
     ///
     /// # Errors
     /// The queue does not exist, is in use, or the kernel refuses.
@@ -243,4 +247,20 @@ pub enum OpenError {
         /// The kernel's error.
         source: io::Error,
     },
+}
+
+/// The interface as the kernel knows it.
+pub(crate) fn facts(interface: &str) -> Result<LinkFacts, OpenError> {
+    Netlink::open().and_then(|netlink| netlink.link(interface)).map_err(|error| match error {
+        NetlinkError::Refused { source, .. } if is(&source, Errno::NODEV) => OpenError::NoInterface(interface.into()),
+        other => step("read the interface", interface.into(), io::Error::other(other)),
+    })
+}
+
+pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
+    Errno::from_io_error(error) == Some(errno)
+}
+
+pub(crate) fn step(what: &str, interface: String, source: io::Error) -> OpenError {
+    OpenError::Step { what: what.into(), interface, source }
 }

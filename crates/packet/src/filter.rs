@@ -36,7 +36,7 @@ pub enum Filter {
     /// Frames of this ethertype, with or without one VLAN tag.
     Ethertype(u16),
     /// UDP over IPv4 or IPv6 (without extension headers) to a destination port in this range, inclusive; no fragments,
-    /// no VLAN tag.
+    /// no VLAN tag. AF_XDP does not see a tag that the device took out of the frame.
     Udp {
         /// The first port.
         first: u16,

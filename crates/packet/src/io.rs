@@ -309,8 +309,8 @@ pub struct Counters {
     pub tx_dropped: u64,
     /// Kicks after which frames stayed in the TX ring because the device was busy. Those frames are not lost.
     pub tx_busy: u64,
-    /// Requested stamps of sent frames that are lost: the device stamped nothing, where the kernel tells that, or the stamps were not taken in time
-    /// ([`PacketIo::departures`]). The frames are not lost.
+    /// Requested stamps of sent frames that are lost: the device stamped nothing, where the kernel tells that, the stamps were not taken in time
+    /// ([`PacketIo::departures`]), or they may be those of another frame. The frames are not lost.
     pub tx_unstamped: u64,
 }
 

@@ -33,7 +33,7 @@ const LONGEST: usize = 1514;
 const ON_THE_WAY: usize = 128 << 10;
 
 /// One end of an in-memory pair, made by [`pair`]. The ends may be on different threads. After one end is dropped, a kick of
-/// the other is ENETDOWN.
+/// the other is ENETDOWN; one to receive only once all its frames are received.
 #[derive(Debug)]
 pub struct MemoryIo {
     granted: Granted,
@@ -244,11 +244,16 @@ impl PacketIo for MemoryIo {
 
     #[inline(always)]
     fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        let gone = match what {
+            // Looked at after the other end's flag: its last frames are there by then.
+            Kick::Receive => self.from.lengths.is_abandoned() && self.from.lengths.is_empty(),
+            Kick::Send => self.to.lengths.is_abandoned(),
+        };
+        if gone {
+            return Err(Errno::NETDOWN.into());
+        }
         if what == Kick::Receive || self.unkicked.is_empty() {
             return Ok(Kicked::Done);
-        }
-        if self.to.lengths.is_abandoned() {
-            return Err(Errno::NETDOWN.into());
         }
         // There is room: only this end pushes, and it has looked.
         let pushed = self.to.lengths.push_entire_slice(&self.unkicked);
@@ -373,12 +378,33 @@ mod tests {
 
     #[test]
     fn a_dropped_end_is_enetdown() {
-        let (mut one, other) = pair(&small()).unwrap();
-        drop(other);
-        let mut frames = Vec::new();
+        let refused = |io: &mut MemoryIo, what| io.kick(what).err().and_then(|error| error.raw_os_error());
+        let down = Some(Errno::NETDOWN.raw_os_error());
+        // With a frame to kick, and with a ring that was full before.
+        for (count, kicked) in [(1, false), (4, true)] {
+            let (mut one, other) = pair(&small()).unwrap();
+            let mut frames = Vec::new();
+            (0..count).for_each(|_| put(&mut one, &mut frames, &[1; 60]));
+            assert_eq!(one.tx_batch(&mut frames), count);
+            if kicked {
+                one.kick(Kick::Send).unwrap();
+            }
+            drop(other);
+            assert_eq!((refused(&mut one, Kick::Send), refused(&mut one, Kick::Receive)), (down, down));
+        }
+    }
+
+    #[test]
+    fn frames_of_a_dropped_end_are_received_before_the_error() {
+        let (mut one, mut other) = pair(&small()).unwrap();
+        let (mut frames, mut arrivals) = (Vec::new(), Vec::new());
         put(&mut one, &mut frames, &[1; 60]);
         one.tx_batch(&mut frames);
-        assert_eq!(one.kick(Kick::Send).unwrap_err().raw_os_error(), Some(Errno::NETDOWN.raw_os_error()));
+        one.kick(Kick::Send).unwrap();
+        drop(one);
+        assert_eq!(other.kick(Kick::Receive).unwrap(), Kicked::Done);
+        assert_eq!(other.rx_batch(&mut arrivals, 9), 1);
+        assert!(other.kick(Kick::Receive).is_err());
     }
 
     #[test]

@@ -29,6 +29,10 @@ const NANOS: u32 = 0xa1b2_3c4d;
 const PCAPNG: u32 = 0x0a0d_0d0a;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
+/// In the word of the link type: the length of the FCS is told in the upper 4 bits.
+const FCS_TOLD: u32 = 0x0400_0000;
+/// Bytes of the two addresses that begin a frame. A VLAN tag follows them (IEEE 802.1Q).
+const ADDRESSES: usize = 12;
 
 /// Why a pcap file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +86,8 @@ pub enum PcapError {
 /// The frames of a pcap file in memory, for [`PcapIn`] or to look at.
 ///
 /// The whole file is checked when it is read: a pcapng file, another link type than Ethernet, a truncated file and a capture
-/// of only the beginning of frames are a [`PcapError`]. [`PcapOut`] has an example.
+/// of only the beginning of frames are a [`PcapError`]. An FCS is left out if the file tells its length. [`PcapOut`] has an
+/// example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PcapFile {
     bytes: Vec<u8>,
@@ -126,8 +131,10 @@ impl PcapFile {
             Some(if swapped { word.swap_bytes() } else { word })
         };
         let truncated = |record| PcapError::Truncated { record, bytes: bytes.len() };
-        // The upper bits of the link type describe an FCS (draft, section 4).
-        let link = word(20).ok_or_else(|| truncated(0))? & 0x0fff_ffff;
+        // The upper half describes the FCS that each frame ends with, in units of 16 bits (draft, section 4).
+        let described = word(20).ok_or_else(|| truncated(0))?;
+        let link = described & 0xffff;
+        let fcs = if described & FCS_TOLD == 0 { 0 } else { 2 * (described >> 28) };
         if link != ETHERNET {
             return Err(PcapError::LinkType(link));
         }
@@ -148,7 +155,7 @@ impl PcapFile {
                 return Err(truncated(record));
             }
             let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * per_second;
-            records.push(Record { at: frame, len: kept, time_ns });
+            records.push(Record { at: frame, len: kept.saturating_sub(fcs), time_ns });
         }
         Ok(PcapFile { bytes, records })
     }
@@ -162,7 +169,7 @@ impl PcapFile {
 /// A device that delivers the frames of a file as received ones, and then receives from the device below.
 ///
 /// Frames come as fast as they are requested: their timestamps are delivered ([`Arrived::Software`]) but not waited for. The file's
-/// frames longer than a chunk are left out and counted as `rx_too_long`. Sending goes to the device below.
+/// frames for which a chunk has no room are left out and counted as `rx_too_long`. Sending goes to the device below.
 ///
 /// ```
 /// use hairpin_packet::memory;
@@ -225,18 +232,20 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
             && let Some(record) = self.file.records.get(self.next)
         {
             let bytes = &self.file.bytes[record.at..record.at + record.len as usize];
-            if bytes.len() > self.io.umem().chunk_bytes() {
+            let Some(mut frame) = self.io.pool().take() else { return received };
+            self.next += 1;
+            // The device below may need the beginning of each chunk.
+            if bytes.len() > frame.capacity() {
                 self.counters.rx_too_long = self.counters.rx_too_long.wrapping_add(1);
-                self.next += 1;
+                self.io.pool().give(frame);
                 continue;
             }
-            let Some(mut frame) = self.io.pool().take() else { return received };
             frame.set_len(bytes.len());
             self.io.umem().bytes_mut(&mut frame).copy_from_slice(bytes);
             into.push(Arrival { frame, time: Some(Arrived::Software(record.time_ns)), hash: None, vlan: None });
             self.counters.rx_frames = self.counters.rx_frames.wrapping_add(1);
             self.counters.rx_bytes = self.counters.rx_bytes.wrapping_add(bytes.len() as u64);
-            (self.next, received) = (self.next + 1, received + 1);
+            received += 1;
         }
         received + self.io.rx_batch(into, most - received)
     }
@@ -281,7 +290,7 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
 }
 
 /// A device that writes every received frame to a pcap file, with the frame's timestamp, or with CLOCK_REALTIME at the receive if it has
-/// none. Sent frames are not written.
+/// none, and with the VLAN tag that the device took out of it, if it tells one. Sent frames are not written.
 ///
 /// A failed write does not disturb receiving: it ends the recording, and [`finish`](PcapOut::finish) returns the error. Frames still in
 /// the buffer are lost unless `finish` is called.
@@ -356,13 +365,17 @@ impl<P: PacketIo, W: Write> PcapOut<P, W> {
             }
         };
         let bytes = self.io.umem().bytes(&arrival.frame);
+        let tag = arrival.vlan.map(|vlan| [vlan.protocol().to_be_bytes(), vlan.tci().to_be_bytes()]);
+        let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag.as_flattened());
+        let (addresses, rest) = bytes.split_at(bytes.len().min(ADDRESSES));
+        let len = (bytes.len() + tag.len()) as u32;
         // Seconds have 32 bits in this format.
-        let words = [(ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32, bytes.len() as u32, bytes.len() as u32];
+        let words = [(ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32, len, len];
         let mut record = [0; RECORD];
         for (into, word) in record.chunks_exact_mut(4).zip(words) {
             into.copy_from_slice(&word.to_le_bytes());
         }
-        match self.file.write_all(&record).and_then(|()| self.file.write_all(bytes)) {
+        match [&record[..], addresses, tag, rest].into_iter().try_for_each(|part| self.file.write_all(part)) {
             Ok(()) => self.written += 1,
             Err(error) => self.failed = Some(error),
         }

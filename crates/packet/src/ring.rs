@@ -77,7 +77,8 @@ pub struct RingConfig {
     /// The rule for kicking committed frames: each at once, or several with one kick.
     pub coalesce: Coalesce,
     /// Limit of leases and reserved slots held at once; at the limit a receive returns [`Received::HoldLimit`] and a
-    /// reserve `None`. `None` is a quarter of the chunks, so that the device always has chunks to receive into.
+    /// reserve `None`. `None` is a quarter of the chunks, so that the device always has chunks to receive into; more than
+    /// the chunks counts as all of them.
     pub hold: Option<u32>,
 }
 
@@ -182,12 +183,14 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
             When::Full(frames) => frames.max(MOST as usize),
             When::Estimated(_) => MOST as usize,
         };
-        let hold = config.hold.unwrap_or((io.pool().chunks() / 4).max(1) as u32);
+        let chunks = io.pool().chunks();
+        // With every chunk held, a receive that waits would wait for ever.
+        let hold = config.hold.map_or((chunks / 4).max(1), |hold| chunks.min(hold as usize));
         let core = Core {
             io,
             inbox: Vec::with_capacity(MOST as usize),
             // A reserved slot is committed even if the batch is full.
-            batch: Vec::with_capacity(most + hold as usize),
+            batch: Vec::with_capacity(chunks.min(most.saturating_add(hold))),
             most,
             when,
             busy: false,
@@ -199,7 +202,8 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
             stalled: 0,
             longest_wait: 0,
         };
-        Ring { core: RefCell::new(core), clock, umem, wait: config.wait, held: Cell::new(0), hold, longest, queue }
+        let (held, hold) = (Cell::new(0), hold as u32);
+        Ring { core: RefCell::new(core), clock, umem, wait: config.wait, held, hold, longest, queue }
     }
 
     /// A handle to send with. Each handle keeps its own pace for [`Sender::inject_at`].

@@ -12,6 +12,7 @@
 mod sequence;
 
 use std::io;
+use std::ops::Range;
 
 use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_units::Nanos;
@@ -34,6 +35,9 @@ const BATCH: u64 = 32;
 const ARREARS: u64 = 128;
 /// After the last frame was sent, or the end was requested, the run is over when no frame has arrived for this long.
 const QUIET: Nanos = Nanos::from_millis(20);
+/// After the end, frames of a known sender are counted for at most this long, because it may go on; those of an unknown one for
+/// [`QUIET`].
+const LINGER: Nanos = Nanos::from_secs(1);
 /// Longest sleep of a receiver in milliseconds, so that it notices a stop.
 const LOOK_MS: i32 = 10;
 /// After this silence of a sender, the next one is counted.
@@ -77,7 +81,7 @@ pub struct Incoming {
 pub struct Sent {
     /// Frames passed to a ring.
     pub frames: u64,
-    /// Time from the start to the last of them.
+    /// Time from the start until a frame was last due, whether a ring took it or not.
     pub duration: Nanos,
 }
 
@@ -117,6 +121,8 @@ pub trait Monitor {
     fn stop(&mut self) -> bool;
     /// Called about once a second.
     fn second(&mut self, _totals: &Totals) {}
+    /// Called with the totals so far before [`run`] returns the error of a ring.
+    fn failed(&mut self, _totals: &Totals) {}
 }
 
 /// Why a run failed.
@@ -140,7 +146,8 @@ pub enum StreamError {
 }
 
 /// Sends, counts, or both, over all of `rings` from this thread. Sending ends after its duration; counting ends when
-/// every sent frame has come back, or no frame has arrived for 20 ms. If nothing is sent, only `monitor` ends the run.
+/// every sent frame has come back and none of another thread's, when no frame has arrived for 20 ms, or a second after the end
+/// (20 ms, if the sender is unknown) although frames keep coming. If nothing is sent, only `monitor` ends the run.
 ///
 /// Each ring is one flow. The rings need not be joined to each other: in most runs the other end is a bouncer or another process.
 ///
@@ -179,7 +186,7 @@ pub enum StreamError {
 /// ```
 ///
 /// # Errors
-/// [`StreamError`]: an invalid frame size, or the kernel's error of a ring.
+/// [`StreamError`]: an invalid frame size, or the kernel's error of a ring. [`Monitor::failed`] gets the totals until then.
 pub fn run<P: PacketIo, C: Clock>(
     rings: &[Ring<P, C>],
     clock: &C,
@@ -190,8 +197,29 @@ pub fn run<P: PacketIo, C: Clock>(
     let start = clock.now();
     let mut sending = outgoing.map(|plan| Sending::new(rings, plan, clock, start)).transpose()?;
     let mut counting = incoming.map(|plan| Counting::new(plan, clock));
+    let ended = turns(rings, clock, start, sending.as_mut(), counting.as_mut(), monitor);
+    let totals = totals(sending.as_ref(), counting.as_ref());
+    if ended.is_err() {
+        monitor.failed(&totals);
+    }
+    ended.map(|()| totals)
+}
+
+/// The loop of [`run`], entered at `start`.
+fn turns<P: PacketIo, C: Clock>(
+    rings: &[Ring<P, C>],
+    clock: &C,
+    start: Ticks,
+    mut sending: Option<&mut Sending<'_, P, C>>,
+    mut counting: Option<&mut Counting<'_, C>>,
+    monitor: &mut impl Monitor,
+) -> Result<(), StreamError> {
     let mut leases: Vec<Lease<'_, P, C>> = Vec::with_capacity(BATCH as usize);
     let (quiet, second) = (clock.to_ticks(QUIET.0), clock.to_ticks(SECOND.0));
+    let unknown = counting.as_ref().is_some_and(|counting| counting.follow);
+    let linger = if unknown { quiet } else { clock.to_ticks(LINGER.0) };
+    // With several rings, or frames to send, no receive may sleep.
+    let wait = if rings.len() == 1 && sending.is_none() { LOOK_MS } else { 0 };
     let (mut told, mut ended) = (start, None::<Ticks>);
     loop {
         let now = clock.now();
@@ -206,8 +234,6 @@ pub fn run<P: PacketIo, C: Clock>(
         }
         let mut came = false;
         if let Some(counting) = &mut counting {
-            // With several rings, or frames to send, no receive may sleep.
-            let wait = if rings.len() == 1 && outgoing.is_none() { LOOK_MS } else { 0 };
             for ring in rings {
                 let received = ring.recv_batch(&mut leases, BATCH as usize, wait).map_err(StreamError::Receive)?;
                 if let Received::Got(_) = received {
@@ -219,19 +245,19 @@ pub fn run<P: PacketIo, C: Clock>(
         }
         if let Some(ended) = ended {
             let last = counting.as_ref().and_then(|counting| counting.last).map_or(ended, |last| last.max(ended));
-            let all = sending.as_ref().zip(counting.as_ref()).is_some_and(|(sent, came)| came.came.frames >= sent.sent.frames);
+            let both = sending.as_ref().zip(counting.as_ref());
+            let all = both.is_some_and(|(sending, counting)| counting.has_all(sending.sent.frames, &sending.flows));
             // `now` was read before the rings were polled, so a delay of this thread after the poll does not count as
             // silence.
-            if all || (!came && now.since(last) >= quiet) {
-                break;
+            if all || (!came && now.since(last) >= quiet) || now.since(ended) >= linger {
+                return Ok(());
             }
         }
         if now.since(told) >= second {
             told = told.plus(second);
-            monitor.second(&totals(sending.as_ref(), counting.as_ref()));
+            monitor.second(&totals(sending.as_deref(), counting.as_deref()));
         }
     }
-    Ok(totals(sending.as_ref(), counting.as_ref()))
 }
 
 fn totals<P: PacketIo, C: Clock>(sending: Option<&Sending<'_, P, C>>, counting: Option<&Counting<'_, C>>) -> Totals {
@@ -247,6 +273,8 @@ struct Sending<'a, P, C> {
     bytes: usize,
     /// The headers of every frame, one per ring.
     heads: Vec<[u8; ETHERNET + raw::LEN]>,
+    /// The flows of the rings.
+    flows: Range<usize>,
     cookie: u64,
     next: Vec<u32>,
     turn: usize,
@@ -274,11 +302,13 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
             head[ETHERNET..].copy_from_slice(&header.encode(plan.bytes - ETHERNET - raw::LEN).unwrap_or_default());
             head
         });
+        let first = usize::from(plan.first_flow);
         Ok(Sending {
             rings,
             clock,
             bytes: plan.bytes,
             heads: heads.collect(),
+            flows: first..first + rings.len(),
             cookie: plan.cookie,
             next: vec![plan.first_sequence; rings.len()],
             turn: 0,
@@ -296,7 +326,8 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
         let due = match self.rate {
             None => BATCH,
             Some(rate) => {
-                let due = (now.since(self.start) as f64 * rate) as u64 - self.done;
+                // A clock may read back between two CPUs.
+                let due = ((now.since(self.start) as f64 * rate) as u64).saturating_sub(self.done);
                 let passed = due.saturating_sub(ARREARS);
                 self.done += passed;
                 (due - passed).min(BATCH)
@@ -405,6 +436,13 @@ impl<'a, C: Clock> Counting<'a, C> {
         self.flows.iter_mut().for_each(|flow| *flow = Tracker::default());
         self.cookie = Some(cookie);
         true
+    }
+
+    /// True if `sent` frames came, and none but those of the flows `own`: of another thread's frames, more may be on their way to
+    /// these rings.
+    fn has_all(&self, sent: u64, own: &Range<usize>) -> bool {
+        let mut flows = self.flows.iter().enumerate();
+        self.came.frames >= sent && flows.all(|(flow, tracker)| own.contains(&flow) || tracker.span() == 0)
     }
 
     fn came(&self) -> Came {

@@ -44,6 +44,8 @@ pub const PART: Part = Part::new("af_xdp", tests).playing(play).side_by_side();
 const TESTS: &[Case] = &[
     ("frames of every size cross in both modes", frames_of_every_size_cross),
     ("many frames leave with one kick and none is lost", many_frames_leave_with_one_kick),
+    ("rings of any size go on receiving", small_rings_go_on_receiving),
+    ("empty frames come back and are counted", empty_frames_come_back),
     ("each of two queues has its own ring", each_of_two_queues_has_its_own_ring),
     (
         "a pool that was exchanged for another queue's is noticed before the kernel writes a frame in hand",
@@ -58,6 +60,7 @@ const TESTS: &[Case] = &[
     ("an interface is promiscuous as long as all its frames are asked for", an_interface_is_promiscuous),
     ("an interface, a queue and a configuration that do not go are named", open_names_unsupported_features),
     ("a taken queue is refused, and free again once closed", a_taken_queue_is_refused),
+    ("a taken queue is named, not the one to send on", a_taken_queue_is_named_not_the_one_to_send_on),
     ("a foreign program is refused by its number", a_foreign_program_is_refused),
     ("missing capabilities are named", missing_capabilities_are_named),
     ("an application that holds all frames loses some and recovers", held_frames_are_counted),
@@ -170,6 +173,43 @@ fn many_frames_leave_with_one_kick() -> Outcome {
     Ok(())
 }
 
+fn small_rings_go_on_receiving() -> Outcome {
+    pair(1, None)?;
+    for mode in MODES {
+        let mut a = open(A, mode, 1)?;
+        for ring_entries in [2, 8, 16, 32] {
+            let mut b = End::of(B, &Config { ring_entries, chunks: 64, ..config(mode) }, 1)?;
+            // The fill ring has at least half of its chunks at any time.
+            let at_once = (ring_entries / 2) as u8;
+            for turn in 0..20_u8 {
+                let frames: Vec<_> = (0..at_once).map(|i| numbered(turn, i)).collect();
+                a.send(0, &frames)?;
+                equal("order", &b.receive(0, frames.len())?, &frames)?;
+            }
+            equal("lost", b.rings[0].counters().lost(), 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// The kernel skips an entry of length 0 and never gives its chunk back, so 16 of them would fill the ring for good.
+fn empty_frames_come_back() -> Outcome {
+    pair(1, Some(9000))?;
+    for longest_frame in [Some(1514), None] {
+        let small = Config { ring_entries: 16, chunks: 64, longest_frame, ..config(Mode::Generic) };
+        let (mut a, mut b) = (End::of(A, &small, 1)?, End::of(B, &small, 1)?);
+        let lent = a.rings[0].pool().lent();
+        for _ in 0..40 {
+            a.send(0, &[Vec::new()])?;
+        }
+        equal("lent", a.rings[0].pool().lent(), lent)?;
+        a.send(0, &[frame(60), Vec::new(), frame(61)])?;
+        equal("what arrived", b.receive(0, 2)?, vec![frame(60), frame(61)])?;
+        equal("invalid", a.rings[0].counters().tx_invalid, 41)?;
+    }
+    Ok(())
+}
+
 fn each_of_two_queues_has_its_own_ring() -> Outcome {
     pair(2, None)?;
     // Not in generic mode, where veth records no receive queue; so with two queues native is taken without a trial.
@@ -177,6 +217,7 @@ fn each_of_two_queues_has_its_own_ring() -> Outcome {
     let (mut a, mut b) = (End::of(A, &config, 2)?, End::of(B, &config, 2)?);
     equal("mode", a.device.granted().mode, Some(Mode::Native))?;
     contains(a.device.granted().mode_why.as_deref().unwrap_or_default(), "keeps several queues apart")?;
+    equal("refusals of the second ring", &a.rings[1].granted().refused, &a.rings[0].granted().refused)?;
     for queue in [0, 1, 0, 1] {
         equal("queue", a.rings[queue].granted().queue as usize, queue)?;
         a.send(queue, &[numbered(queue as u8, 1)])?;
@@ -418,6 +459,16 @@ fn a_taken_queue_is_refused() -> Outcome {
     let mut b = open(B, Mode::Generic, 1)?;
     b.send(0, &[frame(60)])?;
     equal("through the new ring", a.receive(0, 1)?, vec![frame(60)])
+}
+
+fn a_taken_queue_is_named_not_the_one_to_send_on() -> Outcome {
+    pair(2, None)?;
+    let mut device = AfXdp::open(A, &Config { send_queue: Some(1), ..config(Mode::Generic) })?;
+    let _ring = device.ring(0)?;
+    match device.ring(0).err().ok_or("a second ring on one queue")? {
+        OpenError::QueueTaken { queue, .. } => equal("which queue", queue, 0),
+        other => Err(format!("another error: {other}").into()),
+    }
 }
 
 fn a_foreign_program_is_refused() -> Outcome {

@@ -5,7 +5,8 @@
 //!   kick     ─▶ sendmsg(2) with a request ─▶ driver, device
 //!                  key n: the n-th that was asked for      └─▶ error queue: key, stamp ─▶ departures: number, stamp
 //! ```
-//! The socket counts keys (SOF_TIMESTAMPING_OPT_ID), and a frame that it refuses may have used one up: then keys are counted anew.
+//! The socket counts keys (SOF_TIMESTAMPING_OPT_ID), and a frame that it refuses may have used one up: then keys are counted anew. A stamp of the device
+//! that was under way then has a key that comes a second time, so it is told of neither frame.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,6 +22,8 @@ use crate::io::{Departed, Departure};
 
 /// Frames whose keys are remembered, a power of two.
 const REMEMBERED: usize = 4096;
+/// Restarts of the keys whose stamps under way are remembered.
+const RESTARTS: usize = 64;
 
 /// The sources of the stamps of received and of sent frames, by the device's present claims. `refused` gets the reasons
 /// against the device.
@@ -81,9 +84,13 @@ pub(super) struct Departures {
     /// Keys counted so far, and the numbers of the frames that had the last of them.
     keys: u32,
     numbers: Box<[Option<u32>; REMEMBERED]>,
+    /// The key from which on the device's stamps are still to come: it stamps in order.
+    due: u32,
+    /// The first key and the number of keys whose stamps of the device were under way when keys were counted anew, oldest first.
+    doubtful: VecDeque<(u32, u32)>,
     came: VecDeque<Departure>,
     most: usize,
-    /// Stamps that came while `most` others waited to be taken, and stamps of unknown frames.
+    /// Stamps that came while `most` others waited to be taken, and stamps of unknown or doubtful frames.
     pub(super) lost: u64,
 }
 
@@ -101,6 +108,8 @@ impl Departures {
             asked: 0,
             keys: 0,
             numbers: Box::new([None; REMEMBERED]),
+            due: 0,
+            doubtful: VecDeque::with_capacity(RESTARTS),
             came: VecDeque::with_capacity(most),
             most,
             lost: 0,
@@ -159,8 +168,29 @@ impl Departures {
 
     /// The socket is about to count keys from 0.
     fn forget(&mut self) {
-        self.keys = 0;
+        let under_way = self.keys.wrapping_sub(self.due).min(REMEMBERED as u32);
+        if self.ask.hardware && under_way > 0 {
+            if self.doubtful.len() == RESTARTS {
+                self.doubtful.pop_front();
+            }
+            self.doubtful.push_back((self.keys.wrapping_sub(under_way), under_way));
+        }
+        (self.keys, self.due) = (0, 0);
         self.numbers.fill(None);
+    }
+
+    /// True if a stamp of the device with this key may be of a frame from before the keys were counted anew.
+    fn is_doubtful(&mut self, key: u32) -> bool {
+        while let Some((first, count)) = self.doubtful.front_mut() {
+            let since = key.wrapping_sub(*first);
+            if since < *count {
+                (*first, *count) = (key.wrapping_add(1), *count - since - 1);
+                return true;
+            }
+            // A later stamp: no more of these come.
+            self.doubtful.pop_front();
+        }
+        false
     }
 
     /// Takes the stamps out of the socket's error queue.
@@ -172,9 +202,14 @@ impl Departures {
     }
 
     fn note(&mut self, sent: Sent) {
-        // A frame that was sent before the stamps were switched off may come with none.
+        // A frame that was sent before the stamps were switched off may come with none. That is the device's: the driver's is there when the send returns.
         let stamps = [sent.hardware.map(Departed::Hardware), sent.software.map(Departed::Software)];
-        let number = self.number(sent.key).filter(|_| sent.place == Place::Driver);
+        let by_device = sent.hardware.is_some() || sent.software.is_none();
+        let doubtful = by_device && self.is_doubtful(sent.key);
+        let number = self.number(sent.key).filter(|_| sent.place == Place::Driver && !doubtful);
+        if by_device && number.is_some() {
+            self.due = sent.key.wrapping_add(1);
+        }
         for time in stamps.into_iter().flatten() {
             match number {
                 Some(frame) if self.came.len() < self.most => self.came.push_back(Departure { frame, time }),
@@ -214,6 +249,8 @@ mod tests {
             asked: 0,
             keys: 0,
             numbers: Box::new([None; REMEMBERED]),
+            due: 0,
+            doubtful: VecDeque::new(),
             came: VecDeque::new(),
             most: 4,
             lost: 0,
@@ -249,6 +286,49 @@ mod tests {
         assert_eq!((departures.came.len(), departures.lost), (0, 5), "of no frame that was sent");
         departures.note(sent(9, None, None));
         assert_eq!(departures.lost, 5, "no stamp is none lost");
+    }
+
+    /// The stamps that were told since the last call.
+    fn told(departures: &mut Departures) -> Vec<Departure> {
+        departures.came.drain(..).collect()
+    }
+
+    #[test]
+    fn a_stamp_under_way_is_not_that_of_a_new_frame_with_its_key() {
+        let mut departures = departures();
+        [7, 8, 9].into_iter().for_each(|number| keyed(&mut departures, number));
+        departures.note(sent(0, None, Some(5)));
+        assert_eq!(told(&mut departures), [Departure::new(7, Departed::Hardware(5))]);
+        // A frame was refused, twice: keys 1 and 2 are under way, and nothing was sent in between.
+        departures.forget();
+        departures.forget();
+        [10, 11, 12, 13].into_iter().for_each(|number| keyed(&mut departures, number));
+        departures.note(sent(1, None, Some(6)));
+        departures.note(sent(1, Some(200), None));
+        assert_eq!((told(&mut departures), departures.lost), (vec![Departure::new(11, Departed::Software(200))], 1));
+        // Key 2 never came, as the next one says; from then on keys are those of the new frames.
+        for key in 0..4 {
+            departures.note(sent(key, None, Some(u64::from(key))));
+        }
+        let expected: Vec<_> = (0..4).map(|key| Departure::new(10 + key, Departed::Hardware(u64::from(key)))).collect();
+        assert_eq!((told(&mut departures), departures.lost), (expected, 1));
+    }
+
+    #[test]
+    fn stamps_under_way_at_two_refusals_are_told_of_no_frame() {
+        let mut departures = departures();
+        [1, 2].into_iter().for_each(|number| keyed(&mut departures, number));
+        departures.forget();
+        keyed(&mut departures, 3);
+        departures.forget();
+        keyed(&mut departures, 4);
+        // Those of 1, 2 and 3, and then that of 4; a time that is lost with the stamps off is one of them too.
+        departures.note(sent(0, None, Some(5)));
+        departures.note(sent(1, None, None));
+        departures.note(sent(0, None, Some(6)));
+        assert_eq!((told(&mut departures), departures.lost), (vec![], 2));
+        departures.note(sent(0, None, Some(7)));
+        assert_eq!((told(&mut departures), departures.lost), (vec![Departure::new(4, Departed::Hardware(7))], 2));
     }
 
     #[test]

@@ -14,8 +14,7 @@ use rustix::io::Errno;
 
 use super::faster::{self, Choice};
 use super::program::Program;
-use super::{is, step};
-use crate::device::{Config, OpenError};
+use crate::device::{Config, OpenError, is, step};
 use crate::granted::{Feature, Mode, Refused};
 
 /// The largest MTU at which a frame fits into a page in the driver, beside the kernel's headroom and tail (`veth_xdp_set`; other drivers are

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_sys::netlink::LinkFacts;
 
-use super::facts;
-use crate::device::OpenError;
+use crate::device::{OpenError, facts};
 
 /// Time for a link to come back. Negotiation over copper takes up to four seconds, with some optical modules twice that.
 const BACK_WITHIN: Duration = Duration::from_secs(15);

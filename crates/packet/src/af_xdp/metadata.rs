@@ -3,7 +3,8 @@
 //! ```text
 //!   chunk  │ … headroom … │ time, ns: u64 │ hash: u32 │ VLAN type: be16 │ VLAN tci: u16 │ unused: u32 │ valid: u32 │ frame …
 //! ```
-//! The bytes are zeroed before the chunk goes to the kernel, so that a frame without metadata has none.
+//! The bytes are zeroed before the chunk goes to the kernel, so that a frame without metadata has none. A driver may write there too (igc its
+//! hardware stamp, with zero-copy), so `valid` begins with a mark of the program.
 
 use crate::io::{Arrived, Vlan};
 
@@ -12,6 +13,8 @@ pub const BYTES: usize = 24;
 const TIME: u32 = 1;
 const HASH: u32 = 2;
 const VLAN: u32 = 4;
+/// The mark of the program in `valid`, beside a bit for each kind that is there.
+pub const OURS: u32 = 0x4850_0000;
 
 /// A frame's metadata from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub fn read(in_front: &[u8]) -> Known {
         return Known::default();
     };
     let valid = u32::from_ne_bytes([v0, v1, v2, v3]);
-    let has = |bit| valid & bit != 0;
+    let has = |bit| valid & !(TIME | HASH | VLAN) == OURS && valid & bit != 0;
     Known {
         time: has(TIME).then(|| Arrived::Hardware(u64::from_ne_bytes([t0, t1, t2, t3, t4, t5, t6, t7]))),
         hash: has(HASH).then(|| u32::from_ne_bytes([h0, h1, h2, h3])),
@@ -59,15 +62,18 @@ mod tests {
         };
         let none = Known::default();
         let (time, hash, vlan) = (Some(Arrived::Hardware(7)), Some(9), Vlan::new(0x88a8, 0x6123));
-        assert_eq!(said(0), none);
-        assert_eq!(said(TIME), Known { time, ..none });
-        assert_eq!(said(HASH), Known { hash, ..none });
-        assert_eq!(said(VLAN), Known { vlan, ..none });
-        assert_eq!(said(TIME | HASH | VLAN), Known { time, hash, vlan });
+        assert_eq!((said(0), said(OURS)), (none, none));
+        assert_eq!(said(OURS | TIME), Known { time, ..none });
+        assert_eq!(said(OURS | HASH), Known { hash, ..none });
+        assert_eq!(said(OURS | VLAN), Known { vlan, ..none });
+        assert_eq!(said(OURS | TIME | HASH | VLAN), Known { time, hash, vlan });
+        for foreign in [TIME, TIME | HASH | VLAN, OURS | 8 | TIME, u32::MAX] {
+            assert_eq!(said(foreign), none, "a driver's own bytes: {foreign:#x}");
+        }
         assert_eq!(vlan.map(|vlan| (vlan.protocol(), vlan.id(), vlan.tci())), Some((0x88a8, 0x123, 0x6123)));
         assert_eq!(read(&[0xff; 23]), none, "no room for it");
         let mut untyped = [0; 24];
-        untyped[20] = 7;
-        assert_eq!(read(&untyped).vlan, None, "no tag is of type 0");
+        untyped[20..].copy_from_slice(&(OURS | TIME | VLAN).to_ne_bytes());
+        assert_eq!(read(&untyped), Known { time: Some(Arrived::Hardware(0)), ..none }, "no tag is of type 0");
     }
 }

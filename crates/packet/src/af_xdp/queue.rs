@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hairpin_sys::umem::{Frame, Pool, Umem};
 use hairpin_sys::xsk::Socket;
 
-use super::metadata::{self, Known};
+use super::metadata;
 use super::program::Pause;
 use crate::granted::{Granted, TimeSource};
 use crate::io::{Arrival, Counters, Departed, Departure, Kick, Kicked, PacketIo};
@@ -44,19 +44,23 @@ impl Queue {
     #[cold]
     #[inline(never)]
     fn take_with_metadata(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
-        let umem = self.socket.umem().clone();
-        self.take(into, most, |frame| metadata::read(umem.in_front(frame)))
+        let came = self.take(into, most);
+        let (umem, first) = (self.socket.umem(), into.len() - came);
+        for Arrival { frame, time, hash, vlan } in &mut into[first..] {
+            let known = metadata::read(umem.in_front(frame));
+            (*time, *hash, *vlan) = (known.time, known.hash, known.vlan);
+        }
+        came
     }
 
     #[inline(always)]
-    fn take(&mut self, into: &mut Vec<Arrival>, most: usize, known: impl Fn(&Frame) -> Known) -> usize {
+    fn take(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
         self.looks = self.looks.saturating_add(1);
         let before = into.len();
         let counters = &mut self.counters;
         self.socket.receive(most.min(u32::MAX as usize) as u32, |frame| {
             counters.rx_bytes += frame.len() as u64;
-            let Known { time, hash, vlan } = known(&frame);
-            into.push(Arrival { frame, time, hash, vlan });
+            into.push(Arrival { frame, time: None, hash: None, vlan: None });
         });
         let came = into.len() - before;
         counters.rx_frames += came as u64;
@@ -88,7 +92,7 @@ impl PacketIo for Queue {
         if self.knows {
             return self.take_with_metadata(into, most);
         }
-        self.take(into, most, |_| Known::default())
+        self.take(into, most)
     }
 
     #[inline(always)]

@@ -206,6 +206,13 @@ impl<B: Bar> Driver<B> {
         }
     }
 
+    /// Forgets what was sent, for want of a receiver: nothing waits for the doorbell, and every line and slot is free.
+    #[cold]
+    pub(super) fn forget(&mut self) {
+        self.kept_at = None;
+        self.seen = (self.sent.lines as u32, self.sent.slots);
+    }
+
     /// The number of the next frame to receive.
     #[inline(always)]
     pub(super) fn awaited(&self) -> u32 {

@@ -10,7 +10,7 @@ use hairpin_units::Picos;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::ring::{Ring, RingConfig, Wait};
+use crate::ring::{Received, Ring, RingConfig, SendError, Wait};
 
 /// Far longer than any step takes on a busy machine.
 const LONG: Duration = Duration::from_secs(5);
@@ -147,12 +147,32 @@ fn a_dropped_peer_is_enetdown_after_its_last_frame() {
     assert!(down(one.kick(Kick::Send)) && down(one.kick(Kick::Receive)));
 }
 
-/// A process that was killed closes nothing in the shared memory; the kernel closes its socket.
+#[test]
+fn refused_sends_leave_the_last_frames_of_a_dropped_peer() {
+    let (one, mut other) = pair(&small()).unwrap();
+    (0..3).for_each(|number| send(&mut other, &[number; 60]));
+    drop(other);
+    let ring = Ring::new(one, hairpin_sys::clock::MonotonicRaw, RingConfig::default());
+    let down = |error: &io::Error| error.raw_os_error() == Some(Errno::NETDOWN.raw_os_error());
+    // More than there are lines.
+    for _ in 0..40 {
+        assert!(matches!(ring.sender().inject(&[9; 60]), Err(SendError::Kick(error)) if down(&error)));
+    }
+    for number in 0..3u8 {
+        let Received::Got(frame) = ring.recv(0).unwrap() else { panic!("frame {number} is there") };
+        assert_eq!(frame[..], [number; 60]);
+    }
+    assert!(down(&ring.recv(LONG.as_millis() as i32).unwrap_err()));
+}
+
+/// A process that was killed closes nothing in the shared memory; the kernel closes its socket. It may have rung before.
 #[test]
 fn a_killed_peer_ends_a_sleep() {
     let (mut ports, descriptors) = Port::create(&small()).unwrap();
-    drop(descriptors);
     let one = ports.pop().unwrap();
+    assert!(!readable(&one));
+    rustix::net::send(&descriptors[1], &[1], rustix::net::SendFlags::empty()).unwrap();
+    drop(descriptors);
     let ring = Ring::new(one, hairpin_sys::clock::MonotonicRaw, RingConfig { wait: Wait::Block, ..RingConfig::default() });
     let start = Instant::now();
     let error = ring.recv(LONG.as_millis() as i32).unwrap_err();
@@ -194,6 +214,15 @@ fn the_descriptor_is_readable_only_when_a_frame_has_arrived() {
         assert_eq!(receive(&mut other).len(), 1);
         other.receives.armed().disarm();
     }
+}
+
+#[test]
+fn a_ring_that_comes_late_keeps_nobody_awake() {
+    let (mut one, other) = pair(&small()).unwrap();
+    assert!(!readable(&other));
+    // Its frame was received without it.
+    one.bell.ring();
+    assert!(!readable(&other));
 }
 
 #[test]
@@ -298,6 +327,27 @@ fn returns_frames_when_due_and_in_order() {
         (first, tenth) = (first.min(got[0].1), tenth.min(got[9].1));
     }
     assert!(first < 1_500 + 200 && tenth < 1_500 + 2_700 + 200, "{first} {tenth}");
+}
+
+#[test]
+fn waits_for_a_frame_although_a_shorter_one_behind_it_is_due() {
+    let Some(clock) = tsc() else { return };
+    let rest = |len: usize| Picos(if len > 60 { 900_000 } else { 0 });
+    let timing = Timing::new(clock, LONGEST, |len| Delay { out: Picos(0), link: Picos(0), rest: rest(len) }).unwrap();
+    let (mut one, mut other) = pair(&Config { timing: Some(timing), ..small() }).unwrap();
+    for _ in 0..200 {
+        let mut frames = Vec::new();
+        put(&mut one, &mut frames, &[1; 61]);
+        put(&mut one, &mut frames, &[2; 60]);
+        let start = clock.now();
+        one.tx_batch(&mut frames);
+        one.kick(Kick::Send).unwrap();
+        let mut got = Vec::new();
+        while got.len() < 2 {
+            got.extend(receive(&mut other).into_iter().map(|bytes| (bytes[0], clock.to_ns(clock.now().since(start)))));
+        }
+        assert!(got[0].0 == 1 && got[0].1 + 1 >= 900 && got[1].0 == 2, "{got:?}");
+    }
 }
 
 #[test]

@@ -123,6 +123,24 @@ fn the_hold_limit_is_a_value_and_loses_no_frame() {
 }
 
 #[test]
+fn a_hold_limit_beyond_the_chunks_is_reached_with_the_last_chunk() {
+    let every = Coalesce::Every(NonZeroU32::MAX);
+    for hold in [5, u32::MAX] {
+        let config = RingConfig { hold: Some(hold), coalesce: every, ..RingConfig::default() };
+        let (one, other) = rings(4, 64, FakeClock::default(), config);
+        for n in 0..5 {
+            sent(one.sender().inject(&[n; 60]));
+        }
+        one.flush().unwrap();
+        let mut leases = Vec::new();
+        assert_eq!(got(other.recv_batch(&mut leases, 9, 0)), 4);
+        assert!(matches!(other.recv(0), Ok(Received::HoldLimit)), "no chunk is left to receive into");
+        leases.clear();
+        assert_eq!(got(other.recv(0))[0], 4);
+    }
+}
+
+#[test]
 fn a_full_ring_is_a_value_and_its_frames_leave_later() {
     let (one, other) = rings(128, 4, FakeClock::default(), RingConfig::default());
     let mut taken = 0;
@@ -210,6 +228,11 @@ fn a_dropped_end_is_an_error_of_the_kick() {
     drop(other);
     assert!(matches!(one.sender().inject(&[1; 60]), Err(SendError::Kick(_))));
     assert!(one.recv(0).is_err(), "it stays in the ring, and each call tries again");
+    for wait in [Wait::Spin, Wait::Block] {
+        let (one, other) = rings(8, 4, MonotonicRaw, RingConfig { wait, ..RingConfig::default() });
+        drop(other);
+        assert!(one.recv(10_000).is_err(), "{wait:?}: nothing can come any more");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The loop over in-memory pairs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -44,21 +45,24 @@ impl Monitor for Turns {
     }
 }
 
+/// Stops when another thread says so.
+struct Until<'a>(&'a AtomicBool);
+
+impl Monitor for Until<'_> {
+    fn stop(&mut self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// Sends over one end of each pair from a thread of its own, and counts on the other ends until it is done.
 fn over(count: usize, plan: Outgoing, incoming: Incoming) -> (Totals, Totals) {
     let (near, far) = pairs(count);
-    let done = std::sync::atomic::AtomicBool::new(false);
-    struct Until<'a>(&'a std::sync::atomic::AtomicBool);
-    impl Monitor for Until<'_> {
-        fn stop(&mut self) -> bool {
-            self.0.load(std::sync::atomic::Ordering::Acquire)
-        }
-    }
+    let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let sender = scope.spawn(|| {
             let near = rings(near);
             let sent = run(&near, &MonotonicRaw, Some(&plan), None, &mut Turns(u64::MAX)).unwrap();
-            done.store(true, std::sync::atomic::Ordering::Release);
+            done.store(true, Ordering::Release);
             // Dropping an end discards the frames that it has not received yet.
             (sent, near)
         });
@@ -106,15 +110,15 @@ fn counts_frames_of_others_separately() {
 #[test]
 fn a_sender_counts_returning_frames() {
     let (near, far) = pairs(1);
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let totals = thread::scope(|scope| {
+    let stop = AtomicBool::new(false);
+    let (totals, _near) = thread::scope(|scope| {
         scope.spawn(|| {
             let ring = rings(far).remove(0);
-            while !stop.load(std::sync::atomic::Ordering::Acquire) {
+            while !stop.load(Ordering::Acquire) {
                 if let Received::Got(lease) = ring.recv(1).unwrap() {
                     // The other side may be off its core while the ring back to it is full.
                     let mut refused = lease.send_back().unwrap();
-                    while let Some(lease) = refused.take_if(|_| !stop.load(std::sync::atomic::Ordering::Acquire)) {
+                    while let Some(lease) = refused.take_if(|_| !stop.load(Ordering::Acquire)) {
                         refused = lease.send_back().unwrap();
                     }
                 }
@@ -122,9 +126,11 @@ fn a_sender_counts_returning_frames() {
         });
         let plan = outgoing(Some(50_000.0), Nanos::from_millis(50));
         let incoming = Incoming { cookie: Some(7), flows: 1 };
-        let totals = run(&rings(near), &MonotonicRaw, Some(&plan), Some(&incoming), &mut Turns(u64::MAX)).unwrap();
-        stop.store(true, std::sync::atomic::Ordering::Release);
-        totals
+        let near = rings(near);
+        let totals = run(&near, &MonotonicRaw, Some(&plan), Some(&incoming), &mut Turns(u64::MAX)).unwrap();
+        stop.store(true, Ordering::Release);
+        // Without this end a receive of the other is an error.
+        (totals, near)
     });
     assert!(totals.sent.frames > 100, "{totals:?}");
     assert_eq!(totals.came.frames, totals.sent.frames);
@@ -145,16 +151,84 @@ fn a_sender_stops_on_request_and_rejects_invalid_sizes() {
 }
 
 #[test]
+fn counting_ends_although_the_sender_goes_on() {
+    for cookie in [None, Some(7)] {
+        let (near, far) = pairs(1);
+        let (far, ended) = (rings(far), AtomicBool::new(false));
+        let plan = outgoing(Some(20_000.0), Nanos::from_secs(60));
+        thread::scope(|scope| {
+            let sender = scope.spawn(|| run(&rings(near), &MonotonicRaw, Some(&plan), None, &mut Until(&ended)).unwrap());
+            run(&far, &MonotonicRaw, None, Some(&Incoming { cookie, flows: 1 }), &mut Turns(100)).unwrap();
+            ended.store(true, Ordering::Release);
+            let sent = sender.join().unwrap().sent;
+            assert!(sent.duration < Nanos::from_secs(30), "{sent:?}");
+        });
+    }
+}
+
+#[test]
+fn a_failed_ring_leaves_the_counts_until_then() {
+    /// Drops the other end before the second turn.
+    struct Dropping {
+        other: Vec<MemoryIo>,
+        turns: u32,
+        failed: Option<Totals>,
+    }
+    impl Monitor for Dropping {
+        fn stop(&mut self) -> bool {
+            self.turns += 1;
+            if self.turns == 2 {
+                self.other.clear();
+            }
+            false
+        }
+        fn failed(&mut self, totals: &Totals) {
+            self.failed = Some(*totals);
+        }
+    }
+    let (near, other) = pairs(1);
+    let mut monitor = Dropping { other, turns: 0, failed: None };
+    let plan = outgoing(None, Nanos::from_secs(3600));
+    let error = run(&rings(near), &MonotonicRaw, Some(&plan), None, &mut monitor).unwrap_err();
+    assert!(matches!(error, StreamError::Send(SendError::Kick(_))), "{error}");
+    assert_eq!(monitor.failed.map(|totals| totals.sent.frames), Some(BATCH));
+}
+
+#[test]
+fn nothing_is_due_while_the_clock_reads_back() {
+    let (near, _far) = pairs(1);
+    let (near, start) = (rings(near), MonotonicRaw.now());
+    let plan = outgoing(Some(1_000_000.0), Nanos::from_secs(1));
+    let mut sending = Sending::new(&near, &plan, &MonotonicRaw, start).unwrap();
+    // A frame is due each microsecond, and at most a batch is sent at once.
+    for (ns, frames) in [(50_500, 32), (10_500, 32), (60_500, 60)] {
+        sending.turn(start.plus(ns)).unwrap();
+        assert_eq!(sending.sent.frames, frames, "{ns} ns after the start");
+    }
+}
+
+fn frame(flow: u16, cookie: u64, sequence: u32) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[12..14].copy_from_slice(&raw::ETHERTYPE.to_be_bytes());
+    frame[14..30].copy_from_slice(&Header { shape: Shape::Own, hops: 0, flow, cookie }.encode(30).unwrap());
+    probe::write(&mut frame[30..], sequence, cookie);
+    frame
+}
+
+#[test]
+fn frames_of_another_thread_do_not_stand_for_own_ones() {
+    let mut counting = Counting::new(&Incoming { cookie: Some(7), flows: 2 }, &MonotonicRaw);
+    counting.frame(&frame(0, 7, 0), Ticks(1));
+    assert!(counting.has_all(1, &(0..1)) && !counting.has_all(2, &(0..1)));
+    counting.frame(&frame(1, 7, 0), Ticks(2));
+    assert!(counting.has_all(2, &(0..2)) && !counting.has_all(2, &(0..1)) && !counting.has_all(1, &(1..2)));
+}
+
+#[test]
 fn follows_the_next_sender_after_the_first_falls_silent() {
     let plan = Incoming { cookie: None, flows: 1 };
     let mut counting = Counting::new(&plan, &MonotonicRaw);
-    let frame = |cookie, sequence| {
-        let mut frame = vec![0; 60];
-        frame[12..14].copy_from_slice(&raw::ETHERTYPE.to_be_bytes());
-        frame[14..30].copy_from_slice(&Header { shape: Shape::Own, hops: 0, flow: 0, cookie }.encode(30).unwrap());
-        probe::write(&mut frame[30..], sequence, cookie);
-        frame
-    };
+    let frame = |cookie, sequence| frame(0, cookie, sequence);
     let at = |ms| Ticks(MonotonicRaw.to_ticks(Nanos::from_millis(ms).0));
     counting.frame(&frame(1, 0), at(1000));
     counting.frame(&frame(1, 2), at(1001));

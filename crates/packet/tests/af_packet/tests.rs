@@ -203,6 +203,10 @@ fn reports_granted_features() -> Outcome {
         let why = device.granted().require(feature).err().ok_or("a device's stamp over veth")?.why;
         equal(format_args!("{why}"), why.contains(&format!("the driver of {B} has no stamps of a device")), true)?;
     }
+    for (feature, part) in [(Feature::Vlan, "puts the tag back into the frame"), (Feature::Hash, "blocks (favour rate) have")] {
+        let why = device.granted().require(feature).err().ok_or("a feature that is not there")?.why;
+        equal(format_args!("{why}"), why.contains(part), true)?;
+    }
     Ok(())
 }
 
@@ -313,7 +317,18 @@ fn vlan_tags_come_back() -> Outcome {
     let full = tagged(&ethernet(OURS, 1514), 0x8100, 0xe123);
     let frames = [plain.clone(), tagged(&plain, 0x8100, 0xe123), tagged(&plain, 0x88a8, 0), full];
     let two = tagged(&tagged(&plain, 0x8100, 5), 0x88a8, 6);
-    through(Filter::All, &[&frames[..], &[two]].concat().into_iter().map(|frame| (true, frame)).collect::<Vec<_>>())
+    through(Filter::All, &[&frames[..], &[two]].concat().into_iter().map(|frame| (true, frame)).collect::<Vec<_>>())?;
+    // Chunks have room for it beside the longest frame, a power of two too.
+    set(A, "mtu", "9000")?;
+    set(B, "mtu", "9000")?;
+    let longest = tagged(&ethernet(OURS, 2048), 0x8100, 5);
+    for favour in BOTH {
+        let (_a, mut a) = open(A, &ours(favour))?;
+        let (_b, mut b) = open(B, &Config { longest_frame: Some(2048), ..ours(favour) })?;
+        send(&mut a, std::slice::from_ref(&longest))?;
+        equal(format_args!("{favour:?}"), receive(&mut b, 1) == [longest.clone()], true)?;
+    }
+    Ok(())
 }
 
 fn own_outgoing_frames_are_not_seen() -> Outcome {
@@ -607,8 +622,10 @@ fn open_reports_the_reason_of_failure() -> Outcome {
     equal("no rings", matches!(error(B, &none), Some(OpenError::Config(_))), true)?;
     let mut device = AfPacket::open(B, &small(Filter::All))?;
     equal("no such ring", matches!(device.ring(1).err(), Some(OpenError::NoQueue { queue: 1, last: 0, .. })), true)?;
-    let _ring = device.ring(0)?;
+    let ring = device.ring(0)?;
     equal("taken", matches!(device.ring(0).err(), Some(OpenError::QueueTaken { queue: 0, .. })), true)?;
+    drop(ring);
+    let _ring = device.ring(0)?;
     set_up(B, false)?;
     equal("down", matches!(error(B, &small(Filter::All)), Some(OpenError::Down(_))), true)
 }

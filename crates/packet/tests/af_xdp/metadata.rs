@@ -169,20 +169,20 @@ pub fn a_frame_without_room_for_a_stamps_request_is_counted() -> Outcome {
     let ring = &mut a.rings[0];
     let umem = ring.umem().clone();
     let mut out = Vec::new();
-    // At the chunk's very start there is no room, but behind a short frame there is; the second one fills its chunk.
-    for size in [60, umem.chunk_bytes(), 64] {
+    // At the chunk's very start there is no room, but behind a short frame there is; the second one fills its chunk, and the third one is empty.
+    for bytes in [frame(60), frame(umem.chunk_bytes()), Vec::new(), frame(64)] {
         let mut sent = ring.pool().take().ok_or("no chunk")?;
         sent.clear();
-        sent.set_len(size);
-        umem.bytes_mut(&mut sent).copy_from_slice(&frame(size));
+        sent.set_len(bytes.len());
+        umem.bytes_mut(&mut sent).copy_from_slice(&bytes);
         out.push(sent);
     }
-    equal("taken", ring.tx_batch(&mut out), 3)?;
+    equal("taken", ring.tx_batch(&mut out), 4)?;
     ring.kick(Kick::Send)?;
     equal("what arrived", b.receive(0, 2)?, vec![frame(60), frame(64)])?;
     let frames: Vec<u32> = departures(&mut a.rings[0], 2)?.iter().map(|departure| departure.frame).collect();
-    equal("stamped", frames, vec![0, 2])?;
-    equal("invalid", a.rings[0].counters().tx_invalid, 1)
+    equal("stamped", frames, vec![0, 3])?;
+    equal("invalid", a.rings[0].counters().tx_invalid, 2)
 }
 
 pub fn stamps_of_long_frames_are_refused_and_unread_ones_counted() -> Outcome {
