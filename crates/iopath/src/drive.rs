@@ -132,6 +132,10 @@ struct Loop<'a, C> {
     look_at: Ticks,
     /// … and next time to check every request in flight.
     walk_at: Ticks,
+    /// Replies that came before this time are received before the next walk, which gives up only what was too old by then.
+    heard_to: Ticks,
+    /// A look that comes later than this, in ticks, tells that this core stood still: replies may lie in the path.
+    late_look: u64,
     last_reply: Ticks,
     last_stamp: Ticks,
     /// End of the last block.
@@ -146,7 +150,7 @@ struct Loop<'a, C> {
     silent_until: Ticks,
     /// Requests with a due time that were answered late or not at all.
     overdue: Vec<Overdue>,
-    /// Length of the blocks that count in no figure, in ticks.
+    /// Pauses, and the blocks that count in no figure, in ticks.
     left_out: u64,
     /// An untimed transaction that met a stall, measured after all.
     stalled: Option<Stamp>,
@@ -154,6 +158,8 @@ struct Loop<'a, C> {
     called: bool,
     /// Stalls seen by an open loop that spins.
     stalls: Stalls,
+    /// The path's send may wait for the peer.
+    send_waits: bool,
 }
 
 /// Runs `work` over `endpoint` and returns the result, however the run ended.
@@ -164,16 +170,29 @@ pub fn drive<E: Endpoint, C: Clock>(
     work: Work,
     between: &mut dyn BetweenBlocks,
 ) -> LoopResult {
-    let lossy = endpoint.is_lossy();
-    Loop::new(clock, pace, work, between, lossy).run(endpoint)
+    let (lossy, send_waits) = (endpoint.is_lossy(), endpoint.waited_until().is_some());
+    Loop::new(clock, pace, work, between, lossy, send_waits).run(endpoint)
 }
 
 impl<'a, C: Clock> Loop<'a, C> {
-    fn new(clock: &'a C, pace: Pace, work: Work, between: &'a mut dyn BetweenBlocks, lossy: bool) -> Loop<'a, C> {
+    fn new(
+        clock: &'a C,
+        pace: Pace,
+        work: Work,
+        between: &'a mut dyn BetweenBlocks,
+        lossy: bool,
+        send_waits: bool,
+    ) -> Loop<'a, C> {
         let mask = probe::sequence_mask(work.request.min(work.reply));
         let now = clock.now();
         let is_open = matches!(pace, Pace::Open(_));
         let in_flight = if matches!(pace, Pace::Closed) { u64::from(work.flows) * u64::from(work.outstanding) } else { 1 };
+        // One lost datagram is no dead peer; several in turn are. Random intervals may be much longer than their mean.
+        let several = match &pace {
+            Pace::Every(table) if lossy => 4.0 * table.mean_interval_ns(),
+            Pace::Open(table) if lossy => 30.0 * table.mean_interval_ns(),
+            _ => 0.0,
+        };
         let mut this = Loop {
             clock,
             pace,
@@ -189,10 +208,12 @@ impl<'a, C: Clock> Loop<'a, C> {
             uncounted: 0,
             longest_block: clock.to_ticks(BLOCK_NS * in_flight.div_ceil(BLOCK_IN_FLIGHT).min(LONGEST_BLOCK)),
             patience: clock.to_ticks(FIRST_PATIENCE_NS),
-            timeout: clock.to_ticks(work.timeout_ns),
+            timeout: clock.to_ticks(work.timeout_ns.max(several as u64)),
             grace: clock.to_ticks(work.overstays_ns.min(TURN_NS)),
             look_at: now,
             walk_at: now,
+            heard_to: now,
+            late_look: clock.to_ticks(work.late_look_ns()),
             last_reply: now,
             last_stamp: now,
             paused: now,
@@ -206,6 +227,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             stalled: None,
             called: false,
             stalls: Stalls::new(clock, is_open),
+            send_waits,
         };
         // Touch every page now, so that no page fault happens inside a block.
         this.stamps.resize(work.block, Stamp::default());
@@ -218,13 +240,18 @@ impl<'a, C: Clock> Loop<'a, C> {
 }
 
 impl<C: Clock> Loop<'_, C> {
-    /// Runs one block of at most `left` transactions until `ends`. Returns its start, and the reason for the run to end, if any.
+    /// Writes out the due times of the next block. May move a megabyte, so no CPU time of the block is counted yet.
+    fn write_due_times(&mut self) {
+        self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
+    }
+
+    /// Runs one block of at most `left` transactions until `ends`; its due times are written out. Returns its start, and the
+    /// reason for the run to end, if any.
     fn block(&mut self, over: &mut dyn Over<C>, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
         if self.kept > 0 {
             self.flight.given_up.late_since = None;
         }
         self.kept = 0;
-        self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
         let start = self.clock.now();
         self.pace.timetable_mut().into_iter().for_each(|table| table.resume(self.paused, start));
         self.pass_over(self.paused);
@@ -301,6 +328,11 @@ impl<C: Clock> Loop<'_, C> {
         }
         self.flight.launch(flow, place, sent, due.unwrap_or(sent));
         self.counts.sent += 1;
+        if self.send_waits
+            && let Some(at) = endpoint.waited_until()
+        {
+            self.last_stamp = self.last_stamp.max(at);
+        }
         Ok(true)
     }
 
@@ -341,7 +373,9 @@ impl<C: Clock> Loop<'_, C> {
                 self.counts.late += 1;
                 self.heard(request.sent, now);
                 self.learn_from_late(request.sent, now);
-                self.keep_overdue(Overdue::late(request.sent, request.due, now));
+                if request.is_due {
+                    self.keep_overdue(Overdue::late(&request, now));
+                }
             }
             Stray::Duplicate => self.counts.duplicates += 1,
             Stray::Before => {}
@@ -364,43 +398,57 @@ impl<C: Clock> Loop<'_, C> {
         match self.flight.given_up.late_since {
             Some((since, kept)) if kept == self.kept => {
                 if sent >= since {
-                    self.patience = self.patience.max(2 * now.since(sent)).min(self.timeout);
+                    let took = now.since(sent);
+                    self.patience = self.bounded(self.patience.max(2 * took), took);
                 }
             }
             _ => self.flight.given_up.late_since = Some((now, self.kept)),
         }
     }
 
-    /// Called when no message, or no useful one, arrived: checks the stop flag and every deadline.
+    /// Called when no message, or no useful one, arrived: counts the wait, and checks the stop flag and every deadline.
     #[cold]
     fn turn(&mut self) -> Result<(), Cut> {
+        self.counts.waits_in_vain += 1;
+        self.attend()
+    }
+
+    /// Checks the stop flag and every deadline.
+    #[cold]
+    fn attend(&mut self) -> Result<(), Cut> {
         if self.between.stopped() {
             return Err(Cut::Stopped);
         }
-        self.counts.waits_in_vain += 1;
         let now = self.clock.now();
+        // A wait that ended in time has left no reply in the path.
+        if now.since(self.look_at) <= self.late_look {
+            self.heard_to = now;
+        }
         self.looked(now);
         Ok(self.look()?)
     }
 
-    /// Gives up requests that have waited too long, and detects a dead peer.
+    /// Gives up requests that have waited too long, and detects a dead peer. After a stall of this core the replies lie in the
+    /// path, so a request that is too old for the first time may still be answered until the next walk.
     #[cold]
     fn look(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         if self.lossy && now >= self.walk_at {
             let (overdue, timed) = (&mut self.overdue, self.pace.timetable().is_some());
-            let (lost, oldest) = self.flight.give_up(now, self.patience, true, |request| {
-                if timed && overdue.len() < overdue.capacity() {
-                    overdue.push(Overdue::unanswered(request.sent, request.due, now));
+            let (lost, oldest) = self.flight.give_up(self.heard_to, self.patience, true, &self.stalls, |request| {
+                if timed && request.is_due && overdue.len() < overdue.capacity() {
+                    overdue.push(Overdue::unanswered(&request, now));
                 }
             });
             self.counts.lost += u64::from(lost);
             self.answered &= lost == 0;
-            // Wait at least a quarter of the patience before the next walk, so that not every turn walks the table.
-            self.walk_at = oldest.min(now).plus(self.patience).max(now.plus(self.patience / 4));
+            self.heard_to = now;
+            // Wait at least an eighth of the patience before the next walk: not every turn walks the table, and what lies in the
+            // path is received before it. A round trip, a tenth of it, contains the receiving of all that was in flight.
+            self.walk_at = oldest.min(now).plus(self.patience).max(now.plus(self.patience / 8));
         }
         if now.since(self.last_reply) >= self.timeout {
-            return Err(self.silent(self.work.timeout_ns));
+            return Err(self.silent(self.clock.to_ns(self.timeout)));
         }
         self.look_at = self.next_look(now);
         Ok(())
@@ -423,7 +471,7 @@ impl<C: Clock> Loop<'_, C> {
         let why = match (self.counts.corrupt, self.counts.late) {
             (0, 0) => "the peer is dead, or something between drops its packets".into(),
             (0, late) => format!("the peer is dead, or its replies come too late, as {late} did"),
-            (strange, _) => format!("{strange} messages came that answer nothing; is the peer an echo service?"),
+            (strange, _) => format!("what came answers no request (messages: {strange}); is the peer an echo service?"),
         };
         let text = format!("no reply for {}: {why}", Nanos(ns));
         io::Error::new(io::ErrorKind::TimedOut, text)
@@ -437,10 +485,17 @@ impl<C: Clock> Loop<'_, C> {
         let least = match &self.pace {
             Pace::Closed => LEAST_PATIENCE_NS,
             // The table needs its room only when the next request is due.
-            Pace::Every(table) => LEAST_PATIENCE_NS.max(table.mean_interval_ns() as u64),
+            Pace::Every(table) => LEAST_PATIENCE_NS.max((table.mean_interval_ns() as u64).min(self.work.timeout_ns)),
             Pace::Open(_) => OPEN_PATIENCE_NS,
         };
-        (rtt.count() > 0).then(|| self.clock.to_ticks(slow.saturating_mul(10).max(least)).max(2 * slowest))
+        let patience = self.clock.to_ticks(slow.saturating_mul(10).max(least)).max(2 * slowest);
+        (rtt.count() > 0).then(|| self.bounded(patience, slowest.max(self.clock.to_ticks(slow))))
+    }
+
+    /// `patience`, but no longer than half of the timeout, so that one lost datagram does not pass for a dead peer. A reply that
+    /// takes as long as `seen` is waited for in any case.
+    fn bounded(&self, patience: u64, seen: u64) -> u64 {
+        patience.min((self.timeout / 2).max(seen + seen / 4))
     }
 
     /// Excludes the time since `since` from the peer's silence.

@@ -6,9 +6,9 @@ use hairpin_sys::clock::Ticks;
 
 use crate::content::Content;
 
-/// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `recv` and `received`; on the
-/// server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`. `Self: Sized` keeps the methods that only a server
-/// calls out of the table of a client's loops.
+/// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `waited_until`, `recv` and
+/// `received`; on the server [`echo`](crate::echo::echo) calls `recv`, `replying` and `reply`. `Self: Sized` keeps the methods
+/// that only a server calls out of the table of a client's loops.
 pub trait Endpoint {
     /// True if the path may drop a message: an unanswered request then means a loss, not a dead peer.
     fn is_lossy(&self) -> bool;
@@ -20,6 +20,13 @@ pub trait Endpoint {
     /// Sends a request of `len` bytes on `flow`, written in place. `false`: the path is full for now and nothing was sent.
     fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool>;
 
+    /// On a path whose `send` may wait for the peer: when the last one was done with that. The time until then is no stop of this
+    /// process. `None` by default, and then always.
+    #[inline(always)]
+    fn waited_until(&self) -> Option<Ticks> {
+        None
+    }
+
     /// Receives the next whole message of any flow, in place. `None`: `until` has passed, or a signal or the kernel's own time
     /// limit ended the wait.
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>>;
@@ -30,7 +37,8 @@ pub trait Endpoint {
         Ok(())
     }
 
-    /// Between blocks: folds the path's own timings; `keep` is false during warm-up. Does nothing by default.
+    /// Between blocks: folds the path's own timings; `keep` is false during warm-up, and for a block that counts in no figure.
+    /// Does nothing by default.
     fn fold(&mut self, _keep: bool) {}
 
     /// Work before the server's send, inside the RTT. Does nothing by default.

@@ -84,6 +84,11 @@ impl PathError {
     }
 }
 
+/// `1 byte`, `2 bytes`: a number in a message, with the word for one.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The socket address of a server, for paths that need one.
 pub(crate) fn needs_inet(address: &hairpin_plan::job::Address) -> Result<std::net::SocketAddr, PathError> {
     match address {

@@ -46,7 +46,7 @@ pub struct OfReply {
 pub struct Polled {
     /// Packets that busy polling took from devices of this side's network namespace, for any process in it.
     pub packets: u64,
-    /// This side's transactions, warm-up included. Each brings at least one packet.
+    /// This side's transactions, warm-up included, without lost requests. Each brings at least one packet.
     pub transactions: u64,
 }
 

@@ -19,13 +19,16 @@ use std::io;
 use std::sync::Arc;
 
 use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
-use hairpin_sys::clock::Ticks;
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::umem::{Frame, Umem};
 use hairpin_sys::wait::Waiting;
 use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 
 use crate::content::Content;
 use crate::endpoint::{Endpoint, Reply};
+
+/// Longest sleep with frames in the TX ring that found no room, in ns.
+const BUSY_NS: u64 = 1_000_000;
 
 /// Framing of a session's messages on this side, which sends payloads of one length.
 pub(crate) trait Framing {
@@ -58,6 +61,8 @@ pub(crate) struct Message {
 /// The flows of one ring as an [`Endpoint`]; `LOSSY`: the link below may drop frames.
 pub(crate) struct Frames<'fd, I, F, const LOSSY: bool = true> {
     wait: Waiting<'fd>,
+    /// For the sleeps of [`BUSY_NS`]; `None` where a kick is never busy.
+    clock: Option<AnyClock>,
     ring: Ring<I, F>,
 }
 
@@ -79,24 +84,24 @@ struct Ring<I, F> {
 
 impl<'fd, I: PacketIo, F: Framing> Frames<'fd, I, F> {
     /// Wraps a started ring.
-    pub(crate) fn new(io: I, wait: Waiting<'fd>, framing: F, attended: bool) -> Frames<'fd, I, F> {
-        Frames::over(io, wait, framing, attended)
+    pub(crate) fn new(io: I, wait: Waiting<'fd>, framing: F, attended: bool, clock: AnyClock) -> Frames<'fd, I, F> {
+        Frames::over(io, wait, framing, attended, Some(clock))
     }
 }
 
 impl<'fd, I: PacketIo, F: Framing> Frames<'fd, I, F, false> {
     /// Wraps a started ring that loses no frames.
     pub(crate) fn reliable(io: I, wait: Waiting<'fd>, framing: F) -> Frames<'fd, I, F, false> {
-        Frames::over(io, wait, framing, false)
+        Frames::over(io, wait, framing, false, None)
     }
 }
 
 impl<'fd, I: PacketIo, F: Framing, const LOSSY: bool> Frames<'fd, I, F, LOSSY> {
-    fn over(io: I, wait: Waiting<'fd>, framing: F, attended: bool) -> Frames<'fd, I, F, LOSSY> {
+    fn over(io: I, wait: Waiting<'fd>, framing: F, attended: bool, clock: Option<AnyClock>) -> Frames<'fd, I, F, LOSSY> {
         let umem = io.umem().clone();
         let (arrived, outgoing) = (Vec::with_capacity(1), Vec::with_capacity(1));
         let ring = Ring { io, umem, framing, attended, busy: false, held: None, arrived, outgoing, strays: 0 };
-        Frames { wait, ring }
+        Frames { wait, clock, ring }
     }
 
     pub(crate) fn io(&self) -> &I {
@@ -186,6 +191,17 @@ impl<I: PacketIo, F: Framing> Ring<I, F> {
         }
     }
 
+    /// Kicks the frames that found no room. Nothing wakes the thread when there is some, so the wait that follows is short while
+    /// they are still there. Returns the wait's end.
+    #[cold]
+    fn kick_again(&mut self, clock: Option<AnyClock>, until: Ticks) -> io::Result<Ticks> {
+        self.busy = self.io.kick(Kick::Send)? == Kicked::Busy;
+        Ok(match clock {
+            Some(clock) if self.busy => clock.now().plus(clock.to_ticks(BUSY_NS)).min(until),
+            _ => until,
+        })
+    }
+
     #[inline(always)]
     fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
         if let Some((mut frame, message)) = self.held.take() {
@@ -197,6 +213,15 @@ impl<I: PacketIo, F: Framing> Ring<I, F> {
     }
 }
 
+/// A ring that loses nothing has no interface that may be down: there the same error means that its peer has ended.
+#[cold]
+fn ended<const LOSSY: bool>(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NetworkDown if !LOSSY => io::ErrorKind::UnexpectedEof.into(),
+        _ => error,
+    }
+}
+
 impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, LOSSY> {
     fn is_lossy(&self) -> bool {
         LOSSY
@@ -204,12 +229,12 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
-        self.ring.send(flow, len, |payload| content.write(payload))
+        self.ring.send(flow, len, |payload| content.write(payload)).map_err(ended::<LOSSY>)
     }
 
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        let Frames { wait, ring } = self;
+        let Frames { wait, clock, ring } = self;
         ring.give_back();
         let came = match wait.spinning() {
             // Spinning has the look in its own loop; the other policies call it.
@@ -219,12 +244,14 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
                     break came;
                 }
             },
-            None => wait.wait(until, |_| ring.look())?,
+            None => {
+                let until = if ring.busy { ring.kick_again(*clock, until)? } else { until };
+                wait.wait(until, |_| ring.look())?
+            }
         };
-        if LOSSY && came.is_none() && !ring.attended && wait.sleeps() {
-            // poll(2) says only that there is an error: the interface may be gone. A ring that loses nothing has no interface,
-            // and its peer may just have ended.
-            ring.io.kick(Kick::Receive)?;
+        if came.is_none() && !ring.attended && wait.sleeps() {
+            // poll(2) says only that there is an error or an end: the interface may be gone, or the peer.
+            ring.io.kick(Kick::Receive).map_err(ended::<LOSSY>)?;
         }
         let Ring { umem, held, .. } = ring;
         Ok(held.as_ref().map(|(frame, message)| {
@@ -235,6 +262,6 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
 
     #[inline(always)]
     fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
-        self.ring.reply(flow, len)
+        self.ring.reply(flow, len).map_err(ended::<LOSSY>)
     }
 }

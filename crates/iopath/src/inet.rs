@@ -20,9 +20,9 @@ use hairpin_wire::framing;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-pub(crate) use self::tcp::{accept_tcp, connect_tcp};
+pub(crate) use self::tcp::{accept_tcp, connect_tcp, no_way_out};
 pub(crate) use self::udp::{accept_udp, connect_udp, listen_udp, without_peer};
-use crate::error::PathError;
+use crate::error::{PathError, counted};
 use crate::found::{SideFound, grant};
 
 /// Error for an unreachable data port or echo service, with likely causes.
@@ -89,12 +89,13 @@ pub(crate) fn listen_tcp(job: &Job, listen: &Listen, found: &mut SideFound) -> R
     Ok(listener)
 }
 
+/// Opens a socket on the first free data port.
 fn first_free<T>(listen: &Listen, mut open: impl FnMut(SocketAddr) -> Result<T, PathError>) -> Result<T, PathError> {
     let (first, last) = listen.ports.unwrap_or((0, 0));
     let mut refused = None;
     for port in first..=last {
         match open(listen.at(port)) {
-            Err(error @ PathError::Step { .. }) => refused = Some(error),
+            Err(error) if is_taken(&error) => refused = Some(error),
             other => return other,
         }
     }
@@ -107,6 +108,10 @@ fn first_free<T>(listen: &Listen, mut open: impl FnMut(SocketAddr) -> Result<T, 
     })
 }
 
+fn is_taken(error: &PathError) -> bool {
+    matches!(error, PathError::Step { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
+}
+
 pub(crate) fn new_socket(peer: SocketAddr, kind: Type, protocol: Protocol) -> Result<Socket, PathError> {
     Socket::new(Domain::for_address(peer), kind, Some(protocol)).map_err(PathError::at("cannot open a socket"))
 }
@@ -116,7 +121,8 @@ fn no_port(index: u32, source: io::Error) -> PathError {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let ports = range.split_whitespace().collect::<Vec<_>>().join(" to ");
     PathError::Peer(format!(
-        "{index} flows are open and the next one finds no free local port ({source}): use fewer --flows, or widen net.ipv4.ip_local_port_range ({ports})"
+        "{} open, and the next one finds no free local port ({source}): use fewer --flows, or widen net.ipv4.ip_local_port_range ({ports})",
+        counted(index.into(), "flow")
     ))
 }
 
@@ -266,4 +272,51 @@ pub(crate) fn tcp_difference(before: &TcpSide, after: TcpSide) -> TcpSide {
 /// True if the call may be repeated: it would have blocked, or a signal interrupted it.
 pub(crate) fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_plan::job::Address;
+    use hairpin_record::recorder::{Recorder, Sample};
+
+    use super::*;
+    use crate::drive::Counts;
+    use crate::measure::Observer;
+
+    /// An observer of no interest.
+    pub(super) struct Nobody;
+
+    impl Observer for Nobody {
+        fn ready(&self, _address: Option<&Address>) -> io::Result<()> {
+            Ok(())
+        }
+        fn progress(&self, _thread: u32, _recorder: &Recorder, _counts: &Counts) {}
+        fn raw(&self, _thread: u32, _samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            Ok(())
+        }
+        fn block(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_ports_that_are_taken_are_passed_over() {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let listen = Listen { address: here, ports: Some((7, 9)), client: here, scope: 0 };
+        let opened = |kind: io::ErrorKind| {
+            let mut ports = Vec::new();
+            let open = |address: SocketAddr| {
+                ports.push(address.port());
+                Err::<(), _>(PathError::at("cannot open it")(io::Error::from(kind)))
+            };
+            let why = first_free(&listen, open).unwrap_err().to_string();
+            (why, ports)
+        };
+        let (why, ports) = opened(io::ErrorKind::AddrInUse);
+        assert!(why.starts_with("no data port of 7 to 9 is free (cannot open it"), "{why}");
+        assert_eq!(ports, [7, 8, 9]);
+        let (why, ports) = opened(io::ErrorKind::PermissionDenied);
+        assert!(why.starts_with("cannot open it"), "{why}");
+        assert_eq!(ports, [7]);
+    }
 }

@@ -32,6 +32,7 @@ use self::allowance::Allowance;
 use self::around::AtClient;
 pub(crate) use self::around::AtServer;
 pub use self::threads::cpu_of;
+pub use self::threads::first_of;
 use self::threads::{Cores, each_chunk, settle_thread};
 pub(crate) use self::told::tell;
 use self::told::tell_if_untold;
@@ -178,6 +179,13 @@ impl<'a> ClientRun<'a> {
         Cores { allowed: self.allowed, of_host: self.allowed.len() }
     }
 
+    /// What the first thread shares with the other side's core. Nothing if both are one core: that has no distance, and the other
+    /// side would hold it for milliseconds with the reply to a request already sent.
+    fn neighbour(&self) -> Option<&'a Shared> {
+        let cpu = |side| cpu_of(self.job, side, 0, self.allowed);
+        self.neighbour.filter(|_| cpu(Side::Client) != cpu(Side::Server))
+    }
+
     /// Runs the loop over `flows`, split between the threads, and keeps the results.
     pub(crate) fn over<'fd, F: Carrier<'fd> + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let (job, clock) = (self.job, self.clock);
@@ -237,7 +245,7 @@ impl<'a> ClientRun<'a> {
         let observer = self.observer;
         let mut between = AtClient {
             stop: self.stop,
-            neighbour: self.neighbour,
+            neighbour: self.neighbour(),
             called: 0,
             raw: self.job.raw,
             thread: 0,
@@ -264,7 +272,7 @@ impl<'a> ClientRun<'a> {
     ) -> Result<(), PathError> {
         self.side_ready()?;
         let job = self.job;
-        let (stop, neighbour, stamps, rate) = (self.stop, self.neighbour, self.stamps, self.clock.rate());
+        let (stop, neighbour, stamps, rate) = (self.stop, self.neighbour(), self.stamps, self.clock.rate());
         let observer = self.observer;
         let polling = Polling::begin(&job.spec.client);
         let results = each_chunk(job, Side::Client, self.cores(), flows, &mut self.found.side, stop, |thread, flows| {
@@ -289,7 +297,9 @@ impl<'a> ClientRun<'a> {
             Ok(result)
         })?;
         self.keep(results);
-        self.found.side.polled = polling.and_then(|polling| polling.end(self.found.exchanges));
+        // A lost request brought no packet.
+        let answered = self.found.exchanges.saturating_sub(self.found.counts.lost);
+        self.found.side.polled = polling.and_then(|polling| polling.end(answered));
         Ok(())
     }
 
@@ -523,21 +533,46 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(first), [1, 2, 3, 4].map(|ms| Some(Ticks(ms * 1_000_000))));
     }
 
+    struct Silent;
+
+    impl Observer for Silent {
+        fn ready(&self, _: Option<&Address>) -> io::Result<()> {
+            Ok(())
+        }
+        fn progress(&self, _: u32, _: &Recorder, _: &Counts) {}
+        fn raw(&self, _: u32, _: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            Ok(())
+        }
+        fn block(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn two_sides_on_one_core_do_not_meet() {
+        let shared = Shared::create().unwrap();
+        let meet = |client: u32, server: u32| {
+            let mut job = Job::new("udp".parse().unwrap());
+            (job.cpus.client, job.cpus.server) = (Some(client), Some(server));
+            let run = ClientRun {
+                job: &job,
+                peer: Address::Inet(([127, 0, 0, 1], 1).into()),
+                clock: AnyClock::Raw(MonotonicRaw),
+                stop: &shared,
+                neighbour: Some(&shared),
+                stamps: None,
+                allowed: &[0, 1],
+                own_link: false,
+                observer: &Silent,
+                found: ClientFound::default(),
+            };
+            run.neighbour().is_some()
+        };
+        assert_eq!([meet(0, 1), meet(1, 0), meet(1, 1), meet(5, 5)], [true, true, false, false]);
+    }
+
     #[test]
     fn a_loop_that_fails_stops_those_of_the_other_threads() {
-        struct Silent;
-        impl Observer for Silent {
-            fn ready(&self, _: Option<&Address>) -> io::Result<()> {
-                Ok(())
-            }
-            fn progress(&self, _: u32, _: &Recorder, _: &Counts) {}
-            fn raw(&self, _: u32, _: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-                Ok(())
-            }
-            fn block(&self) -> io::Result<()> {
-                Ok(())
-            }
-        }
         let (stop, allowed) = (Shared::create().unwrap(), hairpin_sys::thread::allowed_cpus().unwrap());
         let job = Job { threads: 2, flows: 2, warmup: Nanos(0), ..Job::new("udp".parse().unwrap()) };
         let clock = AnyClock::Raw(MonotonicRaw);

@@ -26,7 +26,7 @@ pub(crate) use self::replies::{Header, Replies, Tally, strange};
 use crate::content::Content;
 use crate::drive::{LoopEnd, LoopResult};
 use crate::endpoint::{Endpoint, Reply};
-use crate::error::PathError;
+use crate::error::{PathError, counted};
 use crate::flows::Carrier;
 use crate::measure::{ClientRun, drive_paced};
 use crate::stream::Stream;
@@ -150,8 +150,8 @@ pub(crate) fn silent<'a>(request: &Request, replies: impl IntoIterator<Item = &'
     let begun = replies.into_iter().find(|replies| replies.begun() > 0);
     strange(match begun {
         Some(replies) => format!(
-            "{} bytes of a reply came and not its end within {timeout:?}: {}; does --until {} name it?",
-            replies.begun(),
+            "{} of a reply came and not its end within {timeout:?}: {}; does --until {} name it?",
+            counted(replies.begun() as u64, "byte"),
             replies.start(),
             request.end
         ),
@@ -163,8 +163,8 @@ pub(crate) fn silent<'a>(request: &Request, replies: impl IntoIterator<Item = &'
 pub(crate) fn closed(replies: &Replies, tally: &Tally) -> io::Error {
     let whole = tally.replies();
     let text = match replies.begun() {
-        0 => format!("after {whole} replies"),
-        begun => format!("{begun} bytes into a reply, after {whole} whole ones"),
+        0 => format!("after {}", counted(whole, "transaction")),
+        begun => format!("{} into a reply, after {}", counted(begun as u64, "byte"), counted(whole, "whole one")),
     };
     io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }

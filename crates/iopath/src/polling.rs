@@ -16,6 +16,7 @@ use hairpin_record::warning::Warning;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::socket;
 
+use crate::error::counted;
 use crate::found::{Polled, SideFound, grant};
 
 /// The kernel's count at the start of a run.
@@ -84,7 +85,8 @@ fn note_polling(usecs: u32, can_poll: bool, side: Side, found: &mut SideFound) {
         }
         Some(Polled { packets, transactions }) if 2 * packets < transactions => {
             found.warnings.push(Warning::BusyPollInVain { side, packets, transactions });
-            (not(), format!("busy polling took {packets} packets in {transactions} transactions (BusyPollRxPackets)"))
+            let (packets, transactions) = (counted(packets, "packet"), counted(transactions, "transaction"));
+            (not(), format!("busy polling took {packets} in {transactions} (BusyPollRxPackets)"))
         }
         _ => (asked.clone(), String::new()),
     };

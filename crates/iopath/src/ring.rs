@@ -23,7 +23,7 @@ use hairpin_plan::job::{Address, Job, LocalPort, Reflector, Rewrite, scope_of};
 use hairpin_plan::option::{self};
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::SideSpec;
-use hairpin_record::run::{FlowFacts, Granted, Side};
+use hairpin_record::run::{FlowFacts, FlowGroup, Granted, MOST_FLOW_FACTS, Side};
 use hairpin_record::split;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::AnyClock;
@@ -417,6 +417,10 @@ fn fits(job: &Job, whose: Side, ipv6: bool, mtu: u32, link: &LinkFacts) -> Resul
 }
 
 fn note_flows(flows: &[Flow], found: &mut SideFound) {
+    if flows.len() > MOST_FLOW_FACTS {
+        found.flow_groups.push(FlowGroup { flows: flows.len() as u32, ..FlowGroup::default() });
+        return;
+    }
     let facts =
         |(index, flow): (usize, &Flow)| FlowFacts { flow: index as u32, local_port: flow.own.port(), ..FlowFacts::default() };
     found.flow_facts.extend(flows.iter().enumerate().map(facts));
@@ -499,7 +503,7 @@ fn measure_over<I: PacketIo, F: Framing>(run: &mut ClientRun<'_>, io: I, framing
     let (side, clock) = (&run.job.spec.client, run.clock);
     let (ring, attended) = (copy_of(&io)?, attended(&io, side));
     let wait = Waiting::on_ring(side.policy, side.usecs(), clock, ring.as_fd());
-    let mut frames = Frames::new(io, wait, framing, attended);
+    let mut frames = Frames::new(io, wait, framing, attended, clock);
     let outcome = run.alone(|job, work, between| drive_paced(&mut frames, &clock, job, work, between));
     note_counts(frames.counts(), Side::Client, &mut run.found.side);
     outcome
@@ -509,7 +513,7 @@ fn respond_over<I: PacketIo, F: Framing>(run: &mut ServerRun<'_>, io: I, framing
     let (side, clock) = (&run.job.spec.server, run.clock);
     let (ring, attended) = (copy_of(&io)?, attended(&io, side));
     let wait = Waiting::on_ring(side.policy, side.usecs(), clock, ring.as_fd());
-    let mut frames = Frames::new(io, wait, framing, attended);
+    let mut frames = Frames::new(io, wait, framing, attended, clock);
     let outcome = run.alone(|job, callbacks| echo(&mut frames, &clock, job.reply as usize, callbacks));
     note_counts(frames.counts(), Side::Server, &mut run.found.side);
     outcome
@@ -525,11 +529,46 @@ fn attended(io: &impl PacketIo, side: &SideSpec) -> bool {
     side.policy == Policy::BusyPoll || io.granted().need_wakeup
 }
 
-fn note_counts((strays, counters): (u64, Counters), side: Side, found: &mut SideFound) {
+/// Warns of frames of other sessions, and of frames that the ring lost.
+pub(crate) fn note_counts((strays, counters): (u64, Counters), side: Side, found: &mut SideFound) {
     if strays > 0 {
         found.warnings.push(Warning::StrayFrames { side, count: strays });
     }
     if counters.lost() > 0 {
-        found.warnings.push(Warning::RingLoss { side, lost: counters.lost() });
+        let full = counters.rx_ring_full + counters.rx_no_chunk + counters.rx_dropped + counters.tx_dropped > 0;
+        found.warnings.push(Warning::RingLoss { side, lost: counters.lost(), full });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_flows_are_only_counted() {
+        let flows = |count| {
+            let one = Flow { own: ([198, 18, 0, 1], 5_000).into(), peer: ([198, 18, 0, 2], 7).into() };
+            let mut found = SideFound::default();
+            note_flows(&vec![one; count], &mut found);
+            (found.flow_facts.len(), found.flow_groups.iter().map(|group| group.flows).collect::<Vec<_>>())
+        };
+        assert_eq!(flows(MOST_FLOW_FACTS), (MOST_FLOW_FACTS, vec![]));
+        assert_eq!(flows(MOST_FLOW_FACTS + 1), (0, vec![MOST_FLOW_FACTS as u32 + 1]));
+    }
+
+    #[test]
+    fn only_a_ring_without_room_is_called_full() {
+        let said = |change: fn(&mut Counters)| {
+            let (mut counters, mut found) = (Counters::default(), SideFound::default());
+            change(&mut counters);
+            note_counts((0, counters), Side::Client, &mut found);
+            found.warnings[0].message()
+        };
+        for full in [|counters: &mut Counters| counters.rx_ring_full = 3, |counters: &mut Counters| counters.tx_dropped = 3] {
+            assert!(said(full).contains("it was full"), "{}", said(full));
+        }
+        for other in [|counters: &mut Counters| counters.rx_too_long = 3, |counters: &mut Counters| counters.tx_invalid = 3] {
+            assert!(said(other).contains("lost 3 frames") && !said(other).contains("full"), "{}", said(other));
+        }
     }
 }

@@ -132,6 +132,8 @@ impl<'fd, F: Stampable<'fd>> Stamped<'_, F> {
             if self.side == Side::Server {
                 self.collect()?;
             }
+        } else if due {
+            self.keys.refused();
         }
         Ok(sent)
     }
@@ -206,6 +208,8 @@ struct Keys {
     first: u32,
     /// Bytes of a message of a stream; all messages have the same number.
     length: u32,
+    /// The keys of later datagrams are not known.
+    lost_count: bool,
     /// Key and sequence number.
     messages: Box<[Option<(u32, u32)>]>,
 }
@@ -221,13 +225,21 @@ enum Sequence {
 
 impl Keys {
     fn new(stream: bool) -> Keys {
-        Keys { stream, next: 0, first: 0, length: 1, messages: vec![None; REMEMBERED].into_boxed_slice() }
+        let messages = vec![None; REMEMBERED].into_boxed_slice();
+        Keys { stream, next: 0, first: 0, length: 1, lost_count: false, messages }
     }
 
     /// Forgets all messages; keys begin again with `first`.
     fn begin(&mut self, first: u32) {
-        (self.next, self.first) = (first, first);
+        (self.next, self.first, self.lost_count) = (first, first, false);
         self.messages.fill(None);
+    }
+
+    /// A message for which stamps were asked found no room. In older kernels such a datagram has used a key up (`sk_tskey` in
+    /// `__ip_append_data`), so until keys begin again a stamp of a later one would be taken for that of its neighbour.
+    #[cold]
+    fn refused(&mut self) {
+        self.lost_count |= !self.stream;
     }
 
     /// Notes a message of `len` bytes that was sent; `due` if stamps were asked for.
@@ -239,7 +251,7 @@ impl Keys {
                 self.next = self.next.wrapping_add(len as u32);
                 self.next.wrapping_sub(1)
             }
-            false if due => {
+            false if due && !self.lost_count => {
                 self.next = self.next.wrapping_add(1);
                 self.next.wrapping_sub(1)
             }
@@ -283,6 +295,24 @@ mod tests {
         assert_eq!([0, 1, 2].map(|key| keys.of(key)), [Sequence::Unknown, Sequence::Unknown, Sequence::Of(100)]);
         keys.begin(0);
         assert_eq!(keys.of(2), Sequence::Unknown, "counted anew");
+    }
+
+    #[test]
+    fn after_a_refused_datagram_no_stamp_is_taken_for_that_of_another_one() {
+        let mut keys = Keys::new(false);
+        keys.begin(0);
+        keys.note(64, 7, true);
+        keys.refused();
+        (8..20).for_each(|sequence| keys.note(64, sequence, true));
+        assert_eq!([0, 1, 2].map(|key| keys.of(key)), [Sequence::Of(7), Sequence::Unknown, Sequence::Unknown]);
+        keys.begin(0);
+        keys.note(64, 20, true);
+        assert_eq!(keys.of(0), Sequence::Of(20));
+        let mut stream = Keys::new(true);
+        stream.begin(0);
+        stream.refused();
+        stream.note(64, 7, true);
+        assert_eq!(stream.of(63), Sequence::Of(7), "bytes that were not taken count in no key");
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl<'fd> Stream<'fd> {
             }
             sent = end;
         }
-        self.extra_calls += u64::from(self.how.writes) - 1;
+        self.extra_calls += (message.len().clamp(1, self.how.writes as usize) - 1) as u64;
         Ok(true)
     }
 
@@ -306,6 +306,15 @@ mod tests {
         let why = push_to_socket(blocking.as_fd(), &vec![0; 8 << 20], Duration::from_millis(50)).unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::TimedOut, "{why}");
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_message_with_fewer_bytes_than_writes_takes_a_call_for_each() {
+        let (ours, _other) = UnixStream::pair().unwrap();
+        let (fds, how) = ([OwnedFd::from(ours)], How { writes: 16, ..How::plain(Duration::from_secs(5)) });
+        let mut flow = Stream::all(&fds, &how).unwrap().remove(0);
+        assert!(flow.send(&[7; 8]).unwrap());
+        assert_eq!(flow.extra_calls, 7);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 use hairpin_sys::clock::Ticks;
 
 use super::given_up::{Abandoned, GivenUp};
+use crate::stalls::Stalls;
 
 /// A request in flight, or the last one in this slot.
 #[derive(Clone, Copy, Default)]
@@ -223,14 +224,16 @@ impl Flight {
         }
     }
 
-    /// Gives up requests sent `patience` ago or earlier; `counts`: they belong to a block. Returns their number, and the time at
-    /// which the oldest of the others was sent. `forgotten` gets every earlier request that the table of given-up requests drops.
+    /// Gives up requests sent `patience` ago or earlier; `counts`: they belong to a block, whose `stalls` are known. Returns their
+    /// number, and the time at which the oldest of the others was sent. `forgotten` gets every earlier request that the table of
+    /// given-up requests drops.
     #[cold]
     pub(super) fn give_up(
         &mut self,
         now: Ticks,
         patience: u64,
         counts: bool,
+        stalls: &Stalls,
         mut forgotten: impl FnMut(Abandoned),
     ) -> (u32, Ticks) {
         let (mut lost, mut oldest) = (0, Ticks::NEVER);
@@ -249,7 +252,8 @@ impl Flight {
             let slot = *slot;
             lost += 1;
             self.makes_room(flow);
-            let driven_out = self.given_up.insert(flow, slot.tag as u32, slot.sent, slot.due, counts);
+            let stalled = stalls.holds(slot.due);
+            let driven_out = self.given_up.insert(flow, slot.tag as u32, (slot.sent, slot.due), counts, stalled);
             driven_out.filter(|one| one.counts).map(&mut forgotten);
         }
         (lost, oldest)
@@ -270,6 +274,8 @@ impl Flight {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_sys::clock::FakeClock;
+
     use super::*;
 
     fn stray(flight: &mut Flight, flow: u32, carried: u32) -> &'static str {
@@ -282,7 +288,7 @@ mod tests {
     }
 
     fn give_up(flight: &mut Flight, now: u64) -> (u32, Ticks) {
-        flight.give_up(Ticks(now), 10, true, |_| ())
+        flight.give_up(Ticks(now), 10, true, &Stalls::new(&FakeClock::default(), false), |_| ())
     }
 
     fn launch(flight: &mut Flight, flow: u32, at: u64) -> u32 {
@@ -379,5 +385,18 @@ mod tests {
         give_up(&mut flight, 30);
         flight.begin();
         assert_eq!(stray(&mut flight, 1, 1), "before");
+    }
+
+    #[test]
+    fn a_request_that_was_due_in_a_stall_is_given_up_as_such() {
+        let (mut flight, mut stalls) = (Flight::new(1, 2, u32::MAX, true), Stalls::new(&FakeClock::default(), true));
+        stalls.begin(Ticks(0));
+        stalls.look(Ticks(20_000));
+        launch(&mut flight, 0, 19_000);
+        launch(&mut flight, 0, 21_000);
+        assert_eq!(flight.give_up(Ticks(30_000), 10, true, &stalls, |_| ()).0, 2);
+        // Another block has other stalls.
+        stalls.begin(Ticks(30_000));
+        assert_eq!(flight.given_up.iter().map(|one| one.stalled).collect::<Vec<_>>(), [true, false]);
     }
 }

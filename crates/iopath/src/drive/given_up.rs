@@ -15,6 +15,10 @@ pub(super) struct Abandoned {
     pub(super) due: Ticks,
     /// False for requests sent between blocks.
     pub(super) counts: bool,
+    /// False for these too, and for requests of blocks that are left out: their due times are in no figure.
+    pub(super) is_due: bool,
+    /// It was due in a stall of this core.
+    pub(super) stalled: bool,
 }
 
 /// Hash table by flow and sequence; a later request overwrites an older one in its slot.
@@ -28,7 +32,8 @@ pub(super) struct GivenUp {
 impl GivenUp {
     /// Allocates the table if the path is `lossy`.
     pub(super) fn new(lossy: bool) -> GivenUp {
-        let free = Abandoned { flow: FREE, sequence: 0, sent: Ticks(0), due: Ticks(0), counts: false };
+        let (sent, due) = (Ticks(0), Ticks(0));
+        let free = Abandoned { flow: FREE, sequence: 0, sent, due, counts: false, is_due: false, stalled: false };
         GivenUp { slots: vec![free; if lossy { REMEMBERED } else { 1 }], count: 0, late_since: None }
     }
 
@@ -38,9 +43,17 @@ impl GivenUp {
     }
 
     /// Remembers a request. Returns the request it overwrites, which counts as never answered.
-    pub(super) fn insert(&mut self, flow: u32, sequence: u32, sent: Ticks, due: Ticks, counts: bool) -> Option<Abandoned> {
+    pub(super) fn insert(
+        &mut self,
+        flow: u32,
+        sequence: u32,
+        (sent, due): (Ticks, Ticks),
+        counts: bool,
+        stalled: bool,
+    ) -> Option<Abandoned> {
         let at = self.at(flow, sequence);
-        let before = std::mem::replace(&mut self.slots[at], Abandoned { flow, sequence, sent, due, counts });
+        let request = Abandoned { flow, sequence, sent, due, counts, is_due: counts, stalled };
+        let before = std::mem::replace(&mut self.slots[at], request);
         let driven_out = (before.flow != FREE).then_some(before);
         self.count += usize::from(driven_out.is_none());
         driven_out
@@ -64,6 +77,13 @@ impl GivenUp {
         self.slots.iter().filter(|slot| slot.flow != FREE)
     }
 
+    /// The requests sent at `start` or later belong to a block that is left out.
+    pub(super) fn leave_out(&mut self, start: Ticks) {
+        if self.count > 0 {
+            self.slots.iter_mut().filter(|slot| slot.sent >= start).for_each(|slot| slot.is_due = false);
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -83,7 +103,7 @@ mod tests {
     #[test]
     fn a_request_is_taken_once_and_gives_way_to_one_much_later() {
         let mut given_up = GivenUp::new(true);
-        let insert = |table: &mut GivenUp, sequence| table.insert(1, sequence, Ticks(5), Ticks(4), true);
+        let insert = |table: &mut GivenUp, sequence| table.insert(1, sequence, (Ticks(5), Ticks(4)), true, false);
         assert!(insert(&mut given_up, 7).is_none());
         assert!(given_up.take(0, 7).is_none(), "another flow's");
         assert_eq!(given_up.take(1, 7).map(|one| (one.sent.0, one.due.0)), Some((5, 4)));

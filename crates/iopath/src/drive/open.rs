@@ -67,7 +67,7 @@ impl<C: Clock> Loop<'_, C> {
             if now >= self.look_at {
                 // With no request in flight, silence from a peer that has answered means nothing.
                 self.begin_silence(now);
-                self.turn()?;
+                self.attend()?;
                 idle = false;
                 continue;
             }
@@ -121,6 +121,8 @@ impl<C: Clock> Loop<'_, C> {
                 // The thread slept until `until`, so that time is no stop of the process.
                 self.last_stamp = self.last_stamp.max(until);
                 self.looked(self.clock.now());
+                let due = self.pace.timetable().map_or(Ticks::NEVER, |table| table.next().at);
+                self.counts.waits_in_vain += u64::from(until < due);
             }
         }
     }

@@ -248,6 +248,33 @@ fn a_recording_is_replayed_in_its_sizes_and_ends_the_run() {
 }
 
 #[test]
+fn a_recording_whose_last_request_is_lost_takes_no_longer() {
+    use hairpin_plan::replay::Arrival;
+    use hairpin_plan::schedule::{Arrivals, OpenLoop};
+    let recorded: Vec<Arrival> = (0..10).map(|n| Arrival { at_ns: n * MS, size: 64 }).collect();
+    let arrivals = Arrivals::Replay { file: Default::default(), arrivals: recorded.into() };
+    let open = OpenLoop { per_s: 1_000.0, arrivals, smallest: 64 };
+    let mut script = Script::<true>::new((0..9).map(|_| Fate::Answer(20 * US)).chain([Fate::Lose]), 1);
+    let clock = script.clock.clone();
+    let pace = Pace::Open(Timetable::new(&clock, open.share(0, 1, 64), true));
+    let work = Work { outstanding: 64, count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
+    let found = drive(&mut script, &clock, pace, work, &mut KeepSamples(Vec::new()));
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    assert!(clock.now().0 > S, "the answer was waited for");
+    assert_eq!(found.recorder.never(), (1, 0));
+    let wall_ns = found.recorder.wall_ns();
+    assert!((9 * MS..10 * MS).contains(&wall_ns), "{wall_ns}");
+}
+
+#[test]
+fn a_sleep_until_the_next_due_time_is_no_wait_in_vain() {
+    let mut server = Served::<true>::new(&FakeClock::default());
+    let (found, samples) = over(&mut server, Schedule::fixed(200.0, 64), 64, S);
+    assert_eq!(samples.len(), 199);
+    assert!(found.counts.waits_in_vain < 20, "{}", found.counts.waits_in_vain);
+}
+
+#[test]
 fn an_open_block_allocates_nothing() {
     let allocations = |count| {
         let clock = FakeClock::stepping(1);

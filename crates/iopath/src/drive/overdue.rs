@@ -9,6 +9,7 @@
 use hairpin_record::recorder::{Recorder, Waited};
 use hairpin_sys::clock::{Clock, Ticks};
 
+use super::given_up::Abandoned;
 use super::run::Over;
 use super::{FIRST_PATIENCE_NS, Loop, LoopEnd, TURN_NS};
 use crate::pace::Timetable;
@@ -20,15 +21,20 @@ pub(super) struct Overdue {
     due: Ticks,
     until: Ticks,
     answered: bool,
+    stalled: bool,
 }
 
 impl Overdue {
-    pub(super) fn late(sent: Ticks, due: Ticks, now: Ticks) -> Overdue {
-        Overdue { sent, due, until: now, answered: true }
+    pub(super) fn late(request: &Abandoned, now: Ticks) -> Overdue {
+        Overdue { sent: request.sent, due: request.due, until: now, answered: true, stalled: request.stalled }
     }
 
-    pub(super) fn unanswered(sent: Ticks, due: Ticks, now: Ticks) -> Overdue {
-        Overdue { sent, due, until: now, answered: false }
+    pub(super) fn unanswered(request: &Abandoned, now: Ticks) -> Overdue {
+        Overdue { answered: false, ..Overdue::late(request, now) }
+    }
+
+    pub(super) fn is_older_than(&self, start: Ticks) -> bool {
+        self.sent < start
     }
 }
 
@@ -47,6 +53,7 @@ impl<C: Clock> Loop<'_, C> {
             from_due_ns: clock.to_ns(one.until.since(one.due)),
             late_ns: Some(clock.to_ns(one.sent.since(one.due))),
             answered: one.answered,
+            stalled: one.stalled,
         };
         self.overdue.iter().for_each(|one| recorder.waited(waited(one)));
         self.overdue.clear();
@@ -67,17 +74,22 @@ impl<C: Clock> Loop<'_, C> {
         self.fold_overdue(recorder);
         let now = self.clock.now();
         let lasted = |due: Ticks| self.clock.to_ns(now.since(due));
-        let given_up = self.flight.given_up.iter().filter(|one| one.counts).map(|one| (one.sent, one.due));
-        for (sent, due) in self.flight.in_flight().chain(given_up) {
+        let in_flight = self.flight.in_flight().map(|(sent, due)| (sent, due, self.stalls.holds(due)));
+        let given_up = self.flight.given_up.iter().filter(|one| one.is_due).map(|one| (one.sent, one.due, one.stalled));
+        for (sent, due, stalled) in in_flight.chain(given_up) {
             let late_ns = Some(self.clock.to_ns(sent.since(due)));
-            recorder.waited(Waited { from_due_ns: lasted(due), late_ns, answered: false });
+            recorder.waited(Waited { from_due_ns: lasted(due), late_ns, answered: false, stalled });
         }
+        let last_due = self.pace.timetable().and_then(Timetable::finished);
         // A run by `count` ends after `count` requests; later due times do not count.
         let by_count = self.work.count.is_some() && matches!(end, LoopEnd::Done);
-        while let Some(due) = self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends))) {
-            recorder.waited(Waited { from_due_ns: self.clock.to_ns(now.since(due)), late_ns: None, answered: false });
+        let mut unsent = || self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends)));
+        while let Some((due, count)) = unsent() {
+            recorder.unsent(self.clock.to_ns(now.since(due)), count);
         }
-        let wall_ns = self.clock.to_ns(now.min(ends).max(self.last_reply).since(began).saturating_sub(self.left_out));
+        // A recording is over with its last due time or reply, however long a lost datagram was waited for.
+        let over_at = last_due.unwrap_or(now).min(ends).max(self.last_reply);
+        let wall_ns = self.clock.to_ns(over_at.since(began).saturating_sub(self.left_out));
         recorder.close(wall_ns, self.pace.timetable().map_or(0, Timetable::left_out));
     }
 

@@ -67,7 +67,7 @@ impl<C: Clock> Loop<'_, C> {
             }
             if self.between.is_paused() && self.flight.live() == 0 {
                 match self.stand_still() {
-                    Ok(ticks) => ends = ends.plus(ticks),
+                    Ok(ticks) => (ends, self.left_out) = (ends.plus(ticks), self.left_out + ticks),
                     Err(error) => end = Some(LoopEnd::Failed(error)),
                 }
                 // A gap, even if no block follows.
@@ -76,13 +76,15 @@ impl<C: Clock> Loop<'_, C> {
             }
             let before = Relation::read(self.clock);
             let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
+            self.write_due_times();
             self.between.begins_block();
             let (start, result) = self.block(over, ends, left);
             self.between.ends_block(self.kept as u64);
             let length = self.last_stamp.since(start);
             last = Relation::read(self.clock);
             end = result;
-            over.fold(true);
+            let counted = !self.between.leaves_out();
+            over.fold(counted);
             let known = before.raw_ns.saturating_sub(origin.raw_ns) >= CLOCK_BASELINE_NS;
             if known && early.is_none() {
                 early = Some(last);
@@ -95,9 +97,8 @@ impl<C: Clock> Loop<'_, C> {
                 clock_suspect: known && last.disagrees(&origin, &before),
             };
             core_rtt = next_rtt;
-            let counted = !self.between.leaves_out();
             *(if counted { &mut busy } else { &mut self.left_out }) += length;
-            if let Err(error) = self.publish(&mut recorder, facts, began, counted) {
+            if let Err(error) = self.publish(&mut recorder, facts, began, (start, counted)) {
                 end = Some(LoopEnd::Failed(error));
             }
         }
@@ -157,14 +158,22 @@ impl<C: Clock> Loop<'_, C> {
         waits && now < ends.plus(self.clock.to_ticks(CATCH_UP_NS))
     }
 
-    /// Folds the samples of a block, if they are `counted`, and passes them on.
-    fn publish(&mut self, recorder: &mut Recorder, facts: BlockFacts, began: Ticks, counted: bool) -> io::Result<()> {
+    /// Folds the samples of a block that began at `start`, if they are `counted`, and passes them on.
+    fn publish(
+        &mut self,
+        recorder: &mut Recorder,
+        facts: BlockFacts,
+        began: Ticks,
+        (start, counted): (Ticks, bool),
+    ) -> io::Result<()> {
         let stamps = &self.stamps[..self.kept];
         if counted {
             recorder.fold(facts, samples(self.clock, &self.stalls, stamps, began));
             self.fold_overdue(recorder);
         } else {
-            self.overdue.clear();
+            // Late replies to earlier requests are folded with the next block that counts.
+            self.overdue.retain(|one| one.is_older_than(start));
+            self.flight.given_up.leave_out(start);
         }
         self.counts.longest_silence_ns = self.clock.to_ns(self.silence);
         self.patience = self.patience_after(recorder.rtt()).unwrap_or(self.patience);
@@ -188,8 +197,12 @@ impl<C: Clock> Loop<'_, C> {
                 }
                 continue;
             }
+            self.write_due_times();
             let (_, end) = self.block(over, ends, u64::MAX);
             over.fold(false);
+            if end.is_none() && std::mem::take(&mut self.called) {
+                self.between.meet_neighbour();
+            }
             self.stamps[..self.kept].iter().for_each(|stamp| rtt.record(self.clock.to_ns(stamp.rtt)));
             self.patience = self.patience_after(&rtt).unwrap_or(self.patience);
             if end.is_some() {
@@ -197,7 +210,7 @@ impl<C: Clock> Loop<'_, C> {
             }
         }
         // Requests that the last block has left in flight count in no figure either.
-        self.flight.give_up(Ticks::NEVER, 0, false, |_| ());
+        self.flight.give_up(Ticks::NEVER, 0, false, &self.stalls, |_| ());
         None
     }
 
@@ -264,7 +277,7 @@ impl<C: Clock> Loop<'_, C> {
                     break;
                 }
             }
-            if self.flight.give_up(Ticks::NEVER, 0, false, |_| ()).0 > 0 {
+            if self.flight.give_up(Ticks::NEVER, 0, false, &self.stalls, |_| ()).0 > 0 {
                 self.answered = false;
                 break;
             }

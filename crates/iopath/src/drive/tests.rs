@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::script::{Fate, Script};
 use super::*;
+use crate::endpoint::Reply;
 use crate::fake::Null;
 
 const MS: u64 = 1_000_000;
@@ -98,7 +99,7 @@ fn a_lost_request_is_no_rtt_and_no_stall() {
     assert_eq!(keep.samples.iter().map(|sample| sample.sequence).collect::<Vec<_>>(), [0, 1, 3]);
     // Before the first reply a datagram is waited for as long as RFC 6298 says, in turns of 10 ms; none of those turns counts as
     // a silence.
-    let expected = Counts { sent: 4, lost: 1, longest_silence_ns: 10 * MS, waits_in_vain: 125, ..Counts::default() };
+    let expected = Counts { sent: 4, lost: 1, longest_silence_ns: 10 * MS, waits_in_vain: 113, ..Counts::default() };
     assert_eq!((found.counts, found.exchanges), (expected, 4));
 }
 
@@ -112,7 +113,7 @@ fn patience_follows_the_round_trip() {
     slow.fates.extend([Fate::Lose, Fate::Answer(1_000)]);
     let (_, keep) = over(&mut slow, Work { count: Some(21), ..work() });
     let gap = keep.samples[20].sent_ns - keep.samples[19].sent_ns;
-    assert!((55 * MS..=70 * MS).contains(&gap), "ten times 5 ms, looked at every quarter of that: {gap}");
+    assert!((55 * MS..=70 * MS).contains(&gap), "ten times 5 ms, looked at every eighth of that: {gap}");
 }
 
 #[test]
@@ -137,6 +138,85 @@ fn a_stall_makes_no_patience_longer() {
     assert_eq!((rtts(&keep), found.counts.lost, found.counts.late), (vec![1_000; 3], 51, 50));
     let gap = keep.samples[1].sent_ns - keep.samples[0].sent_ns;
     assert!((10 * MS..=13 * MS).contains(&gap), "{gap}");
+}
+
+/// Loses its core once while it waits, from `at` on for `long`: replies that come meanwhile lie in its socket.
+struct Stalling {
+    script: Script<true>,
+    at: u64,
+    long: u64,
+    /// The wait is over then, and ends without another attempt.
+    in_vain: bool,
+}
+
+impl Endpoint for Stalling {
+    fn is_lossy(&self) -> bool {
+        true
+    }
+    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+        Endpoint::send(&mut self.script, flow, len, content)
+    }
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        if self.long > 0 && self.script.clock.now().0 >= self.at {
+            self.script.clock.advance(std::mem::take(&mut self.long));
+            if self.in_vain {
+                return Ok(None);
+            }
+        }
+        Endpoint::recv(&mut self.script, until)
+    }
+}
+
+#[test]
+fn replies_that_came_while_this_core_stood_still_are_received() {
+    let stalling = |rtt: u64, at: u64, long: u64, in_vain: bool| {
+        let mut script = Script::<true>::new([], 1);
+        script.then = Fate::Answer(rtt);
+        Stalling { script, at, long, in_vain }
+    };
+    // The warm-up brings the patience to 10 ms.
+    for (outstanding, in_vain) in [(8, false), (8, true), (1, true)] {
+        let (mut path, mut keep) = (stalling(50_000, 5 * MS, 15 * MS, in_vain), Keep::default());
+        let clock = path.script.clock.clone();
+        let work = Work { outstanding, warmup_ns: MS, count: Some(1_000 * u64::from(outstanding)), ..work() };
+        let found = drive(&mut path, &clock, Pace::Closed, work, &mut keep);
+        let slow = rtts(&keep).into_iter().filter(|rtt| *rtt >= 15 * MS).count();
+        assert_eq!((found.counts.lost, found.counts.late, slow), (0, 0, outstanding as usize), "{outstanding}, {in_vain}");
+    }
+    // An open loop waits for 100 ms, and looks at the clock before it receives. Ten requests are in flight at a time.
+    let (mut path, mut keep) = (stalling(500_000, 200 * MS, 150 * MS, true), Keep::default());
+    let clock = path.script.clock.clone();
+    let pace = Pace::Open(Timetable::new(&clock, Schedule::fixed(20_000.0, 64), true));
+    let work = Work { outstanding: 64, warmup_ns: 20 * MS, duration_ns: Some(500 * MS), ..work() };
+    let found = drive(&mut path, &clock, pace, work, &mut keep);
+    let slow = rtts(&keep).into_iter().filter(|rtt| *rtt >= 150 * MS).count();
+    assert_eq!((found.counts.lost, found.counts.late), (0, 0));
+    assert!((9..=11).contains(&slow), "{slow}");
+}
+
+#[test]
+fn one_lost_datagram_at_a_low_rate_is_no_dead_peer() {
+    for (lost, is_open) in [(1, false), (3, false), (1, true), (3, true)] {
+        let fates = (1..=lost).map(|n| if n == lost { Fate::Lose } else { Fate::Answer(1_000) });
+        let mut script = Script::<true>::new(fates, 1);
+        let clock = script.clock.clone();
+        let table = Timetable::new(&clock, Schedule::fixed(1.0, 64), true);
+        let pace = if is_open { Pace::Open(table) } else { Pace::Every(table) };
+        let work = Work { duration_ns: Some(6_500 * MS), timeout_ns: 500 * MS, ..work() };
+        let found = drive(&mut script, &clock, pace, work, &mut Keep::default());
+        assert!(matches!(found.end, LoopEnd::Done), "number {lost}, open {is_open}: {:?}", found.end);
+        assert_eq!((found.counts.sent, found.counts.lost), (6, 1), "number {lost}, open {is_open}");
+    }
+}
+
+#[test]
+fn one_lost_datagram_on_a_slow_way_is_no_dead_peer() {
+    let mut script = Script::<true>::new([Fate::Answer(600 * MS); 3], 1);
+    script.fates.push_back(Fate::Lose);
+    script.then = Fate::Answer(600 * MS);
+    let (found, keep) = over(&mut script, Work { count: Some(10), ..work() });
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    assert_eq!((found.counts.lost, rtts(&keep)), (1, vec![600 * MS; 10]));
 }
 
 #[test]
@@ -314,6 +394,7 @@ fn a_pause_moves_all_that_is_due_and_is_in_no_figure() {
         let took = clock.now().0 - began;
         assert!((61 * S + 149 * MS..61 * S + 200 * MS).contains(&took), "{took} at {at}");
         assert!(found.recorder.measured_ns() < 1_100 * MS, "{}", found.recorder.measured_ns());
+        assert!((S..1_100 * MS).contains(&found.recorder.wall_ns()), "{}", found.recorder.wall_ns());
         assert!(found.recorder.from_due().unwrap().max() < 5 * MS, "none is late by the pause");
     }
 }
@@ -421,20 +502,23 @@ fn untimed_transactions_round_the_neighbour_leave_no_trace() {
     assert_eq!((row.blocks[0].core_rtt_ns, gap), (Some(102), 0), "the larger of both; the first five come before measuring");
 }
 
+/// Leaves out every second block.
+struct EverySecond(Keep);
+
+impl BetweenBlocks for EverySecond {
+    fn stopped(&self) -> bool {
+        false
+    }
+    fn leaves_out(&self) -> bool {
+        !self.0.blocks.is_multiple_of(2)
+    }
+    fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        self.0.block(recorder, counts, samples)
+    }
+}
+
 #[test]
 fn a_block_that_is_left_out_is_passed_on_and_counts_in_no_figure() {
-    struct EverySecond(Keep);
-    impl BetweenBlocks for EverySecond {
-        fn stopped(&self) -> bool {
-            false
-        }
-        fn leaves_out(&self) -> bool {
-            !self.0.blocks.is_multiple_of(2)
-        }
-        fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-            self.0.block(recorder, counts, samples)
-        }
-    }
     // Blocks of ten: those that count take 1 us, the others 5 us.
     let fates = (0..60).map(|n| Fate::Answer(if n / 10 % 2 == 0 { 1_000 } else { 5_000 }));
     let mut script = Script::<true>::new([], 1);
@@ -448,6 +532,86 @@ fn a_block_that_is_left_out_is_passed_on_and_counts_in_no_figure() {
     let recorder = &found.recorder;
     assert_eq!((recorder.rtt().count(), recorder.rtt().max(), recorder.measured_ns()), (30, 1_000, 30_000));
     assert_eq!((recorder.blocks().count(), found.gap_ns), (3, 100_000), "the others are gaps");
+}
+
+#[test]
+fn the_paths_own_timings_of_a_block_that_is_left_out_count_in_no_figure() {
+    /// A path, and whether each block's timings were kept.
+    struct Folding(Script<true>, Vec<bool>);
+    impl Endpoint for Folding {
+        fn is_lossy(&self) -> bool {
+            true
+        }
+        fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+            Endpoint::send(&mut self.0, flow, len, content)
+        }
+        fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+            Endpoint::recv(&mut self.0, until)
+        }
+        fn fold(&mut self, keep: bool) {
+            self.1.push(keep);
+        }
+    }
+    let mut path = Folding(Script::<true>::new([], 1), Vec::new());
+    let clock = path.0.clock.clone();
+    let mut between = EverySecond(Keep::default());
+    let found = drive(&mut path, &clock, Pace::Closed, Work { count: Some(30), block: 10, ..work() }, &mut between);
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    assert_eq!(path.1, [true, false, true, false, true]);
+}
+
+#[test]
+fn no_due_time_of_a_block_that_is_left_out_is_in_a_figure() {
+    // Blocks of ten. The 16th request, of a block that is left out, is never answered. The 30th, the last of a block that counts,
+    // is answered 5 us after it has been given up, while the next block runs.
+    let fates = (1..=30).map(|n| match n {
+        16 => Fate::Lose,
+        30 => Fate::Answer(10 * MS + 5_000),
+        _ => Fate::Answer(1_000),
+    });
+    let mut script = Script::<true>::new(fates, 1);
+    let clock = script.clock.clone();
+    let pace = Pace::Every(Timetable::new(&clock, Schedule::fixed(1_000.0, 64), true));
+    let mut between = EverySecond(Keep::default());
+    let found = drive(&mut script, &clock, pace, Work { count: Some(30), block: 10, ..work() }, &mut between);
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    let recorder = &found.recorder;
+    assert_eq!((found.counts.lost, found.counts.late, recorder.never()), (2, 1, (0, 0)));
+    assert_eq!((recorder.rtt().count(), recorder.from_due().unwrap().count()), (30, 31));
+}
+
+#[test]
+fn a_paced_loop_meets_the_other_core_as_often_as_it_calls_it() {
+    #[derive(Default)]
+    struct Neighbour {
+        calls: u32,
+        meetings: u32,
+    }
+    impl BetweenBlocks for Neighbour {
+        fn stopped(&self) -> bool {
+            false
+        }
+        fn call_neighbour(&mut self) -> bool {
+            self.calls += 1;
+            true
+        }
+        fn meet_neighbour(&mut self) -> Option<u64> {
+            self.meetings += 1;
+            None
+        }
+        fn block(&mut self, _: &Recorder, _: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            samples.for_each(drop);
+            Ok(())
+        }
+    }
+    let mut script = Script::<true>::new([], 1);
+    let clock = script.clock.clone();
+    let pace = Pace::Every(Timetable::new(&clock, Schedule::fixed(100.0, 64), true));
+    let mut between = Neighbour::default();
+    let work = Work { warmup_ns: 300 * MS, duration_ns: Some(300 * MS), ..work() };
+    let found = drive(&mut script, &clock, pace, work, &mut between);
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    assert!(between.calls == between.meetings && between.calls > 3, "{} and {}", between.calls, between.meetings);
 }
 
 #[test]

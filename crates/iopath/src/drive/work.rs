@@ -26,7 +26,8 @@ pub struct Work {
     pub count: Option<u64>,
     /// Warm-up time, discarded, in ns.
     pub warmup_ns: u64,
-    /// The peer counts as dead after this silence, in ns.
+    /// The peer counts as dead after this silence, in ns; at due times over a path that drops messages not before it has left
+    /// several requests unanswered.
     pub timeout_ns: u64,
     /// Session cookie, carried in every payload of 16 bytes and more.
     pub cookie: u64,
@@ -50,6 +51,12 @@ impl Work {
         reply.len() == self.reply
             && (!proven || probe::cookie(reply) == Some(self.cookie))
             && (!self.verify || has_pattern(reply, self.request))
+    }
+
+    /// A look that comes later than planned by more than this, in ns, means that this core stood still: a wait may overrun its time
+    /// limit by a tick, or a tenth.
+    pub(crate) fn late_look_ns(&self) -> u64 {
+        self.overstays_ns + self.overstays_ns / 10 + 1_000_000
     }
 
     /// `count` transactions on one flow, one at a time: no warm-up, no verification, no timeout.

@@ -40,7 +40,7 @@ impl<'a, I: PacketIo> Stamped<'a, I> {
     /// The kernel's, if the stamps cannot be switched off for now.
     pub(crate) fn with_nic(mut io: I, clock: AnyClock, stamps: &'a Stamps, headers: usize, policy: Policy) -> io::Result<Self> {
         io.take_stamps(false)?;
-        let nic = Nic::new(headers, matches!(policy, Policy::Block | Policy::Poll | Policy::Epoll));
+        let nic = Nic::new(headers, matches!(policy, Policy::Block | Policy::Poll | Policy::Epoll | Policy::Adaptive));
         Ok(Stamped { nic: Some(nic), ..Stamped::new(io, clock, stamps) })
     }
 
@@ -347,7 +347,7 @@ mod tests {
     fn a_wait_that_a_stamp_has_woken_takes_it() {
         let (stamps, clock) = (Stamps::create().unwrap(), AnyClock::Raw(MonotonicRaw));
         stamps.want_every(1);
-        for (policy, takes) in [(Policy::Spin, false), (Policy::Block, true), (Policy::Adaptive, false)] {
+        for (policy, takes) in [(Policy::Spin, false), (Policy::Block, true), (Policy::Adaptive, true)] {
             let (near, _far) = pair(&Config { ring_entries: 64, chunks: 256, ..Config::default() }).unwrap();
             let device = Device { io: near, taken: true, asked: true, sent: 0, due: Vec::new() };
             let mut ring = Stamped::with_nic(device, clock, &stamps, HEADERS, policy).unwrap();

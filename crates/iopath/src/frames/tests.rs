@@ -1,12 +1,15 @@
 //! Both loops over the in-memory pair in every framing; frames of other sessions are never answered.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_packet::device::Config;
+use hairpin_packet::fault::{Fault, Faults};
 use hairpin_packet::memory::{MemoryIo, pair};
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::{AnyClock, MonotonicRaw, Ticks};
+use hairpin_sys::wait::Policy;
 use hairpin_wire::ethernet::Ethernet;
 use hairpin_wire::ipv4::Ipv4;
 use hairpin_wire::ipv6::Ipv6;
@@ -95,11 +98,11 @@ fn round_trips<F: Framing + Send>((client, server): (F, F), work: Work) -> (Loop
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let answering = scope.spawn(|| {
-            let mut frames = Frames::new(far, Waiting::spin(CLOCK), server, false);
+            let mut frames = Frames::new(far, Waiting::spin(CLOCK), server, false, CLOCK);
             let echoed = echo(&mut frames, &MonotonicRaw, work.reply, &mut Until(&stop));
             (echoed, frames.counts().0)
         });
-        let mut frames = Frames::new(near, Waiting::spin(CLOCK), client, false);
+        let mut frames = Frames::new(near, Waiting::spin(CLOCK), client, false, CLOCK);
         let mut found = None;
         let allocations = allocation_counter::measure(|| {
             found = Some(drive(&mut frames, &MonotonicRaw, Pace::Closed, work, &mut Quiet));
@@ -149,7 +152,7 @@ fn the_loop_over_a_ring_allocates_nothing() {
 /// One end of a pair as an endpoint; the test plays the other end by hand.
 fn by_hand<F: Framing>(framing: F) -> (Frames<'static, MemoryIo, F>, MemoryIo) {
     let (near, far) = pair(&Config { ring_entries: 4, chunks: 16, ..Config::default() }).unwrap();
-    (Frames::new(near, Waiting::spin(CLOCK), framing, false), far)
+    (Frames::new(near, Waiting::spin(CLOCK), framing, false, CLOCK), far)
 }
 
 fn put(io: &mut MemoryIo, bytes: &[u8]) {
@@ -339,7 +342,7 @@ fn no_two_frames_are_the_same_however_short_the_payload() {
 #[test]
 fn a_full_ring_sends_nothing_and_keeps_every_chunk() {
     let (near, mut far) = pair(&Config { ring_entries: 2, chunks: 8, ..Config::default() }).unwrap();
-    let mut frames = Frames::new(near, Waiting::spin(CLOCK), raw(1, 20).0, false);
+    let mut frames = Frames::new(near, Waiting::spin(CLOCK), raw(1, 20).0, false, CLOCK);
     let mut send = || frames.ring.send(0, 20, |bytes| bytes.fill(1)).unwrap();
     let taken = (0..20).take_while(|_| send()).count();
     assert!((2..8).contains(&taken), "{taken} frames in a ring of 2");
@@ -351,6 +354,27 @@ fn a_full_ring_sends_nothing_and_keeps_every_chunk() {
     assert_eq!(seen, taken);
     frames.ring.transmit().unwrap();
     assert_eq!(frames.ring.io.pool().available(), 8);
+}
+
+#[test]
+fn a_sleeping_side_sends_the_frames_that_found_no_room() {
+    let (near, mut far) = pair(&Config { ring_entries: 64, chunks: 256, ..Config::default() }).unwrap();
+    let readable = near.waitable().try_clone_to_owned().unwrap();
+    let wait = Waiting::on_ring(Policy::Block, 0, CLOCK, readable.as_fd());
+    let near = Fault::new(near, MonotonicRaw, Faults { busy: 0.5, ..Faults::default() }).unwrap();
+    let mut frames = Frames::new(near, wait, raw(1, 20).0, false, CLOCK);
+    let mut sent = 0;
+    while !frames.ring.busy {
+        assert!(frames.ring.send(0, 20, |bytes| bytes.fill(1)).unwrap());
+        sent += 1;
+    }
+    // Nothing comes, and nothing more is sent.
+    for _ in 0..64 {
+        if frames.ring.busy {
+            assert!(frames.recv(CLOCK.now().plus(10_000_000)).unwrap().is_none());
+        }
+    }
+    assert_eq!(std::iter::from_fn(|| get(&mut far)).count(), sent);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use hairpin_plan::job::Address;
 use hairpin_plan::job::group::Group;
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::bounce::Bounced;
 use hairpin_record::run::Side;
 use hairpin_sys::socket;
@@ -17,6 +18,7 @@ use socket2::{InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
 use super::{index, no_way, stay_on};
 use crate::error::PathError;
 use crate::flows::Carrier;
+use crate::found::SideFound;
 use crate::inet::{after_connect, before_connect, new_socket};
 use crate::measure::ServerRun;
 
@@ -26,9 +28,7 @@ pub(crate) fn answer(run: &mut ServerRun<'_>, group: &Group) -> Result<(), PathE
     let heard = join(group, interface)?;
     before_connect(&heard, &job.spec.server, Side::Server, &mut run.found.side)?;
     let own = SocketAddr::new(run.listen.address, 0);
-    let says = new_socket(own, Type::DGRAM, Protocol::UDP)?;
-    says.bind(&SockAddr::from(own)).map_err(PathError::at(format!("cannot bind {own}")))?;
-    after_connect(&says, &job.spec.server, Side::Server, &mut run.found.side)?;
+    let says = speaker(&job.spec.server, own, &mut run.found.side)?;
     // The requests come to the group's socket, so it takes the options too.
     after_connect(&heard, &job.spec.server, Side::Server, &mut run.found.side)?;
     let address = says.local_addr().ok().and_then(|address| address.as_socket());
@@ -52,6 +52,15 @@ pub(crate) fn answer(run: &mut ServerRun<'_>, group: &Group) -> Result<(), PathE
     run.over(&mut all)?;
     run.found.bounced = Some(all[0].counts);
     Ok(())
+}
+
+/// The socket that replies leave from.
+fn speaker(spec: &SideSpec, own: SocketAddr, found: &mut SideFound) -> Result<Socket, PathError> {
+    let socket = new_socket(own, Type::DGRAM, Protocol::UDP)?;
+    socket.bind(&SockAddr::from(own)).map_err(PathError::at(format!("cannot bind {own}")))?;
+    before_connect(&socket, spec, Side::Server, found)?;
+    after_connect(&socket, spec, Side::Server, found)?;
+    Ok(socket)
 }
 
 /// A socket that receives datagrams to the group, and no others.
@@ -154,7 +163,16 @@ impl<'fd> Carrier<'fd> for Responder<'fd> {
 mod tests {
     use std::net::UdpSocket;
 
+    use hairpin_plan::spec::Spec;
+
     use super::*;
+
+    #[test]
+    fn replies_leave_from_a_socket_with_the_buffer_that_was_asked_for() {
+        let (spec, own): (Spec, SocketAddr) = ("udp:poll,sndbuf=8000".parse().unwrap(), ([127, 0, 0, 1], 0).into());
+        let says = speaker(&spec.server, own, &mut SideFound::default()).unwrap();
+        assert_eq!(says.send_buffer_size().unwrap(), 16_000, "the kernel doubles it");
+    }
 
     #[test]
     fn a_request_goes_back_to_one_host_with_as_many_bytes_as_came_and_nothing_else_does() {

@@ -118,6 +118,8 @@ pub(super) struct Round<'a, 'fd> {
     silences: Silences,
     /// Send time of the first request that nobody has answered since the last reply, and the number of such requests.
     unheard: Option<(Ticks, u64)>,
+    /// Time of the last reply.
+    heard_at: Ticks,
     /// End of the last block.
     paused: Ticks,
 }
@@ -136,6 +138,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
             rtt: Times::new(),
             silences: Silences::new(&clock),
             unheard: None,
+            heard_at: clock.now(),
             paused: clock.now(),
             asking,
         }
@@ -147,7 +150,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
         let origin = Relation::read(&clock);
         let mut end = self.warm_up();
         let uncounted = u64::from(self.asking.sequence);
-        self.roll.begin(self.asking.sequence);
+        self.roll.begin();
         self.silences.clear();
         (self.sent, self.waits_in_vain, self.unheard, self.asking.corrupt) = (0, 0, None, 0);
         self.table.iter_mut().for_each(Timetable::rewind);
@@ -165,8 +168,9 @@ impl<'a, 'fd> Round<'a, 'fd> {
                 end = Some(LoopEnd::Done);
                 break;
             }
-            if now >= ends && self.table.is_some() {
-                end = Some(silent(clock.to_ns(now.since(began))));
+            // Members whose replies are all late never leave, so that lasts no longer than the timeout.
+            if now >= ends && (self.table.is_some() || now >= ends.plus(clock.to_ticks(work.timeout_ns))) {
+                end = Some(self.silent(clock.to_ns(now.since(began))));
                 break;
             }
             if self.between.stopped() {
@@ -175,6 +179,8 @@ impl<'a, 'fd> Round<'a, 'fd> {
             }
             let before = Relation::read(&clock);
             let sent = self.sent;
+            // Before the block's CPU time begins to count: this moves up to a megabyte.
+            self.table.iter_mut().for_each(Timetable::fill);
             self.between.begins_block();
             let (start, result) = self.block(ends, left);
             self.between.ends_block(self.sent - sent);
@@ -196,6 +202,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
                 end = Some(LoopEnd::Failed(error));
             }
         }
+        self.end_last_silence();
         let typical = clock.to_ticks(self.rtt.typical());
         let silences = std::mem::replace(&mut self.silences, Silences::new(&clock)).finish(typical, true);
         let of = |one: &Silence| run::Silence {
@@ -232,6 +239,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
             if self.between.stopped() {
                 return Some(LoopEnd::Stopped);
             }
+            self.table.iter_mut().for_each(Timetable::fill);
             let (_, end) = self.block(ends, u64::MAX);
             self.settle();
             if end.is_some() {
@@ -241,10 +249,10 @@ impl<'a, 'fd> Round<'a, 'fd> {
         None
     }
 
-    /// Runs one block of at most `left` requests until `ends`. Returns its start, and the reason for the run to end, if any.
+    /// Runs one block of at most `left` requests until `ends`; its due times are written out. Returns its start, and the reason
+    /// for the run to end, if any.
     fn block(&mut self, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
         let clock = self.asking.clock;
-        self.table.iter_mut().for_each(Timetable::fill);
         let start = clock.now();
         let paused = self.paused;
         self.table.iter_mut().for_each(|table| table.resume(paused, start));
@@ -302,19 +310,24 @@ impl<'a, 'fd> Round<'a, 'fd> {
         self.roll.ask(sequence, sent);
         self.sent += 1;
         // A member has to leave several requests unanswered before it counts as gone.
-        let gives_up = sent.plus(self.patience.min(clock.to_ticks(self.asking.work.timeout_ns / 4)));
+        let patience = self.patience.min(clock.to_ticks(self.asking.work.timeout_ns / 4));
+        let (mut gives_up, mut is_longer) = (sent.plus(patience), false);
         let mut look_at = sent.plus(clock.to_ticks(TURN_NS));
         loop {
-            let now = match self.asking.receive(gives_up.min(look_at)).map_err(LoopEnd::Failed)? {
+            let until = gives_up.min(look_at);
+            let (now, in_time) = match self.asking.receive(until).map_err(LoopEnd::Failed)? {
                 Some(came) => {
                     let heard = self.roll.heard(came.from, came.sequence, came.at);
                     self.end_silence(sent, came.at, heard);
                     if heard == Heard::Last {
                         return Ok(());
                     }
-                    came.at
+                    (came.at, false)
                 }
-                None => clock.now(),
+                None => {
+                    let now = clock.now();
+                    (now, now.since(until) <= clock.to_ticks(self.asking.work.late_look_ns()))
+                }
             };
             if now >= look_at {
                 self.waits_in_vain += 1;
@@ -324,7 +337,11 @@ impl<'a, 'fd> Round<'a, 'fd> {
                 look_at = now.plus(clock.to_ticks(TURN_NS));
             }
             if now >= gives_up {
-                return self.give_up(sent, now);
+                if in_time || is_longer {
+                    return self.give_up(sent, now);
+                }
+                // After a stall of this core further replies lie in the socket: they are received first.
+                (gives_up, is_longer) = (now.plus(patience / 8), true);
             }
         }
     }
@@ -338,17 +355,39 @@ impl<'a, 'fd> Round<'a, 'fd> {
         if there > 0 {
             return Ok(());
         }
-        Err(silent(self.asking.work.timeout_ns))
+        Err(self.silent(self.asking.work.timeout_ns))
     }
 
-    /// Ends a stretch without a reply, if there was one.
+    /// Ends a stretch without a reply, if there was one: a reply to the request of `sent` that is not the first one ends none.
     #[inline(always)]
     fn end_silence(&mut self, sent: Ticks, now: Ticks, heard: Heard) {
-        let (since, before) = self.unheard.take().unwrap_or((sent, 0));
+        let begun = if self.heard_at < sent { sent } else { now };
+        let (since, before) = self.unheard.take().unwrap_or((begun, 0));
+        self.heard_at = now;
         if self.silences.is_long(now.since(since)) {
             let answered = u64::from(matches!(heard, Heard::One | Heard::Last));
             self.silences.note(Silence { since, until: now, sent: before + 1, answered });
         }
+    }
+
+    /// At the end of the run: notes the stretch since the last reply if requests were given up in it.
+    fn end_last_silence(&mut self) {
+        let until = self.paused;
+        if let Some((since, sent)) = self.unheard.take()
+            && self.silences.is_long(until.since(since))
+        {
+            self.silences.note(Silence { since, until, sent, answered: 0 });
+        }
+    }
+
+    #[cold]
+    fn silent(&self, ns: u64) -> LoopEnd {
+        let why = match self.roll.members.iter().map(|member| member.late).sum::<u64>() {
+            0 => "every responder has left, or something between drops its packets".into(),
+            late => format!("every responder has left, or the replies come too late, as {late} did: give a longer --timeout"),
+        };
+        let text = format!("no reply for {}: {why}", Nanos(ns));
+        LoopEnd::Failed(io::Error::new(io::ErrorKind::TimedOut, text))
     }
 
     fn counts(&self) -> Counts {
@@ -378,11 +417,6 @@ impl<'a, 'fd> Round<'a, 'fd> {
     }
 }
 
-fn silent(ns: u64) -> LoopEnd {
-    let text = format!("no reply for {}: every responder has left, or something between drops its packets", Nanos(ns));
-    LoopEnd::Failed(io::Error::new(io::ErrorKind::TimedOut, text))
-}
-
 /// The recorder of the last replies, and the row's further results.
 fn told(roll: Roll, sent: u64, at: impl Fn(Ticks) -> Nanos) -> (Recorder, Told) {
     let named = |of: fn(&Member) -> Option<Ticks>| {
@@ -408,4 +442,100 @@ fn told(roll: Roll, sent: u64, at: impl Fn(Ticks) -> Nanos) -> (Recorder, Told) 
         asked: member.asked,
     });
     (roll.last.recorder, ([first].into_iter().chain(each).collect(), changed))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+    use std::thread;
+    use std::time::Instant;
+
+    use hairpin_record::recorder::Sample;
+    use hairpin_sys::clock::MonotonicRaw;
+    use hairpin_sys::wait::Policy;
+
+    use super::*;
+
+    const CLOCK: AnyClock = AnyClock::Raw(MonotonicRaw);
+    const MS: u64 = 1_000_000;
+
+    /// Stops a run that does not end by itself.
+    struct Until(Instant);
+
+    impl BetweenBlocks for Until {
+        fn stopped(&self) -> bool {
+            Instant::now() >= self.0
+        }
+
+        fn block(&mut self, _: &Recorder, _: &Counts, _: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn until() -> Until {
+        Until(Instant::now() + Duration::from_secs(60))
+    }
+
+    fn socket() -> UdpSocket {
+        UdpSocket::bind("127.0.0.1:0").unwrap()
+    }
+
+    /// A row over `socket` with one member.
+    fn round<'a, 'fd>(
+        socket: &'fd UdpSocket,
+        member: SocketAddr,
+        work: Work,
+        between: &'a mut dyn BetweenBlocks,
+    ) -> Round<'a, 'fd> {
+        let wait = Waiting::on(Policy::Poll, 0, CLOCK, &[socket.as_fd()]).unwrap();
+        let asking = Asking::new(socket.as_fd(), member, wait, CLOCK, work);
+        Round::new(asking, Roll::of(vec![member], None), &Job::new("udp:poll".parse().unwrap()), between)
+    }
+
+    #[test]
+    fn replies_that_are_all_late_end_the_run_after_the_timeout() {
+        let (ours, theirs) = (socket(), socket());
+        let member = theirs.local_addr().unwrap();
+        theirs.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        thread::spawn(move || {
+            let (mut held, mut request) = (None, [0; 64]);
+            while let Ok((_, from)) = theirs.recv_from(&mut request) {
+                // Each reply comes with the next request.
+                if let Some(late) = held.replace(request) {
+                    let _ = theirs.send_to(&late, from);
+                }
+            }
+        });
+        let work = Work { duration_ns: Some(MS), count: None, timeout_ns: 2_000 * MS, ..Work::short(64, 64, 0) };
+        let (found, _) = round(&ours, member, work, &mut until()).run();
+        match found.end {
+            LoopEnd::Failed(why) => assert!(why.to_string().contains("the replies come too late, as "), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_reply_that_comes_long_after_that_of_another_member_ends_no_silence() {
+        let (ours, mut between) = (socket(), until());
+        let mut round = round(&ours, ours.local_addr().unwrap(), Work::short(64, 64, 0), &mut between);
+        let began = round.heard_at;
+        let at = |ms: u64| began.plus(CLOCK.to_ticks(ms * MS));
+        round.end_silence(at(1), at(2), Heard::One);
+        round.end_silence(at(1), at(151), Heard::Last);
+        round.end_silence(at(200), at(350), Heard::One);
+        let found = round.silences.finish(0, true);
+        assert_eq!(found, [Silence { since: at(200), until: at(350), sent: 1, answered: 1 }], "nobody answered for so long");
+    }
+
+    #[test]
+    fn a_group_that_is_silent_at_the_end_of_the_run_has_a_silence() {
+        let (ours, mut between) = (socket(), until());
+        let mut round = round(&ours, ours.local_addr().unwrap(), Work::short(64, 64, 0), &mut between);
+        let began = round.heard_at;
+        let until = began.plus(CLOCK.to_ticks(3_000 * MS));
+        (round.unheard, round.paused) = (Some((began, 300)), until);
+        round.end_last_silence();
+        assert_eq!(round.silences.finish(0, true), [Silence { since: began, until, sent: 300, answered: 0 }]);
+    }
 }

@@ -128,8 +128,8 @@ pub(super) struct Roll {
     pub(super) last: Tally,
     pub(super) members: Vec<Member>,
     strangers: Vec<SocketAddr>,
-    /// The first request that counts.
-    from: u32,
+    /// Requests that count, the last one included.
+    counted: u64,
     /// The last request that was sent.
     sequence: u32,
     sent: Ticks,
@@ -150,7 +150,7 @@ impl Roll {
             last: Tally::new(duration),
             members,
             strangers: Vec::with_capacity(MOST_RESPONDERS),
-            from: 0,
+            counted: 0,
             sequence: 0,
             sent: Ticks(0),
             open: false,
@@ -159,9 +159,9 @@ impl Roll {
         }
     }
 
-    /// Measuring begins with the request `from`: replies to earlier ones count in no figure.
-    pub(super) fn begin(&mut self, from: u32) {
-        self.from = from;
+    /// Measuring begins with the next request: replies to earlier ones count in no figure.
+    pub(super) fn begin(&mut self) {
+        self.counted = 0;
         (self.first, self.last) = (Tally::new(self.duration), Tally::new(self.duration));
         for member in &mut self.members {
             member.tally = Tally::new(self.duration);
@@ -173,6 +173,7 @@ impl Roll {
     #[inline(always)]
     pub(super) fn ask(&mut self, sequence: u32, sent: Ticks) {
         (self.sequence, self.sent, self.open, self.none, self.missing) = (sequence, sent, true, true, 0);
+        self.counted += 1;
         for member in self.members.iter_mut().filter(|member| member.left.is_none()) {
             member.asked += 1;
             member.asked_last = Some(sequence);
@@ -195,7 +196,7 @@ impl Roll {
         }
         if back > 0 || !self.open || known {
             // Replies to requests of the warm-up count nowhere.
-            if carried.wrapping_sub(self.from) <= u32::MAX / 2 {
+            if u64::from(back) < self.counted {
                 *(if known { &mut member.duplicates } else { &mut member.late }) += 1;
             }
             return Heard::Other;
@@ -287,7 +288,7 @@ mod tests {
     /// A roll of members with these ports, which has sent request 0 at 100.
     fn asked(ports: &[u16]) -> Roll {
         let mut roll = Roll::of(ports.iter().map(|port| at(*port)).collect(), None);
-        roll.begin(0);
+        roll.begin();
         roll.ask(0, Ticks(100));
         roll
     }
@@ -404,9 +405,20 @@ mod tests {
     fn replies_to_what_was_never_asked_and_to_the_warm_up_count_nowhere() {
         let mut roll = asked(&[1]);
         assert_eq!(roll.heard(at(1), 1, Ticks(110)), Heard::Invalid);
-        roll.begin(7);
+        roll.begin();
         roll.ask(7, Ticks(200));
         assert_eq!(roll.heard(at(1), 6, Ticks(210)), Heard::Other);
         assert_eq!((roll.members[0].late, roll.members[0].duplicates), (0, 0));
+    }
+
+    #[test]
+    fn late_replies_and_duplicates_count_after_any_number_of_requests() {
+        let (mut roll, sequence) = (asked(&[1]), 3_000_000_000_u32);
+        roll.counted = u64::from(sequence);
+        roll.ask(sequence, Ticks(200));
+        for _ in 0..2 {
+            assert_eq!(roll.heard(at(1), sequence - 1, Ticks(210)), Heard::Other);
+        }
+        assert_eq!((roll.members[0].late, roll.members[0].duplicates), (1, 1));
     }
 }

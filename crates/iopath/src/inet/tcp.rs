@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use hairpin_plan::job::{Job, Listen};
+use hairpin_plan::job::{Job, Listen, LocalPort};
 use hairpin_record::run::Side;
 use hairpin_sys::socket;
 use hairpin_units::Arrange;
@@ -78,12 +78,27 @@ fn begin(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Resu
     }
     socket.set_nonblocking(true).map_err(PathError::at("cannot prepare a socket"))?;
     match socket.connect(&SockAddr::from(peer)) {
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::ADDRNOTAVAIL.raw_os_error()) => Err(no_port(index, error)),
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Err(match job.local_port {
+            LocalPort::Any if index > 0 => no_port(index, error),
+            port => no_way_out(peer, port, error),
+        }),
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
             Err(unreached(job, "cannot connect to", peer, error))
         }
         _ => Ok(socket),
     }
+}
+
+/// Error for a flow that is given no address or port of its own.
+pub(crate) fn no_way_out(peer: SocketAddr, port: LocalPort, source: io::Error) -> PathError {
+    let no_address = "this host has no address to connect from";
+    let cause = match port {
+        LocalPort::Any => format!("{no_address}, or no free local port"),
+        LocalPort::Fixed(_) | LocalPort::Rotate(_) => {
+            format!("a connection between the same ports stands already (use another --local-port), or {no_address}")
+        }
+    };
+    PathError::Peer(format!("cannot connect to {peer}: {source}; {cause}"))
 }
 
 /// Waits until the connection stands.
@@ -132,17 +147,17 @@ pub(crate) fn accept_tcp(
     Ok(flows.into_iter().map(|(_, flow)| flow).collect())
 }
 
-/// The next connection, if one has come.
+/// The next connection, if one has come in time, however many strangers connect.
 fn accept(listener: &TcpListener, opening: &Opening<'_>) -> Result<Option<(std::net::TcpStream, SocketAddr)>, PathError> {
-    match listener.accept() {
-        Ok(accepted) => return Ok(Some(accepted)),
-        Err(error) if again(&error) => {}
-        Err(error) => return Err(PathError::at("cannot accept a flow")(error)),
-    }
     if opening.left().is_zero() {
         return Err(PathError::Peer(
             "the client did not connect in time: a firewall may drop the data port (see --data-ports)".into(),
         ));
+    }
+    match listener.accept() {
+        Ok(accepted) => return Ok(Some(accepted)),
+        Err(error) if again(&error) => {}
+        Err(error) => return Err(PathError::at("cannot accept a flow")(error)),
     }
     readable(listener, opening.left()).map_err(PathError::at("cannot wait for the client"))?;
     Ok(None)
@@ -179,4 +194,42 @@ fn receive(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Proof>> {
         }
     }
     Ok(Proof::decode(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use hairpin_units::Nanos;
+
+    use super::super::tests::Nobody;
+    use super::*;
+
+    fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    #[test]
+    fn a_connection_that_stands_already_is_no_lack_of_ports() {
+        let (_listener, peer) = listener();
+        let port = listener().1.port();
+        let job = Job { plain_peer: true, local_port: LocalPort::Fixed(port), ..Job::new("tcp".parse().unwrap()) };
+        let begin = || begin(&job, peer, 0, &mut SideFound::default());
+        let _stands = begin().unwrap();
+        let why = begin().unwrap_err().to_string();
+        assert!(why.contains("stands already") && !why.contains("--flows"), "{why}");
+    }
+
+    #[test]
+    fn strangers_do_not_hold_the_server_past_its_time() {
+        let (listener, address) = listener();
+        let _silent = [(); 9].map(|()| TcpStream::connect(address).unwrap());
+        let job = Job { timeout: Nanos::from_millis(50), ..Job::new("tcp".parse().unwrap()) };
+        let listen = Listen { address: address.ip(), ports: None, client: address.ip(), scope: 0 };
+        let why = accept_tcp(&job, &listener, &listen, &Nobody, &mut SideFound::default()).unwrap_err().to_string();
+        assert!(why.starts_with("the client did not connect in time"), "{why}");
+        assert!(listener.accept().is_ok(), "the last ones were not waited for");
+    }
 }

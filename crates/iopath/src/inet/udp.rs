@@ -103,13 +103,18 @@ impl Proving<'_> {
     fn take(&mut self) -> io::Result<()> {
         while !self.is_over {
             let mut bytes = [0; PROOF_LEN];
-            let answer = match rustix::net::recv(self.socket, &mut bytes[..], RecvFlags::DONTWAIT).map_err(io::Error::from) {
-                Ok((len, _)) => Proof::decode(&bytes[..len]),
+            let received = rustix::net::recvfrom(self.socket, &mut bytes[..], RecvFlags::DONTWAIT);
+            let (len, from) = match received.map_err(io::Error::from) {
+                Ok((len, _, from)) => (len, from.and_then(|from| SocketAddr::try_from(from).ok())),
                 Err(error) if again(&error) => return Ok(()),
                 Err(error) => return Err(error),
             };
+            // An answer of another door may still have been queued when the socket was connected to this one.
+            if from.is_some_and(|from| from.port() != self.peer.port()) {
+                continue;
+            }
             let proves = self.next.step == Step::Prove;
-            match answer {
+            match Proof::decode(&bytes[..len]) {
                 Some(answer) if answer.cookie != self.next.cookie => {}
                 Some(Proof { step: Step::Nonce, port, .. }) if port != 0 && port != self.peer.port() => {
                     self.peer.set_port(port);
@@ -169,7 +174,7 @@ pub(crate) fn listen_udp(listen: &Listen, flows: u32) -> Result<Vec<UdpSocket>, 
         };
         match first_free(&Listen { ports, ..*listen }, open_door) {
             Ok(door) => doors.push(door),
-            Err(_) if ports.is_some() => break,
+            Err(PathError::Peer(_)) if ports.is_some() => break,
             Err(error) => return Err(error),
         }
     }
@@ -210,6 +215,8 @@ pub(crate) fn accept_udp(
     let (secret, flows) = (RandomState::new(), HashMap::with_capacity(job.flows as usize));
     let ports = doors.iter().map(port).collect::<Result<Vec<_>, _>>()?;
     let mut house = Accepting { job, doors, ports, at: 0, client: listen.client, secret, flows, strays: VecDeque::new() };
+    // Start of the time in which no flow has opened, and no answer was given again.
+    let mut since = Instant::now();
     while house.flows.len() < job.flows as usize {
         if opening.left().is_zero() {
             return Err(PathError::Peer(
@@ -217,9 +224,18 @@ pub(crate) fn accept_udp(
             ));
         }
         match house.next()? {
-            Some(came) => opening.opened(house.take(&came, found)?.into()),
-            None if house.wait(&opening)? => {}
-            None => house.confirm_again()?,
+            Some(came) => {
+                if house.take(&came, found)? {
+                    opening.opened(1);
+                    since = Instant::now();
+                }
+            }
+            None => house.wait(&opening)?,
+        }
+        // Whatever comes to the doors meanwhile.
+        if since.elapsed() >= RETRY {
+            house.confirm_again()?;
+            since = Instant::now();
         }
     }
     let mut flows: Vec<_> = house.flows.into_values().collect();
@@ -264,14 +280,14 @@ impl Accepting<'_> {
         }
     }
 
-    /// Waits for a message at any door; false if none has come for a while.
-    fn wait(&mut self, opening: &Opening<'_>) -> Result<bool, PathError> {
+    /// Waits for a message at any door, for a while.
+    fn wait(&mut self, opening: &Opening<'_>) -> Result<(), PathError> {
         let mut fds: Vec<_> = self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN)).collect();
         opening.sleep(&mut fds, RETRY)?;
         let from_here = (self.at + 1..fds.len()).chain(0..=self.at);
         let ready = from_here.into_iter().find(|door| !fds[*door].revents().is_empty());
         self.at = ready.unwrap_or(self.at);
-        Ok(ready.is_some())
+        Ok(())
     }
 
     /// Takes a message; true if a flow is open now.
@@ -333,9 +349,10 @@ fn confirm(socket: &UdpSocket, proof: Proof) -> Result<(), PathError> {
     socket.send(&done).map(drop).map_err(PathError::at("cannot tell the client that its flow is open"))
 }
 
-/// The next message of a proof that has come to a socket at a door; anything else is dropped.
+/// The next message of a proof that has come to a socket at a door; anything else is dropped, and of a flood only a part at once,
+/// so that it holds nobody past the time.
 fn receive(socket: &UdpSocket, door: usize) -> Result<Option<Came>, PathError> {
-    loop {
+    for _ in 0..BATCH {
         let mut bytes = [0; PROOF_LEN + 1];
         match rustix::net::recvfrom(socket, &mut bytes[..], RecvFlags::DONTWAIT).map_err(io::Error::from) {
             Ok((len, _, from)) => {
@@ -350,33 +367,18 @@ fn receive(socket: &UdpSocket, door: usize) -> Result<Option<Came>, PathError> {
             Err(error) => return Err(PathError::at("cannot receive the client's proof")(error)),
         }
     }
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use hairpin_plan::job::Address;
-    use hairpin_record::recorder::{Recorder, Sample};
-
+    use super::super::opening::readable;
+    use super::super::tests::Nobody;
     use super::*;
-    use crate::drive::Counts;
-
-    struct Nobody;
-
-    impl Observer for Nobody {
-        fn ready(&self, _address: Option<&Address>) -> io::Result<()> {
-            Ok(())
-        }
-        fn progress(&self, _thread: u32, _recorder: &Recorder, _counts: &Counts) {}
-        fn raw(&self, _thread: u32, _samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-            Ok(())
-        }
-        fn block(&self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -429,6 +431,65 @@ mod tests {
         first.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let len = first.recv(&mut bytes).unwrap();
         assert_eq!(&bytes[..len], b"of flow 0", "the flows are in the order of their indices");
+    }
+
+    #[test]
+    fn a_stranger_at_the_door_does_not_keep_a_lost_answer_from_being_given_again() {
+        let doors = listen_udp(&listen(None), 2).unwrap();
+        let [first, second, stranger] = [(); 3].map(|()| client(&doors[0]));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let server = scope.spawn(|| accept_udp(&job(2), &doors, &listen(None), &Nobody, &mut SideFound::default()).unwrap());
+            scope.spawn(|| {
+                // For longer than a client of this test waits.
+                let begun = Instant::now();
+                while !is_over.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(10) {
+                    stranger.send(&[0]).unwrap();
+                    thread::sleep(RETRY / 10);
+                }
+            });
+            let nonce = ask(&first, Step::Hello, 0, 0).nonce;
+            assert_eq!(ask(&first, Step::Prove, 0, nonce).step, Step::Done);
+            assert_eq!(ask(&first, Step::Prove, 0, nonce).step, Step::Done, "once more");
+            is_over.store(true, Ordering::Relaxed);
+            let nonce = ask(&second, Step::Hello, 1, 0).nonce;
+            assert_eq!(ask(&second, Step::Prove, 1, nonce).step, Step::Done);
+            assert_eq!(server.join().unwrap().len(), 2);
+        });
+    }
+
+    #[test]
+    fn a_flood_of_other_datagrams_holds_nobody() {
+        let door = UdpSocket::bind((HERE, 0)).unwrap();
+        let flood = client(&door);
+        (0..BATCH).for_each(|_| _ = flood.send(&[0]).unwrap());
+        flood.send(&Proof { step: Step::Hello, cookie: 7, nonce: 0, index: 0, port: 0 }.encode()).unwrap();
+        assert!(receive(&door, 0).unwrap().is_none(), "the caller looks at its clock first");
+        let came = loop {
+            readable(&door, RETRY).unwrap();
+            if let Some(came) = receive(&door, 0).unwrap() {
+                break came;
+            }
+        };
+        assert_eq!(came.proof.step, Step::Hello);
+    }
+
+    #[test]
+    fn a_challenge_of_the_door_before_is_not_taken_for_one_of_the_next_door() {
+        let [first, next] = [(); 2].map(|()| UdpSocket::bind((HERE, 0)).unwrap());
+        first.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let (peer, port) = (first.local_addr().unwrap(), next.local_addr().unwrap().port());
+        let socket = begin(&job(1), peer, 0, &mut SideFound::default()).unwrap();
+        let hello = Proof { step: Step::Hello, cookie: 7, nonce: 0, index: 0, port: 0 };
+        let mut proving = Proving { socket: &socket, peer, next: hello, sent: Instant::now(), is_over: false };
+        proving.send().unwrap();
+        let (_, from) = first.recv_from(&mut [0; PROOF_LEN]).unwrap();
+        // To a message that was sent twice the door answers twice.
+        let challenge = Proof { step: Step::Nonce, nonce: 5, port, ..hello };
+        (0..2).for_each(|_| _ = first.send_to(&challenge.encode(), from).unwrap());
+        readable(&socket, Duration::from_secs(5)).unwrap();
+        proving.take().unwrap();
+        assert_eq!((proving.peer.port(), proving.next), (port, hello));
     }
 
     #[test]

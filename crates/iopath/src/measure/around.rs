@@ -145,7 +145,9 @@ impl BetweenBlocks for AtClient<'_> {
     }
 
     fn ends_block(&mut self, transactions: u64) {
-        self.observer.worked(cpu_time_ns().saturating_sub(self.block_from_ns), transactions);
+        if !self.leaves_out() {
+            self.observer.worked(cpu_time_ns().saturating_sub(self.block_from_ns), transactions);
+        }
     }
 
     fn leaves_out(&self) -> bool {
@@ -165,5 +167,56 @@ impl BetweenBlocks for AtClient<'_> {
         }
         self.observer.progress(self.thread, recorder, counts);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use hairpin_plan::job::Address;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Worked(AtomicU64);
+
+    impl Observer for Worked {
+        fn ready(&self, _: Option<&Address>) -> io::Result<()> {
+            Ok(())
+        }
+        fn progress(&self, _: u32, _: &Recorder, _: &Counts) {}
+        fn raw(&self, _: u32, _: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            Ok(())
+        }
+        fn block(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn worked(&self, _: u64, transactions: u64) {
+            self.0.fetch_add(transactions, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_block_that_is_left_out_is_in_no_figure() {
+        let (stop, stamps, worked) = (Shared::create().unwrap(), Stamps::create().unwrap(), Worked::default());
+        let mut between = AtClient {
+            stop: &stop,
+            neighbour: None,
+            called: 0,
+            raw: false,
+            thread: 0,
+            observer: &worked,
+            stamps: Some(&stamps),
+            rate: 1.0,
+            began: Ticks::default(),
+            block_from_ns: 0,
+        };
+        for (left_out, transactions) in [(false, 1), (true, 10), (false, 100)] {
+            stamps.leave_out(left_out);
+            between.begins_block();
+            between.ends_block(transactions);
+        }
+        assert_eq!(worked.0.load(Ordering::Relaxed), 101);
     }
 }

@@ -43,9 +43,16 @@ pub(super) fn each_chunk<F: Send, R: Send>(
     std::thread::scope(|scope| {
         let mut chunks = shares(flows, job.threads as usize).into_iter().enumerate();
         let first = chunks.next();
-        let others: Vec<_> = chunks
+        let others: io::Result<Vec<_>> = chunks
             .map(|(at, chunk)| thread::spawn_with_own_files(scope, move |parted| run(at as u32, parted, chunk, &mut Vec::new())))
             .collect();
+        let others = others.map_err(|error| {
+            stop.request_stop();
+            PathError::Thread(format!(
+                "cannot start {} measuring threads: {error}; use fewer --threads, or raise the limit (ulimit -u, pids.max)",
+                job.threads
+            ))
+        })?;
         let mut results = Vec::new();
         if let Some((_, chunk)) = first {
             let (cpu, result) = run(0, Ok(()), chunk, &mut found.granted)?;
@@ -73,18 +80,29 @@ fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
     parts
 }
 
-/// The CPU of thread `index` of a side. The first thread takes the requested CPU, or else the first (client) or second (server)
-/// allowed one; the other threads take the next ones.
+/// The CPU of thread `index` of a side. The first thread takes the requested CPU, or else the one at [`first_of`]; the other
+/// threads take the next ones.
 pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
     let asked = match side {
         Side::Client => job.cpus.client,
         Side::Server => job.cpus.server,
     };
-    let first = asked.or_else(|| allowed.get(usize::from(allowed.len() > 1 && side == Side::Server)).copied()).unwrap_or(0);
+    let first = asked.or_else(|| allowed.get(first_of(side, job.threads, allowed.len())).copied()).unwrap_or(0);
     match allowed.iter().position(|cpu| *cpu == first) {
         Some(position) => allowed[(position + index as usize) % allowed.len()],
         // Not allowed: pinning to it reports that.
         None => first,
+    }
+}
+
+/// Place of the CPU of a side's first thread among the `allowed` ones, if none is requested: the server's threads come after the
+/// client's, or from the second CPU on where these are too few for both.
+pub fn first_of(side: Side, threads: u32, allowed: usize) -> usize {
+    let threads = threads as usize;
+    match side {
+        Side::Client => 0,
+        Side::Server if allowed >= 2 * threads => threads,
+        Side::Server => usize::from(allowed > 1),
     }
 }
 
@@ -123,7 +141,9 @@ fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: us
         why: outcome.err().unwrap_or_default(),
     };
     let outcome = match takes_all(job.threads, side, spec.policy, cores) {
-        true => Err(format!("busy waiting under SCHED_FIFO would take all {cores} cores, and the kernel's own threads need one")),
+        true => Err(format!(
+            "busy waiting under SCHED_FIFO would take all cores of this host ({cores}), and the kernel's own threads need one"
+        )),
         false => thread::set_sched(job.sched.policy()).map_err(|error| error.to_string()),
     };
     let locked = thread::lock_memory().map_err(|error| error.to_string());
@@ -156,6 +176,19 @@ mod tests {
             assert_eq!(takes_all(2, Side::Server, policy, 4), busy, "{policy}");
             assert!(!takes_all(3, Side::Client, policy, 4) && !takes_all(1, Side::Server, policy, 4), "{policy}");
         }
+    }
+
+    #[test]
+    fn the_sides_share_no_cpu_if_there_are_enough() {
+        let cpus = |threads: u32, allowed: &[u32]| {
+            let job = Job { threads, ..Job::new("udp".parse().unwrap()) };
+            [Side::Client, Side::Server].map(|side| (0..threads).map(|at| cpu_of(&job, side, at, allowed)).collect::<Vec<_>>())
+        };
+        assert_eq!(cpus(1, &[3, 5, 7]), [[3], [5]]);
+        assert_eq!(cpus(1, &[3]), [[3], [3]]);
+        assert_eq!(cpus(4, &[0, 1, 2, 3, 8, 9, 10, 11, 12]), [[0, 1, 2, 3], [8, 9, 10, 11]]);
+        assert_eq!(cpus(2, &[0, 1, 2]), [[0, 1], [1, 2]]);
+        assert_eq!(cpus(2, &[0, 1]), [[0, 1], [1, 0]]);
     }
 
     #[test]

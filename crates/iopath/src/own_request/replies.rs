@@ -8,6 +8,7 @@ use hairpin_record::own_request::OwnRequest;
 use hairpin_wire::probe;
 
 use super::reader::{Reader, first_line, is_error, start};
+use crate::error::counted;
 
 /// Most bytes of a reply …
 const MOST: usize = 1 << 20;
@@ -151,8 +152,8 @@ impl Replies {
         strange(match self.ever_asked {
             false => greeting(&self.buffer[self.from..self.have]),
             true => format!(
-                "the server sent {} bytes more than the reply: {}; it answers more than once, or --until ends the reply too early",
-                self.begun(),
+                "the server sent {} more than the reply: {}; it answers more than once, or --until ends the reply too early",
+                counted(self.begun() as u64, "byte"),
                 self.start()
             ),
         })
@@ -162,8 +163,8 @@ impl Replies {
 /// The message about bytes that came before any request.
 pub(super) fn greeting(bytes: &[u8]) -> String {
     format!(
-        "the server sent {} bytes before it was asked: {}; a greeting would be taken for the first reply",
-        bytes.len(),
+        "the server sent {} before it was asked: {}; a greeting would be taken for the first reply",
+        counted(bytes.len() as u64, "byte"),
         start(bytes)
     )
 }

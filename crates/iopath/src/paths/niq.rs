@@ -20,7 +20,6 @@ use hairpin_plan::job::{FrameTimes, Job};
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::paths::NIQ_LONGEST;
 use hairpin_record::run::{Pcie, Side};
-use hairpin_record::warning::Warning;
 use hairpin_sys::clock::AnyClock;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::wait::{Policy, Waiting};
@@ -36,6 +35,7 @@ use crate::frames::inet::{Flow, Inet, Outer, Unsummed};
 use crate::frames::stamped::Stamped;
 use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced};
 use crate::rendezvous;
+use crate::ring::note_counts;
 use crate::runner::{Runner, Support, probe_local};
 
 pub use self::proof::{Latency, own_ns, proof};
@@ -79,11 +79,12 @@ impl Runner for Niq {
         let config = config(run.job, run.clock, own_part(run.job, run.clock)?, Side::Server)?;
         let (ports, descriptors) = Port::create(&config).map_err(refused)?;
         let port = only(ports)?;
+        let bell = bell(&port, run.job.spec.server.policy)?;
         let handed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
         rendezvous::hand_over(run, &handed)?;
         // Keeps no copy open, so that the server sees the client's end when the client's process exits.
         drop(descriptors);
-        echo_on(run, port)
+        echo_on(run, port, bell)
     }
 }
 
@@ -161,16 +162,18 @@ fn framing(flows: u32, len: u32, side: Side) -> Result<Unsummed, PathError> {
     inet.map(Unsummed).ok_or_else(|| PathError::Way("the flows do not fit the emulated link".into()))
 }
 
-/// The memory shared by both sides, if stalls of either core are watched: while a latency is emulated.
+/// The memory shared by both sides, if stalls of either core are watched: while a latency is emulated, and one request at a time
+/// is in flight, because the watch keeps the start of one. A pace keeps to one, whatever its flows.
 fn stalls_of<'a>(neighbour: Option<&'a Shared>, job: &Job) -> Option<&'a Shared> {
-    neighbour.filter(|_| job.emulated.is_some())
+    let one = job.open.is_none() && (job.pace.is_some() || (job.flows, job.outstanding) == (1, 1));
+    neighbour.filter(|_| job.emulated.is_some() && one)
 }
 
 fn ping_on(run: &mut ClientRun<'_>, port: Port) -> Result<(), PathError> {
     let (clock, stamps) = (run.clock, run.stamps);
     let framing = framing(run.job.flows, run.job.request, Side::Client)?;
-    if run.job.spec.client.policy != Policy::Spin {
-        let bell = bell(&port)?;
+    // No frame is there yet: the server only answers.
+    if let Some(bell) = bell(&port, run.job.spec.client.policy)? {
         let wait = Waiting::for_interrupt(clock, bell.as_fd());
         return measure(run, Frames::reliable(stamped(Interrupting(port), clock, stamps), wait, framing));
     }
@@ -189,11 +192,10 @@ fn ping_on(run: &mut ClientRun<'_>, port: Port) -> Result<(), PathError> {
     }
 }
 
-fn echo_on(run: &mut ServerRun<'_>, port: Port) -> Result<(), PathError> {
+fn echo_on(run: &mut ServerRun<'_>, port: Port, bell: Option<OwnedFd>) -> Result<(), PathError> {
     let (clock, stamps) = (run.clock, run.stamps);
     let framing = framing(run.job.flows, run.job.reply, Side::Server)?;
-    if run.job.spec.server.policy != Policy::Spin {
-        let bell = bell(&port)?;
+    if let Some(bell) = bell {
         let wait = Waiting::for_interrupt(clock, bell.as_fd());
         return respond(run, Frames::reliable(stamped(Interrupting(port), clock, stamps), wait, framing));
     }
@@ -212,9 +214,11 @@ fn echo_on(run: &mut ServerRun<'_>, port: Port) -> Result<(), PathError> {
     }
 }
 
-/// Duplicates the descriptor of the interrupt: the wait borrows it, and the port itself is handed on.
-fn bell(port: &Port) -> Result<OwnedFd, PathError> {
-    port.waitable().try_clone_to_owned().map_err(PathError::at("cannot duplicate a descriptor to wait on"))
+/// The descriptor of the interrupt, for a side that sleeps: the wait borrows a duplicate, and the port itself is handed on. To be
+/// taken before the other side can send: while a frame is there, the port gives a descriptor that is always readable.
+fn bell(port: &Port, policy: Policy) -> Result<Option<OwnedFd>, PathError> {
+    let duplicate = (policy != Policy::Spin).then(|| port.waitable().try_clone_to_owned()).transpose();
+    duplicate.map_err(PathError::at("cannot duplicate a descriptor to wait on"))
 }
 
 /// One port type for all uses that need no loop of their own: traced ports, and ports that sleep.
@@ -264,12 +268,7 @@ fn respond<I: Device>(run: &mut ServerRun<'_>, mut frames: Frames<'_, I, Unsumme
 /// Records the port's counters.
 fn note<I: Device>(frames: &mut Frames<'_, I, Unsummed, false>, side: Side, found: &mut SideFound) {
     let (strays, counters) = frames.counts();
-    if strays > 0 {
-        found.warnings.push(Warning::StrayFrames { side, count: strays });
-    }
-    if counters.lost() > 0 {
-        found.warnings.push(Warning::RingLoss { side, lost: counters.lost() });
-    }
+    note_counts((strays, counters), side, found);
     let port = frames.io().port();
     let pcie = port.pcie();
     found.extra_calls += port.wake_ups();
@@ -313,12 +312,58 @@ impl<I: Device> Device for Stamped<'_, I> {
 mod tests {
     use std::io::Write;
 
+    use hairpin_packet::niq::pair;
     use hairpin_plan::job::Emulated;
-    use hairpin_sys::clock::Clock;
+    use hairpin_plan::schedule::{Arrivals, OpenLoop};
+    use hairpin_sys::clock::{Clock, MonotonicRaw, Ticks};
 
     use super::*;
     use crate::content::Content;
     use crate::endpoint::Endpoint;
+
+    const CONTENT: Content = Content { sequence: 0, cookie: 0, verify: false };
+
+    fn times(ms: i64) -> FrameTimes {
+        FrameTimes { out_ps: 0, link_ps: 0, rest_ps: ms * 1_000_000_000 }
+    }
+
+    fn emulated(reply_ms: i64) -> Option<Emulated> {
+        Some(Emulated { nic: "a card".into(), whole: false, request: times(0), reply: times(reply_ms) })
+    }
+
+    #[test]
+    fn stalls_are_watched_while_one_request_at_a_time_is_in_flight() {
+        let shared = Shared::create().unwrap();
+        let watched = |change: fn(&mut Job)| {
+            let mut job = Job { emulated: emulated(1), ..Job::new("niq:spin".parse().unwrap()) };
+            change(&mut job);
+            stalls_of(Some(&shared), &job).is_some()
+        };
+        for one in [|_: &mut Job| (), |job: &mut Job| (job.flows, job.pace) = (4, Some(1_000.0))] {
+            assert!(watched(one));
+        }
+        for other in [
+            |job: &mut Job| job.emulated = None,
+            |job: &mut Job| job.flows = 2,
+            |job: &mut Job| job.outstanding = 2,
+            |job: &mut Job| job.open = Some(OpenLoop { per_s: 1_000.0, arrivals: Arrivals::Fixed, smallest: 64 }),
+        ] {
+            assert!(!watched(other));
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_other_side_is_told_to_one_that_sleeps() {
+        let (port, other) = pair(&Config::default()).unwrap();
+        let bell = bell(&port, Policy::Block).unwrap().unwrap();
+        let wait = Waiting::for_interrupt(AnyClock::Raw(MonotonicRaw), bell.as_fd());
+        let mut frames = Frames::reliable(Interrupting(port), wait, framing(1, 18, Side::Client).unwrap());
+        assert!(frames.recv(Ticks(0)).unwrap().is_none());
+        drop(other);
+        let ended = std::io::ErrorKind::UnexpectedEof;
+        assert_eq!(frames.recv(Ticks(0)).unwrap_err().kind(), ended);
+        assert_eq!(frames.send(0, 18, CONTENT).unwrap_err().kind(), ended);
+    }
 
     #[test]
     fn a_reply_padded_to_the_length_of_its_request_has_its_own_time() {
@@ -329,9 +374,7 @@ mod tests {
             assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{why}");
             return;
         }
-        let times = |ms: i64| FrameTimes { out_ps: 0, link_ps: 0, rest_ps: ms * 1_000_000_000 };
-        let emulated = Emulated { nic: "a card".into(), whole: false, request: times(0), reply: times(20) };
-        let job = Job { request: 1, reply: 16, emulated: Some(emulated), ..Job::new("niq:spin".parse().unwrap()) };
+        let job = Job { request: 1, reply: 16, emulated: emulated(20), ..Job::new("niq:spin".parse().unwrap()) };
         let [ours, theirs] = [Side::Client, Side::Server].map(|side| config(&job, clock, None, side).unwrap());
         let (mut ports, descriptors) = Port::create(&theirs).unwrap();
         let mut others = Port::open(descriptors, &ours).unwrap();
@@ -340,7 +383,7 @@ mod tests {
         let mut server = frames(ports.pop().unwrap(), 16, Side::Server);
         let sent = clock.now();
         let until = sent.plus(clock.to_ticks(5_000_000_000));
-        assert!(client.send(0, 1, Content { sequence: 0, cookie: 0, verify: false }).unwrap());
+        assert!(client.send(0, 1, CONTENT).unwrap());
         assert!(server.recv(until).unwrap().is_some());
         let there = clock.to_ns(clock.now().since(sent));
         assert!(server.reply(0, 16).unwrap());

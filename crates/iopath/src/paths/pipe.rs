@@ -10,7 +10,7 @@ use hairpin_record::run::Side;
 use hairpin_sys::wait::or_nothing;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{read, write};
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
 use crate::error::PathError;
 use crate::flows::Carrier;
@@ -21,8 +21,6 @@ use crate::stream::{closed, push_rest};
 
 pub struct Pipe;
 
-/// Largest payload, and the default capacity of a pipe (pipe(7)).
-const PIPE_LIMIT: u32 = 65_536;
 /// Granule of a pipe's buffer; in the worst case each message starts a new page.
 const PAGE: u64 = 4096;
 
@@ -59,16 +57,22 @@ impl Runner for Pipe {
 /// A pipe with room for all messages in flight, so that no writer ever waits: its read end and its write end.
 fn new_pipe(job: &Job) -> Result<(OwnedFd, OwnedFd), PathError> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(PathError::at("cannot make a pipe"))?;
-    let needed = u64::from(job.outstanding) * u64::from(job.request.max(job.reply)).next_multiple_of(PAGE);
-    if needed > u64::from(PIPE_LIMIT) {
-        let size = usize::try_from(needed).unwrap_or(usize::MAX);
-        fcntl_setpipe_size(&writer, size).map_err(PathError::at(format!(
-            "cannot make a pipe that holds {needed} bytes: use fewer --outstanding, or raise fs.pipe-max-size"
-        )))?;
-    }
+    make_room(&writer, u64::from(job.outstanding) * u64::from(job.request.max(job.reply)).next_multiple_of(PAGE))?;
     // Both sides may be in a write at once; neither may sleep there. The read end is set up by the wait policy.
     fcntl_setfl(&writer, OFlags::NONBLOCK).map_err(PathError::at("cannot prepare a pipe"))?;
     Ok((reader, writer))
+}
+
+/// Makes a pipe hold `needed` bytes. The kernel makes it smaller than usual where the user has many (pipe(7)).
+fn make_room(pipe: &OwnedFd, needed: u64) -> Result<(), PathError> {
+    let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+    let has = fcntl_getpipe_size(pipe).map_err(PathError::at("cannot read the size of a pipe"))?;
+    if needed > has {
+        fcntl_setpipe_size(pipe, needed).map_err(PathError::at(format!(
+            "cannot make a pipe that holds {needed} bytes: use fewer --outstanding or --flows, or raise fs.pipe-max-size and fs.pipe-user-pages-soft"
+        )))?;
+    }
+    Ok(())
 }
 
 /// One side of two pipes.
@@ -120,5 +124,18 @@ impl<'fd> Carrier<'fd> for Pipes<'fd> {
         }
         self.have = 0;
         Ok(Some(expected))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_the_kernel_made_small_gets_room() {
+        let (_reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let small = fcntl_setpipe_size(&writer, 4096).unwrap();
+        make_room(&writer, 4 * small as u64).unwrap();
+        assert!(fcntl_getpipe_size(&writer).unwrap() >= 4 * small);
     }
 }

@@ -1,13 +1,15 @@
 //! `unix`: request and reply over a connected pair of UNIX stream sockets per flow.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
+use hairpin_units::Nanos;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::error::PathError;
 use crate::inet;
@@ -31,7 +33,7 @@ impl Runner for Unix {
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         let fds = match &run.peer {
-            Address::Socket(path) => connected(path, run.job.flows)?,
+            Address::Socket(path) => connected(path, run.job.flows, run.job.timeout)?,
             _ => rendezvous::take_over(run, run.job.flows as usize)?,
         };
         for fd in &fds {
@@ -57,14 +59,45 @@ impl Runner for Unix {
 }
 
 /// Connections to the UNIX socket of another program.
-fn connected(path: &Path, flows: u32) -> Result<Vec<OwnedFd>, PathError> {
-    let one = |_| UnixStream::connect(path).map(OwnedFd::from);
-    let all = (0..flows).map(one).collect::<Result<_, _>>();
-    all.map_err(PathError::at(format!("cannot connect to the UNIX socket {}", path.display())))
+fn connected(path: &Path, flows: u32, timeout: Nanos) -> Result<Vec<OwnedFd>, PathError> {
+    let what = || format!("cannot connect to the UNIX socket {}", path.display());
+    let connect = || -> io::Result<Socket> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        // While the server's queue is full, connect(2) sleeps for as long as a send may.
+        socket.set_write_timeout(Some(timeout.into()))?;
+        socket.connect(&SockAddr::unix(path)?).map(|()| socket)
+    };
+    let one = |index: u32| match connect() {
+        Ok(socket) => Ok(OwnedFd::from(socket)),
+        Err(error) if inet::again(&error) => Err(PathError::Peer(format!(
+            "{}: the server accepts no more within {timeout}, with {index} of {flows} flows open or in its queue: use fewer --flows",
+            what()
+        ))),
+        Err(error) => Err(PathError::at(what())(error)),
+    };
+    (0..flows).map(one).collect()
 }
 
 /// `count` connected pairs: the server's ends and the client's.
 pub(crate) fn pairs(kind: SocketType, count: u32) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), PathError> {
     let one = |_| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     (0..count).map(one).collect::<Result<_, _>>().map_err(PathError::at("cannot make a pair of UNIX sockets"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_accepts_no_more_flows_is_told_within_the_timeout() {
+        // No file: the name is in the abstract namespace.
+        let name = format!("\0hairpin-full-queue-{}", std::process::id());
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&SockAddr::unix(&name).unwrap()).unwrap();
+        listener.listen(1).unwrap();
+        let connected = |flows| connected(Path::new(&name), flows, Nanos::from_millis(50));
+        assert_eq!(connected(1).unwrap().len(), 1);
+        let why = connected(9).unwrap_err().to_string();
+        assert!(why.contains("the server accepts no more within 50.00 ms, with 1 of 9 flows open"), "{why}");
+    }
 }

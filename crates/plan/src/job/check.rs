@@ -5,7 +5,7 @@ use hairpin_units::Nanos;
 use hairpin_wire::probe;
 use hairpin_wire::raw::{PTP_PAYLOAD, Shape};
 
-use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, Schedule};
+use super::{FIRST_ROTATED, Job, LocalPort, MOST_IN_FLIGHT, MOST_THREADS, Schedule};
 use crate::option::{CLOSES, CONNECTED, WRITES};
 use crate::path::{LinkKind, Path, Speaks};
 use crate::paths::{PATHS, taking_requests};
@@ -78,6 +78,19 @@ impl Job {
     pub fn most_outstanding(&self) -> u32 {
         let [client, server] = [&self.spec.client, &self.spec.server].map(|side| side.path.limits.outstanding);
         client.min(server).min(probe::max_outstanding(self.smallest() as usize))
+    }
+
+    /// Refuses payloads too short for `what`, which matches the stamps of both sides by the sequence number in them.
+    ///
+    /// # Errors
+    /// The length that they need.
+    pub fn check_matched(&self, what: &str) -> Result<(), Refused> {
+        refuse(self.smallest() >= WHOLE_SEQUENCE, || {
+            format!(
+                "{what} matches stamps by the sequence number in the payload, which takes {WHOLE_SEQUENCE} bytes, not {}: use larger payloads",
+                self.smallest()
+            )
+        })
     }
 
     /// Smallest payload of either way in bytes.
@@ -212,12 +225,7 @@ impl Job {
         refuse(one && self.open.is_none(), || {
             "--hw-stamps follows one request at a time: leave out --flows, --threads and --outstanding".into()
         })?;
-        refuse(self.smallest() >= WHOLE_SEQUENCE, || {
-            format!(
-                "--hw-stamps matches stamps by the sequence number in the payload, which takes {WHOLE_SEQUENCE} bytes, not {}: use larger payloads",
-                self.smallest()
-            )
-        })?;
+        self.check_matched("--hw-stamps")?;
         refuse(stamps.per_s.is_none_or(|per_s| (1e-4..=1e9).contains(&per_s)), || {
             "--hw-stamps takes 0.0001 to 1,000,000,000 transactions per second".into()
         })
@@ -282,6 +290,7 @@ impl Job {
                 )
             })?;
         }
+        refuse(threads <= MOST_THREADS, || format!("--threads takes 1 to {MOST_THREADS}, not {threads}"))?;
         refuse(threads <= flows, || {
             format!("{threads} threads need a flow each, and there are {flows}: use as many --flows, or fewer --threads")
         })?;
@@ -459,6 +468,8 @@ mod tests {
             text("udp:spin", |job| (job.flows, job.outstanding) = (20_000, 4)).contains("more than 65536 requests in flight")
         );
         assert!(text("udp", |job| job.threads = 2).starts_with("2 threads need a flow each, and there are 1"));
+        assert_eq!(text("tcp", |job| (job.flows, job.threads) = (1_024, 1_024)), "goes");
+        assert_eq!(text("udp:spin", |job| (job.flows, job.threads) = (2_000, 1_025)), "--threads takes 1 to 1024, not 1025");
         assert_eq!(
             text("udp:spin/block", |job| job.flows = 4),
             "block on the server waits on one flow per thread, and there are 4 for --threads 1: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows"

@@ -91,22 +91,24 @@ pub fn proof(clock: Tsc, device: Tsc, cpus: [u32; 2], one_way: Picos, size: u32,
     let (there, back) = (framing(1, size, Side::Client)?, framing(1, size, Side::Server)?);
     let told = AtomicBool::new(false);
     let on = |cpu| pin(cpu).map_err(|error| PathError::Thread(error.to_string()));
+    let start = "cannot start a measuring thread";
+    let panicked = |_| PathError::Thread("a measuring thread panicked".into());
     thread::scope(|scope| {
-        let answers = scope.spawn(|| {
+        let answers = thread::Builder::new().spawn_scoped(scope, || {
             on(cpus[1])?;
             let mut frames = Frames::reliable(server, Waiting::spin(clock), back);
             Ok::<_, PathError>(echo(&mut frames, &clock, size as usize, &mut StopFlag(&told)))
         });
-        let asks = scope.spawn(|| {
+        let answers = answers.map_err(PathError::at(start))?;
+        let asks = thread::Builder::new().spawn_scoped(scope, || {
             on(cpus[0])?;
             let mut frames = Frames::reliable(client, Waiting::spin(clock), there);
             measure(&mut frames, &clock, work(size, size, count))
         });
-        let rtts = asks.join();
+        let rtts = asks.map(|asks| asks.join());
         told.store(true, Relaxed);
-        let panicked = |_| PathError::Thread("a measuring thread panicked".into());
         let echoed = answers.join().map_err(panicked)??;
-        let mut rtts = rtts.map_err(panicked)??;
+        let mut rtts = rtts.map_err(PathError::at(start))?.map_err(panicked)??;
         let turnaround_ns = echoed.turnaround.quantile(hairpin_units::Quantile::P50).unwrap_or(0) as f64;
         Ok(Latency { rtt_ns: median(&mut rtts) as f64, turnaround_ns })
     })

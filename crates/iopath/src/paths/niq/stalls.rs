@@ -42,9 +42,9 @@ impl<'a, I> Watching<'a, I> {
     }
 
     #[inline(always)]
-    fn look(&self) {
+    fn look(&self, now: Ticks) {
         let mut looks = self.looks.get();
-        let stall = looks.look(self.clock.now());
+        let stall = looks.look(now);
         self.looks.set(looks);
         if stall.is_some() {
             self.shared.note_stall(self.side);
@@ -83,7 +83,7 @@ impl<I: PacketIo> PacketIo for Watching<'_, I> {
 
     #[inline(always)]
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
-        self.look();
+        self.look(self.clock.now());
         self.io.rx_batch(into, most)
     }
 
@@ -153,7 +153,8 @@ impl<I: PacketIo> Endpoint for StallCounter<'_, I> {
 
     #[inline(always)]
     fn received(&mut self, _flow: u32, at: Ticks) -> io::Result<()> {
-        self.frames.io().look();
+        // The loop has compared the reply's content since then.
+        self.frames.io().look(at);
         if self.frames.io().shared.stalls() != self.seen {
             self.taken[0] += 1;
             self.taken[1] += at.since(self.sent);
@@ -172,5 +173,33 @@ impl<I: PacketIo> Endpoint for StallCounter<'_, I> {
     #[inline(always)]
     fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
         self.frames.reply(flow, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_packet::niq::{Config, pair};
+    use hairpin_sys::clock::MonotonicRaw;
+    use hairpin_sys::wait::Waiting;
+
+    use super::super::framing;
+    use super::*;
+    use crate::stalls::STALL_NS;
+
+    #[test]
+    fn only_the_time_until_the_reply_is_looked_at() {
+        let clock = AnyClock::Raw(MonotonicRaw);
+        let shared = Shared::create().unwrap();
+        let (port, _other) = pair(&Config::default()).unwrap();
+        let port = Watching::new(port, clock, &shared, Side::Client);
+        let framing = framing(1, 18, Side::Client).unwrap();
+        let mut counter = StallCounter::new(Frames::reliable(port, Waiting::spin(clock), framing));
+        for (took, kept) in [(STALL_NS, (0, 0)), (STALL_NS + 1, (1, STALL_NS + 1))] {
+            // Long ago: to the clock itself, the core has stood still since.
+            counter.begins(Ticks(0));
+            counter.received(0, Ticks(took)).unwrap();
+            counter.fold(true);
+            assert_eq!(counter.kept(), kept);
+        }
     }
 }

@@ -145,7 +145,7 @@ impl<'a> Client<'a> {
         Ok(client)
     }
 
-    /// True if the run ended because every pair of address and port was used.
+    /// True if the run ended because every pair of address and port was used, at least one of them for a connection.
     pub(super) fn is_used_up(&self) -> bool {
         self.used_up
     }
@@ -194,6 +194,16 @@ impl<'a> Client<'a> {
             return Ok(());
         }
         Ok(())
+    }
+
+    /// The error for a connection without a pair to begin from.
+    #[cold]
+    fn no_pair_left(&self) -> io::Error {
+        let text = match self.connections {
+            0 => inet::no_way_out(self.peer, self.job.local_port, Errno::ADDRNOTAVAIL.into()).to_string(),
+            _ => "every source address and port has been used once".into(),
+        };
+        io::Error::new(io::ErrorKind::AddrNotAvailable, text)
     }
 
     /// `false`: an earlier connection, such as one of another run, still holds the pair.
@@ -248,8 +258,8 @@ impl Endpoint for Client<'_> {
         let Some(fd) = self.prepared.take() else {
             self.prepare().map_err(io::Error::other)?;
             if self.prepared.is_none() {
-                self.used_up = true;
-                return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "every source address and port has been used once"));
+                self.used_up = self.connections > 0;
+                return Err(self.no_pair_left());
             }
             // The loop calls again with a later stamp, so that creating the socket is not timed.
             return Ok(false);
@@ -294,6 +304,12 @@ impl Endpoint for Client<'_> {
         self.current = Some(fd);
         self.connections += 1;
         Ok(true)
+    }
+
+    /// The end of the connect, and of the handshake of TLS.
+    #[inline(always)]
+    fn waited_until(&self) -> Option<Ticks> {
+        Some(self.parts.asked)
     }
 
     #[inline(always)]
@@ -400,5 +416,16 @@ mod tests {
         let connection = OwnedFd::from(TcpStream::connect(peer).unwrap());
         drop(listener.accept().unwrap());
         client.server_has_closed(&connection).unwrap();
+    }
+
+    #[test]
+    fn a_run_without_any_connection_has_not_used_its_pairs_up() {
+        let [listener, holder] = ["127.0.0.1:0", "0.0.0.0:0"].map(|here| TcpListener::bind(here).unwrap());
+        let (peer, local_port) = (listener.local_addr().unwrap(), LocalPort::Fixed(holder.local_addr().unwrap().port()));
+        let job = Job { local_port, ..Job::new("tcp-crr".parse().unwrap()) };
+        let mut client = Client::new(&job, AnyClock::Raw(MonotonicRaw), peer, Tuples::new(peer, local_port, 0)).unwrap();
+        let why = client.send(0, 64, Content { sequence: 0, cookie: 0, verify: false }).unwrap_err().to_string();
+        assert!(why.starts_with("cannot connect to 127.0.0.1:") && why.contains("use another --local-port"), "{why}");
+        assert!(!client.is_used_up());
     }
 }
