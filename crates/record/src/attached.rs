@@ -71,9 +71,9 @@ pub struct AttachedBody {
     pub untracked: u64,
     /// All transactions, grouped by view and by the side of the watched process; the largest group first.
     pub totals: Vec<Total>,
-    /// Connections, the one with most transactions first.
+    /// Connections, the one with most transactions first; where there are many, one that came late lacks its first transactions.
     pub connections: Vec<Connection>,
-    /// Number of other connections. One that was dropped and came back counts again.
+    /// Number of other connections. One with the addresses of an earlier one counts with it, unless thousands of others came between the two.
     pub other_connections: u64,
     /// The slowest transactions, slowest first.
     pub slowest: Vec<Slow>,
@@ -242,9 +242,9 @@ pub struct Slow {
     pub client: String,
     /// Its stages, in order.
     pub stages: Vec<SlowStage>,
-    /// The stage that exceeded its own p50 by most.
+    /// The stage that exceeded its usual time by most: its p50, or less if most transactions do not have it.
     pub stage: String,
-    /// Its excess over that p50, in ns.
+    /// Its excess over that time, in ns.
     pub stage_excess_ns: u64,
     /// The cause, such as `preempted`; `nothing seen` without an event that explains it.
     pub cause: String,

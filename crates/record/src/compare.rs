@@ -153,6 +153,12 @@ pub struct Arm {
     pub flows: u32,
     /// Requests in flight per flow.
     pub outstanding: u32,
+    /// Measuring threads on the client, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// The requested rate in 1/s if the arm was paced; of stored runs it is a part of `path`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_per_s: Option<f64>,
     /// TCP streams that filled the link during its blocks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bulk_streams: u32,
@@ -176,7 +182,8 @@ pub struct Arm {
     pub transactions: u64,
     /// Requests that were never answered in time.
     pub lost: u64,
-    /// Its blocks, in the order measured; of a long experiment those of every second round, or of fewer, with the same rounds in every arm.
+    /// Its blocks, in the order measured; of a long experiment those of every second round, or of fewer, with the same rounds in every arm; of long stored
+    /// runs every second one, or fewer.
     pub blocks: Vec<ArmBlock>,
     /// Options requested of the kernel and not granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -214,7 +221,7 @@ pub enum Matched {
     /// Blocks that saw the same distance between the cores: both arms run on the same CPUs.
     #[default]
     CoreDistance,
-    /// All blocks: the arms run on different CPUs, so the distance between these is part of the comparison.
+    /// All blocks: the arms run on different CPUs or hosts, so the distance between the cores is part of the comparison.
     All,
 }
 

@@ -94,6 +94,15 @@ impl Times {
         self.squares += (ns as f64) * (ns as f64);
     }
 
+    /// Records `count` times of `ns`; allocates nothing.
+    pub fn record_n(&mut self, ns: u64, count: u64) {
+        self.hdr.saturating_record_n(ns, count);
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+        self.sum += u128::from(ns) * u128::from(count);
+        self.squares += (ns as f64) * (ns as f64) * count as f64;
+    }
+
     /// Adds another histogram.
     pub fn add(&mut self, other: &Times) {
         self.hdr.add(&other.hdr).expect("both have the same bounds");

@@ -201,7 +201,8 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let mut ranks = vec![0.0; values.len()];
     let mut from = 0;
     while from < order.len() {
-        let same = order[from..].iter().take_while(|at| values[**at] == values[order[from]]).count();
+        // Not a number is equal to nothing, not even to itself.
+        let same = order[from..].iter().take_while(|at| values[**at] == values[order[from]]).count().max(1);
         for at in &order[from..from + same] {
             ranks[*at] = from as f64 + (same - 1) as f64 / 2.0 - middle;
         }
@@ -361,6 +362,12 @@ mod tests {
         assert!(alike(&slow) > 0.8);
         near(widening(0.6), 2.0, 1e-9);
         assert_eq!((widening(-0.5), alike(&[3.0; 9])), (1.0, 0.0));
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_have_ranks_too() {
+        near(alike(&[1.0, f64::NAN, 1.0, 2.0, f64::NAN]), alike(&[1.0, 3.0, 1.0, 2.0, 4.0]), 1e-9);
+        assert!(moods(&[f64::NAN; 40], 0.99).is_finite());
     }
 
     /// A deterministic generator (SplitMix64) with nearly normal values.

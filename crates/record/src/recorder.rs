@@ -50,6 +50,8 @@ pub struct Waited {
     pub late_ns: Option<u64>,
     /// True if it was answered in the end.
     pub answered: bool,
+    /// True if it was due during a detected stall of the client's core.
+    pub stalled: bool,
 }
 
 /// Start, length and conditions of a block.
@@ -196,13 +198,23 @@ impl Recorder {
         }
         if let (Some(lateness), Some(late_ns)) = (&mut self.lateness, waited.late_ns) {
             lateness.all.record(late_ns);
-            lateness.undisturbed.record(late_ns);
+            if !waited.stalled {
+                lateness.undisturbed.record(late_ns);
+            }
         }
         match (waited.answered, waited.late_ns) {
             (true, _) => {}
             (false, Some(_)) => self.unanswered += 1,
             (false, None) => self.unsent += 1,
         }
+    }
+
+    /// Adds `count` requests that were never sent, `from_due_ns` after they were due. Allocates nothing.
+    pub fn unsent(&mut self, from_due_ns: u64, count: u64) {
+        if let Some(from_due) = &mut self.from_due {
+            from_due.record_n(from_due_ns, count);
+        }
+        self.unsent += count;
     }
 
     /// Ends the run: its due times lay within `wall_ns`, and `left_out` more requests would have been due while the instrument
@@ -452,12 +464,14 @@ mod tests {
     #[test]
     fn overdue_requests_count_only_from_due() {
         let mut recorder = Recorder::new(None, true, 0, 1).with_lateness();
-        recorder.waited(Waited { from_due_ns: 9_000, late_ns: Some(70), answered: true });
-        recorder.waited(Waited { from_due_ns: 8_000, late_ns: Some(80), answered: false });
-        recorder.waited(Waited { from_due_ns: 7_000, late_ns: None, answered: false });
-        assert_eq!((recorder.never(), recorder.rtt().count(), recorder.from_due().unwrap().count()), ((1, 1), 0, 3));
+        recorder.waited(Waited { from_due_ns: 9_000, late_ns: Some(70), answered: true, stalled: false });
+        recorder.waited(Waited { from_due_ns: 8_000, late_ns: Some(80), answered: false, stalled: true });
+        recorder.waited(Waited { from_due_ns: 7_000, late_ns: None, answered: false, stalled: false });
+        recorder.unsent(6_000, 5);
+        assert_eq!((recorder.never(), recorder.rtt().count(), recorder.from_due().unwrap().count()), ((1, 6), 0, 8));
         let lateness = recorder.lateness().unwrap();
-        assert_eq!((lateness.all.count(), lateness.all.max()), (2, 80), "one was never sent");
+        assert_eq!((lateness.all.count(), lateness.all.max()), (2, 80), "six were never sent");
+        assert_eq!((lateness.undisturbed.count(), lateness.undisturbed.max()), (1, 70), "a stall made the other one late");
     }
 
     #[test]

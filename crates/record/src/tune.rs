@@ -177,7 +177,7 @@ pub struct ChangeRow {
     /// For a mask of CPUs: `to` as a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_cpus: Option<String>,
-    /// `planned`, `applied`, `refused`; `reverted`, `already`, `gone`, `booted`, `changed`, `elsewhere`, `failed`.
+    /// `planned`, `applied`, `refused`; `reverted`, `already`, `gone`, `needed`, `booted`, `changed`, `elsewhere`, `failed`.
     pub outcome: String,
     /// The value found instead, or the reason.
     pub why: Option<String>,

@@ -12,7 +12,7 @@ use crate::run::HostFacts;
 ///
 /// Each [`TriedPath`] has whole records `hairpin.compare/1` inside: `alone` has the host as it is for arm A, then one arm per setting, so its
 /// comparisons are in the order of `settings`; `together` holds all winners against the host as it is, measured anew. `together` is `None` if
-/// nothing won, `profile` also if that second measurement contradicts the first. [`TuneTry::parse`](Record::parse) fails where a field is missing
+/// nothing won, `profile` also if that second measurement contradicts the first or ended early. [`TuneTry::parse`](Record::parse) fails where a field is missing
 /// or wrong, also in a record inside.
 ///
 /// ```
@@ -50,7 +50,7 @@ pub struct TuneTryBody {
     pub left_out: Vec<LeftOut>,
     /// One per path, in the order measured.
     pub paths: Vec<TriedPath>,
-    /// Settings that made a path faster and none slower; the better one where two were of one knob. Empty where `contradictions` is not.
+    /// Settings that made a path faster and none slower; the better one where two were of one knob. Empty where `contradictions` is not, and where it ended before they were measured again.
     pub winners: Vec<String>,
     /// Paths on which the winners, measured again, contradict their first measurement: no winner is declared then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

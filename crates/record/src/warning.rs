@@ -216,6 +216,8 @@ pub enum Warning {
         side: Side,
         /// Number of lost frames, whatever the cause.
         lost: u64,
+        /// Some found no room; otherwise all were too long, damaged, or refused by the device.
+        full: bool,
     },
     /// A library is in the place of the kernel's sockets, and messages passed the kernel all the same.
     NotAccelerated {
@@ -397,8 +399,11 @@ impl Warning {
             Warning::StrayFrames { side, count } => format!(
                 "{count} frames came to the {side}'s ring that were not this session's, or damaged, and were ignored; another program sends to its ports: choose others with --local-port or --data-ports"
             ),
-            Warning::RingLoss { side, lost } => format!(
+            Warning::RingLoss { side, lost, full: true } => format!(
                 "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --rate"
+            ),
+            Warning::RingLoss { side, lost, full: false } => format!(
+                "the {side}'s ring lost {lost} frames that were too long or damaged, or that the device refused; see whether the interface's MTU changed in mid-run"
             ),
             Warning::NotAccelerated { side, stack, passed } => format!(
                 "{passed} although {stack} is loaded on the {side}: it does not carry this route or gave the socket back to the kernel; see its own log, and docs/stacks.md"

@@ -150,6 +150,15 @@ impl Channel {
         })
     }
 
+    /// Sends one short message, unless so many have not been read that it might wait; true if it was sent.
+    pub fn offer<T: Serialize>(&mut self, message: &T) -> Result<bool, SendError> {
+        let room = self.socket.has_room();
+        if room {
+            self.send(message)?;
+        }
+        Ok(room)
+    }
+
     /// Receives one message. `timeout` bounds the whole message: bytes that trickle in do not extend it.
     pub fn recv<T: DeserializeOwned>(&mut self, timeout: Duration) -> Result<T, RecvError> {
         let deadline = Instant::now() + timeout;
@@ -369,6 +378,22 @@ mod tests {
         thread::sleep(SOON);
         assert_eq!(late.recv::<Message>(LONG).unwrap(), Message::Text("x".repeat(MAX_MESSAGE / 2)));
         assert!(sender.join().unwrap());
+    }
+
+    #[test]
+    fn offered_messages_do_not_wait_for_a_reader() {
+        for (mut a, mut b) in [pair(), keyed()] {
+            let mut sent = 0u32;
+            while a.offer(&Message::Text(sent.to_string())).unwrap() {
+                sent += 1;
+            }
+            assert!(sent > 0);
+            for number in 0..sent {
+                assert_eq!(b.recv::<Message>(LONG).unwrap(), Message::Text(number.to_string()));
+            }
+            assert!(a.offer(&Message::Go).unwrap());
+            assert_eq!(b.recv::<Message>(LONG).unwrap(), Message::Go, "what was not sent has left nothing behind");
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Declared {
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     pub client: &'a HostFacts,
+    /// The server's host, if it tells.
+    pub server: Option<&'a HostFacts>,
     pub mtu: Option<u64>,
     /// Both ends are on this host, so its interface says nothing about a wire.
     pub one_host: bool,
@@ -179,7 +181,8 @@ pub fn designs(record: &Explain, result: &Explained) -> Vec<Design> {
     let ipv6 = record.place.link.peer.as_deref().is_some_and(is_ipv6)
         || record.head.command.iter().any(|word| ["-6", "--ipv6"].contains(&word.as_str()));
     // The host is not asked: a design is compared with others over one link.
-    let known = Known { client: &record.place.hosts.client, mtu: None, one_host: true, ipv6 };
+    let (client, server) = (&record.place.hosts.client, record.place.hosts.server.as_ref());
+    let known = Known { client, server, mtu: None, one_host: true, ipv6 };
     let cables = cable::types();
     let of = |name: &str| {
         let floor = |rate: Option<BitRate>| {
@@ -221,9 +224,9 @@ fn headers(side: &SideSpec, known: Known<'_>, notes: &mut Vec<String>) -> Result
     match side.path.speaks(&side.options) {
         Speaks::Udp => Ok(ETHERNET_HEADER + ip + UDP_HEADER),
         Speaks::Tcp | Speaks::TcpPerTransaction => {
-            let options = match known.client.facts.get("tcp_timestamps").and_then(Value::as_u64) {
-                Some(0) => 0,
-                Some(_) => TCP_TIMESTAMPS,
+            let options = match has_timestamps(known) {
+                Some(false) => 0,
+                Some(true) => TCP_TIMESTAMPS,
                 None => {
                     notes.push("whether TCP carries timestamps is not known; they are not counted".into());
                     0
@@ -233,6 +236,15 @@ fn headers(side: &SideSpec, known: Known<'_>, notes: &mut Vec<String>) -> Result
         }
         Speaks::Raw(_) => Ok(ETHERNET_HEADER),
         Speaks::Local(_) => Err("this path never leaves the host, so no wire bounds it".into()),
+    }
+}
+
+/// True if TCP carries timestamps: both ends have to offer them (RFC 7323, section 3.2).
+fn has_timestamps(known: Known<'_>) -> Option<bool> {
+    let of = |facts: &HostFacts| facts.facts.get("tcp_timestamps").and_then(Value::as_u64).map(|value| value > 0);
+    match (of(known.client), known.server.and_then(of)) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (client, server) => client.and(server),
     }
 }
 
@@ -261,7 +273,7 @@ mod tests {
     }
 
     fn known(client: &HostFacts) -> Known<'_> {
-        Known { client, mtu: Some(1500), one_host: false, ipv6: false }
+        Known { client, server: Some(client), mtu: Some(1500), one_host: false, ipv6: false }
     }
 
     #[test]
@@ -282,6 +294,13 @@ mod tests {
         }
         let unread = none.of(&sized("tcp", 100, 100), known(&facts(&[]))).unwrap();
         assert!(unread.notes[0].contains("timestamps"), "{:?}", unread.notes);
+        // One end alone offers them; of the other nothing may be known.
+        let [on, off] = [1, 0].map(|stamps| facts(&[("tcp_timestamps", json!(stamps))]));
+        for (server, notes) in [(Some(&off), 0), (None, 1)] {
+            let floor = none.of(&sized("tcp", 100, 100), Known { server, ..known(&on) }).unwrap();
+            let told = floor.notes.iter().filter(|note| note.contains("timestamps")).count();
+            assert_eq!((floor.frame_bytes, told), (14 + 20 + 20 + 100, notes), "{server:?}");
+        }
         // A payload of 18 bytes over UDP makes the shortest frame.
         let niq = declared("niq", Link::default());
         let floor = niq.of(&sized("udp", 18, 22), Known { one_host: true, ..known(&facts(&[])) }).unwrap();

@@ -20,12 +20,12 @@
 mod error;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, getsockname, sockopt};
+use rustix::net::{AddressFamily, getpeername, getsockname, sockopt};
 use snow::{HandshakeState, TransportState};
 
 use self::error::Broken;
@@ -372,15 +372,15 @@ fn no_delay(socket: &Socket) -> io::Result<()> {
 
 /// True if the connection cannot have come from another host.
 fn is_local(socket: &Socket) -> io::Result<bool> {
-    let address = getsockname(socket.as_fd())?;
-    Ok(match SocketAddr::try_from(address) {
-        Ok(address) => match address.ip() {
-            IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => ip.to_canonical().is_loopback(),
-        },
-        // Not an internet address: a UNIX socket.
-        Err(_) => true,
-    })
+    let ends = [Some(getsockname(socket.as_fd())?), getpeername(socket.as_fd())?];
+    // A UNIX socket has no internet address.
+    Ok(within_this_host(ends.map(|end| SocketAddr::try_from(end?).ok())))
+}
+
+/// True if the addresses of both ends are loopback's. With net.ipv4.conf.*.route_localnet=1 (kube-proxy sets it) another host reaches
+/// 127.0.0.1 too, from an address of its own.
+fn within_this_host(ends: [Option<SocketAddr>; 2]) -> bool {
+    ends.into_iter().flatten().all(|end| end.ip().to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -476,6 +476,15 @@ mod tests {
         let (client, server) = shake(Some(a_key()), None);
         assert!(matches!(client, Err(ConnectError::NoKeyHere { .. })), "{client:?}");
         assert!(matches!(server, Err(AcceptError::NoKeyHere)));
+    }
+
+    #[test]
+    fn a_host_that_reaches_loopback_from_elsewhere_is_another_one() {
+        let is_local = |ends: [&str; 2]| within_this_host(ends.map(|end| end.parse().ok()));
+        assert!(is_local(["127.0.0.1:24444", "127.0.0.1:40000"]) && is_local(["[::1]:24444", "[::1]:40000"]));
+        assert!(is_local(["[::ffff:127.0.0.1]:24444", "127.1.2.3:40000"]) && is_local(["", ""]), "mapped; UNIX sockets");
+        assert!(!is_local(["127.0.0.1:24444", "198.18.0.2:40000"]), "route_localnet");
+        assert!(!is_local(["198.18.0.1:24444", "127.0.0.1:40000"]));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -32,6 +33,9 @@ const BELOW: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 19, 0, 1), Ipv4Addr::new(198, 1
 
 /// Bytes that a VXLAN adds to a frame over IPv4 (RFC 7348, section 5).
 pub const VXLAN_BYTES: u32 = 50;
+
+/// The smallest MTU of a link that carries IPv6 (RFC 8200, section 5).
+pub const IPV6_MTU: u32 = 1280;
 
 /// The host part of the server's address; the client's is 1.
 const FIRST_SERVER: u16 = 2;
@@ -207,11 +211,10 @@ impl VethSpec {
     fn end(&self, interface: &str, host: u16) -> LinkEnd {
         let v4 = Ipv4Addr::new(198, 18, 0, host as u8);
         let v6 = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host);
-        // An MTU below 1280 leaves no room for IPv6 (RFC 8200, section 5).
         // A bridge has room for more servers.
         let prefix = if self.medium == Medium::Bridge { 24 } else { 30 };
         let mut addresses = vec![(IpAddr::from(v4), prefix)];
-        if self.mtu.is_none_or(|mtu| mtu >= 1280) {
+        if self.mtu.is_none_or(|mtu| mtu >= IPV6_MTU) {
             addresses.push((IpAddr::from(v6), 64));
         }
         let VethSpec { gro, tso, rate, timestamps, .. } = *self;
@@ -362,7 +365,7 @@ impl Namespaces {
             }
         }
         let listed = wanted.iter().map(|at| at.address.to_string()).collect::<Vec<_>>().join(", ");
-        let why = match (listed.is_empty(), ours == theirs) {
+        let why = match (listed.is_empty(), are_one(&self.client, &self.server)) {
             (true, _) => format!("the namespace {} has no {family} address but loopback's", self.server),
             (_, true) => {
                 format!("{} and {} are one network namespace: inside of it the target is loopback", self.client, self.server)
@@ -371,6 +374,12 @@ impl Namespaces {
         };
         Err(SideError::Failed(Failure { message: why, missing: true }))
     }
+}
+
+/// True for two words for one network namespace. Two containers may have the same addresses.
+fn are_one(client: &str, server: &str) -> bool {
+    let of = |word: &str| std::fs::metadata(namespace_file(word)).ok().map(|file| (file.dev(), file.ino()));
+    of(client).is_some_and(|found| of(server) == Some(found))
 }
 
 fn addresses(worker: &mut WorkerSide) -> Result<Vec<At>, SideError> {
@@ -414,6 +423,13 @@ mod tests {
         assert_eq!("netns:blue,/proc/7/ns/net".parse(), Ok(LinkSpec::Netns(both)));
         let file = |word| namespace_file(word).display().to_string();
         assert_eq!([file("blue"), file("4711"), file("/x/y")], ["/run/netns/blue", "/proc/4711/ns/net", "/x/y"]);
+    }
+
+    #[test]
+    fn a_namespace_is_known_by_its_file() {
+        let own = std::process::id().to_string();
+        assert!(are_one("/proc/self/ns/net", &own));
+        assert!(!are_one("/proc/self/ns/net", "/proc/self/ns/mnt") && !are_one("/no/such", "/no/such"));
     }
 
     #[test]

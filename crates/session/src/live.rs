@@ -107,20 +107,28 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The row's counters so far.
+    /// The row's counters so far. Those of the cores are read for the lines of the first thread: on a host with many cores that
+    /// takes milliseconds, and each of many threads has a line a second.
     fn reading(&self, progress: &Progress) -> Reading {
         let sum = |of: fn(&Progress) -> u64| self.threads.iter().flatten().map(of).sum::<u64>();
-        let cpu = progress.cpu.clone().unwrap_or_default();
-        let server = self.server.as_ref().zip(cpu.server_ns);
+        let (elapsed_ns, client, server) = match self.window.last().filter(|_| progress.thread > 0) {
+            Some(last) => (last.elapsed_ns, last.client.clone(), last.server.clone()),
+            None => {
+                let cpu = progress.cpu.clone().unwrap_or_default();
+                let server = self.server.as_ref().zip(cpu.server_ns);
+                let client = self.client.side(cpu.client_ns, cpu.client_switches_involuntary);
+                (cpu.elapsed_ns, client, server.map(|(server, own_ns)| server.cores.side(own_ns, 0)))
+            }
+        };
         Reading {
-            elapsed_ns: cpu.elapsed_ns,
+            elapsed_ns,
             transactions: sum(|line| line.transactions),
             sent: sum(|line| line.sent),
             lost: sum(|line| line.lost),
             suspects: sum(|line| line.clock_suspects),
             paused_ns: self.paused.0,
-            client: self.client.side(cpu.client_ns, cpu.client_switches_involuntary),
-            server: server.map(|(server, own_ns)| server.cores.side(own_ns, 0)),
+            client,
+            server,
             cores: self.cores,
         }
     }
@@ -325,6 +333,22 @@ mod tests {
         let expected: [&[&str]; 4] = [&[], &["loss"], &["loss", "core-states"], &["loss", "involuntary-switches", "core-states"]];
         assert_eq!(codes, expected);
         assert!(kept.0[2].warnings[0].message.contains("3 of 200"), "both threads: {:?}", kept.0[2].warnings[0]);
+    }
+
+    #[test]
+    fn the_cores_counters_are_read_for_the_first_thread() {
+        let job = Job { threads: 2, ..hairpin_plan::job::Job::new("udp:spin".parse().unwrap()) };
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let mut kept = Recorded::default();
+        let mut live = live(&mut kept, &job, &hosts);
+        for (thread, seconds, client_switches_involuntary) in [(0, 1, 0), (1, 2, 400), (0, 2, 400)] {
+            let elapsed_ns = Nanos::from_secs(seconds).0;
+            let cpu = CpuSoFar { elapsed_ns, client_switches_involuntary, ..CpuSoFar::default() };
+            live.progress(&Progress { thread, transactions: 9, cpu: Some(cpu), ..Progress::default() });
+        }
+        let codes: Vec<Vec<&str>> = kept.0.iter().map(codes).collect();
+        let expected: [&[&str]; 3] = [&[], &[], &["involuntary-switches"]];
+        assert_eq!(codes, expected);
     }
 
     #[test]

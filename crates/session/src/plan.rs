@@ -17,7 +17,7 @@ use hairpin_units::Quantile;
 use crate::error::RunError;
 use crate::floor::Declared;
 use crate::key::Key;
-use crate::link::LinkSpec;
+use crate::link::{IPV6_MTU, LinkSpec};
 use crate::message::Medium;
 use crate::pinnable::{choices, of_threads, refused};
 use crate::side::SideError;
@@ -122,6 +122,12 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         Target::Host { host, .. } | Target::Echo { host, .. } => host.contains(':'),
         Target::Socket(_) | Target::Reflector(_) => false,
     };
+    if let Target::Link(LinkSpec::Veth(veth)) = &plan.target
+        && let Some(mtu) = veth.mtu.filter(|mtu| plan.ipv6 && *mtu < IPV6_MTU)
+    {
+        let why = format!("IPv6 takes an MTU of {IPV6_MTU} or more, not {mtu}: leave out -6 or mtu={mtu}");
+        return Err(RunError::Unsupported { path: plan.target.label(), why });
+    }
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     for job in &plan.rows {
         // The server's CPU is checked here only if the server runs on this host.
@@ -197,4 +203,28 @@ pub fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, RunError
     let emulated = declared.filter(|_| emulates).map(|declared| declared.emulated(job)).transpose();
     let emulated = emulated.map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })?.flatten();
     Ok(Job { emulated, ..job.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_too_small_for_ipv6_is_refused_in_words() {
+        let checked = |link: &str, ipv6| {
+            check(&Plan {
+                target: Target::Link(link.parse().unwrap()),
+                ipv6,
+                stack: None,
+                rows: Vec::new(),
+                raw: None,
+                shown: Vec::new(),
+                floor: None,
+                command: Vec::new(),
+            })
+        };
+        let why = checked("veth:mtu=1000", true).unwrap_err().to_string();
+        assert!(why.contains("an MTU of 1280 or more, not 1000: leave out -6"), "{why}");
+        assert!(checked("veth:mtu=1000", false).is_ok() && checked("veth:mtu=1280", true).is_ok() && checked("lo", true).is_ok());
+    }
 }

@@ -37,6 +37,8 @@ pub const SCHEMA: &str = "hairpin.raw/1";
 
 /// Samples per row group, and the most that are held in memory (10 MiB).
 pub const GROUP: usize = 1 << 18;
+/// Most row groups of a Parquet file: their numbers have 15 bits.
+const MOST_GROUPS: usize = 1 << 15;
 
 const COLUMNS: &str = "message sample {
     required int64 at_ns;
@@ -79,6 +81,14 @@ pub enum RawError {
         path: PathBuf,
         source: ParquetError,
     },
+    /// The file takes no more samples.
+    #[error("{} has as many samples as a Parquet file takes, {samples}: use a shorter --duration, or a lower rate", path.display())]
+    Full {
+        /// The file, whole once it is finished.
+        path: PathBuf,
+        /// Number of its samples.
+        samples: usize,
+    },
     /// The complete file cannot be renamed.
     #[error("cannot rename {} to {}: {source}; rename it by hand, it is whole", partial.display(), path.display())]
     Rename {
@@ -96,6 +106,10 @@ pub struct RawWriter {
     partial: PathBuf,
     writer: SerializedFileWriter<File>,
     waiting: Columns,
+    /// Samples of a group.
+    group: usize,
+    /// The file has at most this many groups.
+    most_groups: usize,
 }
 
 /// Samples of the current group, column by column as Parquet wants them.
@@ -108,6 +122,11 @@ impl RawWriter {
     /// Creates the file and allocates all memory that samples are held in. Only [`RawWriter::finish`] replaces an existing file
     /// called `path`.
     pub fn create(path: &Path, rows: &[RawRow]) -> Result<RawWriter, RawError> {
+        RawWriter::sized(path, rows, GROUP, MOST_GROUPS)
+    }
+
+    /// As [`RawWriter::create`], with at most `most_groups` groups of `group` samples.
+    fn sized(path: &Path, rows: &[RawRow], group: usize, most_groups: usize) -> Result<RawWriter, RawError> {
         let mut partial = OsString::from(path);
         partial.push(".partial");
         let partial = PathBuf::from(partial);
@@ -132,30 +151,34 @@ impl RawWriter {
         let columns = Arc::new(parse_message_type(COLUMNS).map_err(failed)?);
         let writer = SerializedFileWriter::new(file, columns, Arc::new(properties.build())).map_err(failed)?;
         let waiting = Columns {
-            times: std::array::from_fn(|_| Vec::with_capacity(GROUP)),
-            numbers: std::array::from_fn(|_| Vec::with_capacity(GROUP)),
+            times: std::array::from_fn(|_| Vec::with_capacity(group)),
+            numbers: std::array::from_fn(|_| Vec::with_capacity(group)),
         };
-        Ok(RawWriter { path: path.into(), partial, writer, waiting })
+        Ok(RawWriter { path: path.into(), partial, writer, waiting, group, most_groups })
     }
 
     /// Writes the samples of one block of `thread` in the run's row `row`.
     pub fn write_block(&mut self, row: u32, thread: u32, samples: impl Iterator<Item = Sample>) -> Result<(), RawError> {
         for sample in samples {
+            if self.waiting.len() == self.group {
+                self.write_group()?;
+            }
+            // Then none waits, and what is written becomes a whole file.
+            if self.writer.flushed_row_groups().len() == self.most_groups {
+                return Err(RawError::Full { path: self.path.clone(), samples: self.most_groups * self.group });
+            }
             // Parquet keeps unsigned numbers in the bits of signed ones; times reach the sign bit in 292 years.
             let times = [sample.sent_ns, sample.due_ns, sample.rtt_ns].map(u64::cast_signed);
             let numbers = [sample.sequence, sample.flow, thread, row].map(u32::cast_signed);
             self.waiting.times.iter_mut().zip(times).for_each(|(column, value)| column.push(value));
             self.waiting.numbers.iter_mut().zip(numbers).for_each(|(column, value)| column.push(value));
-            if self.waiting.times[0].len() == GROUP {
-                self.write_group()?;
-            }
         }
         Ok(())
     }
 
     /// Writes the last group, syncs the file and gives it its name.
     pub fn finish(mut self) -> Result<(), RawError> {
-        if !self.waiting.times[0].is_empty() {
+        if self.waiting.len() > 0 {
             self.write_group()?;
         }
         let RawWriter { path, partial, writer, .. } = self;
@@ -193,6 +216,10 @@ fn locked(path: &Path) -> Result<File, RawError> {
 }
 
 impl Columns {
+    fn len(&self) -> usize {
+        self.times[0].len()
+    }
+
     /// Writes one row group and clears the columns.
     fn write(&mut self, writer: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
         let mut group = writer.next_row_group()?;
@@ -310,6 +337,21 @@ mod tests {
         let before = raw.waiting.times[0].as_ptr();
         raw.write_block(0, 0, (0..GROUP as u64 + 10).map(sample)).unwrap();
         assert_eq!((raw.waiting.times[0].as_ptr(), raw.waiting.times[0].len()), (before, 10));
+    }
+
+    #[test]
+    fn a_file_with_all_the_groups_that_parquet_takes_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("full.parquet");
+        let mut raw = RawWriter::sized(&path, &[], 2, 4).unwrap();
+        raw.write_block(0, 0, (0..8).map(sample)).unwrap();
+        for _ in 0..2 {
+            let text = raw.write_block(0, 0, (8..12).map(sample)).unwrap_err().to_string();
+            assert!(text.contains("full.parquet has as many samples as a Parquet file takes, 8"), "{text}");
+        }
+        raw.finish().unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!((reader.num_row_groups(), reader.metadata().file_metadata().num_rows()), (4, 8));
     }
 
     #[test]

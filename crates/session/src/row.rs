@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hairpin_plan::job::Job;
+use hairpin_plan::option::WRITES;
 use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
 use hairpin_record::stack::Stacks;
@@ -55,6 +56,7 @@ pub fn join(
         Some(Ok(server)) => take_server(&mut row, server, around.one_host),
         Some(Err(why)) => row.warnings.push(Warning::ServerUnknown { why }.note()),
     }
+    leave_out_wrapped(job, &mut row, client.exchanges);
     let derived = derive(job, &row, around);
     row.warnings.extend(derived.iter().map(Warning::note));
     row
@@ -90,6 +92,22 @@ fn per_transaction(side: &mut TcpSide, transactions: u64) {
     side.segments_in_per_transaction = share(side.segments_in_per_transaction);
 }
 
+/// Leaves out the figures of segments where a flow may have had more than the kernel's counters of 32 bits hold.
+fn leave_out_wrapped(job: &Job, row: &mut Row, transactions: u64) {
+    let Some(tcp) = &mut row.tcp else { return };
+    let writes = |side: &SideSpec| u64::from(side.options.number(&WRITES).unwrap_or(1));
+    let of_flow = transactions / u64::from(row.flows.max(1));
+    for side in [Some(&mut tcp.client), tcp.server.as_mut()].into_iter().flatten() {
+        // A side sends its own message, and may acknowledge each segment of the other one.
+        let full = (row.request_bytes + row.reply_bytes) / u64::from(side.mss.max(1));
+        let most = full + writes(&job.spec.client) + writes(&job.spec.server);
+        // Half of the counter: flows may differ.
+        if of_flow.saturating_mul(most) >= 1 << 31 {
+            (side.segments_out_per_transaction, side.segments_in_per_transaction) = (None, None);
+        }
+    }
+}
+
 /// All warnings that a row justifies, from the fields filled in so far.
 pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -107,9 +125,14 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
     let warm_up_alone = count == 0 && row.duration_ns + row.gap_ns < job.warmup.0;
     for (side, cpu, facts, spec) in sides {
         if let Some(cpu) = cpu.filter(|_| !warm_up_alone) {
+            let other = match side {
+                Side::Client => row.cpu.server.as_ref(),
+                Side::Server => Some(&row.cpu.client),
+            };
+            let cpu = without(cpu, other.filter(|_| around.one_host));
             // While a probe stands still, the session that it waits for may use its cores.
-            warnings.extend(foreign_time(side, cpu, metered).filter(|_| row.paused_ns.is_none()));
-            warnings.extend(involuntary_switches(side, cpu, metered));
+            warnings.extend(foreign_time(side, &cpu, metered).filter(|_| row.paused_ns.is_none()));
+            warnings.extend(involuntary_switches(side, &cpu, metered));
         }
         if let Some(facts) = facts {
             idle_core(side, facts, spec, &mut warnings);
@@ -153,6 +176,13 @@ fn throttled(side: Side, facts: &HostFacts) -> Option<Warning> {
 pub fn not_accelerated(stacks: &Stacks) -> Vec<Warning> {
     let slow = stacks.sides().filter(|(_, stack)| stack.is_accelerated() == Some(false));
     slow.map(|(side, stack)| Warning::NotAccelerated { side, stack: stack.name.clone(), passed: stack.passed() }).collect()
+}
+
+/// A side's CPU times, without the time of the `other` side on a shared core: that is no other process's.
+pub fn without(cpu: &CpuSide, other: Option<&CpuSide>) -> CpuSide {
+    let on_shared = other.filter(|other| other.cpus.iter().any(|at| cpu.cpus.contains(at)));
+    let less = on_shared.map_or(0, |other| other.user_ns + other.system_ns);
+    CpuSide { foreign_ns: cpu.foreign_ns.map(|ns| ns.saturating_sub(less)), ..cpu.clone() }
 }
 
 /// Warns of a side's cores that others used; `metered` is the time over which CPU time was metered.
@@ -383,6 +413,28 @@ mod tests {
     }
 
     #[test]
+    fn the_other_sides_time_on_a_shared_core_is_no_other_process() {
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let job = hairpin_plan::job::Job::new("udp".parse().unwrap());
+        let codes = |cpus: [u32; 2], foreign_ms: u64, one_host| {
+            let [client, server] = cpus.map(|cpu| CpuSide {
+                cpus: vec![cpu],
+                user_ns: 400_000_000,
+                system_ns: 100_000_000,
+                foreign_ns: Some(foreign_ms * 1_000_000),
+                ..CpuSide::default()
+            });
+            let mut row = Row { duration_ns: 1_000_000_000, ..Row::default() };
+            (row.cpu.client, row.cpu.server) = (client, Some(server));
+            derive(&job, &row, RowContext { hosts: &hosts, one_host, shown: &[] }).iter().map(Warning::code).collect::<Vec<_>>()
+        };
+        assert_eq!(codes([1, 1], 500, true), ["shared-core"]);
+        assert_eq!(codes([1, 1], 600, true), ["foreign-time", "foreign-time", "shared-core"]);
+        assert_eq!(codes([1, 2], 500, true), ["foreign-time"; 2]);
+        assert_eq!(codes([1, 1], 500, false), ["foreign-time"; 2], "core 1 of another host");
+    }
+
+    #[test]
     fn each_side_whose_library_was_bypassed_is_named() {
         use hairpin_record::stack::{Counter, Passed, Stack};
         let stack = |count| Stack {
@@ -418,5 +470,24 @@ mod tests {
         assert_eq!((side.segments_out_per_transaction, side.segments_in_per_transaction), (Some(2.001), Some(1.0)));
         per_transaction(&mut side, 0);
         assert_eq!(side.segments_out_per_transaction, None);
+    }
+
+    #[test]
+    fn segments_beyond_what_the_kernel_can_count_give_no_figure() {
+        use hairpin_record::run::Tcp;
+        let known = |path: &str, bytes, flows, transactions| {
+            let job = Job::new(path.parse().unwrap());
+            let side = TcpSide { mss: 1448, segments_out_per_transaction: Some(1.0), ..TcpSide::default() };
+            let tcp = Some(Tcp { client: side.clone(), server: Some(side) });
+            let mut row = Row { request_bytes: bytes, reply_bytes: bytes, flows, tcp, ..Row::default() };
+            leave_out_wrapped(&job, &mut row, transactions);
+            let tcp = row.tcp.unwrap();
+            [Some(tcp.client), tcp.server].map(|side| side.unwrap().segments_out_per_transaction.is_some())
+        };
+        assert_eq!(known("tcp", 64, 1, 1_000_000_000), [true; 2]);
+        assert_eq!(known("tcp", 64, 1, 1 << 31), [false; 2]);
+        assert_eq!(known("tcp", 64, 8, 1 << 31), [true; 2], "each flow counts its own");
+        assert_eq!(known("tcp", 65_536, 1, 100_000_000), [false; 2]);
+        assert_eq!(known("tcp:writes=16", 64, 1, 1_000_000_000), [false; 2]);
     }
 }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use hairpin_plan::job::Job;
 use hairpin_record::head::{Body, Head, Place, Record};
-use hairpin_record::run::Row;
+use hairpin_record::run::{Hosts, Row};
 
 use crate::error::RunError;
 use crate::floor::{self, Known};
@@ -58,7 +58,8 @@ impl Testbed {
         let one_host = self.server.is_here();
         let around = RowContext { hosts: &place.hosts, one_host, shown: &plan.shown };
         let mut row = row::join(job, measured.client, measured.server, &mut place.clock, around);
-        let known = Known { client: &place.hosts.client, mtu: place.link.mtu, one_host, ipv6: self.server.is_ipv6() };
+        let Hosts { client, server } = &place.hosts;
+        let known = Known { client, server: server.as_ref(), mtu: place.link.mtu, one_host, ipv6: self.server.is_ipv6() };
         floor::beside(&mut row, plan.floor.as_ref(), job, known);
         row
     }

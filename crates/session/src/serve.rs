@@ -47,7 +47,7 @@ use crate::side::wait;
 
 /// Most connections accepted before other work gets its turn.
 const AT_ONCE: usize = 64;
-/// A client that sends nothing for this long counts as gone.
+/// A client that sends nothing for this long between rows, or while a row is measured, counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
 /// A client that is turned away gets this long to send its request, so that it receives the reason before the connection ends.
 const HEARS_WITHIN: Duration = Duration::from_secs(1);
@@ -225,11 +225,15 @@ fn connection(guest: &Guest, place: Place<'_>) {
     };
     let listen = Listen { address: local.ip(), ports: house.service.ports, client: from.ip(), scope: scope_of(local) };
     let (place, pass) = match &house.service.gate {
-        None if kind == Kind::Probe => {
-            drop(place);
-            return probe(house, channel, listen, from);
+        None if kind == Kind::Probe => return probe(house, channel, listen, from, place),
+        // Nobody takes its place while it waits for its turn.
+        None if house.door().stay(place.id, true) => (Some(place), None),
+        None => {
+            // It had to give way at the same moment, and can no longer be heard.
+            house.refused(|| format!("{from}: refused: too many connections"));
+            let message = "this server has too many connections from your address: run again".into();
+            return send_away(&mut channel, &Answer::Failed(Failure { message, missing: false }));
         }
-        None => (Some(place), None),
         Some(gate) => {
             // This client has proved the key, and may have much to say: it takes no place from those who have not.
             drop(place);
@@ -249,6 +253,9 @@ fn connection(guest: &Guest, place: Place<'_>) {
                 );
             }
             house.refused(|| format!("{from}: refused: {message}"));
+            if let Some(place) = &place {
+                house.door().stay(place.id, false);
+            }
             return send_away(&mut channel, &Answer::Failed(Failure { message, missing: false }));
         }
         Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
@@ -264,8 +271,8 @@ fn connection(guest: &Guest, place: Place<'_>) {
     drop(pass);
 }
 
-/// Serves a probe, or tells it why not.
-fn probe(house: &House<'_>, mut channel: Channel, listen: Listen, from: SocketAddr) {
+/// Serves a probe, or tells it why not; until then it has its place inside the door, as those who are told are bounded in number too.
+fn probe(house: &House<'_>, mut channel: Channel, listen: Listen, from: SocketAddr, door: Place<'_>) {
     let place = match house.probes.enter() {
         Ok(place) => place,
         Err(NoPlace::Paused(until)) => {
@@ -279,6 +286,7 @@ fn probe(house: &House<'_>, mut channel: Channel, listen: Listen, from: SocketAd
         }
         Err(NoPlace::Failed(error)) => return house.refused(|| format!("{from}: refused: no descriptor for it: {error}")),
     };
+    drop(door);
     (house.log)(format!("{from}: probe begins, {} of at most {}", place.of(), probes::MOST));
     let ended = Session::new(channel, listen, house, Some(Probing::new(place))).and_then(|mut session| session.run());
     match ended {

@@ -18,10 +18,12 @@ use crate::side::{SideError, WorkerSide};
 use crate::time_source;
 use crate::watch::{Told, Turn, Wants};
 
-/// Time limit for a server to listen: a link that a new XDP program takes down is waited for.
-const LISTENS_WITHIN: Duration = Duration::from_secs(20);
-/// Time limit for an answer that takes no preparation, and for the report of a server that was stopped.
+/// Time limit for a server to listen: it may wait up to 6 s for probes, and up to 15 s twice for a link that a new XDP program takes down.
+const LISTENS_WITHIN: Duration = Duration::from_secs(40);
+/// Time limit for an answer that takes no preparation.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Time limit for the report of a server that was stopped: it may wait up to 15 s for a link that loses its XDP program.
+const REPORTS_WITHIN: Duration = Duration::from_secs(20);
 /// The limit after a failed row, whose failure has taken long enough to notice; a link that loses its XDP program comes back meanwhile.
 const FAILED_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which a stopped worker is nudged until it reports.
@@ -46,6 +48,8 @@ pub enum Server {
         channel: Box<Channel>,
         /// The session's address as seen from this host.
         at: SocketAddr,
+        /// The session is a probe's: only its rows stand still while another session measures.
+        probes: bool,
         /// The server can have its packets stamped; known once it has told its facts.
         stamps: bool,
     },
@@ -88,7 +92,7 @@ impl Server {
                 }
                 Ok(Some(facts))
             }
-            Answer::Pause(left) => Err(SideError::Later(left).into()),
+            Answer::Pause(left) if self.probes() => Err(SideError::Later(left).into()),
             Answer::Failed(failure) => Err(SideError::Failed(failure).into()),
             other => Err(SideError::OutOfTurn(shown(&other)).into()),
         }
@@ -117,7 +121,7 @@ impl Server {
                 Ok(Address::Inet(at))
             }
             (Answer::Ready(Some(address)), Server::Worker { .. }) => Ok(address),
-            (Answer::Pause(left), _) => Err(SideError::Later(left).into()),
+            (Answer::Pause(left), Server::Remote { probes: true, .. }) => Err(SideError::Later(left).into()),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure).into()),
             (other, _) => Err(SideError::OutOfTurn(shown(&other)).into()),
         }
@@ -128,6 +132,11 @@ impl Server {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Go);
         }
+    }
+
+    /// True if another session's measuring makes it wait.
+    fn probes(&self) -> bool {
+        matches!(self, Server::Remote { probes: true, .. })
     }
 
     /// True if the packets of its side can be stamped where they leave and enter its host.
@@ -234,7 +243,8 @@ impl Server {
         match said {
             Ok(None) => ServerEvent::Nothing,
             Ok(Some(Answer::Server(report))) => ServerEvent::Ended(report),
-            Ok(Some(Answer::Pause(left))) => ServerEvent::Pause(left),
+            // In any other session it would have the row wait for ever.
+            Ok(Some(Answer::Pause(left))) if self.probes() => ServerEvent::Pause(left),
             Ok(Some(Answer::Resume)) => ServerEvent::Resume,
             Ok(Some(Answer::Failed(failure))) => ServerEvent::Gone(failure.message),
             Ok(Some(other)) => ServerEvent::Gone(format!("it answered {} out of turn", shown(&other))),
@@ -245,7 +255,7 @@ impl Server {
     /// Ends the row and returns the server's report, or why it is missing; `None` under `--echo` and `--reflector`. After a row
     /// that `failed`, the connection to a remote server may be gone too, so the wait is short.
     pub fn finish(&mut self, failed: bool) -> Option<Result<ServerReport, String>> {
-        let within = if failed { FAILED_WITHIN } else { ANSWER_WITHIN };
+        let within = if failed { FAILED_WITHIN } else { REPORTS_WITHIN };
         let told = match self {
             Server::Silent(_) => return None,
             Server::Worker { side, .. } => {
@@ -358,7 +368,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut peer = Channel::plain(theirs);
         let at = ([127, 0, 0, 1], 7).into();
-        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, stamps: false };
+        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes: false, stamps: false };
         let report = ServerReport { error: Some("the client is silent".into()), ..ServerReport::default() };
         peer.send(&Answer::Server(Box::new(report))).unwrap();
         let error = server.told(Wants::Halves).unwrap_err();
@@ -366,11 +376,27 @@ mod tests {
     }
 
     #[test]
+    fn only_a_probe_is_told_to_wait() {
+        for probes in [true, false] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let mut peer = Channel::plain(theirs);
+            let at = ([127, 0, 0, 1], 7).into();
+            let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes, stamps: false };
+            (0..3).for_each(|_| peer.send(&Answer::Pause(None)).unwrap());
+            let job = Job::new("udp".parse().unwrap());
+            let waits = |error: RunError| matches!(error, RunError::Side(SideError::Later(None)));
+            assert_eq!(waits(server.facts("", &job).unwrap_err()), probes);
+            assert_eq!(waits(server.plan(&job).unwrap_err()), probes);
+            assert_eq!(matches!(server.look(), ServerEvent::Pause(None)), probes);
+        }
+    }
+
+    #[test]
     fn texts_of_a_hostile_server_are_printable_and_short() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut peer = Channel::plain(theirs);
         let at = ([127, 0, 0, 1], 7).into();
-        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, stamps: false };
+        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes: false, stamps: false };
         let job = Job::new("udp".parse().unwrap());
         let hostile = || "\u{1b}]52;c;aGE=\u{7}\u{9b}2J".repeat(100);
         let failed = || Answer::Failed(Failure { message: hostile(), missing: false });

@@ -37,7 +37,7 @@ use crate::pinnable::of_side;
 use crate::plan::{Plan, Target};
 use crate::server::{NUDGE_EVERY, Server, ServerEvent, without_error};
 use crate::side::{SideError, WorkerSide, wait};
-use crate::watch::{Watcher, stands_still};
+use crate::watch::{Told, Watcher, stands_still};
 
 /// Both sides, ready for rows.
 pub struct Testbed {
@@ -120,7 +120,7 @@ impl Testbed {
             }
             Target::Host { host, port, key } => {
                 let channel = handshake::connect_as(kind, host, *port, key.as_ref())?;
-                Testbed::over(channel, stamps, stack)?
+                Testbed::over_as(kind, channel, stamps, stack)?
             }
             Target::Echo { host, port } => {
                 let resolve = |source| RunError::Resolve { host: host.clone(), port: *port, source };
@@ -172,8 +172,17 @@ impl Testbed {
 
     /// The client's side of a session with a server to which `channel` is open.
     pub fn over(channel: Channel, stamps: Option<&Sides<Stamps>>, stack: Option<&Library>) -> Result<Testbed, RunError> {
+        Testbed::over_as(Kind::Measuring, channel, stamps, stack)
+    }
+
+    fn over_as(
+        kind: Kind,
+        channel: Channel,
+        stamps: Option<&Sides<Stamps>>,
+        stack: Option<&Library>,
+    ) -> Result<Testbed, RunError> {
         let (local, peer) = ends_of(&channel).map_err(RunError::Address)?;
-        let server = Server::Remote { channel: Box::new(channel), at: peer, stamps: false };
+        let server = Server::Remote { channel: Box::new(channel), at: peer, probes: kind == Kind::Probe, stamps: false };
         let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
         let interface = interface_at(local.ip(), scope_of(local));
         Ok(Testbed { client, server, interface, ends: None, responders: Vec::new(), _bridge: None })
@@ -256,7 +265,9 @@ impl Testbed {
         };
         let mut client = client;
         client.row.paused_ns = (!watch.paused.is_zero()).then_some(Nanos::from(watch.paused).0);
-        if let (Some(error), Some(Err(why))) = (&mut client.error, &server) {
+        if let (Some(error), Some(Err(why))) = (&mut client.error, &server)
+            && !error.contains(why)
+        {
             *error = format!("{error}; the server's side: {why}");
         }
         let failed = client.error.is_some();
@@ -304,18 +315,14 @@ impl Testbed {
                 }
                 Answer::Opened(flows) => watcher.opened(flows),
                 Answer::Block => {
-                    let row = |why| RunError::Row { path: watch.path.clone(), why };
-                    if watcher.wants_times() {
-                        watcher.times(self.server.times()?);
-                    }
-                    if watcher.wants_clock()
-                        && let Some(told) = self.server.clock()?
+                    if watch.server_said.is_none()
+                        && let Err(error) = self.between_blocks(watch, watcher)?
                     {
-                        watcher.clock(told);
-                    }
-                    let told = self.server.told(watcher.wants())?;
-                    if let Some(turn) = watcher.block(told).map_err(row)? {
-                        self.server.turn(turn)?;
+                        // As with a server that goes in mid-block, the row ends and its results are kept.
+                        let why = error.to_string();
+                        watch.why.get_or_insert(why.clone());
+                        watch.server_said = Some(Err(why));
+                        self.stop(watch, now, watcher);
                     }
                     self.client.send(&Order::Go)?;
                 }
@@ -352,6 +359,29 @@ impl Testbed {
         self.listen_to_server(watch, now, watcher);
         self.enforce(watch, now)?;
         Ok(None)
+    }
+
+    /// Asks the server about the block that is over, tells the watcher, and makes the server work as it wants. The inner error is the server's.
+    fn between_blocks(&mut self, watch: &RowState, watcher: &mut dyn Watcher) -> Result<Result<(), SideError>, RunError> {
+        let told = match self.told(watcher) {
+            Ok(told) => told,
+            Err(error) => return Ok(Err(error)),
+        };
+        let turn = watcher.block(told).map_err(|why| RunError::Row { path: watch.path.clone(), why })?;
+        Ok(turn.map_or(Ok(()), |turn| self.server.turn(turn)))
+    }
+
+    /// The server's part of the block that is over.
+    fn told(&mut self, watcher: &mut dyn Watcher) -> Result<Told, SideError> {
+        if watcher.wants_times() {
+            watcher.times(self.server.times()?);
+        }
+        if watcher.wants_clock()
+            && let Some(told) = self.server.clock()?
+        {
+            watcher.clock(told);
+        }
+        self.server.told(watcher.wants())
     }
 
     /// Ends the row, paused or not.

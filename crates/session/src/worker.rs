@@ -13,11 +13,12 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use hairpin_iopath::drive::Counts;
 use hairpin_iopath::error::PathError;
-use hairpin_iopath::measure::{ClientFound, ClientRun, OfReply, ServerFound, ServerRun};
+use hairpin_iopath::measure::{ClientFound, ClientRun, OfReply, ServerFound, ServerRun, first_of};
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::room::make_room;
-use hairpin_plan::job::{Address, FrameTimes, Job, Listen};
+use hairpin_plan::job::{Address, FrameTimes, Job, Listen, Schedule};
 use hairpin_plan::option::RCVBUF;
 use hairpin_plan::path::Speaks;
 use hairpin_plan::replay;
@@ -36,7 +37,7 @@ use hairpin_sys::netlink::{Netlink, Tbf};
 use hairpin_sys::netns::{self, Sysfs};
 use hairpin_sys::process::{self, Inherited};
 use hairpin_sys::shared::{Announced, Shared, Stamps};
-use hairpin_sys::thread;
+use hairpin_sys::thread::{self, Sched};
 use hairpin_sys::wait::Policy;
 use hairpin_units::{Arrange, Bytes, Nanos, Picos};
 
@@ -194,7 +195,8 @@ impl Worker {
 
     fn facts(&self, interface: Option<&str>, cpu: Option<u32>, threads: u32, server: bool) -> Answer {
         let choices = choices(cpu.as_slice(), &self.allowed);
-        let first = cpu.or_else(|| choices.get(usize::from(server && choices.len() > 1)).copied()).unwrap_or(0);
+        let side = if server { Side::Server } else { Side::Client };
+        let first = cpu.or_else(|| choices.get(first_of(side, threads, choices.len())).copied()).unwrap_or(0);
         let cpus = counted_from(first, threads as usize, &choices);
         let mut facts: HostFacts = hairpin_tune::facts(&RealHost, &hairpin_tune::Place { cpus: &cpus, interface });
         if let Some(why) = &self.sysfs {
@@ -220,8 +222,8 @@ impl Worker {
         let (meter, start) = (Meter::start(&work.cpus), Instant::now());
         let since = || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let ran = rings.bounce(work, self.clock, &self.stop, &mut |frames| {
-            // If the parent is gone, this process dies with it; there is nobody to tell.
-            let _ = channel.send(&Answer::Bouncing { at: since(), frames: *frames });
+            // The thread that bounces must not wait for its parent. If that is gone, this process dies with it; there is nobody to tell.
+            let _ = channel.offer(&Answer::Bouncing { at: since(), frames: *frames });
         });
         let (duration, cpu) = (since(), meter.cpu(ran.counts.received, Policy::Spin, 0));
         Ok(Answer::Bounced(Box::new(BounceReport { duration, frames: ran.counts, cpu, error: ran.error })))
@@ -233,8 +235,8 @@ impl Worker {
         channel.send(&Answer::Ready(None)).map_err(failed)?;
         let meter = Meter::start(&work.cpus);
         let ran = rings.stream(work, self.clock, &self.stop, &mut |counts| {
-            // If the parent is gone, this process dies with it; there is nobody to tell.
-            let _ = channel.send(&Answer::Streaming(*counts));
+            // The thread that counts must not wait for its parent, which reads the other side first.
+            let _ = channel.offer(&Answer::Streaming(*counts));
         });
         let cpu = meter.cpu(ran.counts.sent.max(ran.counts.came), Policy::Spin, 0);
         Ok(Answer::Streamed(Box::new(StreamReport { counts: ran.counts, lost: ran.lost, cpu, error: ran.error })))
@@ -270,6 +272,7 @@ impl Worker {
             found: ServerFound::default(),
         };
         let outcome = runner(job.spec.server.path).echo(&mut run);
+        leave_fifo(job.sched);
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Server));
         let stack = reporter.stack(found.answered);
@@ -321,9 +324,10 @@ impl Worker {
             found: ClientFound::default(),
         };
         let outcome = runner(job.spec.client.path).ping(&mut run);
+        leave_fifo(job.sched);
         let mut found = run.found;
         found.side.warnings.extend(began.set_until(&TimeOfDay::now(), Side::Client));
-        let stack = reporter.stack(found.exchanges);
+        let stack = reporter.stack(received(found.exchanges, &found.counts));
         let mut cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
         cpu.busy_polled_packets = found.side.polled.map(|polled| polled.packets);
         // A run that failed after it began still has results.
@@ -369,8 +373,7 @@ impl Worker {
         row.silences.arrange_by_key(|silence| silence.at_ns);
         warnings.extend(no_answer(&row.silences));
         // Silence is left out: a server that stood still lost nothing that a larger buffer would have kept.
-        let in_silence: u64 = row.silences.iter().map(|silence| silence.sent).sum();
-        let lost = found.counts.lost.saturating_sub(in_silence);
+        let lost = found.counts.lost.saturating_sub(lost_in(&row.silences, found.counts.late));
         if lost > 0 {
             let rcvbuf = job.spec.client.path.takes(&RCVBUF);
             warnings.push(Warning::Loss { lost, sent: found.counts.sent, rcvbuf });
@@ -417,6 +420,15 @@ impl Worker {
             open,
             replies: Vec::new(),
         }
+    }
+}
+
+/// Gives the next row an ordinary thread and ordinary memory, as it may not ask for others.
+fn leave_fifo(sched: Schedule) {
+    if sched != Schedule::Other {
+        // Both are always allowed.
+        let _ = thread::set_sched(Sched::Other);
+        let _ = thread::unlock_memory();
     }
 }
 
@@ -498,11 +510,29 @@ fn with_limits(job: &Job, error: String) -> String {
     }
 }
 
-/// Warns of the longest silence.
+/// Warns of the longest silence. They are in order of time; several threads hear the same one.
 fn no_answer(silences: &[Silence]) -> Option<Warning> {
     let longest = *silences.iter().max_by_key(|silence| silence.length_ns)?;
-    let together = Nanos(silences.iter().map(|silence| silence.length_ns).sum());
-    Some(Warning::NoAnswer { longest, count: silences.len() as u64, together })
+    let (mut count, mut together, mut until) = (0, 0, 0);
+    for one in silences {
+        let end = one.at_ns + one.length_ns;
+        count += u64::from(count == 0 || one.at_ns >= until);
+        together += end.saturating_sub(one.at_ns.max(until));
+        until = until.max(end);
+    }
+    Some(Warning::NoAnswer { longest, count, together: Nanos(together) })
+}
+
+/// Most requests of silences that count as lost: those that were never answered, and the `late` ones.
+fn lost_in(silences: &[Silence], late: u64) -> u64 {
+    let sent: u64 = silences.iter().map(|silence| silence.sent).sum();
+    let answered: u64 = silences.iter().map(|silence| silence.answered).sum();
+    sent.saturating_sub(answered) + answered.min(late)
+}
+
+/// Messages that came to the client. Of the warm-up's requests nobody counts the lost ones.
+fn received(exchanges: u64, counts: &Counts) -> u64 {
+    (exchanges + counts.late + counts.duplicates).saturating_sub(counts.lost)
 }
 
 fn die_with(parent: u32) -> io::Result<()> {
@@ -579,4 +609,56 @@ fn interface(name: &str) -> Result<InterfaceFacts, String> {
 pub fn choose_clock() -> (AnyClock, Option<Warning>) {
     let (clock, why) = AnyClock::calibrate();
     (clock, why.map(|why| Warning::NoTsc { why: why.to_string() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silence(at_ms: u64, ms: u64, sent: u64, answered: u64) -> Silence {
+        Silence { at_ns: at_ms * 1_000_000, length_ns: ms * 1_000_000, sent, answered }
+    }
+
+    #[test]
+    fn a_silence_that_several_threads_hear_is_one() {
+        let told = |silences: &[Silence]| match no_answer(silences) {
+            Some(Warning::NoAnswer { longest, count, together }) => (longest.at_ns / 1_000_000, count, together.0 / 1_000_000),
+            other => panic!("{other:?}"),
+        };
+        let heard = [silence(3_000, 1_000, 1, 1), silence(3_100, 1_000, 1, 1), silence(5_000, 200, 1, 0)];
+        assert_eq!(told(&heard), (3_100, 2, 1_300));
+        assert_eq!(told(&[silence(0, 500, 1, 1), silence(100, 200, 1, 1), silence(500, 100, 1, 1)]), (0, 2, 600));
+        assert_eq!(no_answer(&[]), None);
+    }
+
+    #[test]
+    fn a_silence_hides_no_loss_of_another_time() {
+        // Of 15,000 requests a third was given up before the answers came.
+        assert_eq!(lost_in(&[silence(0, 150, 15_000, 15_000)], 5_000), 5_000);
+        assert_eq!(lost_in(&[silence(0, 150, 15_000, 0), silence(900, 150, 10, 8)], 3), 15_005, "a dead link");
+        assert_eq!(lost_in(&[], 7), 0);
+    }
+
+    #[test]
+    fn a_lost_request_brings_no_message() {
+        let counts = Counts { lost: 60, late: 3, duplicates: 2, ..Counts::default() };
+        assert_eq!((received(100, &counts), received(10, &counts)), (45, 0));
+    }
+
+    #[test]
+    fn the_thread_is_an_ordinary_one_after_a_row_under_fifo() {
+        let policy = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("the thread's line");
+            // The 41st field. The second, the name, ends with the last bracket, and may contain spaces.
+            let (_, after) = stat.rsplit_once(')').expect("a name");
+            after.split_whitespace().nth(38).map(str::to_owned)
+        };
+        let then = std::thread::spawn(move || {
+            // Without the right to it, the thread stays an ordinary one throughout.
+            let _ = thread::set_sched(Sched::Fifo(1));
+            leave_fifo(Schedule::Fifo(1));
+            policy()
+        });
+        assert_eq!(then.join().expect("the thread").as_deref(), Some("0"), "SCHED_OTHER");
+    }
 }

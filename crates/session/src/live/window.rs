@@ -79,6 +79,11 @@ impl Window {
         Reading { cores, ..base.map_or_else(|| now.clone(), |base| now.since(base)) }
     }
 
+    /// The reading kept last.
+    pub(super) fn last(&self) -> Option<&Reading> {
+        self.kept.back()
+    }
+
     /// Keeps a reading as the base of later ones.
     pub(super) fn keep(&mut self, reading: Reading) {
         self.kept.push_back(reading);

@@ -108,7 +108,7 @@ pub struct InterfaceFacts {
 pub struct StreamCounts {
     /// Frames handed to a ring.
     pub sent: u64,
-    /// Time from the start to the last frame sent.
+    /// Time from the start until a frame was last due, whether a ring took it or not.
     pub sent_for: Nanos,
     /// Frames received, each counted once.
     pub came: u64,

@@ -25,7 +25,9 @@ impl Times {
     /// The times that another host told, as far as they make sense: it may run another version, or be hostile. A time of day may be any.
     #[must_use]
     pub fn checked(mut self) -> Times {
-        self.transactions.truncate(MOST_TRANSACTIONS);
+        // The block that is over is the last; before the first block come the requests of the warm-up.
+        let spare = self.transactions.len().saturating_sub(MOST_TRANSACTIONS);
+        self.transactions.drain(..spare);
         self.transactions.retain(|Timed(_, received_ns, turnaround_ns)| {
             *turnaround_ns <= LONGEST_NS && i64::try_from(received_ns.saturating_add(*turnaround_ns)).is_ok()
         });
@@ -51,5 +53,14 @@ mod tests {
         assert_eq!(hostile.checked(), Times { error_ns: None, ..sound });
         let flood = Times { transactions: vec![Timed(1, 5, 5); 40 * TRACED_BLOCK], error_ns: None };
         assert_eq!(flood.checked().transactions.len(), 2 * TRACED_BLOCK);
+    }
+
+    #[test]
+    fn the_block_that_is_over_is_kept_behind_a_long_warm_up() {
+        let all = 4 * TRACED_BLOCK as u32;
+        let transactions = (0..all).map(|sequence| Timed(sequence, 5, 5)).collect();
+        let kept = Times { transactions, error_ns: None }.checked().transactions;
+        let ends = kept.first().zip(kept.last()).map(|(first, last)| (first.0, last.0));
+        assert_eq!(ends, Some((all - 2 * TRACED_BLOCK as u32, all - 1)));
     }
 }

@@ -5,8 +5,8 @@
 //!               └ beyond: refused                     └ full: the longest there of the source with most gives way
 //! ```
 //! The waiting connection whose source has fewest inside is let in first, and nobody gives way before their handshake has had its
-//! time. So a source that reconnects as fast as it can gets its share of places and no more, and others at the same address wait
-//! at most half a second for a turn.
+//! time, or while they wait for the session. So a source that reconnects as fast as it can gets its share of places and no more, and others
+//! at the same address wait at most two and a half seconds for a turn, half of the time that a client has.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,8 +20,8 @@ const SHARE_INSIDE: usize = 8;
 const MOST_WAITING: usize = 256;
 /// … from one source.
 const SHARE_WAITING: usize = 64;
-/// Time that a handshake gets before it may have to give way.
-const LEAST_TIME: Duration = Duration::from_millis(50);
+/// Time that a handshake gets before it may have to give way: it takes two round trips, here of 150 ms.
+const LEAST_TIME: Duration = Duration::from_millis(300);
 
 /// The source of a connection: an IPv4 address, or the 64-bit network that one host of IPv6 has to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Source {
     }
 }
 
-/// The connections that have not completed the handshake.
+/// The connections in a handshake, or on their way from it to the session.
 #[derive(Debug)]
 pub(super) struct Door<T> {
     waiting: VecDeque<(Source, T)>,
@@ -51,7 +51,17 @@ struct Inside<T> {
     id: u64,
     source: Source,
     since: Instant,
+    /// It has completed the handshake, and waits for the session.
+    stays: bool,
     guest: T,
+}
+
+/// What a new connection finds inside.
+enum Room {
+    Free,
+    /// The place of this one, which gives way.
+    Of(usize),
+    Full,
 }
 
 /// The next step.
@@ -101,9 +111,11 @@ impl<T: Clone> Door<T> {
             if best.is_some_and(|(_, least, _)| least <= own) {
                 continue;
             }
-            let victim = self.victim(*source, own);
-            let left = victim
-                .map_or(Duration::ZERO, |at| LEAST_TIME.saturating_sub(now.saturating_duration_since(self.inside[at].since)));
+            let (victim, left) = match self.room(*source, own) {
+                Room::Free => (None, Duration::ZERO),
+                Room::Of(at) => (Some(at), LEAST_TIME.saturating_sub(now.saturating_duration_since(self.inside[at].since))),
+                Room::Full => (None, LEAST_TIME),
+            };
             if left.is_zero() {
                 best = Some((at, own, victim));
             } else {
@@ -115,27 +127,38 @@ impl<T: Clone> Door<T> {
         let gives_way = victim.map(|at| self.inside.remove(at).guest);
         let id = self.next;
         self.next += 1;
-        self.inside.push(Inside { id, source, since: now, guest: guest.clone() });
+        self.inside.push(Inside { id, source, since: now, stays: false, guest: guest.clone() });
         Next::Come { id, guest, gives_way }
     }
 
-    /// Removes a connection that has completed the handshake or closed.
+    /// From now on this connection gives way to nobody, or to others as before; false if it had to give way already.
+    pub(super) fn stay(&mut self, id: u64, stays: bool) -> bool {
+        let inside = self.inside.iter_mut().find(|inside| inside.id == id);
+        inside.is_some_and(|inside| {
+            inside.stays = stays;
+            true
+        })
+    }
+
+    /// Removes a connection that is served or closed.
     pub(super) fn leave(&mut self, id: u64) {
         self.inside.retain(|inside| inside.id != id);
     }
 
-    /// The connection that is closed for a new one from `source`, which has `own` connections inside. Those inside are in order of arrival.
-    fn victim(&self, source: Source, own: usize) -> Option<usize> {
+    /// The room for a new connection from `source`, which has `own` connections inside. Those inside are in order of arrival.
+    fn room(&self, source: Source, own: usize) -> Room {
+        let passing = || self.inside.iter().filter(|inside| !inside.stays).map(|inside| inside.source);
         let of = match (own >= SHARE_INSIDE, self.inside.len() >= MOST_INSIDE) {
-            (true, _) => source,
-            (false, false) => return None,
+            (true, _) => Some(source),
+            (false, false) => return Room::Free,
             // The first one of the source with most.
             (false, true) => {
-                let most = self.inside.iter().map(|inside| self.inside_of(inside.source)).max()?;
-                self.inside.iter().find(|inside| self.inside_of(inside.source) == most)?.source
+                let most = passing().map(|source| self.inside_of(source)).max();
+                passing().find(|source| Some(self.inside_of(*source)) == most)
             }
         };
-        self.inside.iter().position(|inside| inside.source == of)
+        let gives_way = self.inside.iter().position(|inside| !inside.stays && Some(inside.source) == of);
+        gives_way.map_or(Room::Full, Room::Of)
     }
 
     fn inside_of(&self, source: Source) -> usize {
@@ -200,7 +223,7 @@ mod tests {
         while !come(&mut door, now).0.contains(&1_000) {
             now += Duration::from_millis(10);
         }
-        assert!(now - begun < Duration::from_millis(500), "{:?}", now - begun);
+        assert!(now - begun < 9 * LEAST_TIME, "{:?}", now - begun);
     }
 
     #[test]
@@ -223,6 +246,26 @@ mod tests {
         door.leave(id);
         assert_eq!(come(&mut door, now), (vec![8], vec![]));
         assert_eq!(door.next(now), Next::Nobody);
+    }
+
+    #[test]
+    fn who_waits_for_the_session_gives_way_to_nobody() {
+        let (mut door, now) = (Door::new(), Instant::now());
+        (0..9).for_each(|guest| assert_eq!(door.arrive(v4(1), guest), None));
+        assert_eq!(come(&mut door, now).0, (0..8).collect::<Vec<_>>());
+        assert!(door.stay(0, true), "the oldest");
+        assert_eq!(come(&mut door, now + LEAST_TIME), (vec![8], vec![1]));
+        assert!(!door.stay(1, true), "it is gone");
+        // Nobody is left to give way, here and in a full house.
+        (2..9).for_each(|id| assert!(door.stay(id, true)));
+        (0..9).for_each(|guest| assert_eq!(door.arrive(v4(2), 100 + guest), None));
+        assert_eq!(door.arrive(v4(1), 9), None);
+        assert_eq!(come(&mut door, now + LEAST_TIME), ((100..108).collect(), vec![]));
+        (9..17).for_each(|id| assert!(door.stay(id, true)));
+        door.arrive(v4(3), 200);
+        assert_eq!(door.next(now + 9 * LEAST_TIME), Next::Wait(LEAST_TIME));
+        assert!(door.stay(9, false), "it has been told");
+        assert_eq!(come(&mut door, now + 9 * LEAST_TIME), (vec![200], vec![100]));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Why a session ended early.
 
 use std::io;
+use std::time::Duration;
 
-use super::SILENCE;
 use crate::channel::{RecvError, SendError};
 use crate::side::SideError;
 
@@ -18,9 +18,9 @@ pub(super) enum SessionError {
     /// A message could not be sent to the client.
     #[error("the client takes no answers: {0}")]
     ToClient(#[from] SendError),
-    /// The client sent nothing for [`SILENCE`].
-    #[error("the client has said nothing for {SILENCE:?}")]
-    Silent,
+    /// The client sent nothing for this time.
+    #[error("the client has said nothing for {0:?}")]
+    Silent(Duration),
     /// The row lasts longer than announced.
     #[error("the row lasts longer than was planned")]
     Overdue,

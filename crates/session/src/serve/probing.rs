@@ -19,7 +19,15 @@ pub(super) struct RowState {
     pub(super) deadline: Instant,
     /// The client knows the data port.
     pub(super) ready: bool,
+    /// Measuring has begun.
+    pub(super) going: bool,
     pub(super) done: bool,
+}
+
+impl RowState {
+    pub(super) fn is_measured(&self) -> bool {
+        self.going && !self.done
+    }
 }
 
 /// The state that only a probe's session has.

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_plan::job::{Job, Listen};
+use hairpin_plan::job::{Job, Listen, MOST_THREADS};
 use hairpin_sys::shared::Stamps;
 
 use super::ended::SessionError;
@@ -20,6 +20,9 @@ use crate::side::{SideError, WorkerSide, wait};
 
 /// A row may last this much longer than planned.
 const GRACE: Duration = Duration::from_secs(60);
+/// [`SILENCE`] while a row is opened or closed: XDP programs that come or go may take down the links of both sides, up to 15 s twice,
+/// and the session goes over them too.
+const LINK_DOWN: Duration = Duration::from_secs(40);
 /// Interval at which a session checks its deadlines.
 const TICK: Duration = Duration::from_millis(500);
 /// [`TICK`] while a probe stands still, so that it takes no time from the session that measures.
@@ -74,8 +77,9 @@ impl<'a> Session<'a> {
             }
             self.follow()?;
             let now = Instant::now();
-            if now.duration_since(self.heard) >= SILENCE {
-                return Err(SessionError::Silent);
+            let patience = patience(self.row.as_ref());
+            if now.duration_since(self.heard) >= patience {
+                return Err(SessionError::Silent(patience));
             }
             let is_paused = self.probing.as_ref().is_some_and(Probing::is_paused);
             if !is_paused && self.row.as_ref().is_some_and(|row| now >= row.deadline) {
@@ -133,6 +137,9 @@ impl<'a> Session<'a> {
                 Ok(())
             }
             Request::Go => {
+                if let Some(row) = &mut self.row {
+                    row.going = true;
+                }
                 self.host.goes();
                 Ok(())
             }
@@ -164,7 +171,7 @@ impl<'a> Session<'a> {
             // The worker is measuring and would not answer.
             Request::Facts { .. } if self.row.is_some() => self.fails("facts are read between rows, not in one".into()),
             Request::Facts { threads } => {
-                let threads = threads.clamp(1, 1024);
+                let threads = threads.clamp(1, MOST_THREADS);
                 let interface = interface_at(self.listen.address, self.listen.scope);
                 let answer = self.worker.order(&Order::Facts { interface, cpu: None, threads, server: true })?;
                 Ok(self.channel.send(&answer)?)
@@ -236,7 +243,7 @@ impl<'a> Session<'a> {
         // A job without a limit ends when the client stops sending.
         let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
         let deadline = now + Duration::from(job.warmup) + lasts + GRACE + job.opens_within();
-        self.row = Some(RowState { deadline, ready: false, done: false });
+        self.row = Some(RowState { deadline, ready: false, going: false, done: false });
         self.host.rests();
         if job.traced {
             self.host.follow_day();
@@ -272,5 +279,26 @@ impl<'a> Session<'a> {
             Answer::Server(report) if self.probing.is_some() => report.error.map_or(Ok(()), |why| Err(SessionError::Row(why))),
             _ => Ok(()),
         }
+    }
+}
+
+/// A client that says nothing for this long counts as gone.
+fn patience(row: Option<&RowState>) -> Duration {
+    match row {
+        Some(row) if !row.is_measured() => LINK_DOWN,
+        _ => SILENCE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_may_be_silent_longer_while_a_row_is_opened_or_closed() {
+        let row = |going, done| RowState { deadline: Instant::now(), ready: true, going, done };
+        let of = |row: RowState| patience(Some(&row));
+        assert_eq!([of(row(false, false)), of(row(true, false)), of(row(true, true))], [LINK_DOWN, SILENCE, LINK_DOWN]);
+        assert_eq!(patience(None), SILENCE);
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use hairpin_iopath::drive::Counts;
 use hairpin_iopath::measure::{Observer, cpu_of};
 use hairpin_plan::job::{Address, Job};
+use hairpin_plan::option::SUBMIT;
 use hairpin_record::head::Body;
 use hairpin_record::histogram::Times;
 use hairpin_record::progress::{CpuSoFar, Interval, Progress};
@@ -106,7 +107,10 @@ impl<'a> Reporter<'a> {
     pub(super) fn meter(&self) -> Meter {
         let meter = self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus));
         let [cpu_ns, transactions] = [0, 1].map(|at| self.worked[at].load(Ordering::Relaxed));
-        Meter { met: self.met.load(Ordering::Relaxed), worked: (transactions > 0).then_some((cpu_ns, transactions)), ..meter }
+        // The thread that works for io_uring is another one of this process, so only the process's time holds both.
+        let alone = self.job.spec.client.options.get(&SUBMIT) != Some("sqpoll");
+        let worked = (alone && transactions > 0).then_some((cpu_ns, transactions));
+        Meter { met: self.met.load(Ordering::Relaxed), worked, ..meter }
     }
 
     /// The library in the place of the kernel's sockets; `received` messages came since the loop's start.
@@ -329,6 +333,8 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use hairpin_record::histogram::Decoded;
     use hairpin_record::recorder::BlockFacts;
 
@@ -361,6 +367,20 @@ mod tests {
         assert!(sum.counts().eq(Decoded::decode(&recorder.rtt().encode()).unwrap().counts()));
         let none = before.interval(&recorder);
         assert_eq!((none.rtt_ns.count, none.core_rtt_most_ns), (0, None));
+    }
+
+    #[test]
+    fn the_time_of_the_kernels_thread_counts_too() {
+        let worked = |path: &str| {
+            let (_other, mine) = UnixStream::pair().unwrap();
+            let mut channel = Channel::plain(mine);
+            let job = Job::new(path.parse().unwrap());
+            let own = Own { allowed: &[0], shares_network: true };
+            let reporter = Reporter::new(&mut channel, &job, Side::Client, own, None, Reports::default());
+            reporter.worked(700, 7);
+            reporter.meter().worked
+        };
+        assert_eq!((worked("uring-udp:spin"), worked("uring-udp:spin,submit=sqpoll")), (Some((700, 7)), None));
     }
 
     /// Prints the cost, which no test judges.

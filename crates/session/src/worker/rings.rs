@@ -147,9 +147,9 @@ impl<B: BackEnd + 'static> Device<B> {
             let done = work(thread, &rings);
             (rings.into_iter().map(Ring::into_io).collect(), done)
         };
-        let mut ended = Vec::with_capacity(threads);
+        let mut ended: Vec<Result<_, String>> = Vec::with_capacity(threads);
         if threads == 1 {
-            ended.extend(shares.into_iter().map(|share| Some(on(0, share))));
+            ended.extend(shares.into_iter().map(|share| Ok(on(0, share))));
         } else {
             std::thread::scope(|scope| {
                 let on = &on;
@@ -161,20 +161,25 @@ impl<B: BackEnd + 'static> Device<B> {
                         spawn_with_own_files(scope, move |_| on(thread, share))
                     })
                     .collect();
-                ended.extend(started.into_iter().map(|thread| thread.join().ok()));
+                ended.extend(started.into_iter().map(|thread| match thread {
+                    Ok(thread) => {
+                        thread.join().map_err(|_| "a thread that drives a ring panicked; please report this".to_owned())
+                    }
+                    Err(error) => Err(format!("cannot start a thread that drives a ring: {error}")),
+                }));
             });
         }
         let (mut done, mut error) = (Vec::new(), None);
         for thread in ended {
             match thread {
-                Some((share, result)) => {
+                Ok((share, result)) => {
                     self.io.extend(share);
                     match result {
                         Ok(counts) => done.push(counts),
                         Err(why) => error = error.or(Some(why)),
                     }
                 }
-                None => error = Some("a thread that drives a ring panicked; please report this".into()),
+                Err(why) => error = Some(why),
             }
         }
         if !self.output {
@@ -201,7 +206,7 @@ impl<B: BackEnd + 'static> Device<B> {
         tell: Tell<'_, StreamCounts>,
     ) -> Ran<StreamCounts> {
         let threads = self.threads(&work.cpus);
-        let (rings, share) = (self.io.len(), self.io.len().div_ceil(threads));
+        let rings = self.io.len();
         let heard = Mutex::new((vec![StreamCounts::default(); threads], tell));
         let until = work.duration.map(|duration| Instant::now() + Duration::from(duration));
         let (done, lost, error) = self.drive(&work.cpus, clock, Coalesce::Every(BATCH), |thread, mine| {
@@ -215,17 +220,26 @@ impl<B: BackEnd + 'static> Device<B> {
                 destination: send.destination,
                 source: send.source,
                 cookie: send.cookie,
-                first_flow: (thread * share) as u16,
+                first_flow: first_flow(rings, threads, thread),
                 first_sequence: 0,
                 bytes: send.bytes,
                 per_s: send.per_s.map(|per_s| per_s * mine.len() as f64 / rings as f64),
                 duration: send.duration,
             });
-            let mut watch = Watching { stop, until, thread, heard: &heard };
-            stream::run(mine, clock, outgoing.as_ref(), incoming.as_ref(), &mut watch).map_err(|error| error.to_string())
+            let mut watch = Watching { stop, until, thread, heard: &heard, failed: StreamCounts::default() };
+            Ok(match stream::run(mine, clock, outgoing.as_ref(), incoming.as_ref(), &mut watch) {
+                Ok(totals) => (counts(&totals), None),
+                Err(error) => (watch.failed, Some(error.to_string())),
+            })
         });
-        Ran { counts: sum(&done.iter().map(counts).collect::<Vec<_>>()), lost, error }
+        let (counts, errors): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+        Ran { counts: sum(&counts), lost, error: error.or(errors.into_iter().flatten().next()) }
     }
+}
+
+/// The number of the first flow of a thread: rings are dealt to the threads in turn, so the first threads may have one more.
+fn first_flow(rings: usize, threads: usize, thread: usize) -> u16 {
+    (thread * (rings / threads) + thread.min(rings % threads)) as u16
 }
 
 impl<B: BackEnd + 'static> Device<B> {
@@ -373,6 +387,8 @@ struct Watching<'a, 'b> {
     until: Option<Instant>,
     thread: usize,
     heard: &'a SharedCounts<'b>,
+    /// The counts until a ring failed.
+    failed: StreamCounts,
 }
 
 impl Monitor for Watching<'_, '_> {
@@ -388,6 +404,10 @@ impl Monitor for Watching<'_, '_> {
         if self.thread == 0 {
             tell(&sum(all));
         }
+    }
+
+    fn failed(&mut self, totals: &Totals) {
+        self.failed = counts(totals);
     }
 }
 
@@ -455,5 +475,23 @@ fn facts(granted: &[&Granted]) -> Rings {
         rx_time: first.rx_time.map(|time| time.to_string()),
         longest_frame_bytes: granted.iter().map(|granted| granted.longest_frame as u64).min().unwrap_or(0),
         refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_number_their_flows_without_a_gap() {
+        for rings in 1..=9 {
+            for threads in 1..=rings {
+                let flows = (0..threads).flat_map(|thread| {
+                    let share = (0..rings).filter(|ring| ring % threads == thread).count();
+                    (0..share).map(move |ring| usize::from(first_flow(rings, threads, thread)) + ring)
+                });
+                assert!(flows.eq(0..rings), "{rings} rings of {threads} threads");
+            }
+        }
     }
 }

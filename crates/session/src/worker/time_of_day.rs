@@ -10,7 +10,8 @@ const READINGS: usize = 5;
 /// A smaller step may be the time between the readings of two clocks.
 const LEAST: Nanos = Nanos::from_millis(1);
 
-/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns. Both are steered alike (adjtimex(2)), so it changes only where the time of day is set (clock_settime(2)).
+/// CLOCK_REALTIME minus CLOCK_BOOTTIME, in ns. Both are steered alike (adjtimex(2)) and go on while the host is suspended, so it changes only where the time
+/// of day is set (clock_settime(2)).
 pub(super) struct TimeOfDay(i128);
 
 impl TimeOfDay {
@@ -20,9 +21,9 @@ impl TimeOfDay {
             i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
         };
         let reading = |_| {
-            let before = ns(ClockId::Monotonic);
+            let before = ns(ClockId::Boottime);
             let day = ns(ClockId::Realtime);
-            (ns(ClockId::Monotonic) - before, day - before)
+            (ns(ClockId::Boottime) - before, day - before)
         };
         TimeOfDay((0..READINGS).map(reading).min().map_or(0, |(_, since)| since))
     }
