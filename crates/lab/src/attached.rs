@@ -34,7 +34,7 @@ use hairpin_session::error::Blame;
 use hairpin_session::rows;
 use hairpin_session::side::wait;
 
-/// The ring has room for 32,768 transactions, which at this interval is 650,000 a second.
+/// The ring has room for 31,744 transactions, which at this interval is 630,000 a second.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
 /// Interval at which the observer is moved, and drawn.
 const SECOND: Duration = Duration::from_secs(1);
@@ -93,6 +93,11 @@ pub enum AttachedError {
     /// The process does not exist.
     #[error("there is no process {0}: pgrep NAME finds one")]
     NoProcess(i32),
+    /// The process is another user's.
+    #[error(
+        "the sockets of process {0} are hidden from this user (/proc/{0}/fd): run as root, in a container with CAP_SYS_PTRACE as well, or watch its :PORT"
+    )]
+    Hidden(i32),
     /// The kernel cannot tell when a process ends, and lacks the tracepoints as well.
     #[error("watching an application needs Linux 6.1 or later with BTF (this kernel has no pidfd_open either)")]
     Kernel,
@@ -109,7 +114,7 @@ impl AttachedError {
     pub fn blame(&self) -> Blame {
         match self {
             AttachedError::NoProcess(_) => Blame::Usage,
-            AttachedError::Kernel => Blame::Missing,
+            AttachedError::Kernel | AttachedError::Hidden(_) => Blame::Missing,
             AttachedError::Attach(error) if error.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
@@ -213,6 +218,10 @@ fn resolve(target: Target) -> Result<Resolved, AttachedError> {
                 _ => missing(),
             })?;
             let found = sockets(&RealHost, pid).ok_or_else(missing)?;
+            // Without its ports a server would be taken for a client.
+            if found.hidden {
+                return Err(AttachedError::Hidden(pid));
+            }
             let watched = Watched {
                 pid: Some(pid),
                 comm: Some(found.comm),
@@ -253,18 +262,19 @@ fn follow(
         if totals.transactions() > 0 && (!seat.is_taken() || second.elapsed() >= SECOND) {
             seat.move_off(&RealHost, &totals.threads());
         }
-        if second.elapsed() >= SECOND {
+        let elapsed = second.elapsed();
+        if elapsed >= SECOND {
             if plan.live || plan.drawn {
                 record.duration_ns = monotonic_ns() - attached.since();
                 record.lost = attached.lost();
                 totals.write(0, record);
             }
             if plan.live {
-                news(News::Second { so_far: record, last: totals.recent(), last_ns: second.elapsed().as_nanos() as u64 });
+                news(News::Second { so_far: record, last: totals.recent(), last_ns: elapsed.as_nanos() as u64 });
             } else if plan.drawn {
                 news(News::SoFar(record));
             }
-            second = Instant::now();
+            second += elapsed;
         }
         let left = until.map_or(DRAIN_EVERY, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
@@ -350,12 +360,14 @@ fn warnings(record: &AttachedBody, counts: Counts) -> Vec<Note> {
         ));
     }
     if counts.untracked > 0 {
+        // A process alone has fewer connections than a port.
+        let remedy = match record.watched.port {
+            Some(_) => "; watch a process, `hairpin explain PID`, instead of a port",
+            None => "",
+        };
         notes.push(note(
             "untracked-connections",
-            format!(
-                "{} times a connection found no place among 4096 and was not watched; watch a process, `hairpin explain PID`, instead of a port",
-                counts.untracked
-            ),
+            format!("{} times a connection found no place among 4096 and was not watched{remedy}", counts.untracked),
         ));
     }
     if share(record.unmatched, record.transactions) > UNMATCHED {
@@ -433,6 +445,16 @@ mod tests {
         let tls = AttachedBody { transactions: 1_000, unmatched: 900, unmatched_by: overlapped, ..record() };
         let notes = warnings(&tls, Counts::default());
         assert!(notes[0].message.contains("900 of them were sent before the answer to the one before"), "{}", notes[0].message);
+    }
+
+    #[test]
+    fn only_who_watches_a_port_is_told_to_watch_a_process() {
+        let told = |port| {
+            let watched = Watched { port, ..Watched::default() };
+            let counts = Counts { untracked: 1, ..Counts::default() };
+            warnings(&AttachedBody { watched, ..record() }, counts)[0].message.contains("hairpin explain PID")
+        };
+        assert!(told(Some(80)) && !told(None));
     }
 
     #[test]

@@ -76,8 +76,9 @@ impl Bulk {
 
     /// Stops both ends and returns the bytes and time that the sink counted.
     pub(crate) fn halt(&mut self) -> Result<BulkFacts, RunError> {
-        self.source.stop();
+        // The sink first: it would take the end of its source for a failure.
         self.sink.stop();
+        self.source.stop();
         let [_, received] = [&mut self.source, &mut self.sink].map(|end| match end.answer(WITHIN) {
             Ok(Answer::Bulk(BulkReport { error: Some(why), .. })) => Err(RunError::Bulk(why)),
             Ok(Answer::Bulk(report)) => Ok(report),

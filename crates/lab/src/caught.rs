@@ -203,6 +203,8 @@ impl<'a> Caught<'a> {
         self.lost += taken.as_ref().map_or(0, |taken| taken.lost) + happened.lost;
         let Some(before) = self.before else { return };
         let span = Span::new(before, after, self.clock.rate());
+        // A block whose stamps cannot be placed explains nothing.
+        let is_seen = self.on && span.is_steady();
         let records = taken.as_ref().map(|taken| &taken.records[..]);
         let halves = if let Told::Halves(halves) = told { halves } else { Vec::new() };
         let joined = |stamps: &[Stamp]| {
@@ -213,7 +215,7 @@ impl<'a> Caught<'a> {
             self.hooked.meanwhile.add_switches(&mut all, &happened, &span);
             all
         };
-        if self.on && self.usual.wants() {
+        if is_seen && self.usual.wants() {
             self.usual.add(&joined(&block[join::settling(block.len())..]));
         }
         if slow.is_empty() {
@@ -221,7 +223,7 @@ impl<'a> Caught<'a> {
             return self.hooked.meanwhile.pass(&happened);
         }
         // The first block has no hooks, so none of its round trips is explained.
-        let transactions = if self.on { joined(slow) } else { Vec::new() };
+        let transactions = if is_seen { joined(slow) } else { Vec::new() };
         let at_ns = self.clock.to_ns(before.ticks.since(self.first));
         let unknown = Typical::default();
         let typical = self.usual.typical().unwrap_or(&unknown);
@@ -229,8 +231,8 @@ impl<'a> Caught<'a> {
         let told = self.hooked.meanwhile.slow(&transactions, &happened, (&span, at_ns), typical, (&mut self.names, AT_ONCE));
         // Without events on the cores the causes are unknown.
         let is_loaded = self.hooked.meanwhile.is_loaded();
-        let is_seen = |one: &Transaction| is_loaded && happened.is_whole_until(one.began() + one.rtt_ns() as i64, &span);
-        let told = told.into_iter().map(|(timeline, transaction, parts)| match is_seen(&transaction) {
+        let is_whole = |one: &Transaction| is_loaded && happened.is_whole_until(one.began() + one.rtt_ns() as i64, &span);
+        let told = told.into_iter().map(|(timeline, transaction, parts)| match is_whole(&transaction) {
             true => Found { timeline, transaction: Some(transaction), parts },
             false => Found {
                 timeline: Timeline { cause: String::new(), ..timeline },

@@ -211,6 +211,7 @@ pub(crate) fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     if (job.flows, job.threads, job.outstanding) != (1, 1, 1) {
         return Err("explain follows one request at a time: leave out --flows, --threads and --outstanding".into());
     }
+    job.check_matched("explain").map_err(|refused| refused.to_string())?;
     let of = |path: &Path| match path.route {
         path::Route::Uring if !remote => Ok(Route::Uring),
         path::Route::Sockets | path::Route::Uring if path.speaks != Speaks::TcpPerTransaction => {
@@ -255,6 +256,8 @@ struct Tracing<'a> {
     how: &'a How,
     /// One of the sides sleeps while waiting.
     sleeps: bool,
+    /// Requests are sent on a schedule.
+    is_paced: bool,
     hooked: Hooked<'a>,
     fold: Fold,
     untraced: Times,
@@ -289,6 +292,7 @@ impl<'a> Tracing<'a> {
             clock,
             how,
             sleeps: [&job.spec.client, &job.spec.server].iter().any(|side| side.policy.sleeps()),
+            is_paced: job.pace.is_some(),
             hooked: Hooked::new(job, route, stamps),
             fold: Fold::new(route, Vec::new()),
             untraced: Times::new(),
@@ -416,7 +420,12 @@ impl Watcher for Tracing<'_> {
     fn progress(&mut self, progress: &Progress) {
         // Blocks with hooks and those without are two distributions: the figures are those without.
         let rtt_ns = self.untraced.quantiles();
-        let transactions_per_s = rtt_ns.mean.filter(|mean| *mean > 0.0).map_or(0.0, |mean| 1e9 / mean);
+        let transactions_per_s = match rtt_ns.mean.filter(|mean| *mean > 0.0) {
+            // The schedule makes the rate, with hooks and without.
+            _ if self.is_paced => progress.transactions_per_s,
+            Some(mean) => 1e9 / mean,
+            None => 0.0,
+        };
         self.watcher.progress(&Progress { rtt_ns, transactions_per_s, ..progress.clone() });
     }
 
@@ -474,5 +483,35 @@ impl Watcher for Tracing<'_> {
         }
         self.before = Some(self.clock.relation());
         Ok((was != self.is_traced()).then_some(Turn::Hooks(self.is_traced())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_sys::clock::MonotonicRaw;
+
+    use super::*;
+
+    /// Keeps the transaction rate that it was shown last.
+    struct Shown(f64);
+
+    impl Watcher for Shown {
+        fn progress(&mut self, progress: &Progress) {
+            self.0 = progress.transactions_per_s;
+        }
+    }
+
+    #[test]
+    fn progress_shows_the_rate_of_a_schedule_or_that_of_blocks_without_hooks() {
+        let (stamps, how) = (stamping::areas().expect("areas"), How::default());
+        for (pace, rate) in [(Some(1_000.0), 999.0), (None, 50_000.0)] {
+            let job = Job { pace, ..Job::new("udp".parse().expect("a spec")) };
+            let mut shown = Shown(0.0);
+            let mut tracing = Tracing::new(&job, Route::Sockets, &how, &stamps, AnyClock::Raw(MonotonicRaw), &mut shown);
+            tracing.untraced.record(20_000);
+            tracing.progress(&Progress { transactions_per_s: 999.0, ..Progress::default() });
+            drop(tracing);
+            assert_eq!(shown.0, rate);
+        }
     }
 }

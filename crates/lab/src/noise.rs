@@ -138,9 +138,9 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
     let ended = look.rounds(&mut turns, plan.duration.into(), &allowed, signals, watcher);
     noise.head.interrupted = look.interrupted;
     noise.head.error = ended.err().map(|error| error.to_string());
-    let missing = turns.iter().filter_map(|turn| turn.events.as_ref()).flat_map(|events| events.missing()).map(|hook| hook.name);
-    let mut missing: Vec<&str> = missing.collect();
-    missing.dedup();
+    // Every turn lacks the same ones.
+    let missing = turns.iter().find_map(|turn| turn.events.as_ref()).map(|events| events.missing()).unwrap_or_default();
+    let missing: Vec<&str> = missing.iter().map(|hook| hook.name).collect();
     let only = allowed.first().copied().filter(|cpu| allowed.len() == 1 && cpus.contains(cpu));
     let left_out = if plan.cpus.is_none() { unnamed.len() - cpus.len() } else { 0 };
     noise.warnings = warnings(&RealHost, &noise, only, left_out, &missing, turns.iter().map(|turn| turn.lost).sum());

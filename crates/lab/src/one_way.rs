@@ -8,7 +8,8 @@
 //!   both clocks   one clock (a link of this host) │ one kernel │ one source, by chrony's or ptp4l's word │ else refused
 //! ```
 //! A delay is right to within the errors of both clocks against their common source, the growth of these between two readings, and the error
-//! of placing the stamps. The states of the clocks are read before the row, every few seconds between two blocks, and after it.
+//! of placing the stamps. The states of the clocks are read before the row, every few seconds between two blocks, and after it. Blocks count if the
+//! next reading still finds the common source.
 
 mod fold;
 mod shared_source;
@@ -60,6 +61,9 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         let path = job.spec.to_string();
         if (job.flows, job.threads, job.outstanding) != (1, 1, 1) {
             return refuse(path, "--one-way follows one request at a time: leave out --flows, --threads and --outstanding");
+        }
+        if let Err(refused) = job.check_matched(FLAG) {
+            return refuse(path, &refused.to_string());
         }
         if job.spec.client.speaks() == Speaks::TcpPerTransaction {
             return refuse(path, "--one-way takes a path that keeps its connection: the server stamps no request of this one");
@@ -113,6 +117,8 @@ pub struct Tracing<'a> {
     /// The server's times of the block that is over.
     times: Option<Times>,
     fold: Fold,
+    /// The fold at the last reading that found the common source.
+    agreed: Fold,
 }
 
 impl<'a> Tracing<'a> {
@@ -129,6 +135,21 @@ impl<'a> Tracing<'a> {
             clocks,
             times: None,
             fold: Fold::default(),
+            agreed: Fold::default(),
+        }
+    }
+
+    /// Takes in a reading of both clocks. If they have lost their common source, it was lost at some time since the reading before, and
+    /// the blocks since then do not count.
+    fn reading(&mut self, own: Told, told: Told) {
+        let Between::Source(readings) = &mut self.clocks.between else { return };
+        if readings.ended.is_some() {
+            return;
+        }
+        readings.add(own.state, told.state, self.clocks.addresses);
+        match readings.ended {
+            None => self.agreed = self.fold.clone(),
+            Some(_) => self.fold = std::mem::take(&mut self.agreed),
         }
     }
 
@@ -170,14 +191,14 @@ impl<'a> Tracing<'a> {
     }
 
     /// The row's one-way delays; reads both clocks a last time.
-    pub fn finish(self, server: &mut Server) -> OneWay {
-        let Tracing { clocks, fold, .. } = self;
-        if let Between::Source(readings) = &mut clocks.between {
-            // If the server is gone, the error grows from the last reading on.
-            if let Ok(Some(told)) = server.clock() {
-                readings.add(time_source::read(&clocks.clock).state, told.state, clocks.addresses);
-            }
+    pub fn finish(mut self, server: &mut Server) -> OneWay {
+        // If the server is gone, the error grows from the last reading on.
+        if matches!(self.clocks.between, Between::Source(_))
+            && let Ok(Some(told)) = server.clock()
+        {
+            self.clock(told);
         }
+        let Tracing { clocks, fold, .. } = self;
         clocks.between.finish(fold, clocks.clock)
     }
 }
@@ -228,10 +249,8 @@ impl Watcher for Tracing<'_> {
     }
 
     fn clock(&mut self, told: Told) {
-        let addresses = self.clocks.addresses;
-        if let Between::Source(readings) = &mut self.clocks.between {
-            readings.add(time_source::read(&self.clocks.clock).state, told.state, addresses);
-        }
+        let own = time_source::read(&self.clocks.clock);
+        self.reading(own, told);
     }
 
     fn wants(&self) -> Wants {
@@ -271,7 +290,8 @@ impl Watcher for Tracing<'_> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_sys::clock::Ticks;
+    use hairpin_record::one_way::{ClockState, Follows};
+    use hairpin_sys::clock::{MonotonicRaw, Ticks};
 
     use super::*;
 
@@ -294,5 +314,31 @@ mod tests {
         assert_eq!(fold.unmatched, 1);
         assert_eq!(fold.kept(), [(11_000, 8_500), (12_000, 7_500)], "the offset is added to one and taken off the other");
         assert!(fold.kept().iter().all(|(request, reply)| request + reply + 500 == 20_000));
+    }
+
+    #[test]
+    fn blocks_count_if_the_next_reading_finds_the_same_source() {
+        let told = |server: &str| {
+            let follows = Follows::Ntp(server.into());
+            let state = ClockState { daemon: "chrony".into(), follows, error_ns: 100.0, parts: Vec::new(), growth_ppb: 1_000.0 };
+            Told { boot_id: String::new(), raw_ns: 0, state: Ok(state) }
+        };
+        let (one, other) = (told("192.0.2.1"), told("192.0.2.9"));
+        let addresses = Addresses::default();
+        let readings = Readings::begin(one.state.clone(), one.state.clone(), addresses).expect("a source");
+        let between = Between::Source(Box::new(readings));
+        let mut clocks = Clocks { clock: AnyClock::Raw(MonotonicRaw), between, addresses };
+        let area = || Stamps::create().expect("an area");
+        let stamps = Sides { client: area(), server: area() };
+        let mut watcher = watch::NoWatcher;
+        let mut tracing = Tracing::new(&stamps, &mut clocks, &mut watcher);
+        tracing.fold.add(1, 1);
+        tracing.reading(one.clone(), one.clone());
+        tracing.fold.add(2, 2);
+        tracing.reading(other.clone(), other);
+        assert_eq!(tracing.fold.kept(), [(1, 1)], "the source changed before or after the second block");
+        tracing.reading(one.clone(), one);
+        assert!(tracing.clocks.between.has_ended());
+        assert_eq!(tracing.fold.kept(), [(1, 1)]);
     }
 }

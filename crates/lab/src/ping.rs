@@ -1,18 +1,20 @@
 //! `hairpin ping`: the rows of a plan, measured in turn on a testbed that is set up once.
 
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Job, Sides};
 use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run, RunBody};
-use hairpin_session::channel::Channel;
+use hairpin_session::channel::{Channel, RecvError};
+use hairpin_session::ending::repeats;
 use hairpin_session::error::RunError;
 use hairpin_session::handshake::Kind;
 use hairpin_session::live::Live;
-use hairpin_session::message::Order;
+use hairpin_session::message::{Answer, Failure, Order};
 use hairpin_session::plan::{Plan, check, emulating};
 use hairpin_session::rows;
-use hairpin_session::side::SideError;
+use hairpin_session::side::{SideError, WorkerSide, wait};
 use hairpin_session::testbed::{RowEnd, Testbed, wait_for_turn};
 use hairpin_session::watch::Watcher;
 use hairpin_session::worker::choose_clock;
@@ -26,6 +28,8 @@ use crate::stamping::{self, Stamping};
 
 /// The raw file of a long run is on a slow disk within this time.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(600);
+/// Longest sleep while it is awaited.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Figures beside the round trips, and runs beside this one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +115,8 @@ fn measured(
         None => None,
     };
     let mut run = Record { head, body: RunBody { place, results: Vec::new() } };
+    // The client's worker has not reported.
+    let mut owes = false;
     rows::rows(
         plan,
         &mut run,
@@ -119,6 +125,7 @@ fn measured(
             let job = &Job { traced: beside.one_way || caught, ..emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
             let mut live = Live::new(watcher, job, &body.place.hosts, &testbed);
+            owes = true;
             let mut incidents = None;
             let (mut measured, split, one_way) = match (job.nic_stamps, &stamps, clock, &mut clocks, catch.as_deref_mut()) {
                 (Some(asked), Some(stamps), Some(clock), ..) => {
@@ -142,6 +149,7 @@ fn measured(
                 }
                 _ => (testbed.row(job, index, signals, &mut live)?, None, None),
             };
+            owes = false;
             let (replies, responders) = (std::mem::take(&mut measured.client.replies), std::mem::take(&mut measured.responders));
             group::add_up(&mut measured.server, &responders);
             let row = Row { split, one_way, incidents, ..testbed.joined(plan, job, measured, head, &mut body.place) };
@@ -159,13 +167,38 @@ fn measured(
         },
     )?;
     // Finishes the raw file. If the worker is gone the rest of the file is lost, but not the rows here.
-    // After a failure it may hang, and is not waited for that long.
-    let finished = match plan.raw.is_some() && run.head.error.is_none() {
-        true => testbed.client.order_within(&Order::End, WRITTEN_WITHIN),
-        false => testbed.client.order(&Order::End),
+    // After a failure without a report it may hang, and is not waited for that long.
+    let finished = match plan.raw.is_some() && (run.head.error.is_none() || !owes) {
+        true => finish_raw(&mut testbed.client, run.head.interrupted, signals),
+        false => testbed.client.order(&Order::End).map(drop),
     };
     if let Err(error) = finished {
         run.head.error.get_or_insert(error.to_string());
     }
     Ok(run)
+}
+
+/// Has the client finish its raw file. Its disk may hang, so a signal ends the wait, unless it belongs to the one that has just
+/// `interrupted` the run.
+fn finish_raw(client: &mut WorkerSide, interrupted: bool, signals: &Signals) -> Result<(), SideError> {
+    client.send(&Order::End)?;
+    let begun = Instant::now();
+    loop {
+        match client.try_answer()? {
+            Some(Answer::Failed(failure)) => return Err(SideError::Failed(failure)),
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        let now = Instant::now();
+        if now.duration_since(begun) >= WRITTEN_WITHIN {
+            return Err(RecvError::Timeout(WRITTEN_WITHIN).into());
+        }
+        while let Ok(Some(signal)) = signals.next() {
+            if !repeats(interrupted.then_some(begun), signal, now) {
+                let message = "stopped before the file of --raw was on the disk: it is incomplete".into();
+                return Err(SideError::Failed(Failure { message, missing: false }));
+            }
+        }
+        wait(&[client.as_fd(), signals.as_fd()], Some(LOOK)).map_err(SideError::Prepare)?;
+    }
 }

@@ -64,23 +64,16 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     }
     let watch =
         AttachPlan { target: Target::Port(*port), duration: None, live: false, drawn: false, command: plan.command.clone() };
-    let (over, begun) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (seen, run) = thread::scope(|scope| {
-        let watching = scope.spawn(|| {
-            run_until(&watch, Until::Over(&over), &mut |news| {
+    let (seen, run) = watched(
+        |begun, over| {
+            run_until(&watch, Until::Over(over), &mut |news| {
                 if let News::Begun(_) = news {
                     begun.store(true, Ordering::Release);
                 }
             })
-        });
-        while !begun.load(Ordering::Acquire) && !watching.is_finished() {
-            thread::sleep(LOOK);
-        }
-        // The hooks are in place, or could not be attached.
-        let run = begun.load(Ordering::Acquire).then(|| ping::run(plan, signals, watcher));
-        over.store(true, Ordering::Release);
-        (watching.join(), run)
-    });
+        },
+        || ping::run(plan, signals, watcher),
+    );
     let mut seen = seen.map_err(|_| ServedError::Panicked)??;
     if let Some(run) = run {
         let run = run?;
@@ -91,8 +84,57 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     Ok(seen)
 }
 
+/// Runs `watch` on a thread of its own, and `ask` on this one as soon as the first flag says that the watching has begun. The second flag
+/// tells the watching to end. No second result: the watching ended before it began.
+fn watched<W: Send, A>(
+    watch: impl FnOnce(&AtomicBool, &AtomicBool) -> W + Send,
+    ask: impl FnOnce() -> A,
+) -> (thread::Result<W>, Option<A>) {
+    let (begun, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| watch(&begun, &over));
+        let ends = SetAtEnd(&over);
+        while !begun.load(Ordering::Acquire) && !watching.is_finished() {
+            thread::sleep(LOOK);
+        }
+        // The hooks are in place, or could not be attached.
+        let asked = begun.load(Ordering::Acquire).then(ask);
+        drop(ends);
+        (watching.join(), asked)
+    })
+}
+
+/// Sets a flag when it is dropped, by a panic too: the scope would wait for ever for a thread that is not told to end.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// True if the server's address belongs to this host, or if it has none.
 fn is_here(host: &str, port: u16, rows: &[Job]) -> bool {
     let address = server_at(host, port, rows).ok();
     address.is_none_or(|address| address.ip().is_loopback() || local_address_towards(address) == Some(address.ip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn the_watching_ends_even_if_the_asking_panics() {
+        let watch = |begun: &AtomicBool, over: &AtomicBool| {
+            begun.store(true, Ordering::Release);
+            while !over.load(Ordering::Acquire) {
+                thread::sleep(LOOK);
+            }
+        };
+        assert!(matches!(watched(watch, || 7), (Ok(()), Some(7))));
+        assert!(catch_unwind(AssertUnwindSafe(|| watched::<(), ()>(watch, || panic!("the asking")))).is_err());
+        assert!(matches!(watched(|_, _| 1, || 7), (Ok(1), None)), "nobody asks where nobody watches");
+    }
 }

@@ -5,12 +5,13 @@
 //!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
 //!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) while a process works on it; renamed when all of it is on the disk
 //! ```
-//! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store.
+//! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store, unless it holds something that
+//! is not of the store.
 //! Ids sort by time, so the last one is the latest run.
 
 mod id;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -351,11 +352,18 @@ impl Store {
     /// Removes leftovers of killed processes. An error here must not prevent a run from being stored or listed.
     fn remove_stale(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(TEMPORARY) && is_stale(&entry.path()).unwrap_or(false) {
-                let _ = fs::remove_dir_all(entry.path());
+            let (name, path) = (entry.file_name(), entry.path());
+            if name.to_string_lossy().starts_with(TEMPORARY) && is_ours(&path) && is_stale(&path).unwrap_or(false) {
+                let _ = fs::remove_dir_all(path);
             }
         }
     }
+}
+
+/// True if this directory holds only what a writer or a remover of runs puts there: others may use the name in the user's own directory.
+fn is_ours(temporary: &Path) -> bool {
+    let ours = |name: &OsStr| name == RECORD || name.to_str().and_then(RunId::parse).is_some();
+    fs::read_dir(temporary).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|entry| ours(&entry.file_name()))))
 }
 
 /// True if no process uses this directory any more.
@@ -492,6 +500,18 @@ mod tests {
         drop(slow);
         let second = store.save(&run("2026-11-20T11:50:20.000000Z")).unwrap();
         assert_eq!(names(store.dir()), [".tmp-new", ids[0].as_str(), second.as_str()], "stored");
+    }
+
+    #[test]
+    fn a_directory_of_another_program_stays() {
+        let (_dir, store, _) = store(&[10]);
+        let other = store.dir().join(".tmp-other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("precious"), "").unwrap();
+        File::open(&other).unwrap().set_modified(SystemTime::now() - 2 * STALE).unwrap();
+        assert_eq!(store.list().unwrap().count(), 1);
+        store.save(&run("2026-11-20T11:50:20.000000Z")).unwrap();
+        assert!(other.join("precious").exists());
     }
 
     #[test]

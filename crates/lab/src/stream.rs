@@ -39,7 +39,7 @@ use hairpin_session::message::Flush;
 use hairpin_session::message::{
     Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, StreamWork,
 };
-use hairpin_session::row::foreign_time;
+use hairpin_session::row::{foreign_time, without};
 use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
 use hairpin_session::side::{SideError, WorkerSide, wait};
@@ -186,16 +186,22 @@ impl<'a> StreamTestbed<'a> {
         self.rings.client = Some(open(&mut self.client, &ask.io.client, &self.interface)?);
         if self.searches(plan, ask) {
             return search(found, |asked| {
-                let trial = self.trial(plan, ask, asked, watcher)?;
+                let (trial, error) = self.trial(plan, ask, asked, watcher)?;
+                if let Some(error) = error {
+                    return Err(StreamError::Ended(error));
+                }
                 let step = Step { asked_per_s: asked, offered_per_s: trial.offered_per_s, lost: trial.lost };
                 watcher.trial(ask, &step);
                 Ok(trial)
             });
         }
-        let trial = self.trial(plan, ask, plan.per_s, watcher)?;
-        found.steps.push(Step { asked_per_s: plan.per_s, offered_per_s: trial.offered_per_s, lost: trial.lost });
-        found.flat = Some(trial);
-        Ok(())
+        let (trial, error) = self.trial(plan, ask, plan.per_s, watcher)?;
+        // What was counted until a ring failed is the row's result.
+        if error.is_none() || trial.offered > 0 {
+            found.steps.push(Step { asked_per_s: plan.per_s, offered_per_s: trial.offered_per_s, lost: trial.lost });
+            found.flat = Some(trial);
+        }
+        error.map_or(Ok(()), |error| Err(StreamError::Ended(error)))
     }
 
     /// The row as far as it was measured; `whole` if that is to its end.
@@ -203,8 +209,10 @@ impl<'a> StreamTestbed<'a> {
         let offered = found.flat?;
         let mut warnings = Vec::new();
         let shown = found.lossless.as_ref().unwrap_or(&offered);
-        for (side, cpu) in [(Side::Client, Some(&shown.cpu.client)), (Side::Server, shown.cpu.server.as_ref())] {
-            warnings.extend(cpu.and_then(|cpu| foreign_time(side, cpu, Nanos(shown.duration_ns))));
+        let (client, server) = (&shown.cpu.client, shown.cpu.server.as_ref());
+        for (side, cpu, other) in [(Side::Client, Some(client), server), (Side::Server, server, Some(client))] {
+            let cpu = cpu.map(|cpu| without(cpu, other));
+            warnings.extend(cpu.and_then(|cpu| foreign_time(side, &cpu, Nanos(shown.duration_ns))));
         }
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
         warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu, spins: true }));
@@ -228,13 +236,14 @@ impl<'a> StreamTestbed<'a> {
         })
     }
 
+    /// The trial as far as it went, and why it ended early, if it did.
     fn trial(
         &mut self,
         plan: &StreamPlan,
         ask: &Ask,
         asked: Option<f64>,
         watcher: &mut dyn StreamWatcher,
-    ) -> Result<Trial, StreamError> {
+    ) -> Result<(Trial, Option<String>), StreamError> {
         if self.interrupted.is_some() {
             return Err(StreamError::Interrupted);
         }
@@ -267,6 +276,10 @@ impl<'a> StreamTestbed<'a> {
             server.send(&order)?;
             self.answer(Side::Server, OPEN_WITHIN, watcher)?;
         }
+        // The user may have stopped the client before it had an order.
+        if self.interrupted.is_some() {
+            return Err(StreamError::Interrupted);
+        }
         self.client.clear_stop();
         self.client.send(&Order::Stream(Box::new(mine)))?;
         self.answer(Side::Client, OPEN_WITHIN, watcher)?;
@@ -281,10 +294,8 @@ impl<'a> StreamTestbed<'a> {
         };
         let after = self.far_frames(ask)?;
         let far = before.zip(after).map(|(before, after)| after.wrapping_sub(before));
-        if let Some(error) = client.error.clone().or(server.as_ref().and_then(|server| server.error.clone())) {
-            return Err(StreamError::Ended(error));
-        }
-        Ok(joined(ask, asked, client, server, far))
+        let error = client.error.clone().or(server.as_ref().and_then(|server| server.error.clone()));
+        Ok((joined(ask, asked, client, server, far), error))
     }
 
     /// Frames counted by the other end's kernel, if it does the counting.

@@ -6,6 +6,7 @@
 //!                                                                        ▼ faster on a path and slower on none
 //!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶ all restored, or kept
 //!                                                                                       └ contradicts the single result: unclear, no profile
+//!                                                                                       └ ended early: no winners, no profile
 //! ```
 
 use std::time::Duration;
@@ -197,6 +198,10 @@ fn measure(
         let alone = match one(plan, path, &given, each.mul_f64(ALONE), knobs, signals, watcher) {
             Ok(alone) => alone,
             // Keeps the results so far.
+            Err(RunError::Interrupted) if !record.paths.is_empty() => {
+                record.head.interrupted = true;
+                return Ok(());
+            }
             Err(error) if !record.paths.is_empty() => {
                 record.head.error = Some(error.to_string());
                 return Ok(());
@@ -226,20 +231,27 @@ fn measure(
                 record.paths[path].together = Some(together);
                 record.paths[path].together_deep_idle = knobs.deep_idle(2);
             }
+            Err(RunError::Interrupted) => record.head.interrupted = true,
             Err(error) => record.head.error = Some(error.to_string()),
         }
         if record.head.interrupted || record.head.error.is_some() {
             break;
         }
     }
+    conclude(record, tried, &winners);
+    Ok(())
+}
+
+/// Makes the profile of the winners if they were measured again to the end and without a contradiction. Else there are no winners.
+fn conclude(record: &mut TuneTry, tried: &[Candidate], winners: &[usize]) {
     let TuneTryBody { paths, contradictions, winners: settings, .. } = &mut record.body;
-    *contradictions = contradict(paths, &winners, settings);
-    if record.contradictions.is_empty() {
-        record.profile = Some(profile(record, tried, &winners).text());
+    *contradictions = contradict(paths, winners, settings);
+    let ended_early = record.head.interrupted || record.head.error.is_some();
+    if record.contradictions.is_empty() && !ended_early {
+        record.profile = Some(profile(record, tried, winners).text());
     } else {
         record.winners.clear();
     }
-    Ok(())
 }
 
 /// Finds paths where the new measurement of the winners contradicts that of the best one alone: a single setting cannot have two
@@ -433,6 +445,31 @@ mod tests {
         let mut paths = [tried(&[[0.3, 0.5]], [0.4, 0.6])];
         assert!(contradict(&mut paths, &[0], &setting).is_empty());
         assert_eq!(paths[0].alone.comparisons[0].verdict, Verdict::Faster);
+    }
+
+    #[test]
+    fn winners_that_were_not_measured_again_to_the_end_are_none() {
+        let setting = "cpu_dma_latency_us=0";
+        let candidates = [(setting.parse().unwrap(), Vec::new())];
+        let concluded = |interrupted, error: Option<&str>| {
+            let body = TuneTryBody {
+                host: None,
+                interface: None,
+                settings: Vec::new(),
+                left_out: Vec::new(),
+                paths: vec![tried(&[[0.5, 0.6]], [0.5, 0.6])],
+                winners: vec![setting.into()],
+                contradictions: Vec::new(),
+                profile: None,
+                kept: false,
+            };
+            let head = Head { interrupted, error: error.map(str::to_owned), ..Head::default() };
+            let mut record = Record { head, body };
+            conclude(&mut record, &candidates, &[0]);
+            (record.winners.len(), record.profile.is_some())
+        };
+        assert_eq!(concluded(false, None), (1, true));
+        assert_eq!([concluded(true, None), concluded(false, Some("the peer is dead"))], [(0, false); 2]);
     }
 
     #[test]

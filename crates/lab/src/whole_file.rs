@@ -1,8 +1,9 @@
 //! Writes a file completely or not at all: a process that has it open, or opens it meanwhile, sees either the old or the new
 //! file.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -25,12 +26,15 @@ pub enum WriteError {
 }
 
 /// Writes `bytes` to `file`. The bytes are on the disk before the name refers to them. Writes directly to anything but a regular
-/// file, such as a pipe or `/dev/stdout`.
+/// file, such as a pipe, and to what an open descriptor leads to, such as `/dev/stdout`.
 ///
 /// # Errors
 /// The file cannot be written, or is a directory.
 pub fn write(file: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let failed = |source| WriteError::Write { file: file.into(), source };
+    if let Some(number) = descriptor(file) {
+        return opened(number, file).and_then(|mut open| open.write_all(bytes)).map_err(failed);
+    }
     match fs::metadata(file) {
         Ok(there) if there.is_dir() => Err(WriteError::Directory { file: file.into() }),
         // A symbolic link stays: the file that it points to is replaced.
@@ -40,6 +44,31 @@ pub fn write(file: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         Ok(_) => OpenOptions::new().write(true).open(file).and_then(|mut open| open.write_all(bytes)).map_err(failed),
         Err(error) if error.kind() == io::ErrorKind::NotFound => replace(file, bytes, None).map_err(failed),
         Err(error) => Err(failed(error)),
+    }
+}
+
+/// The number of the descriptor of this process that a name such as `/dev/stdout` or `/dev/fd/3` stands for. Others may go on writing
+/// to the file behind it, which therefore must not be replaced.
+fn descriptor(file: &Path) -> Option<u32> {
+    let own = Path::new("/proc/self/fd").canonicalize().ok()?;
+    let mut at = file.to_path_buf();
+    // As many links as the kernel follows.
+    for _ in 0..40 {
+        let dir = at.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize().ok()?;
+        if dir == own {
+            return at.file_name()?.to_str()?.parse().ok();
+        }
+        at = dir.join(fs::read_link(&at).ok()?);
+    }
+    None
+}
+
+/// The file behind the descriptor, at the place where whoever opened it goes on.
+fn opened(number: u32, file: &Path) -> io::Result<File> {
+    match number {
+        1 => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+        2 => io::stderr().as_fd().try_clone_to_owned().map(File::from),
+        _ => OpenOptions::new().append(true).open(file),
     }
 }
 
@@ -60,7 +89,8 @@ fn replace(file: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::R
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
 
@@ -78,6 +108,23 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_a_descriptor_leads_to_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("log"), dir.path().join("link"));
+        let mut log = OpenOptions::new().append(true).create(true).open(&file).unwrap();
+        log.write_all(b"one\n").unwrap();
+        let fd = PathBuf::from(format!("/proc/self/fd/{}", log.as_raw_fd()));
+        symlink(&fd, &link).unwrap();
+        for name in [&fd, &link] {
+            write(name, b"two\n").unwrap();
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"one\ntwo\ntwo\n");
+        assert_eq!(fs::metadata(&file).unwrap().ino(), log.metadata().unwrap().ino());
+        assert_eq!(descriptor(Path::new("/proc/self/fd/1")), Some(1));
+        assert_eq!((descriptor(&file), descriptor(Path::new("log"))), (None, None));
     }
 
     #[test]

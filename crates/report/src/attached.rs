@@ -7,7 +7,8 @@ mod service;
 pub(crate) mod table;
 
 use hairpin_record::attached::{Attached, Connection, Process, Slow, Stage, Total, View};
-use hairpin_record::run::{Row, Side};
+use hairpin_record::explain::Direction;
+use hairpin_record::run::{Quantiles, Row, Side};
 
 use crate::bounce::words;
 use crate::cell::Cell;
@@ -102,14 +103,17 @@ fn data(record: &Attached) -> Data {
             View::Server => "server",
             View::Client => "client",
         };
-        let line = |stage: &str, side: Option<Side>, ns: &hairpin_record::run::Quantiles, share: f64| -> [Cell; 8] {
+        let roles = total.roles.iter().map(Side::to_string).collect::<Vec<_>>().join(" ");
+        let line = |stage: &str, side: Option<Side>, way: Option<Direction>, ns: &Quantiles, share: f64| -> [Cell; 10] {
             let side = side.map(|side| side.to_string());
-            [view.into(), stage.into(), side.into(), ns.count.into(), ns.p50.into(), ns.p99.into(), ns.max.into(), share.into()]
+            let way = way.map(|way| if way == Direction::Request { "request" } else { "reply" });
+            let [p50, p99, max] = [ns.p50, ns.p99, ns.max].map(Cell::from);
+            [view.into(), stage.into(), side.into(), ns.count.into(), p50, p99, max, share.into(), (&roles).into(), way.into()]
         };
-        let stages = total.stages.iter().map(|stage| line(&stage.name, stage.side, &stage.ns, stage.share));
-        stages.chain([line("sum", None, &total.sum_ns, 1.0)]).collect::<Vec<_>>()
+        let stages = total.stages.iter().map(|stage| line(&stage.name, stage.side, stage.direction, &stage.ns, stage.share));
+        stages.chain([line("sum", None, None, &total.sum_ns, 1.0)]).collect::<Vec<_>>()
     };
-    let names = "view stage side count p50_ns p99_ns max_ns share";
+    let names = "view stage side count p50_ns p99_ns max_ns share roles direction";
     Data::table(names, record.totals.iter().flat_map(of))
 }
 

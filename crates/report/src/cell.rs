@@ -117,7 +117,7 @@ impl Cell {
     pub(crate) fn raw(&self) -> String {
         match self {
             Cell::Blank | Cell::Bar(_) | Cell::Block(..) | Cell::Strip(..) => String::new(),
-            Cell::Text(text) | Cell::Word(text, _) => text.clone(),
+            Cell::Text(text) | Cell::Word(text, _) => harmless(text),
             Cell::Count(count) => count.to_string(),
             Cell::Ns(number) | Cell::Growth(number) | Cell::Rate(number) | Cell::Share(number) | Cell::Percent(number) => {
                 float(*number)
@@ -143,6 +143,13 @@ impl Cell {
             _ => Tone::Plain,
         }
     }
+}
+
+/// Text that steers no terminal, and that no spreadsheet takes for a formula: a host may call itself anything.
+fn harmless(text: &str) -> String {
+    let text = clean(text);
+    let is_formula = text.len() > 1 && text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
+    if is_formula { format!("'{text}") } else { text }
 }
 
 /// Eighths of a column, the thinnest first.
@@ -234,6 +241,22 @@ mod tests {
             (Cell::from(None::<u64>), "", ""),
         ] {
             assert_eq!((cell.shown(0).as_str(), cell.raw().as_str()), (shown, raw), "{cell:?}");
+        }
+    }
+
+    #[test]
+    fn scripts_read_text_that_steers_nothing() {
+        for (text, raw) in [
+            ("udp:spin", "udp:spin"),
+            ("-", "-"),
+            ("-1", "-1"),
+            ("+0.5", "+0.5"),
+            ("=1+1", "'=1+1"),
+            ("-2+3|x", "'-2+3|x"),
+            ("@a", "'@a"),
+            ("a\u{1b}[2J\nb", "a\u{FFFD}[2J b"),
+        ] {
+            assert_eq!(Cell::from(text).raw(), raw);
         }
     }
 

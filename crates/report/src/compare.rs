@@ -10,7 +10,7 @@ use crate::brief::placed as on_cpus;
 use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
 use crate::doc::{Block, Column, Data, Doc, List, Show, Shown, Table, Text};
-use crate::figure::{fine_ratio as ratio, payloads, per_second, ratio as times, seconds, time};
+use crate::figure::{asked_percent, confidence, fine_ratio as ratio, payloads, per_second, ratio as times, seconds, time};
 use crate::kinds;
 use crate::label::{Name, short};
 use crate::link::link_words;
@@ -93,7 +93,7 @@ pub(crate) fn noted(doc: &mut Doc, lines: Vec<Text>) {
 fn commands(record: &Compare) -> Vec<String> {
     let p50 = |arm: &&Arm| arm.typical.unwrap_or(arm.figures).p50_ns.unwrap_or(0.0);
     let known = record.arms.iter().filter_map(|arm| Some((arm, arm.link.as_ref()?)));
-    let known = known.filter(|(arm, link)| next::is_explained(&arm.path, link));
+    let known = known.filter(|(arm, link)| arm.pace_per_s.is_none() && next::is_explained(&arm.path, link));
     let slower = known.max_by(|(a, _), (b, _)| p50(a).total_cmp(&p50(b)));
     slower.and_then(|(arm, link)| next::explain(link, &record.head, &arm.path)).into_iter().collect()
 }
@@ -165,8 +165,10 @@ pub(crate) fn described(arm: &Arm, record: &Compare) -> String {
 }
 
 fn without_words(arm: &Arm, record: &Compare, with_link: bool) -> String {
-    let mut parts = vec![short(&arm.path), format!("{} B", payloads(arm.request_bytes, arm.reply_bytes))];
-    for (count, what) in [(arm.flows, "flows"), (arm.outstanding, "in flight per flow")] {
+    let pace = arm.pace_per_s.map_or_else(String::new, |per_s| format!(" at {per_s}/s"));
+    let mut parts = vec![short(&arm.path) + &pace, format!("{} B", payloads(arm.request_bytes, arm.reply_bytes))];
+    let counts = [(arm.flows, "flows"), (arm.threads.unwrap_or(1), "threads"), (arm.outstanding, "in flight per flow")];
+    for (count, what) in counts {
         if count > 1 {
             parts.push(format!("{count} {what}"));
         }
@@ -267,7 +269,7 @@ pub(crate) fn sentence(record: &Compare, comparison: &Comparison, arm: &str, aga
             (format!("{arm} is {} than {against}: {both}", comparison.verdict), comparison.verdict.to_string())
         }
         (Verdict::Same, _) => {
-            let margin = record.method.margin * 100.0;
+            let margin = asked_percent(record.method.margin);
             (format!("{arm} and {against} are the same within {margin} %: {both}"), "same".into())
         }
         (Verdict::Unclear, _) => {
@@ -338,11 +340,13 @@ pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
         ));
     }
     if comparison.matched == Matched::All {
-        let find = |name: &str| record.arms.iter().find(|arm| arm.name == name).and_then(|arm| arm.cpus.as_ref()).map(placed);
-        let placed = find(&comparison.against).zip(find(&comparison.arm));
-        let placed = placed.map_or_else(String::new, |(a, b)| format!(" ({a} and {b})"));
-        let hosts = record.warnings.iter().any(|note| note.code == OTHER_HOST);
-        let what = if hosts { "hosts".to_owned() } else { format!("CPUs{placed}") };
+        let arms = find(record, &comparison.against).zip(find(record, &comparison.arm));
+        let cpus = arms.and_then(|(a, b)| a.cpus.as_ref().zip(b.cpus.as_ref()));
+        let cpus = cpus.map_or_else(String::new, |(a, b)| format!(" ({} and {})", placed(a), placed(b)));
+        // Sides measured in turn, over two links, on equal numbers: these are of two hosts.
+        let two_links = record.design.is_some() && arms.is_some_and(|(a, b)| a.cpus == b.cpus && a.link != b.link);
+        let hosts = two_links || record.warnings.iter().any(|note| note.code == OTHER_HOST);
+        let what = if hosts { "hosts".to_owned() } else { format!("CPUs{cpus}") };
         found.push(format!(
             "The two run on different {what}, so the distance between the cores is part of the comparison: all blocks make pairs, in any state"
         ));
@@ -384,8 +388,8 @@ fn meaning(record: &Compare) -> String {
         (None, false) => "between the blocks of two runs",
     };
     format!(
-        "Ratios are {of}, and the figures beside them are typical of the same blocks; each interval is one of {:.2} %, so that all of them hold with {:.0} %{}.",
-        method.confidence_each * 100.0,
+        "Ratios are {of}, and the figures beside them are typical of the same blocks; each interval is one of {} %, so that all of them hold with {:.0} %{}.",
+        confidence(method.confidence_each),
         method.confidence * 100.0,
         if method.looks > 1 { format!(", looked at up to {} times", method.looks) } else { String::new() }
     )

@@ -13,6 +13,7 @@ use crate::chart::axis::Axis;
 use crate::chart::picture::Picture;
 use crate::chart::whole::Segment;
 use crate::options::Options;
+use crate::prose::clean;
 use crate::style::Tone;
 
 /// A record that can be shown to people.
@@ -147,8 +148,8 @@ impl Table {
     /// The raw numbers for scripts.
     pub(crate) fn data(&self) -> Data {
         let all: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].place.is_written()).collect();
-        // A column of times has its name also where no row has one.
-        let times = |at: usize| (self.columns[at].unit == "us").then_some("_ns");
+        // A column of times has its name also where no row has one, and where its cells are plain numbers.
+        let times = |at: usize| matches!(self.columns[at].unit, "us" | "ns").then_some("_ns");
         let unit =
             |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty()).or_else(|| times(at));
         let names = all.iter().map(|at| self.columns[*at].name(unit(*at).unwrap_or_default())).collect();
@@ -207,7 +208,8 @@ pub(crate) struct Column {
 
 impl Column {
     fn new(title: impl Into<String>, place: Place) -> Column {
-        Column { title: title.into(), group: "", unit: "", place }
+        // It may be a name from a record.
+        Column { title: clean(&title.into()), group: "", unit: "", place }
     }
 
     pub(crate) fn words(title: impl Into<String>) -> Column {
@@ -266,6 +268,8 @@ impl Column {
     /// The full title as a field name for scripts.
     fn name(&self, unit: &str) -> String {
         let title = Column { unit: "", ..self.clone() }.full_title().to_lowercase().replace("/s", "_per_s");
+        // Scripts read a share as a fraction of 1, whatever people see.
+        let title = title.replace('%', if unit == "_share" { "" } else { "percent" });
         let mut name: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
         while name.contains("__") {
             name = name.replace("__", "_");
@@ -273,7 +277,7 @@ impl Column {
         let name = name.trim_matches('_');
         match name {
             "" => "word".into(),
-            name if name.ends_with(unit) => name.into(),
+            name if name.ends_with(unit) || name == unit.trim_start_matches('_') => name.into(),
             name => format!("{name}{unit}"),
         }
     }

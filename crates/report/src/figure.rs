@@ -130,6 +130,17 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// A share that was asked for, in percent: 7 of 0.07, without the noise of binary fractions.
+pub(crate) fn asked_percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+/// A confidence in percent, with more decimals where two would say 100.
+pub(crate) fn confidence(share: f64) -> String {
+    let places = if (0.99994..1.0).contains(&share) { 4 } else { 2 };
+    format!("{:.places$}", share * 100.0)
+}
+
 /// A requested rate, in its shortest exact form.
 pub(crate) fn pace(per_s: f64) -> String {
     format!("{per_s}/s")
@@ -222,6 +233,12 @@ mod tests {
     fn bit_rates_and_shares() {
         assert_eq!([0.0, 0.6721, 12.345, 545.9, 12_345.6].map(decimals), ["0", "0.672", "12.35", "545.9", "12346"]);
         assert_eq!([0.0, 1e-9, 0.0123, 0.5, 1.0].map(percent), ["0", "<0.01", "1.23", "50.0", "100.0"]);
+    }
+
+    #[test]
+    fn percentages_are_as_asked_for_and_never_100_without_doubt() {
+        assert_eq!([0.07, 0.29, 0.02, 0.005, 0.0].map(asked_percent), [7.0, 29.0, 2.0, 0.5, 0.0]);
+        assert_eq!([0.95, 0.995, 0.999_975, 1.0].map(confidence), ["95.00", "99.50", "99.9975", "100.00"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::doc::{Column, Doc, Table};
 use crate::explain::causes::cut;
 use crate::explain::timeline;
 use crate::figure::time;
-use crate::label::{Name, path};
+use crate::label::{Name, among};
 use crate::notes::merged;
 
 /// Causes of a row in the table; its record has all.
@@ -63,7 +63,7 @@ pub(crate) fn causes(rows: &[&Row]) -> Table {
     let of = |row: &Row| row.incidents.as_deref().map(|found| found.causes.clone()).unwrap_or_default();
     let lines = rows.iter().flat_map(|row| of(row).into_iter().take(CAUSES).map(|cause| (*row, cause))).map(|(row, cause)| {
         vec![
-            path(row).into(),
+            among(row, rows).into(),
             cut(&cause.cause).into(),
             cut(&cause.who).into(),
             cause.count.into(),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::prose::steers;
 use crate::view::View;
 
 /// serde_json fails only on map keys that are not text, and records have none.
@@ -10,12 +11,32 @@ const ALWAYS: &str = "records have text keys only";
 /// The record, a field per line.
 pub fn json(record: &(impl Serialize + ?Sized)) -> String {
     // Not by serde_json's own pretty form: that would be compiled for every type of every record once more.
-    indented(&serde_json::to_string(record).expect(ALWAYS)) + "\n"
+    indented(&compact(record)) + "\n"
 }
 
 /// The record on one line: for a file, a pipe, `--json-stream`.
 pub fn json_line(record: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(record).expect(ALWAYS) + "\n"
+    compact(record) + "\n"
+}
+
+fn compact(record: &(impl Serialize + ?Sized)) -> String {
+    escaped(serde_json::to_string(record).expect(ALWAYS))
+}
+
+/// The same JSON, in which no text of another host steers a terminal: serde_json escapes ASCII alone.
+fn escaped(json: String) -> String {
+    if !json.contains(steers) {
+        return json;
+    }
+    let mut text = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if steers(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            text.push(c);
+        }
+    }
+    text
 }
 
 /// A view as JSON, after a field with its schema.
@@ -102,10 +123,20 @@ mod tests {
         assert_eq!(value(&line), value(&lines));
     }
 
+    #[test]
+    fn no_text_steers_a_terminal_and_all_reads_back() {
+        let text = "a\u{9b}31m\u{7f}\u{202e}\u{e0001}é\u{1b}";
+        let line = json_line(text);
+        assert_eq!(line, "\"a\\u009b31m\\u007f\\u202e\\udb40\\udc01é\\u001b\"\n");
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    }
+
     proptest! {
         #[test]
         fn a_field_per_line_as_serde_json_writes_it(value in value()) {
-            prop_assert_eq!(json(&value), serde_json::to_string_pretty(&value).unwrap() + "\n");
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            let lines: Vec<String> = pretty.split('\n').map(|line| escaped(line.into())).collect();
+            prop_assert_eq!(json(&value), lines.join("\n") + "\n");
         }
     }
 }

@@ -66,6 +66,13 @@ pub fn whole(row: &Row) -> String {
     if reply.is_empty() { path(row) } else { format!("{} {reply}", path(row)) }
 }
 
+/// As [`whole`], with the payload if another of these rows has the same name.
+pub(crate) fn among(row: &Row, rows: &[&Row]) -> String {
+    let name = whole(row);
+    let alike = rows.iter().filter(|other| whole(other) == name).count();
+    if alike > 1 { format!("{name} {} B", payload(row)) } else { name }
+}
+
 /// For a group `first`, `last`, or the responder; else empty.
 pub(crate) fn reply(row: &Row) -> String {
     row.reply.as_deref().map(crate::prose::clean).unwrap_or_default()

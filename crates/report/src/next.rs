@@ -26,17 +26,21 @@ fn lines(items: &[String], columns: usize) -> Vec<String> {
         return vec![clean(only)];
     }
     let mut lines: Vec<String> = Vec::new();
+    let mut is_broken = false;
     for item in items.iter().map(|item| clean(item)) {
         if BEGIN.len() + width(&item) > columns {
-            // A shell takes it as it stands, over several lines.
-            let broken = command::lines("      ", &item, columns);
-            lines.extend(broken);
+            // A shell takes it as it stands, over several lines, so no other command may follow on the last one.
+            lines.extend(command::lines("      ", &item, columns));
+            is_broken = true;
             continue;
         }
+        let may_follow = !is_broken || item.starts_with('(');
         match lines.last_mut() {
-            Some(line) if width(line) + 4 + width(&item) <= columns => line.extend(["    ", &item]),
-            Some(_) => lines.push(format!("      {item}")),
-            None => lines.push(format!("      {item}")),
+            Some(line) if may_follow && width(line) + 4 + width(&item) <= columns => line.extend(["    ", &item]),
+            _ => {
+                lines.push(format!("      {item}"));
+                is_broken = false;
+            }
         }
     }
     if let Some(first) = lines.first_mut() {
@@ -135,6 +139,17 @@ mod tests {
         ] {
             assert_eq!(path(spec), typed);
         }
+    }
+
+    #[test]
+    fn no_command_follows_on_the_line_of_a_broken_one() {
+        let host = "h".repeat(53);
+        let long = format!("hairpin explain {host} -p udp");
+        let of = |items: &[&str]| lines(&items.iter().map(ToString::to_string).collect::<Vec<_>>(), 80);
+        let first = format!("next  hairpin explain {host} \\");
+        let all = of(&[&long, "hairpin report latest", "(-v: all)"]);
+        assert_eq!(all, [first.as_str(), "        -p udp", "      hairpin report latest    (-v: all)"]);
+        assert_eq!(of(&[&long, "(-v: all)"]), [first.as_str(), "        -p udp    (-v: all)"]);
     }
 
     #[test]

@@ -11,12 +11,17 @@ pub fn clean(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',
-            c if c.is_control() => '\u{FFFD}',
-            '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => '\u{FFFD}',
-            '\u{200B}'..='\u{200D}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E01EF}' => '\u{FFFD}',
+            c if steers(c) => '\u{FFFD}',
             c => c,
         })
         .collect()
+}
+
+/// True for a character that a terminal may obey, or that changes the writing direction, or joins or varies its neighbours.
+pub(crate) fn steers(c: char) -> bool {
+    let turns = matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{206F}');
+    let joins = matches!(c, '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200D}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}');
+    c.is_control() || turns || joins || matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{E0000}'..='\u{E01EF}')
 }
 
 /// The number of terminal columns that the text takes.
@@ -76,6 +81,7 @@ mod tests {
     #[test]
     fn text_cannot_steer_the_terminal() {
         assert_eq!(clean("a\x1b[31mb\u{202E}c\nd"), "a\u{FFFD}[31mb\u{FFFD}c d");
+        assert_eq!(clean("a\u{061C}b\u{2060}c\u{180E}d\u{9b}é"), "a\u{FFFD}b\u{FFFD}c\u{FFFD}d\u{FFFD}é");
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Show for Run {
                 doc.part(Shown::Full, account);
             }
         }
-        doc.blocks.extend(splits(&names, &rows).blocks);
+        doc.blocks.extend(splits(&rows).blocks);
         doc.blocks.extend(one_way::sentences(&names, &rows).blocks);
         doc.blocks.extend(incidents::sentences(&names, &rows).blocks);
         doc.part(Shown::Full, incidents::slowest(&rows));

@@ -7,20 +7,26 @@ use hairpin_units::Nanos;
 use crate::cell::{Cell, IntoCell};
 use crate::doc::{Column, Doc, Fields, List, Shown, Table};
 use crate::figure::{beside, time};
-use crate::label::{Name, path};
+use crate::label::among;
 use crate::prose::{capital, clean};
 
 /// The sentences of all rows with a split, and the further parts of a full view.
-pub(crate) fn splits(names: &[Name], rows: &[&Row]) -> Doc {
-    let all: Vec<(&Name, &Row, &Split)> =
-        names.iter().zip(rows).filter_map(|(name, row)| Some((name, *row, row.split.as_deref()?))).collect();
+pub(crate) fn splits(rows: &[&Row]) -> Doc {
+    // The name of a row: its path, and its payload if another row has the same path.
+    let all: Vec<(String, &Row, &Split)> = rows
+        .iter()
+        .filter_map(|row| {
+            let split = row.split.as_deref()?;
+            Some((among(row, rows), *row, split))
+        })
+        .collect();
     let mut doc = Doc::default();
     if all.is_empty() {
         return doc;
     }
     doc.gap();
     for (name, row, split) in &all {
-        let lead = if rows.len() > 1 { format!("{}: ", title(name, rows)) } else { String::new() };
+        let lead = if rows.len() > 1 { format!("{name}: ") } else { String::new() };
         doc.lead(lead, sentence(split, row.rtt_ns.p50));
     }
     let mut full = Doc::default();
@@ -32,18 +38,12 @@ pub(crate) fn splits(names: &[Name], rows: &[&Row]) -> Doc {
     full.table(table(&all));
     full.list(List::plain(
         "Stamps where packets leave and enter the hosts",
-        all.iter().flat_map(|(name, _, split)| stamps(&name.base, split)).collect(),
+        all.iter().flat_map(|(name, _, split)| stamps(name, split)).collect(),
     ));
     let impossible = all.iter().flat_map(|(name, _, split)| split.impossible.iter().map(move |one| cannot_be(name, one)));
     full.list(List::warnings("Impossible: in no other figure of the parts", impossible.collect()));
     doc.part(Shown::Full, full);
     doc
-}
-
-/// The shortest name of a row: its path, and its payload if another row has the same path.
-fn title(name: &Name, rows: &[&Row]) -> String {
-    let alike = rows.iter().filter(|row| path(row) == name.base).count();
-    if alike > 1 { format!("{} {}", name.base, name.size) } else { name.base.clone() }
 }
 
 /// `22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network; stamps: …`
@@ -189,14 +189,14 @@ fn layers(split: &Split) -> String {
     }
 }
 
-fn table(all: &[(&Name, &Row, &Split)]) -> Table {
-    let lines = all.iter().flat_map(|(_, row, split)| {
+fn table(all: &[(String, &Row, &Split)]) -> Table {
+    let lines = all.iter().flat_map(|(row, _, split)| {
         split.parts.iter().map(move |part| {
             let name = if part.part.is_sum() { format!("= {}", part.part.name()) } else { part.part.name().into() };
             let ns = &part.ns;
             let share = (split.typical.rtt_ns > 0.0).then(|| part.typical_ns / split.typical.rtt_ns);
             let figures = [ns.p50, ns.p90, ns.p99].map(Cell::ns);
-            [path(row).into(), name.into()]
+            [Cell::from(row), name.into()]
                 .into_iter()
                 .chain(figures)
                 .chain([Cell::Count(ns.count), Cell::Ns(part.typical_ns), share.into_cell(Cell::Percent)])
@@ -260,9 +260,9 @@ fn left_its_rate(times: u64) -> String {
     format!("it was set, or left its rate, {times}: blocks over which it did are rejected")
 }
 
-fn cannot_be(name: &Name, one: &Impossible) -> String {
+fn cannot_be(name: &str, one: &Impossible) -> String {
     let Impossible { sequence, rtt_ns, part, ns } = one;
-    format!("{}: transaction {sequence}, RTT {}: {} {ns} ns", name.base, Nanos(*rtt_ns), part.name())
+    format!("{name}: transaction {sequence}, RTT {}: {} {ns} ns", Nanos(*rtt_ns), part.name())
 }
 
 /// Fields for scripts; the names do not depend on the split.

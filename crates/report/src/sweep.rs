@@ -10,7 +10,7 @@ use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
 use crate::compare::{interval, rounds};
 use crate::doc::{Block, Column, Doc, List, Show, Shown, Table, Text};
-use crate::figure::{fine_ratio as ratio, time};
+use crate::figure::{confidence, fine_ratio as ratio, time};
 use crate::kinds;
 use crate::label::Name;
 use crate::link::link_words;
@@ -74,8 +74,8 @@ impl Show for Sweep {
         interactions(&mut rest, self);
         rest.gap();
         rest.text(format!(
-            "An interval is one of {:.2} %, so that all {} of them hold with {:.0} %. Ratios are means over cells within a round.",
-            self.confidence_each * 100.0,
+            "An interval is one of {} %, so that all {} of them hold with {:.0} %. Ratios are means over cells within a round.",
+            confidence(self.confidence_each),
             4 * (self.main_effects.len() + self.interactions.len()),
             self.confidence * 100.0
         ));

@@ -312,6 +312,10 @@ fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
         );
         return (said, "unclear", Tone::Warning);
     }
+    if is_undecided(record) {
+        let said = "undecided: it ended before what made a path faster was measured again; all is as it was";
+        return (said.into(), "undecided", Tone::Warning);
+    }
     if record.winners.is_empty() {
         let of = |verdict| {
             let all = record.paths.iter().flat_map(|path| &path.alone.comparisons);
@@ -346,6 +350,13 @@ fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
         "worth having",
         Tone::Heading,
     )
+}
+
+/// True if it ended before a setting that made a path faster was measured again.
+pub(crate) fn is_undecided(record: &TuneTry) -> bool {
+    let ended_early = record.head.interrupted || record.head.error.is_some();
+    let mut alone = record.paths.iter().flat_map(|path| &path.alone.comparisons);
+    ended_early && record.winners.is_empty() && alone.any(|found| found.verdict == Verdict::Faster)
 }
 
 /// True if a winner is in force only as long as a process holds it.

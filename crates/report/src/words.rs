@@ -8,7 +8,7 @@ use hairpin_plan::spec::Spec;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::run::{Row, Run};
 
-use crate::label::path;
+use crate::label::whole;
 use crate::prose::clean;
 
 mod iperf;
@@ -63,7 +63,7 @@ impl Tool {
 /// A row, with figures that several tools print.
 struct Ping<'a> {
     row: &'a Row,
-    /// The path as in tables, with its origin unless measured.
+    /// The path as in tables, with its origin unless measured, and of a group the reply.
     path: String,
     /// `TCP`, `UDP`, else the path's name.
     protocol: String,
@@ -86,7 +86,7 @@ impl Ping<'_> {
         };
         Ping {
             row,
-            path: path(row),
+            path: whole(row),
             protocol,
             speaks,
             peer: clean(link.peer.as_deref().unwrap_or(&link.kind)),

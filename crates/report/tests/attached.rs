@@ -382,6 +382,21 @@ fn a_second_of_a_server_is_drawn_beside_the_whole() {
     assert!(frame(&view, 60, 12).contains("This view needs 80 columns and 24 lines; here are 60 and 12."));
 }
 
+#[test]
+fn csv_tells_roles_and_ways_apart() {
+    let mut sent = both(2_000);
+    let mut asked = Total { roles: vec![Side::Client], ..both(2_000) };
+    for total in [&mut sent, &mut asked] {
+        total.stages[7..].iter_mut().for_each(|stage| stage.direction = Some(Direction::Reply));
+        total.stages[9].name = "driver + softirq".into();
+        total.stages[9].ns = total.stages[2].ns.clone();
+        total.stages[9].share = total.stages[2].share;
+    }
+    let csv = hairpin_report::csv(&whole(AttachedBody { totals: vec![sent, asked], ..record() }), &Options::default());
+    let lines: std::collections::HashSet<&str> = csv.lines().collect();
+    assert_eq!((lines.len(), csv.lines().count()), (29, 29), "{csv}");
+}
+
 /// A proxy has two tables; the keys go from one to the other.
 #[test]
 fn each_role_has_a_picture() {

@@ -142,6 +142,26 @@ fn for_pages_and_scripts() {
 }
 
 #[test]
+fn names_from_elsewhere_steer_no_terminal() {
+    let mut record = record();
+    record.body.arms[1].name = "\u{1b}]0;x\u{7}".into();
+    record.body.comparisons[0].arm = record.body.arms[1].name.clone();
+    for options in [whole(), Options { brief: true, ..whole() }] {
+        let text = hairpin_report::term(&record, &options);
+        assert!(text.contains("]0;x") && !text.contains(['\u{1b}', '\u{7}']), "{text}");
+    }
+}
+
+#[test]
+fn a_margin_is_told_as_it_was_asked_for() {
+    let mut record = record();
+    record.body.method.margin = 0.07;
+    record.body.comparisons = vec![comparison("B", Verdict::Same, 1.001, 0.0004)];
+    let text = hairpin_report::term(&record, &Options { width: 200, ..whole() });
+    assert!(text.contains("are the same within 7 %: "), "{text}");
+}
+
+#[test]
 fn three_arms_with_a_word_each() {
     let mut record = record();
     record.arms.push(Arm { link: Some(link("loopback")), ..arm("C", "tcp:block,nodelay=off/tcp:spin,quickack=on", 5_100.0) });
@@ -348,6 +368,26 @@ fn stored_runs_of_two_hosts_run_on_different_hosts() {
 }
 
 #[test]
+fn sides_on_cpus_of_equal_numbers_over_two_links_run_on_different_hosts() {
+    let mut record = record();
+    record.comparisons[0].matched = Matched::All;
+    for arm in &mut record.arms {
+        arm.cpus = Some(Cpus { client: vec![0], server: vec![1] });
+    }
+    record.arms[0].link = Some(link("loopback"));
+    let text = hairpin_report::term(&record, &whole());
+    assert!(text.contains("The two run on different hosts, so the distance"), "{text}");
+}
+
+#[test]
+fn pace_and_threads_are_told_with_a_side() {
+    let mut record = record();
+    (record.arms[1].pace_per_s, record.arms[1].threads) = (Some(1_000.0), Some(4));
+    let text = hairpin_report::term(&record, &whole());
+    assert!(text.contains(" at 1000/s, 64 B, 4 threads"), "{text}");
+}
+
+#[test]
 fn a_side_at_a_rate_is_not_explained_without_it() {
     let mut record = record();
     let brief = Options { brief: true, ..Options::default() };
@@ -504,6 +544,15 @@ fn no_setting_is_worth_having() {
     record.paths[0].alone.comparisons[0].verdict = Verdict::Same;
     record.head.interrupted = true;
     assert_snapshot!(narrow(hairpin_report::term(&record, &whole())));
+}
+
+#[test]
+fn what_was_not_measured_again_is_undecided() {
+    let mut record = tried();
+    (record.winners, record.profile, record.paths[0].together) = (Vec::new(), None, None);
+    record.head.interrupted = true;
+    let text = hairpin_report::term(&record, &whole());
+    assert!(text.contains("undecided: it ended before what made a path faster was measured again"), "{text}");
 }
 
 #[test]

@@ -149,6 +149,8 @@ fn for_pages_and_scripts() {
     assert_snapshot!(crate::formats::formats(&compare(at("niq", None, &Link::default()), at("dma", None, &Link::default()))));
     crate::formats::formats(&sizes("niq", &[60, 1514].map(Size::Frame), &link("10G", "", &[])));
     crate::formats::formats(&probed(20_000));
+    let reads = hairpin_report::csv(&probed(20_000), &Options::default());
+    assert!(reads.starts_with("reads,mean_ns,stddev_ns,min_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns\n"), "{reads}");
 }
 
 #[test]

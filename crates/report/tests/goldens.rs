@@ -337,6 +337,14 @@ fn csv_keeps_commas_and_quotes_inside_their_field() {
 }
 
 #[test]
+fn csv_of_another_hosts_words_steers_neither_a_terminal_nor_a_spreadsheet() {
+    let mut run = run(vec![row("udp:spin/udp:spin", 100, 5_000)]);
+    run.place.hosts.client.hostname = "=1+1\u{1b}[2J".into();
+    let text = hairpin_report::csv(&run, &Options::default());
+    assert!(text.contains(",'=1+1\u{FFFD}[2J,"), "{text}");
+}
+
+#[test]
 fn pingpong_lines_read_like_the_published_ones() {
     let sized = |bytes: u64| {
         let mut row = row("udp:spin/udp:spin", 100_000, 10_340 + bytes);

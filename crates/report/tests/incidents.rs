@@ -57,6 +57,19 @@ fn a_run_tells_their_number_and_causes_and_in_full_the_slowest() {
 }
 
 #[test]
+fn causes_of_two_sizes_are_told_apart() {
+    let mut run = run();
+    let mut large = run.results[0].clone();
+    (large.request_bytes, large.reply_bytes) = (1024, 1024);
+    run.results.push(large);
+    let text = term(&run, &Options { width: 130, ..Options::default() });
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for size in ["64", "1024"] {
+        assert!(words.contains(&format!("udp:spin {size} B preempted backup (pid 4711)")), "{text}");
+    }
+}
+
+#[test]
 fn a_report_has_them_as_a_note_of_the_row() {
     let given = [Input { name: "run".into(), record: AnyRecord::Run(Box::new(run())) }];
     let view = hairpin_report::view(&given, "2026-11-22T12:00:00Z", Beside::default());

@@ -39,6 +39,15 @@ fn a_report_as_csv_has_a_line_per_row_or_its_first_table() {
 }
 
 #[test]
+fn the_first_table_as_csv_has_its_units() {
+    let csv = |verb: &str| hairpin_report::csv(&of(verb), &Options::default());
+    let shares = csv("explain :PORT or PROGRAM");
+    assert!(shares.starts_with("stage,side,count,p50_ns,p99_ns,share\n"), "{shares}");
+    assert!(shares.lines().any(|line| line.starts_with("sum,") && line.ends_with(",1.0")), "{shares}");
+    assert!(csv("check --host").starts_with("cpu,lost_percent,stalls_above_1_us,"), "{}", csv("check --host"));
+}
+
+#[test]
 fn plans_have_a_table_and_rows_for_scripts() {
     let factor = PlanFactor { name: "wait".into(), levels: vec!["spin".into(), "block".into()] };
     let plan = PlanRow {

@@ -143,6 +143,17 @@ fn several_rows_by_what_each_side_has() {
 }
 
 #[test]
+fn rows_of_two_sizes_are_told_apart_in_the_table_too() {
+    let mut rows = vec![with("udp:spin/udp:spin", 30_200, split(NIC, [Layer::Hardware; 2])); 2];
+    (rows[1].request_bytes, rows[1].reply_bytes) = (1024, 1024);
+    let text = term(&run(rows), &Options::default());
+    for size in ["64", "1024"] {
+        let name = format!("udp:spin {size} B");
+        assert!(text.lines().any(|line| line.starts_with(&name) && line.contains("client-out")), "{text}");
+    }
+}
+
+#[test]
 fn a_split_from_elsewhere_may_have_any_figure_and_text() {
     let mut odd = split(NIC, [Layer::Hardware; 2]);
     odd.typical = Typical { rtt_ns: f64::NAN, ..Typical::default() };

@@ -52,6 +52,16 @@ fn the_classic_lines_of_netperf() {
     );
 }
 
+#[test]
+fn replies_of_a_group_are_told_apart() {
+    let rows = ["first", "last"].map(|reply| Row { reply: Some(reply.into()), ..udp() });
+    let run = run(rows.into());
+    for tool in [Tool::Netperf, Tool::NetperfCsv, Tool::Sockperf, Tool::Iperf2, Tool::SfntPingpong, Tool::SnfPingpong] {
+        let text = tool.text(&run);
+        assert!(text.contains("udp:block first") && text.contains("udp:block last"), "{tool:?}: {text}");
+    }
+}
+
 /// The sample that k8s-netperf makes of netperf's keys: a line counts for the first of these that its key contains.
 fn k8s_sample(text: &str) -> BTreeMap<&'static str, String> {
     assert!(text.split('\n').count() >= 5, "too short");

@@ -12,14 +12,40 @@ const IFF_LOOPBACK: u32 = 0x8;
 /// `ESTABLISHED` in /proc/net/tcp (`net/tcp_states.h`).
 const ESTABLISHED: &str = "01";
 
-/// Says which connection of this host would be cut off; `None` if none is known. `addresses` are those of the interface, `ssh` is
+/// Says which connection of this host would be cut off; `None` if none is known. `addresses_of` gives those of an interface, `ssh` is
 /// the value of $SSH_CONNECTION. Only reads.
-pub fn cut_off(host: &dyn Host, interface: &str, addresses: &[IpAddr], filter: Filter, ssh: Option<&str>) -> Option<String> {
+pub fn cut_off(
+    host: &dyn Host,
+    interface: &str,
+    addresses_of: &dyn Fn(&str) -> Vec<IpAddr>,
+    filter: Filter,
+    ssh: Option<&str>,
+) -> Option<String> {
     match filter {
         Filter::All => {}
         Filter::Ethertype(number) if VITAL.contains(&number) => {}
         _ => return None,
     }
+    with_uppers(host, interface).iter().find_map(|one| carried_by(host, one, &addresses_of(one), ssh))
+}
+
+/// The interface, and those above it (a bridge, a bond, a VLAN), whose frames pass through it.
+fn with_uppers(host: &dyn Host, interface: &str) -> Vec<String> {
+    let (mut all, mut at) = (vec![interface.to_owned()], 0);
+    while let Some(one) = all.get(at) {
+        let names = host.list(&format!("/sys/class/net/{one}")).unwrap_or_default();
+        for name in names.iter().filter_map(|name| name.strip_prefix("upper_")) {
+            if all.iter().all(|known| known != name) {
+                all.push(name.to_owned());
+            }
+        }
+        at += 1;
+    }
+    all
+}
+
+/// The connection of this host that an interface with these addresses carries.
+fn carried_by(host: &dyn Host, interface: &str, addresses: &[IpAddr], ssh: Option<&str>) -> Option<String> {
     // The flags are hexadecimal; one of them is IFF_LOOPBACK (netdevice(7)).
     let flags = host.read(&format!("/sys/class/net/{interface}/flags")).unwrap_or_default();
     let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(0);
@@ -113,7 +139,8 @@ mod tests {
     #[test]
     fn default_routes_connections_and_ssh_are_lifelines() {
         let (_dir, host) = host();
-        let says = |interface, address: &str, ssh| cut_off(&host, interface, &[address.parse().unwrap()], Filter::All, ssh);
+        let says =
+            |interface, address: &str, ssh| cut_off(&host, interface, &|_| vec![address.parse().unwrap()], Filter::All, ssh);
         assert_eq!(says("eth0", "192.0.2.1", None).unwrap(), "this host's default route");
         assert_eq!(says("eth2", "192.0.2.1", None).unwrap(), "this host's default route");
         assert_eq!(says("eth1", "10.0.0.1", None).unwrap(), "1 established TCP connections of this host");
@@ -124,9 +151,25 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_carries_what_those_above_it_carry() {
+        let (_dir, host) = host();
+        let host = host
+            .with_directory("/sys/class/net/eth3/upper_bond0")
+            .with_directory("/sys/class/net/bond0/lower_eth3")
+            .with_directory("/sys/class/net/bond0/upper_eth0")
+            .with_directory("/sys/class/net/eth4/upper_br0")
+            .with_directory("/sys/class/net/eth5/upper_br1");
+        let addresses = |of: &str| if of == "br0" { vec![IpAddr::from([10, 0, 0, 1])] } else { Vec::new() };
+        let says = |interface| cut_off(&host, interface, &addresses, Filter::All, None);
+        assert_eq!(says("eth3").unwrap(), "this host's default route");
+        assert_eq!(says("eth4").unwrap(), "1 established TCP connections of this host");
+        assert_eq!(says("eth5"), None);
+    }
+
+    #[test]
     fn only_filters_that_match_host_traffic_cut_it_off() {
         let (_dir, host) = host();
-        let says = |filter: &str| cut_off(&host, "eth0", &[], filter.parse().unwrap(), None).is_some();
+        let says = |filter: &str| cut_off(&host, "eth0", &|_| Vec::new(), filter.parse().unwrap(), None).is_some();
         assert!(says("all") && says("ethertype:0x0800") && says("ethertype:0x86dd") && says("ethertype:0x0806"));
         assert!(!says("ethertype:0x88b5") && !says("udp:24445"));
     }

@@ -10,7 +10,7 @@ use hairpin_record::run::{Row, Run};
 use hairpin_units::Nanos;
 
 use super::between::Spread;
-use super::stored::{Named, StoredError, held};
+use super::stored::{Named, StoredError, asked, held};
 use super::{Limit, limit};
 use crate::ping;
 use hairpin_session::error::RunError;
@@ -107,10 +107,15 @@ pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
 /// library takes the place of the kernel's sockets.
 ///
 /// # Errors
-/// A row's path is unknown to this version, or emulated a declared device; or the row had such a library, and `stack` is false.
+/// A row's path is unknown to this version, or emulated a declared device; the row had such a library, and `stack` is false; it had another request of
+/// the user's own than `template`; or its record does not say how long it took.
 pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredError> {
     let job = |row: &Row| {
         let bad = |why: String| StoredError::Row { path: row.path.clone(), why };
+        let took = row.duration_ns.saturating_add(row.gap_ns);
+        if took == 0 {
+            return Err(bad("its record does not say how long it was measured: take a run of ping or demo".into()));
+        }
         if row.niq.as_ref().is_some_and(|niq| niq.nic.is_some()) {
             return Err(bad("its record does not say the whole of the declared link that was emulated".into()));
         }
@@ -120,6 +125,13 @@ pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredEr
         if let Some(used) = row.stack.as_ref().and_then(|stacks| stacks.client.as_ref()).filter(|_| !stack) {
             let (name, library) = (&used.name, &used.library);
             return Err(bad(format!("{name} was in the place of the kernel's sockets: add --stack {library}")));
+        }
+        let (then, now) = (asked(row.own_request.as_deref()), template.own.as_ref());
+        if then != now.map(|own| (own.name.clone(), own.end.to_string())) {
+            return Err(bad(match then {
+                Some((request, until)) => format!("it asked {request}, until {until}: write the same with --request and --until"),
+                None => "it had no request of your own: leave out --request".into(),
+            }));
         }
         let server = row.cpu.server.as_ref().and_then(|server| server.cpus.first());
         let bytes = |bytes: u64| u32::try_from(bytes).map_err(|_| bad(format!("{bytes} bytes are no payload")));
@@ -131,7 +143,7 @@ pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredEr
             threads: row.threads,
             outstanding: row.outstanding,
             pace: row.pace_per_s,
-            duration: Some(Nanos(row.duration_ns.saturating_add(row.gap_ns))),
+            duration: Some(Nanos(took)),
             count: None,
             cpus: Sides {
                 client: template.cpus.client.or(row.cpu.client.cpus.first().copied()),
@@ -145,7 +157,8 @@ pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredEr
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::run::{Block, CpuSide};
+    use hairpin_plan::request::{ReplyEnd, Request};
+    use hairpin_record::run::{Block, CpuSide, OwnRequest};
     use hairpin_record::stack::{Stack, Stacks};
 
     use super::super::stored::tests::{row, run};
@@ -282,6 +295,61 @@ mod tests {
         let (one, other) = (host.run(5_000.0), host.run(5_000.0));
         let runs = [("latest", one.clone()), ("-1", one), ("-2", other)].map(|(given, run)| (given.to_owned(), run));
         assert_eq!(named(&runs).iter().map(|(given, _)| *given).collect::<Vec<_>>(), ["latest", "-2"]);
+    }
+
+    #[test]
+    fn replies_of_changing_length_are_the_same_work_however_often_they_are_measured() {
+        let of = |reply_bytes: u64, p50: u64| {
+            let own = OwnRequest { request: "INCR x".into(), until: "resp".into(), ..OwnRequest::default() };
+            let p50s = (0..60).map(move |i| p50 + i * 37 % 41);
+            let row = Row { reply_bytes, own_request: Some(Box::new(own)), ..row("tcp:poll/tcp:poll", p50s, 120) };
+            run(vec![row])
+        };
+        let runs = [(5, 5_000), (5, 5_020), (6, 5_040)].map(|(bytes, p50)| (format!("run {p50}"), of(bytes, p50)));
+        let (plan, limits) = (plan(), ["p50 > +5%".parse().unwrap()]);
+        let gate = Baseline { runs: &runs, plan: &plan, anew: 5, limits: &limits, figure: Figure::P50, margin: 0.02 };
+        let mut times = 0;
+        let found = gate.judged(&mut || {
+            times += 1;
+            // Five and six bytes at first, then always six.
+            Ok(of(if times < 3 { 5 } else { 6 }, 7_000 + times))
+        });
+        let found = found.unwrap();
+        assert_eq!((found.thresholds.len(), found.comparisons[0].runs), (1, Some([3, 15])));
+        assert!(found.thresholds[0].crossed, "{:?}", found.thresholds);
+    }
+
+    #[test]
+    fn a_record_without_its_duration_is_no_baseline() {
+        let template = Job::new("udp".parse().unwrap());
+        let error = jobs(&run(vec![row("udp/udp", [5_000; 3].into_iter(), 120)]), &template, false).unwrap_err().to_string();
+        assert!(error.ends_with("take a run of ping or demo"), "{error}");
+    }
+
+    #[test]
+    fn the_request_of_a_baseline_is_asked_again() {
+        let own = OwnRequest { request: "PING".into(), until: "resp".into(), ..OwnRequest::default() };
+        let row = |own: Option<OwnRequest>| Row {
+            duration_ns: 1_000_000_000,
+            own_request: own.map(Box::new),
+            ..row("tcp:poll/tcp:poll", [5_000; 3].into_iter(), 120)
+        };
+        let [asking, plain] = [Some(own), None].map(|own| run(vec![row(own)]));
+        let given = |name: &str| {
+            let own = Request { name: name.into(), bytes: name.into(), end: ReplyEnd::Resp, tls: None };
+            Job { own: Some(own), ..Job::new("tcp:poll".parse().unwrap()) }
+        };
+        assert!(jobs(&asking, &given("PING"), false).is_ok());
+        let none = Job::new("tcp:poll".parse().unwrap());
+        for (run, template, why) in [
+            (&asking, &given("GET x"), "it asked PING, until resp: write the same with --request and --until"),
+            (&asking, &none, "it asked PING, until resp: write the same with --request and --until"),
+            (&plain, &given("PING"), "leave out --request"),
+        ] {
+            let error = jobs(run, template, false).unwrap_err().to_string();
+            assert!(error.ends_with(why), "{error}");
+        }
+        assert!(jobs(&plain, &none, false).is_ok());
     }
 
     #[test]

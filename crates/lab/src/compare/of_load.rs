@@ -33,6 +33,7 @@ fn row(curve: &LoadCurve, rate: &LoadRow) -> Row {
         histogram: rate.histograms.rtt_from_due.clone(),
         cpu: rate.cpu.clone(),
         granted: curve.granted.clone(),
+        own_request: curve.own_request.clone(),
         warnings: rate.warnings.clone(),
         ..Row::default()
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   explain              a row per path: the RTT without any hook
 //!   explain of a program a row per sum of its stages
-//!   compare, sweep, tune try   a row per arm, with its blocks; where arms differ in more than path and sizes, the path has their name
+//!   compare, sweep, tune try   a row per arm, with its blocks; where arms differ in something that a row does not have, the path has their name
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ use hairpin_record::head::{Head, Place, Record};
 use hairpin_record::run::{Block, ClockFacts, Cpu, CpuSide, HostFacts, Hosts, Interpolated, Link, Row, Run, RunBody};
 use hairpin_record::sweep::{Sweep, SweepBody};
 use hairpin_record::tune_try::{TuneTry, TuneTryBody};
+
+use super::stored::asked;
 
 /// The RTT of each path in the blocks without any hook.
 pub fn run_of_explain(explain: Explain) -> Run {
@@ -84,7 +86,11 @@ pub fn run_of_try(tried: TuneTry) -> Run {
 }
 
 fn of_arms(head: Head, host: Option<HostFacts>, arms: Vec<Arm>) -> Run {
-    let key = |arm: &Arm| (arm.path.clone(), arm.request_bytes, arm.reply_bytes, arm.flows, arm.outstanding);
+    let key = |arm: &Arm| {
+        let (own, pace) = (asked(arm.own_request.as_deref()), arm.pace_per_s.map(f64::to_bits));
+        let counts = (arm.flows, arm.threads, arm.outstanding);
+        (arm.path.clone(), arm.request_bytes, arm.reply_bytes, counts, own, pace)
+    };
     let mut alike = BTreeMap::new();
     arms.iter().for_each(|arm| *alike.entry(key(arm)).or_insert(0) += 1);
     let link = arms.iter().find_map(|arm| arm.link.clone());
@@ -105,7 +111,10 @@ fn row(path: String, arm: Arm) -> Row {
         request_bytes: arm.request_bytes,
         reply_bytes: arm.reply_bytes,
         flows: arm.flows,
+        threads: arm.threads.unwrap_or(1),
         outstanding: arm.outstanding,
+        pace_per_s: arm.pace_per_s,
+        own_request: arm.own_request,
         transactions: arm.transactions,
         lost: arm.lost,
         transactions_per_s: arm.figures.rate_per_s.unwrap_or(0.0),
@@ -194,6 +203,26 @@ mod tests {
         assert!(paths.iter().all(|path| !path.contains('(')), "{paths:?}");
         let run = older("hairpin.compare/1");
         assert!(run.results.iter().all(|row| !row.blocks.is_empty()), "blocks make intervals");
+    }
+
+    #[test]
+    fn arms_at_a_pace_or_of_several_threads_are_other_work() {
+        let records = AnyRecord::all(include_bytes!("../../../record/tests/data/older.jsonl")).unwrap();
+        let found = records.into_iter().find_map(|record| match record {
+            AnyRecord::Compare(compare) => Some(*compare),
+            _ => None,
+        });
+        let compare = found.unwrap();
+        let with = |pace_per_s: Option<f64>, threads: Option<u32>| {
+            let mut compare = compare.clone();
+            compare.arms.iter_mut().for_each(|arm| (arm.pace_per_s, arm.threads) = (pace_per_s, threads));
+            run_of_compare(compare)
+        };
+        let runs = [with(None, None), with(Some(1_000.0), None), with(None, Some(4))];
+        let told = runs.each_ref().map(|run| (run.results[0].pace_per_s, run.results[0].threads));
+        assert_eq!(told, [(None, 1), (Some(1_000.0), 1), (None, 4)]);
+        let paired = |a: usize, b: usize| stored(&[("one", &runs[a])], &[("other", &runs[b])], Figure::P50, 0.02, &[]).is_ok();
+        assert_eq!([paired(0, 1), paired(0, 2), paired(1, 1), paired(2, 2)], [false, false, true, true]);
     }
 
     #[test]

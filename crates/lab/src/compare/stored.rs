@@ -13,7 +13,7 @@ use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Ma
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
 use hairpin_record::head::Record;
 use hairpin_record::paired::{self, Shift};
-use hairpin_record::run::{Block, HostFacts, Hosts, Row, Run};
+use hairpin_record::run::{Block, HostFacts, Hosts, OwnRequest, Row, Run};
 use hairpin_record::warning::Note;
 
 use super::between::{self, Cell, Spread};
@@ -22,6 +22,7 @@ use crate::experiment::figures::as_quantile;
 use crate::experiment::stands::cpus;
 use crate::experiment::states::States;
 use hairpin_session::error::RunError;
+use hairpin_session::printable::printable;
 use hairpin_session::rows;
 use hairpin_session::time::{parsed, words};
 
@@ -106,7 +107,7 @@ pub(super) fn held(
     if pairs.is_empty() {
         let words = |runs: &[Named<'_>]| {
             let rows = runs.iter().take(1).flat_map(|(_, run)| &run.results);
-            let rows: Vec<String> = rows.map(|row| format!("{} of {} bytes", with_pace(row), row.request_bytes)).collect();
+            let rows: Vec<String> = rows.map(work).collect();
             if rows.is_empty() { "nothing".into() } else { rows.join(", ") }
         };
         return Err(StoredError::NothingInCommon { first: words(first), second: words(second) });
@@ -143,6 +144,7 @@ pub(super) fn held(
     for state in arms.iter().flat_map(|arm| &arm.blocks).filter_map(|block| block.state) {
         counts[state as usize].blocks += 1;
     }
+    thin(&mut arms);
     Ok(CompareBody {
         host: None,
         design: None,
@@ -198,6 +200,26 @@ fn of_one_host<'a>(runs: impl Iterator<Item = &'a Run> + Clone) -> bool {
     })
 }
 
+/// Leaves out blocks of long runs, so that the record can be read again.
+fn thin(arms: &mut [Arm]) {
+    let share = (super::KEPT / arms.len().max(1)).max(1);
+    for arm in arms {
+        let step = arm.blocks.len().div_ceil(share).max(1);
+        arm.blocks = std::mem::take(&mut arm.blocks).into_iter().step_by(step).collect();
+    }
+}
+
+/// The work of a row in words.
+fn work(row: &Row) -> String {
+    let own = row.own_request.as_ref().map_or_else(String::new, |own| format!(" ({})", printable(&own.request, 60)));
+    format!("{} of {} bytes{own}", with_pace(row), row.request_bytes)
+}
+
+/// The user's own request and the rule that ends its reply.
+pub(super) fn asked(own: Option<&OwnRequest>) -> Option<(String, String)> {
+    own.map(|own| (own.request.clone(), own.until.clone()))
+}
+
 /// The path of a row, with its pace if it has one.
 fn with_pace(row: &Row) -> String {
     row.pace_per_s.map_or_else(|| row.path.clone(), |per_s| format!("{} at {per_s}/s", row.path))
@@ -206,8 +228,11 @@ fn with_pace(row: &Row) -> String {
 /// Pairs rows of the same work; if each run has only one row, pairs these.
 fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
     let key = |row: &Row| {
-        let pace = row.pace_per_s.map(f64::to_bits);
-        (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding, pace, row.reply.clone())
+        let (own, pace) = (asked(row.own_request.as_deref()), row.pace_per_s.map(f64::to_bits));
+        // The length of a reply to the user's own request is a result.
+        let reply_bytes = if own.is_some() { 0 } else { row.reply_bytes };
+        let counts = [row.flows, row.threads, row.outstanding];
+        (row.path.clone(), row.request_bytes, reply_bytes, own, counts, pace, row.reply.clone())
     };
     let of = |runs: &[Named<'a>], wanted: &Row| Side {
         rows: runs
@@ -286,8 +311,24 @@ fn whole(row: &Row) -> Figures {
     }
 }
 
-fn of_state(states: Option<&States>, block: &Block) -> Option<usize> {
-    states.map_or(Some(0), |states| states.state(block.core_rtt_ns.as_slice()))
+/// True if the block has a value of its own for this figure. A rate is that of all threads, so the blocks of the first one stand for all.
+fn counts(block: &Block, figure: Figure) -> bool {
+    figure != Figure::Rate || block.thread == 0
+}
+
+/// The distance between the cores in each block. Only the first thread meets the other core; the blocks of the others have what it saw last.
+fn distances(row: &Row) -> impl Iterator<Item = Option<u64>> {
+    let mut seen = row.blocks.iter().find_map(|block| block.core_rtt_ns);
+    row.blocks.iter().map(move |block| {
+        if block.thread == 0 {
+            seen = block.core_rtt_ns;
+        }
+        block.core_rtt_ns.or(seen)
+    })
+}
+
+fn of_state(states: Option<&States>, core_rtt_ns: Option<u64>) -> Option<usize> {
+    states.map_or(Some(0), |states| states.state(core_rtt_ns.as_slice()))
 }
 
 impl Side<'_> {
@@ -300,8 +341,9 @@ impl Side<'_> {
 
     /// The logarithms of a figure over a run's blocks in one state.
     fn logs(row: &Row, figure: Figure, states: Option<&States>, state: usize) -> Vec<f64> {
-        let mine = values(row, figure).filter(|(block, _)| of_state(states, block) == Some(state));
-        mine.filter_map(|(_, value)| Some(value?.ln())).collect()
+        let all = values(row, figure).zip(distances(row)).filter(|((block, _), _)| counts(block, figure));
+        let mine = all.filter(|(_, core_rtt_ns)| of_state(states, *core_rtt_ns) == Some(state));
+        mine.filter_map(|((_, value), _)| Some(value?.ln())).collect()
     }
 
     /// One value for each run that saw enough of a state.
@@ -340,6 +382,9 @@ impl Side<'_> {
             arm.transactions += more.transactions;
             arm.lost += more.lost;
             arm.blocks.extend(blocks(more, states));
+            if let (Some(own), Some(other)) = (&mut arm.own_request, &more.own_request) {
+                own.add(other);
+            }
             for note in &more.warnings {
                 if !arm.warnings.iter().any(|known| known.code == note.code) {
                     arm.warnings.push(note.clone());
@@ -379,7 +424,8 @@ fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>,
         figures.extend(found);
     }
     let main = figures.iter().find(|estimate| estimate.figure == method.figure);
-    let blocks = |side: &Side<'_>| side.rows.iter().map(|(_, row)| row.blocks.len()).sum::<usize>() as u64;
+    let of_row = |row: &Row| row.blocks.iter().filter(|block| counts(block, method.figure)).count() as u64;
+    let blocks = |side: &Side<'_>| side.rows.iter().map(|(_, row)| of_row(row)).sum::<u64>();
     Comparison {
         arm: name(at + 1),
         against: name(at),
@@ -491,7 +537,7 @@ fn resolved(found: Estimate, step_ns: f64) -> Estimate {
 }
 
 fn blocks(row: &Row, states: Option<&States>) -> impl Iterator<Item = ArmBlock> {
-    values(row, Figure::Rate).map(move |(block, rate)| {
+    values(row, Figure::Rate).zip(distances(row)).map(move |((block, rate), core_rtt_ns)| {
         let duration_ns = block.duration_ns.unwrap_or(0);
         ArmBlock {
             at_ns: block.at_ns,
@@ -500,8 +546,8 @@ fn blocks(row: &Row, states: Option<&States>) -> impl Iterator<Item = ArmBlock> 
             p50_ns: value(block, Figure::P50),
             p99_ns: value(block, Figure::P99),
             p999_ns: value(block, Figure::P999),
-            core_rtt_ns: block.core_rtt_ns,
-            state: states.and_then(|_| of_state(states, block)).map(|state| state as u32),
+            core_rtt_ns,
+            state: states.and_then(|_| of_state(states, core_rtt_ns)).map(|state| state as u32),
             ..ArmBlock::default()
         }
     })
@@ -516,12 +562,14 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: Option<&States>) ->
         reply_bytes: row.reply_bytes,
         flows: row.flows,
         outstanding: row.outstanding,
+        threads: (row.threads > 1).then_some(row.threads),
         link: Some(run.place.link.clone()),
         transactions: row.transactions,
         lost: row.lost,
         blocks: blocks(row, states).collect(),
         cpus: cpus(row),
         granted: row.granted.iter().filter(|granted| granted.asked != granted.got).cloned().collect(),
+        own_request: row.own_request.clone(),
         segments_out_per_transaction: row.tcp.as_ref().and_then(|tcp| tcp.client.segments_out_per_transaction),
         warnings: row.warnings.clone(),
         ..Arm::default()

@@ -23,10 +23,13 @@ use super::rounds::{Bench, Ended, Taken, letter};
 use super::{Arm, BlockWatcher};
 use crate::bulk::Bulk;
 use hairpin_session::error::RunError;
-use hairpin_session::plan::Plan;
+use hairpin_session::plan::{Plan, Target};
 use hairpin_session::row::{self, RowContext};
 use hairpin_session::testbed::{RowEnd, Testbed};
 use hairpin_session::watch::NoWatcher;
+
+/// Why arms that differ in their library cannot have one server.
+const ONE_SESSION: &str = "a server has one session at a time, and sides with and without --stack take one each: start a second one there, `hairpin serve ADDR:PORT`, and name it in one side";
 
 /// Time of a row outside its block: the cache-line measurement before it.
 const BESIDE: Nanos = Nanos::from_millis(3);
@@ -79,6 +82,10 @@ impl<'a> Stands<'a> {
             let job = hairpin_session::plan::emulating(&arm.job, arm.floor.as_ref())?;
             let testbed =
                 plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6 && plan.stack == arm.stack);
+            let is_met = matches!(arm.target, Target::Host { .. }) && plans.iter().any(|plan| plan.target == arm.target);
+            if testbed.is_none() && is_met {
+                return Err(RunError::Unsupported { path: job.spec.to_string(), why: ONE_SESSION.into() });
+            }
             let testbed = testbed.unwrap_or_else(|| {
                 plans.push(Plan {
                     target: arm.target,
@@ -131,6 +138,8 @@ impl<'a> Stands<'a> {
             reply_bytes: arm.job.reply.into(),
             flows: arm.job.flows,
             outstanding: arm.job.outstanding,
+            threads: (arm.job.threads > 1).then_some(arm.job.threads),
+            pace_per_s: arm.job.pace,
             bulk_streams: arm.bulk,
             link: Some(self.testbeds[arm.testbed].place.link.clone()),
             granted: arm.granted.clone(),
@@ -272,7 +281,9 @@ pub(crate) fn cpus(row: &Row) -> Option<Cpus> {
 
 /// The part of a row that belongs to a block.
 pub(crate) fn taken(row: &Row, at_ns: u64, bulk: Option<BulkFacts>) -> Result<Taken, hairpin_record::histogram::DecodeError> {
-    let times: Vec<(u64, u64)> = Decoded::decode(&row.histogram)?.counts().collect();
+    let mut times: Vec<(u64, u64)> = Decoded::decode(&row.histogram)?.counts().collect();
+    // The blocks of a long experiment all stay in memory.
+    times.shrink_to_fit();
     let of = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));
     let cores: Vec<u64> = row.blocks.iter().filter_map(|block| block.core_rtt_ns).collect();
     let cpu = match &row.cpu.server {

@@ -4,7 +4,7 @@
 //!   rounds ──▶ pairs of one state ──▶ ln(b / a) per figure ──▶ interval per state ──▶ combined by weight ──▶ faster │ slower │ same │ unclear
 //!                  └ others are dropped and counted                └ states with fewer than 12 pairs, or too few for the confidence, are left out
 //! ```
-//! Arms on different CPUs are compared including the distance between those: all their blocks make pairs.
+//! Arms on different CPUs or hosts are compared including the distance between those: all their blocks make pairs.
 
 use hairpin_record::compare::{Comparison, Figures, Matched, Method};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
@@ -29,8 +29,10 @@ pub(crate) fn method(figure: Figure, comparisons: usize, looks: u32, margin: f64
 
 /// Compares arm `b` with arm `a`.
 pub(crate) fn compare(rounds: &[Round], a: usize, b: usize, states: &States, method: &Method, elapsed: Duration) -> Comparison {
-    let matched =
-        if rounds.iter().all(|round| round.taken[a].cpus == round.taken[b].cpus) { Matched::CoreDistance } else { Matched::All };
+    // Equal numbers may be CPUs of two hosts: over a network no distance can be told.
+    let tells = |arm: usize| rounds.iter().any(|round| !round.taken[arm].cores.is_empty());
+    let alike = rounds.iter().all(|round| round.taken[a].cpus == round.taken[b].cpus) && tells(a) == tells(b);
+    let matched = if alike { Matched::CoreDistance } else { Matched::All };
     let pairs = match matched {
         Matched::CoreDistance => by_state(rounds, a, b, states),
         Matched::All => vec![rounds.iter().map(|round| (&round.taken[a], &round.taken[b])).collect()],
@@ -367,6 +369,19 @@ mod tests {
         // The distance of the second arm matches none of the first one's states.
         rounds.iter_mut().for_each(|round| round.taken[1].cores = vec![9_000]);
         assert_eq!(States::of(&rounds), states);
+    }
+
+    #[test]
+    fn equal_cpus_of_two_hosts_are_compared_at_any_distance() {
+        let mut rounds = Host::new(3).rounds(40, 0.01, &[1.0, 5.0]);
+        for taken in rounds.iter_mut().flat_map(|round| &mut round.taken) {
+            taken.cpus = Some(Cpus { client: vec![0], server: vec![1] });
+        }
+        // The second arm's server is on another host.
+        rounds.iter_mut().for_each(|round| round.taken[1].cores.clear());
+        let comparison = found(&rounds, 1);
+        assert_eq!((comparison.pairs, comparison.dropped, comparison.verdict), (40, 0, Verdict::Slower));
+        assert_eq!((comparison.matched, comparison.states_used.len()), (Matched::All, 0));
     }
 
     #[test]

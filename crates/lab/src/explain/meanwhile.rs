@@ -96,9 +96,9 @@ impl Meanwhile {
         self.events.as_mut().filter(|_| self.on).map(Events::take).unwrap_or_default()
     }
 
-    /// Adds a block to the result; it began `at_ns` after the first one.
+    /// Adds a block to the result, without its transactions after an event that found no room; it began `at_ns` after the first one.
     pub(crate) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
-        self.causes.add(transactions, &taken.events, span, at_ns);
+        self.causes.add(taken.seen(transactions, span), &taken.events, span, at_ns);
         self.settle(taken);
     }
 
@@ -136,7 +136,8 @@ impl Meanwhile {
         (names, most): (&mut Names, usize),
     ) -> Vec<(Timeline, Transaction, Vec<Part>)> {
         self.causes.forget();
-        self.add(transactions, taken, span, at_ns);
+        self.causes.add(transactions, &taken.events, span, at_ns);
+        self.settle(taken);
         if let Some(events) = &mut self.events {
             names.threads.clone_from(events.names());
             // The number of an ended thread may become that of another.

@@ -46,8 +46,6 @@ enum RowVerdict {
     Stalls,
     /// It fails, by `achieved` or `latency`.
     Fails(&'static str),
-    /// Too few requests for the quantile.
-    Unknown,
 }
 
 /// The joint result of all measurements of a rate.
@@ -59,7 +57,6 @@ enum Verdict {
     Beyond(&'static str),
     /// It failed, but not often enough.
     Once(&'static str),
-    Unknown,
 }
 
 /// The reference for higher rates: the least values at the rates that keep up.
@@ -82,13 +79,13 @@ pub(super) fn find(rows: &[LoadRow]) -> Option<Knee> {
     for (i, (per_s, verdict)) in judged.verdicts.iter().enumerate() {
         let next = judged.verdicts.get(i + 1).map(|(_, next)| *next);
         match verdict {
-            Verdict::KeepsUp | Verdict::Unknown => {
+            Verdict::KeepsUp => {
                 knee.keeps_up_per_s = Some(*per_s);
                 knee.unclear = None;
             }
             Verdict::Stalls => knee.unclear = Some("stalls".into()),
             // One failure is enough if the next rate fails as well, or there is none.
-            Verdict::Once(_) if matches!(next, Some(Verdict::KeepsUp | Verdict::Stalls | Verdict::Unknown)) => {}
+            Verdict::Once(_) if matches!(next, Some(Verdict::KeepsUp | Verdict::Stalls)) => {}
             Verdict::Beyond(why) | Verdict::Once(why) => {
                 knee.beyond_per_s = Some(*per_s);
                 knee.why = Some((*why).into());
@@ -155,9 +152,8 @@ impl Least {
         let failures = || found.iter().filter_map(|found| if let RowVerdict::Fails(why) = found { Some(*why) } else { None });
         match failures().next_back() {
             Some(why) if failures().count() >= FAILURES => Verdict::Beyond(why),
-            _ if found.contains(&RowVerdict::Stalls) => Verdict::Stalls,
-            Some(why) => Verdict::Once(why),
-            None => Verdict::Unknown,
+            Some(why) if !found.contains(&RowVerdict::Stalls) => Verdict::Once(why),
+            _ => Verdict::Stalls,
         }
     }
 
@@ -166,14 +162,14 @@ impl Least {
             return RowVerdict::Fails("achieved");
         }
         let within = |ns: u64, least: u64| ns as f64 <= least as f64 * FACTOR;
-        match (self.of)(&row.rtt_from_due_ns) {
-            None => RowVerdict::Unknown,
-            Some(ns) if within(ns, self.ns) => RowVerdict::KeepsUp,
+        // Every row that achieves has the quantile.
+        match (self.of)(&row.rtt_from_due_ns).unwrap_or(u64::MAX) {
+            ns if within(ns, self.ns) => RowVerdict::KeepsUp,
             // Stalls of a few hundredths of the time do not delay every other request, so the path does.
-            Some(_) if row.rtt_from_due_ns.p50.is_some_and(|ns| !within(ns, self.p50_ns)) => RowVerdict::Fails("latency"),
-            Some(_) if self.undisturbed(row).is_some_and(|ns| within(ns, self.ns)) => RowVerdict::Stalls,
-            Some(_) if row.stalls.is_some_and(|stalls| stalls.share >= (1.0 - self.quantile) * STALLED) => RowVerdict::Stalls,
-            Some(_) => RowVerdict::Fails("latency"),
+            _ if row.rtt_from_due_ns.p50.is_some_and(|ns| !within(ns, self.p50_ns)) => RowVerdict::Fails("latency"),
+            _ if self.undisturbed(row).is_some_and(|ns| within(ns, self.ns)) => RowVerdict::Stalls,
+            _ if row.stalls.is_some_and(|stalls| stalls.share >= (1.0 - self.quantile) * STALLED) => RowVerdict::Stalls,
+            _ => RowVerdict::Fails("latency"),
         }
     }
 

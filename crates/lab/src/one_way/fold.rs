@@ -8,7 +8,7 @@ use hairpin_units::Quantile;
 const MOST: usize = 1 << 19;
 
 /// The delays of a row.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fold {
     /// Every `stride`-th transaction: request and reply, in ns.
     kept: Vec<(i64, i64)>,

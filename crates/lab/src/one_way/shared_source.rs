@@ -150,8 +150,9 @@ impl Readings {
 
     /// The bound so far, with the error of placing the row's stamps.
     fn finish(&self, placing: ErrorPart) -> OneWay {
-        // After the last reading the errors have grown as well.
-        let longest = self.longest.max(self.last_at.elapsed());
+        // After the last reading the errors have grown as well. No block counts after the last one that agreed.
+        let since = if self.ended.is_none() { self.last_at.elapsed() } else { Duration::ZERO };
+        let longest = self.longest.max(since);
         let [client, server] = &self.worst;
         let of = |side: &str, state: &ClockState| {
             let own = |part: &ErrorPart| ErrorPart { what: format!("{side}: {}", part.what), ns: part.ns };

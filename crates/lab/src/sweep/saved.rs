@@ -7,19 +7,18 @@
 //! ```
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use hairpin_units::Nanos;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::rounds::Round;
 use hairpin_session::time::rfc3339;
-
-/// Most bytes that are read: more than any sweep writes in a year.
-const MOST: u64 = 4 << 30;
 
 /// Why rounds cannot be kept.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +77,10 @@ impl SavedSweep {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)
         };
         let file = opened().map_err(|source| SavedSweepError::File { file: path.clone(), source })?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| SavedSweepError::Busy)?;
+        // Where files cannot be locked, another sweep of this plan is not noticed.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(SavedSweepError::Busy);
+        }
         let mut kept = SavedSweep { file, path };
         let before = kept.read(key, seed, restart).map_err(|source| kept.failed(source))?;
         Ok((kept, before))
@@ -89,28 +91,30 @@ impl SavedSweep {
     }
 
     fn read(&mut self, key: &str, seed: u64, restart: bool) -> io::Result<Before> {
-        let mut text = Vec::new();
-        Read::by_ref(&mut self.file).take(MOST).read_to_end(&mut text)?;
-        let mut whole = text.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.ends_with(b"\n"));
-        let first = whole.next();
-        let head = first.and_then(|line| serde_json::from_slice::<Head>(line).ok()).filter(|head| head.key == key && !restart);
-        let Some(head) = head else {
+        // Line by line: the rounds of a day are gigabytes of text.
+        let (mut lines, mut line) = (BufReader::new(&self.file), Vec::new());
+        lines.read_until(b'\n', &mut line)?;
+        let Some(head) = whole::<Head>(&line).filter(|head| head.key == key && !restart) else {
+            drop(lines);
             let head = Head { key: key.into(), seed, started: rfc3339(SystemTime::now()) };
             self.file.set_len(0)?;
             self.file.seek(SeekFrom::Start(0))?;
             self.write(&head)?;
             return Ok(Before { seed, started: Some(head.started), ..Before::default() });
         };
-        let mut end = first.map_or(0, <[u8]>::len);
+        let mut end = line.len() as u64;
         let mut before = Before { seed: head.seed, started: Some(head.started), ..Before::default() };
-        for line in whole {
-            let Ok(read) = serde_json::from_slice::<Line>(line) else { break };
-            end += line.len();
+        loop {
+            line.clear();
+            lines.read_until(b'\n', &mut line)?;
+            let Some(read) = whole::<Line>(&line) else { break };
+            end += line.len() as u64;
             before.elapsed = Duration::from_nanos(read.elapsed_ns);
             before.length = Some(Nanos(read.length_ns));
             before.rounds.push(read.round);
         }
-        self.file.set_len(end as u64)?;
+        drop(lines);
+        self.file.set_len(end)?;
         self.file.seek(SeekFrom::End(0))?;
         Ok(before)
     }
@@ -131,6 +135,11 @@ impl SavedSweep {
     pub(crate) fn remove(self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// A line, if it is complete.
+fn whole<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
+    line.strip_suffix(b"\n").and_then(|line| serde_json::from_slice(line).ok())
 }
 
 /// FNV-1a: enough to give plans different file names; the key itself is in the file.

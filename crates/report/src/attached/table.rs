@@ -22,7 +22,7 @@ pub(crate) fn stages(lines: impl Iterator<Item = Line>, sum: (u64, [Option<u64>;
     let mut rows: Vec<Vec<Cell>> = lines.map(row).collect();
     let (count, quantiles) = sum;
     let [p50, p99] = quantiles.map(Cell::ns);
-    rows.push(vec!["sum".into(), Cell::Blank, Cell::Count(count), p50, p99, "100".into(), Cell::Bar(Bar::new(0.0, 1.0))]);
+    rows.push(vec!["sum".into(), Cell::Blank, Cell::Count(count), p50, p99, Cell::Percent(1.0), Cell::Bar(Bar::new(0.0, 1.0))]);
     let mut columns = ["stage", "side"].map(Column::words).to_vec();
     columns.extend([Column::figures("count"), Column::us("p50"), Column::us("p99"), Column::figures("share %"), Column::bar()]);
     Table::new(columns, 1, rows)

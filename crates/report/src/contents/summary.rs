@@ -25,6 +25,7 @@ use crate::load::knee;
 use crate::notes::hosts;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest, left_out};
+use crate::tune_try::is_undecided;
 use crate::view::Input;
 
 /// Warnings about a cost in every round trip; the others concern only some.
@@ -90,6 +91,10 @@ fn result(record: &AnyRecord) -> Option<String> {
         }
         AnyRecord::TuneTry(tried) if !tried.contradictions.is_empty() => Some(
             "Unclear whether a setting that was tried is worth having: those that won contradict themselves when measured anew."
+                .into(),
+        ),
+        AnyRecord::TuneTry(tried) if is_undecided(tried) => Some(
+            "Undecided whether a setting that was tried is worth having: it ended before those that won were measured anew."
                 .into(),
         ),
         AnyRecord::TuneTry(tried) if tried.winners.is_empty() => {

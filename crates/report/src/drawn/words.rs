@@ -5,7 +5,7 @@ use hairpin_record::warning::Note;
 
 use crate::doc::List;
 pub(super) use crate::figure::quantile;
-use crate::figure::{fine_ratio, payloads, percent, rate, us_signed};
+use crate::figure::{asked_percent, fine_ratio, payloads, percent, rate, us_signed};
 use crate::label::{Name, labelled, short};
 use crate::notes::warnings;
 use crate::prose::clean;
@@ -115,7 +115,7 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
 /// The meaning of a comparison's intervals.
 pub(super) fn meaning(comparison: &Comparison) -> String {
     // A sweep has no margin.
-    let margin = match (comparison.margin * 1e4).round() / 100.0 {
+    let margin = match asked_percent(comparison.margin) {
         0.0 => String::new(),
         percent => format!("; a difference of less than {percent} % does not matter"),
     };
@@ -170,7 +170,9 @@ pub(super) fn ratio_interval(ratio: &Ratio) -> String {
 
 /// A breakdown's name: path and payload.
 pub(super) fn breakdown(breakdown: &Breakdown) -> String {
-    format!("{}, {} B", named(&breakdown.label, breakdown.origin), breakdown.request_bytes)
+    let name = named(&breakdown.label, breakdown.origin);
+    // A label that tells sizes apart has the payload.
+    if breakdown.label.ends_with(" B") { name } else { format!("{name}, {} B", breakdown.request_bytes) }
 }
 
 /// Conditions of the analysed round trips.
@@ -269,4 +271,19 @@ fn of<T>(all: &[T], name: impl Fn(&T) -> Name, warned: impl Fn(&T) -> &[Warning]
     let notes: Vec<Vec<Note>> = all.iter().map(|one| warned(one).iter().map(note).collect()).collect();
     let notes: Vec<&Vec<Note>> = notes.iter().collect();
     warnings(&names, &notes, |notes| notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explained_path_has_its_payload_once() {
+        let called = |label: &str, origin| {
+            breakdown(&Breakdown { label: label.into(), origin, request_bytes: 64, ..Breakdown::default() })
+        };
+        assert_eq!(called("udp:spin", Origin::Measured), "udp:spin, 64 B");
+        assert_eq!(called("udp:spin, 64 B", Origin::Measured), "udp:spin, 64 B");
+        assert_eq!(called("niq:spin [emulated], 64/18 B", Origin::Emulated), "niq:spin [emulated], 64/18 B");
+    }
 }

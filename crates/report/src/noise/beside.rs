@@ -4,7 +4,7 @@ use hairpin_record::noise::{Change, Look, NoiseComparison, Rates};
 
 use crate::cell::{Cell, IntoCell};
 use crate::doc::{Column, Data, Doc, List, Show, Shown, Table};
-use crate::figure::{fine_ratio, per_second, ratio};
+use crate::figure::{asked_percent, confidence, fine_ratio, per_second, ratio};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::style::Tone;
@@ -37,8 +37,8 @@ impl Show for NoiseComparison {
         }
         doc.gap();
         doc.text(format!(
-            "Each interval is one of {:.2} % for stalls that come independently of each other; those that come in bursts vary more, and so does a host from one hour to the next: look several times before you blame what you changed",
-            self.confidence_each * 100.0
+            "Each interval is one of {} % for stalls that come independently of each other; those that come in bursts vary more, and so does a host from one hour to the next: look several times before you blame what you changed",
+            confidence(self.confidence_each)
         ));
         doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| clean(&note.message)).collect()));
         doc.data = Some(data(self));
@@ -78,7 +78,9 @@ fn sentence(rates: &Rates, margin: f64) -> String {
         Change::More | Change::Fewer => {
             format!("B has {} {what} than A: {times} ({second} against {first})", rates.change.word())
         }
-        Change::Same => format!("A and B have the same rate of {what} within {} %: {second} against {first}", margin * 100.0),
+        Change::Same => {
+            format!("A and B have the same rate of {what} within {} %: {second} against {first}", asked_percent(margin))
+        }
         Change::Unclear => format!("unclear whether B has more {what} or fewer: {second} against {first}"),
     }
 }

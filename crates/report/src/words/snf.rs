@@ -2,7 +2,7 @@
 
 use hairpin_record::run::{Niq, Row, Run};
 
-use crate::label::path;
+use crate::label::whole;
 use crate::prose::clean;
 
 /// The figures of one line: half round trips in ns.
@@ -44,12 +44,12 @@ fn emulated(row: &Row, nic: &str, stalled: Option<u64>, without_ns: Option<f64>)
 /// payload. A result without a reply has `nan`, as C prints it. Results of several paths are grouped, each group after a line `#
 /// PATH`.
 pub fn pingpong(run: &Run) -> String {
-    let several = run.results.windows(2).any(|pair| path(&pair[0]) != path(&pair[1]));
+    let several = run.results.windows(2).any(|pair| whole(&pair[0]) != whole(&pair[1]));
     let mut text = String::new();
     let mut under = String::new();
     for row in &run.results {
-        if several && under != path(row) {
-            under = path(row);
+        if several && under != whole(row) {
+            under = whole(row);
             text.push_str(&format!("# {under}\n"));
         }
         if let Some(Niq { nic: Some(nic), stalled, rtt_mean_without_stalled_ns, .. }) = row.niq.as_deref() {

@@ -21,6 +21,7 @@ pub fn formats(record: &(impl Show + ?Sized)) -> String {
         columns = cells;
     }
     let text = csv(record, &options);
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
     let rows = fields(&text);
     let names: BTreeSet<&String> = rows[0].iter().collect();
     assert_eq!(names.len(), rows[0].len(), "two columns with one name: {:?}", rows[0]);

@@ -195,6 +195,60 @@ fn the_rate_is_that_of_all_threads() {
 }
 
 #[test]
+fn blocks_of_all_threads_count() {
+    // Two of three threads are slower in the second run. Only the first one meets the server's core.
+    let of = |slower: u64| {
+        let mut row = row("udp:spin/udp:spin", wobble(5_000), 120);
+        let block = |block: &Block, thread: u32| Block {
+            thread,
+            p50: block.p50.map(|ns| if thread == 0 { ns } else { ns * slower }),
+            core_rtt_ns: block.core_rtt_ns.filter(|_| thread == 0),
+            ..block.clone()
+        };
+        row.blocks = row.blocks.iter().flat_map(|one| (0..3).map(move |thread| block(one, thread))).collect();
+        row.threads = 3;
+        run(vec![row])
+    };
+    let found = held(&[("one", &of(1))], &[("two", &of(2))], Figure::P50, 0.02, Spread::WithMoods).unwrap();
+    let comparison = &found.comparisons[0];
+    assert!((comparison.figures[0].ratio.unwrap() - 2.0).abs() < 0.02, "{comparison:?}");
+    assert_eq!((comparison.pairs, comparison.dropped), (180, 0));
+    assert_eq!((found.arms[0].threads, found.arms[0].blocks[2].state), (Some(3), Some(0)));
+    // Of the rates, which are those of all threads, there is one for each block of the first.
+    let found = held(&[("one", &of(1))], &[("two", &of(2))], Figure::Rate, 0.02, Spread::WithMoods).unwrap();
+    assert_eq!((found.comparisons[0].pairs, found.comparisons[0].dropped), (60, 0));
+}
+
+#[test]
+fn the_length_of_a_servers_reply_is_a_result_and_its_request_is_the_work() {
+    let asking = |requests: &[&str], reply_bytes: u64| {
+        let row = |request: &&str| Row {
+            reply_bytes,
+            own_request: Some(Box::new(OwnRequest { request: (*request).into(), until: "resp".into(), ..OwnRequest::default() })),
+            ..row("tcp:poll/tcp:poll", wobble(5_000 + 20 * reply_bytes), 120)
+        };
+        run(requests.iter().map(row).collect())
+    };
+    let first = [5, 6].map(|bytes| asking(&["PING", "INCR x"], bytes));
+    let second = [6, 7].map(|bytes| asking(&["INCR x"], bytes));
+    let found = held(&named(&first), &named(&second), Figure::P50, 0.02, Spread::WithMoods).unwrap();
+    assert_eq!((found.comparisons.len(), found.comparisons[0].runs), (1, Some([2, 2])));
+    assert_eq!(found.arms[1].own_request.as_ref().unwrap().request, "INCR x");
+    let other = [asking(&["GET x"], 5)];
+    let error = held(&named(&first), &named(&other), Figure::P50, 0.02, Spread::WithMoods).unwrap_err().to_string();
+    assert!(error.contains("tcp:poll/tcp:poll of 64 bytes (INCR x); second") && error.contains("64 bytes (GET x);"), "{error}");
+}
+
+#[test]
+fn many_long_runs_make_no_record_too_long_to_be_read() {
+    let blocks = |count: usize| (0..count as u32).map(|round| ArmBlock { round, ..ArmBlock::default() }).collect::<Vec<_>>();
+    let mut arms = [1_000, 2 * crate::compare::KEPT].map(|count| Arm { blocks: blocks(count), ..Arm::default() });
+    thin(&mut arms);
+    assert_eq!(arms.each_ref().map(|arm| arm.blocks.len()), [1_000, crate::compare::KEPT / 2]);
+    assert_eq!(arms[1].blocks[1].round, 4);
+}
+
+#[test]
 fn rows_of_another_pace_are_other_work() {
     let at = |pace_per_s| Row { pace_per_s, ..row("udp:block/udp:block", wobble(5_000), 120) };
     let paths = |first: &Run, second: &Run| {
