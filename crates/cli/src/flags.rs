@@ -71,7 +71,7 @@ pub struct WorkFlags {
     /// Silence that ends a run
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]
     pub timeout: Nanos,
-    /// The CPU of each side's first thread, such as 2,3; the first two that are allowed if not given
+    /// The CPU of each side's first thread, such as 2,3; chosen from those allowed if not given
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
     pub cpu: Option<Sides<Option<u32>>>,
     /// Scheduling of the measuring threads: other, or fifo:N with locked memory

@@ -13,8 +13,11 @@ const ELSEWHERE: [IpAddr; 2] =
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// This host has only a loopback address.
-    #[error("this host has no address but loopback: give one with --listen, or say --same-host if all ranks are on this host")]
+    #[error("this host has no address but loopback: give one with --listen, which is 127.0.0.1 if all ranks are on this host")]
     None,
+    /// An address that the others cannot use, where they know no other.
+    #[error("--listen {0} is every address of this host, and the others know none of them: name the one that they reach, or list the hosts with --hosts")]
+    Unspecified(IpAddr),
     /// Several could be meant.
     #[error("this host has several addresses ({}), and no route says which the others reach: choose one with --listen", join(.0))]
     Several(Vec<IpAddr>),
@@ -91,7 +94,7 @@ mod tests {
         let v6 = [ip("::1"), ip("fe80::1"), ip("2001:db8::7")];
         assert_eq!(chosen(Some("fe80::1"), &["fe80::1", "2001:db8::7"], &v6), Ok(v6[2]), "one of its link alone");
         assert!(chosen(None, &[], &here).unwrap_err().contains("(198.18.0.1, 10.0.0.1)"));
-        assert!(chosen(None, &[], &here[..1]).unwrap_err().contains("--same-host"));
+        assert!(chosen(None, &[], &here[..1]).unwrap_err().contains("--listen"));
     }
 
     #[test]

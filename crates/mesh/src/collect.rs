@@ -23,9 +23,9 @@ use crate::words::{Ask, Delivery, Reply, Unheard, VISITS_AT_ONCE, ask};
 const DELIVERED_WITHIN: Duration = Duration::from_secs(10);
 /// The same after Ctrl-C or SIGTERM, when the launcher will soon kill.
 const SOON: Duration = Duration::from_secs(2);
-/// Pause between two looks at ranks that have not delivered.
+/// Time between two passes of looks at ranks that have not delivered.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Ranks looked at in one pass.
+/// Ranks looked at in one pass at most; a silent one ends the pass.
 const LOOKS: usize = 16;
 /// Rank 0 stays for this long for ranks that have not asked for their further slots yet.
 const STAYS: Duration = Duration::from_secs(2);
@@ -96,7 +96,11 @@ impl Station<'_> {
                 Ok((_, Reply::Refused { why })) => return Err(Undelivered(why)),
                 Ok((channel, reply)) => match take(self, reply, channel) {
                     Some(Ok(taken)) => return Ok((taken, interrupted)),
-                    Some(Err(why)) => (why, PAUSE),
+                    Some(Err(why)) => {
+                        // A delivery takes its time, in which rank 0 need not say a word.
+                        heard = Instant::now();
+                        (why, PAUSE)
+                    }
                     None => return Err(Undelivered("rank 0 answered out of turn".into())),
                 },
                 Err(Unheard::Never(why)) => return Err(Undelivered(why)),
@@ -151,8 +155,12 @@ impl Station<'_> {
                             }
                         }
                     }
+                    // Signals wait meanwhile; the other ranks have their turn in the next pass.
+                    if now.elapsed() >= LOOK_WITHIN {
+                        break;
+                    }
                 }
-                look_at = Instant::now() + LOOK_EVERY;
+                look_at = now + LOOK_EVERY;
             }
             let next = until.min(look_at).saturating_duration_since(Instant::now());
             let _ = wait(&[self.signals.as_fd(), self.gate.as_fd()], Some(next));

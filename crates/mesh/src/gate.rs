@@ -26,6 +26,12 @@ const PIECE_WITHIN: Duration = Duration::from_secs(5);
 const DELIVERED_WITHIN: Duration = Duration::from_secs(60);
 /// The shortest and the longest time after which another rank is asked to try again.
 const AGAIN: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
+/// All others ask rank 0 to take their visits, maybe while it measures. Each is asked to try again after this time for every rank …
+const FOR_EACH: Duration = Duration::from_millis(5);
+/// … but no later than after this, unless a visit lasts longer.
+const OF_ALL: Duration = Duration::from_millis(500);
+/// No pair has more visits than this beyond those of the schedule: two of a second look, and one with stages.
+const FURTHER: usize = 4;
 
 /// The gate of one rank. Clones are the same gate.
 #[derive(Clone, Debug)]
@@ -45,7 +51,9 @@ struct Inner {
 struct State {
     /// The round in which this rank is; 0: it has not begun.
     round: u32,
-    /// When the round will presumably be over.
+    /// How long the visit of this round presumably lasts.
+    lasts: Duration,
+    /// When it will presumably be over.
     until: Instant,
     /// The client of this round, if this rank is the server.
     expected: Option<u32>,
@@ -85,6 +93,7 @@ impl RankGate {
         woken.set_nonblocking(true)?;
         let state = State {
             round: 0,
+            lasts: Duration::ZERO,
             until: Instant::now(),
             expected: None,
             guest: None,
@@ -96,11 +105,17 @@ impl RankGate {
         Ok(RankGate(Arc::new(Inner { own, state: Mutex::new(state), wakes, woken })))
     }
 
-    /// This rank is in `round` now, until presumably `until`, as the server of `expected` or as a client.
-    pub fn moves_to(&self, round: u32, expected: Option<u32>, until: Instant) {
+    /// This rank is in `round` now, whose visit presumably lasts for `lasts`, as the server of `expected` or as a client.
+    pub fn moves_to(&self, round: u32, expected: Option<u32>, lasts: Duration) {
         let mut state = self.0.state();
-        (state.round, state.expected, state.until) = (round, expected, until);
+        (state.round, state.expected, state.lasts) = (round, expected, lasts);
         (state.guest, state.ended) = (None, None);
+        state.begins();
+    }
+
+    /// The visit of this round begins now, with this rank as its client: others are asked to come after it.
+    pub fn begins(&self) {
+        self.0.state().begins();
     }
 
     /// How long the session of this round was, once it is over.
@@ -171,6 +186,12 @@ impl RankGate {
     }
 }
 
+impl State {
+    fn begins(&mut self) {
+        self.until = Instant::now() + self.lasts;
+    }
+}
+
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -183,18 +204,25 @@ impl Inner {
 
     /// Why a rank does not belong here.
     fn foreign(&self, hello: &Hello) -> Option<String> {
-        let (own, them, us) = (&self.own, hello.rank, self.own.rank);
+        let (own, them, us, ranks) = (&self.own, hello.rank, self.own.rank, self.own.setup.ranks);
         if hello.tool != own.tool {
             return Some(format!("rank {them} is {}, rank {us} is {}: install the same on all hosts", hello.tool, own.tool));
         }
         if hello.mesh != own.mesh {
             return Some(format!("rank {us} belongs to another mesh ({}, not {})", own.mesh, hello.mesh));
         }
-        (hello.setup != own.setup).then(|| format!("ranks {them} and {us} were started with different flags: give all the same"))
+        if hello.setup != own.setup {
+            return Some(format!("ranks {them} and {us} were started with different flags: give all the same"));
+        }
+        if them == us {
+            return Some(format!("two ranks have one address, or both are rank {us}: look at --rank, --hosts and --listen"));
+        }
+        (them >= ranks).then(|| format!("there is no rank {them} in a mesh of {ranks}"))
     }
 
-    fn not_yet(state: &State) -> Reply {
-        let left = state.until.saturating_duration_since(Instant::now()).clamp(AGAIN[0], AGAIN[1]);
+    /// Asks for another try after the present visit, and after `least` at the soonest.
+    fn not_yet(state: &State, least: Duration) -> Reply {
+        let left = state.until.saturating_duration_since(Instant::now()).clamp(least, AGAIN[1]);
         Reply::NotYet { round: state.round, again_ms: left.as_millis() as u64 }
     }
 
@@ -202,7 +230,7 @@ impl Inner {
     fn visit(&self, from: u32, round: u32, connection: Option<TcpStream>) -> Reply {
         let mut state = self.state();
         if round > state.round {
-            return Inner::not_yet(&state);
+            return Inner::not_yet(&state, AGAIN[0]);
         }
         if round < state.round || state.guest.is_some() || state.ended.is_some() {
             return Reply::Past { round: state.round };
@@ -210,6 +238,7 @@ impl Inner {
         match (state.expected, connection) {
             (Some(expected), Some(connection)) if expected == from => {
                 state.guest = Some(Guest { connection, since: Instant::now() });
+                state.begins();
                 Reply::Come
             }
             (Some(_), _) => Reply::Refused { why: format!("rank {} has another partner in round {round}", self.own.rank) },
@@ -217,12 +246,13 @@ impl Inner {
         }
     }
 
-    /// Takes a delivery.
+    /// Takes a delivery, of no more visits than a rank can have made.
     fn receive(&self, from: u32, channel: &mut Channel) -> Option<()> {
         channel.send(&Reply::Take).ok()?;
         let deadline = Instant::now() + DELIVERED_WITHIN;
+        let most = (self.own.setup.visits as usize + FURTHER) * self.own.setup.ranks as usize;
         let (mut card, mut visits) = (None, Vec::new());
-        while Instant::now() < deadline {
+        while Instant::now() < deadline && visits.len() <= most {
             match channel.recv(PIECE_WITHIN).ok()? {
                 Delivery::Card(theirs) => card = Some(*theirs).filter(|card| card.rank == from),
                 Delivery::Visits(some) => visits.extend(some.into_iter().filter(|told: &Told| told.by == from)),
@@ -287,7 +317,10 @@ impl Gate for RankGate {
                 let _ = inner.receive(hello.rank, channel);
                 return Entry::Over;
             }
-            (None, Ask::Deliver) => Inner::not_yet(&inner.state()),
+            (None, Ask::Deliver) => {
+                let least = (FOR_EACH * inner.own.setup.ranks).clamp(AGAIN[0], OF_ALL);
+                Inner::not_yet(&inner.state(), least)
+            }
             (None, Ask::More) => {
                 let mut state = inner.state();
                 match state.slots.as_ref().map(|slots| slots.get(&hello.rank).cloned().unwrap_or_default()) {

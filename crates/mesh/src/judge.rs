@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_record::mesh::{Effect, MeshBody, Picked, Subject};
+use hairpin_record::mesh::{Effect, MeshBody, Pair as Measured, Picked, Subject};
 use hairpin_record::statistics::Ratio;
 use hairpin_record::warning::Note;
 use hairpin_units::{Arrange, Gather};
@@ -12,7 +12,7 @@ use crate::pick::pick;
 use crate::schedule::{Pair, Slot, client_of};
 use crate::stages;
 use crate::topology::{Level, Topology, UnknownHosts};
-use crate::verdict::{Limits, Observation, Verdict, Way, judge};
+use crate::verdict::{Limits, Observation, Untold, Verdict, Way, judge};
 
 /// Pairs are visited again once at most, and of all pairs no more than one in `ONE_IN`.
 const ONE_IN: usize = 4;
@@ -42,6 +42,12 @@ impl Judge {
         let names = names(body);
         let (levels, unknown) = self.levels(body);
         let mut notes: Vec<Note> = unknown.map(|unknown| note("topology-unknown", unknown.to_string())).into_iter().collect();
+        let few = without_p50(body);
+        if few > 0 {
+            let visits = if few == 1 { "1 visit".into() } else { format!("{few} visits") };
+            let message = format!("{visits} had fewer than 20 round trips, so no p50 and no verdict: give a longer --duration");
+            notes.push(note("few-round-trips", message));
+        }
         let verdict = match judge(names.len(), &observations(body), &levels, self.limits) {
             Ok(verdict) => verdict,
             Err(error) => {
@@ -50,7 +56,10 @@ impl Judge {
             }
         };
         let hosts: Vec<&str> = names.iter().map(String::as_str).collect();
-        notes.extend(verdict.untold.iter().map(|untold| note("untold", untold.sentence(&hosts).to_string())));
+        // Pairs that count in no verdict were measured all the same.
+        let is_true = |untold: &&Untold| few == 0 || !matches!(untold, Untold::Nothing | Untold::Unmeasured { .. });
+        let untold = verdict.untold.iter().filter(is_true);
+        notes.extend(untold.map(|untold| note("untold", untold.sentence(&hosts).to_string())));
         Judged { effects: effects(body, &verdict), notes }
     }
 
@@ -114,6 +123,12 @@ fn note(code: &str, message: String) -> Note {
 
 fn names(body: &MeshBody) -> Vec<String> {
     (0..body.schedule.ranks).map(|rank| body.host_of(rank)).collect()
+}
+
+/// The measured visits that have too few round trips for a median.
+fn without_p50(body: &MeshBody) -> usize {
+    let figures = body.pairs.iter().flat_map(Measured::measured).filter_map(|visit| visit.rtt_ns.as_ref());
+    figures.filter(|figures| figures.p50.is_none()).count()
 }
 
 fn observations(body: &MeshBody) -> Vec<Observation> {
@@ -187,7 +202,7 @@ pub fn slots(pairs: &[Pair], last_round: u32, last_visit: u32) -> BTreeMap<u32, 
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::mesh::{Pair as Measured, Rank, Schedule, Visit};
+    use hairpin_record::mesh::{Rank, Schedule, Visit};
     use hairpin_record::quantiles::Quantiles;
     use serde_json::json;
 
@@ -239,6 +254,21 @@ mod tests {
         let Judged { effects, notes } = Judge { topology: Some(topology), ..Judge::default() }.of(&mesh(None));
         assert!(effects.iter().all(|effect| !effect.convicted), "{effects:?}");
         assert!(notes.len() == 1 && notes[0].code == "topology-unknown", "{notes:?}");
+    }
+
+    #[test]
+    fn visits_with_too_few_round_trips_are_said_and_were_measured_all_the_same() {
+        let mut body = mesh(Some(5));
+        for visit in body.pairs.iter_mut().flat_map(|pair| &mut pair.visits) {
+            visit.rtt_ns = Some(Quantiles { count: 6, min: Some(80_000_000), ..Quantiles::default() });
+        }
+        let Judged { effects, notes } = Judge::default().of(&body);
+        let codes: Vec<&str> = notes.iter().map(|note| note.code.as_str()).collect();
+        assert_eq!((effects.len(), codes), (0, vec!["few-round-trips"]), "{notes:?}");
+        assert!(notes[0].message.starts_with("56 visits had fewer than 20 round trips"), "{notes:?}");
+        // Missing visits have no figures at all, and that is another sentence.
+        body.pairs.iter_mut().for_each(|pair| pair.visits.clear());
+        assert_eq!(Judge::default().of(&body).notes[0].code, "untold");
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub enum MeshError {
     #[error("{0}")]
     Mixed(String),
     /// Rank 0 listens on loopback, and this is another host.
-    #[error("rank 0 listens on {0}, which only its own host reaches: start it without --same-host, or with --listen ADDR")]
+    #[error("rank 0 listens on {0}, which only its own host reaches: start it with --listen ADDR, or without --same-host")]
     Loopback(String),
     /// Several ranks are on one host.
     #[error("ranks {ranks} are all on host {host}, and would measure each other's load: start one a host, or say --same-host")]
@@ -172,6 +172,9 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
     check(job.clone())?;
     if plan.explain {
         explain::check_remote(&Job { duration: Some(EXPLAINS_FOR), ..job.clone() })?;
+    }
+    if let Some(address) = plan.listen.first().filter(|address| address.is_unspecified() && plan.hosts.is_none()) {
+        return Err(AddressError::Unspecified(*address).into());
     }
     meeting::enter(&plan.dir, me)?;
     let first = match me {
@@ -320,14 +323,16 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
     // Those without further slots deliver once and end.
     let mut others: BTreeSet<u32> = (1..plan.setup.ranks).gather();
     let mut cards = std::iter::once((0, card.clone())).gather::<BTreeMap<_, _>>();
-    let (mut of_others, mut missing) = (BTreeMap::<u32, Vec<Told>>::new(), BTreeMap::new());
+    let (mut of_others, mut missing) = (BTreeMap::<u32, Vec<Told>>::new(), BTreeMap::<u32, String>::new());
     loop {
         interrupted |= station.walk(slots).is_err();
         station.ends(last);
         station.gate.collects();
         let (collection, gone, stopped) = station.collect(&others, station.end_of_deliveries(last, interrupted));
         interrupted |= stopped;
-        let delivered = collection.visits.keys().copied().collect();
+        let delivered: BTreeSet<u32> = collection.visits.keys().copied().gather();
+        // One that was given up may have come back.
+        missing.retain(|rank, _| !delivered.contains(rank));
         cards.extend(collection.cards);
         of_others.extend(collection.visits);
         for rank in gone.keys() {

@@ -3,7 +3,8 @@
 //! The latency of K ranks is the mean over all their pairs; a pair that was not measured counts with the time expected from the
 //! other pairs of its two ranks. Up to [`EXACT`] choices are all tried. Beyond, a set grows from every rank (the quickest ones, if
 //! there are many) by the rank that adds least, then the best exchange of a member for another one is made until none helps. That
-//! may miss the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are tried.
+//! may miss the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are tried; if more than that
+//! are asked for, the effects alone choose.
 
 use hairpin_units::Arrange;
 
@@ -75,21 +76,27 @@ pub fn pick(verdict: &Verdict, k: usize) -> Result<Picked, PickError> {
     }
     quick.arrange_by(|one, other| effect(one).total_cmp(&effect(other)));
     quick.truncate(CANDIDATES.max(k));
+    let is_exact = quick.len() == measured && choices(measured, k) <= EXACT;
     let mut ranks: Vec<usize> = quick.into_iter().map(|rank| rank.rank).collect();
     ranks.sort_unstable();
-    let time = |a: usize, b: usize| verdict.time(a, b).map_or(0.0, |time| time.ns);
-    let ns = ranks.iter().flat_map(|&a| ranks.iter().map(move |&b| time(a, b))).collect();
-    let times = Times { ranks, ns };
-    let is_exact = times.ranks.len() == measured && choices(measured, k) <= EXACT;
-    let members = if is_exact { lowest(&times, k) } else { grown(&times, k) };
-    let mut ranks: Vec<usize> = members.iter().map(|&member| times.ranks[member]).collect();
-    ranks.sort_unstable();
-    let pairs = || ranks.iter().enumerate().flat_map(|(at, &a)| ranks[at + 1..].iter().map(move |&b| (a, b)));
-    let found: Vec<_> = pairs().filter_map(|(a, b)| verdict.time(a, b)).collect();
-    let longest = found.iter().map(|time| time.ns).reduce(f64::max);
-    let mean = longest.map(|_| found.iter().map(|time| time.ns).sum::<f64>() / found.len() as f64);
-    let expected = found.iter().filter(|time| !time.is_measured).count();
-    Ok(Picked { ranks, mean, longest, expected, is_exact })
+    // Otherwise the lowest effects have chosen already.
+    if ranks.len() > k {
+        let time = |a: usize, b: usize| verdict.time(a, b).map_or(0.0, |time| time.ns);
+        let ns = ranks.iter().flat_map(|&a| ranks.iter().map(move |&b| time(a, b))).collect();
+        let times = Times { ranks, ns };
+        let members = if is_exact { lowest(&times, k) } else { grown(&times, k) };
+        ranks = members.iter().map(|&member| times.ranks[member]).collect();
+        ranks.sort_unstable();
+    }
+    let (mut sum, mut longest, mut pairs, mut expected) = (0.0, 0.0, 0u32, 0);
+    for (at, &a) in ranks.iter().enumerate() {
+        for time in ranks[at + 1..].iter().filter_map(|&b| verdict.time(a, b)) {
+            (sum, longest, pairs) = (sum + time.ns, time.ns.max(longest), pairs + 1);
+            expected += usize::from(!time.is_measured);
+        }
+    }
+    let of_pairs = |ns: f64| (pairs > 0).then_some(ns);
+    Ok(Picked { mean: of_pairs(sum / f64::from(pairs)), longest: of_pairs(longest), ranks, expected, is_exact })
 }
 
 /// The number of ways to choose `k` of `n`; saturates.
@@ -153,11 +160,14 @@ fn nearest_sum(times: &Times, seed: usize, k: usize) -> f64 {
 
 fn grow(times: &Times, seed: usize, k: usize) -> Vec<usize> {
     let mut members = vec![seed];
+    let mut is_member = vec![false; times.ranks.len()];
+    is_member[seed] = true;
     let mut added: Vec<f64> = (0..times.ranks.len()).map(|other| times.between(seed, other)).collect();
     while members.len() < k {
-        let others = (0..added.len()).filter(|other| !members.contains(other));
+        let others = (0..added.len()).filter(|other| !is_member[*other]);
         let Some(next) = others.min_by(|one, other| added[*one].total_cmp(&added[*other])) else { break };
         members.push(next);
+        is_member[next] = true;
         added.iter_mut().enumerate().for_each(|(other, sum)| *sum += times.between(next, other));
     }
     members
@@ -251,6 +261,19 @@ mod tests {
         let found = verdict(64, |a, b| Some(mixed(a, b) * if a % 8 == 3 && b % 8 == 3 { 0.4 } else { 1.0 }));
         let picked = pick(&found, 8).unwrap();
         assert_eq!((picked.ranks, picked.is_exact), (near, false));
+    }
+
+    #[test]
+    fn more_ranks_than_candidates_are_picked_by_their_effects() {
+        let (ranks, k) = (CANDIDATES + 2, CANDIDATES + 1);
+        let is_near = |a: usize, b: usize| b - a <= 2 || b - a >= ranks - 2;
+        let slow = |a: usize, b: usize| a == 7 || b == 7;
+        let found = verdict(ranks, |a, b| is_near(a, b).then_some(if slow(a, b) { 20_000.0 } else { 9_000.0 }));
+        let picked = pick(&found, k).unwrap();
+        assert!(picked.ranks.len() == k && picked.ranks.is_sorted() && !picked.ranks.contains(&7) && !picked.is_exact);
+        // Equal times add up to their mean but for the rounding.
+        let (mean, longest) = (picked.mean.unwrap(), picked.longest.unwrap());
+        assert!(mean < 1.001 * longest && picked.expected > 0, "{mean} {longest}");
     }
 
     #[test]

@@ -138,7 +138,9 @@ pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Resu
         _ => {}
     }
     let all_here = |ranks_here: &str| number(ranks_here).ok().flatten().is_some_and(|(here, _)| here == ranks);
-    let one_node = number("SLURM_STEP_NUM_NODES").ok().flatten().is_some_and(|(nodes, _)| nodes == 1);
+    let step = |name: &str| number(name).ok().flatten().map(|(number, _)| number);
+    // The daemons of mpirun, and the shell it was typed in, are steps of other sizes, and leave their variables to the ranks.
+    let one_node = step("SLURM_STEP_NUM_NODES") == Some(1) && step("SLURM_STEP_NUM_TASKS").is_none_or(|tasks| tasks == ranks);
     Ok(Identity {
         rank,
         ranks,
@@ -216,6 +218,18 @@ mod tests {
     fn mpirun_counts_more_than_the_slurm_around_it() {
         let both = [&SLURM[..], &[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "16")]].concat();
         assert_eq!(of(Given::default(), &both).map(|found| (found.rank, found.ranks)), Ok((1, 16)));
+    }
+
+    #[test]
+    fn only_the_step_of_all_ranks_tells_that_they_are_on_one_host() {
+        let of_step = |tasks: &'static str, more: &[(&str, &str)]| {
+            let step = [("SLURM_STEP_NUM_NODES", "1"), ("SLURM_STEP_NUM_TASKS", tasks)];
+            of(Given::default(), &[&step[..], more].concat()).map(|found| found.one_host)
+        };
+        let mpi = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "1")];
+        assert_eq!(of_step("1", &mpi), Ok(false), "the step of a daemon on its node");
+        assert_eq!(of_step("4", &[("SLURM_PROCID", "3")]), Ok(true));
+        assert_eq!(of_step("2", &[("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Ok(true), "srun --mpi=pmi2");
     }
 
     #[test]

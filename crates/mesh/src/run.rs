@@ -114,7 +114,7 @@ impl Station<'_> {
         for slot in slots {
             let expected = (!slot.client).then_some(slot.partner);
             let at = self.begun.elapsed();
-            self.gate.moves_to(slot.round, expected, Instant::now() + self.lasts(slot));
+            self.gate.moves_to(slot.round, expected, self.lasts(slot));
             let outcome = if slot.client { self.ask_for(slot) } else { self.answer(slot) };
             let blank = Visit { at_ns: at.as_nanos() as u64, ..self.blank(slot) };
             match outcome {
@@ -140,7 +140,7 @@ impl Station<'_> {
 
     /// Ends the rank's slots: the gate moves beyond the last round.
     pub fn ends(&self, last_round: u32) {
-        self.gate.moves_to(last_round + 1, None, Instant::now());
+        self.gate.moves_to(last_round + 1, None, Duration::ZERO);
     }
 
     fn keep(&mut self, slot: Slot, visit: Visit) {
@@ -248,6 +248,7 @@ impl Station<'_> {
     }
 
     fn measure(&self, slot: Slot, peer: &Peer, channel: Channel) -> Outcome {
+        self.gate.begins();
         let at = self.begun.elapsed();
         let job = match slot.explain {
             true => Job { duration: Some(EXPLAINS_FOR), ..self.job.clone() },

@@ -96,8 +96,8 @@ pub enum Delivery {
     End,
 }
 
-/// Visits of one piece: far less than the longest message.
-pub const VISITS_AT_ONCE: usize = 256;
+/// Visits of one piece: less than the longest message even if their histograms have something in every bucket.
+pub const VISITS_AT_ONCE: usize = 32;
 
 /// Why a rank was not heard.
 #[derive(Debug)]
@@ -158,5 +158,30 @@ fn unheard(rank: u32, error: ConnectError) -> Unheard {
             Unheard::Never(format!("rank {rank} speaks version {theirs} of the session; install the same hairpin on all hosts"))
         }
         ConnectError::NotHairpin { peer, .. } => Unheard::Never(format!("rank {rank}: no hairpin listens at {peer}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::histogram::Times;
+    use hairpin_session::channel::MAX_MESSAGE;
+
+    use super::*;
+    use crate::visit::tests::measured;
+
+    #[test]
+    fn a_piece_of_full_histograms_is_one_message() {
+        let mut times = Times::new();
+        // Every bucket of three digits, with counts that hardly compress.
+        let edges = (1..2048u64).chain((1..26).flat_map(|octave| (1024..2048u64).map(move |edge| edge << octave)));
+        for (edge, n) in edges.zip(0u64..) {
+            let count = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) + 1;
+            times.record_n(edge, count);
+        }
+        let mut told = measured((0, 1), 1, 10_000, 500);
+        told.visit.histogram = times.encode();
+        let piece = Delivery::Visits(vec![told; VISITS_AT_ONCE]);
+        let len = serde_json::to_vec(&piece).unwrap().len();
+        assert!(len < MAX_MESSAGE, "{len}");
     }
 }

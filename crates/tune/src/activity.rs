@@ -8,7 +8,8 @@
 //! ```
 //! A value that cannot be read is `None` with a reason, never zero.
 
-use std::collections::BTreeMap;
+use hairpin_units::Gather;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use hairpin_sys::host::Host;
@@ -28,7 +29,16 @@ const NS_PER_TICK: u64 = 10_000_000;
 pub struct CoreActivity {
     cpus: Vec<u32>,
     times: Result<Times, String>,
-    interrupts: Result<BTreeMap<String, Vec<u64>>, String>,
+    interrupts: Result<Interrupts, String>,
+}
+
+/// Counts of hard and soft interrupts.
+#[derive(Clone, Debug, Default)]
+struct Interrupts {
+    /// By name, then by interrupt and CPU.
+    counts: BTreeMap<String, Vec<u64>>,
+    /// The names of hard interrupts by number.
+    names: BTreeMap<String, String>,
 }
 
 /// Ticks, summed over the cores.
@@ -143,30 +153,33 @@ fn parse_stat(text: &str, cpus: &[u32]) -> Result<Times, String> {
     Ok(sum)
 }
 
-/// Counts by name and CPU, of hard and soft interrupts.
-fn read_interrupts(host: &dyn Host, cpus: &[u32]) -> Result<BTreeMap<String, Vec<u64>>, String> {
-    let mut counts: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+fn read_interrupts(host: &dyn Host, cpus: &[u32]) -> Result<Interrupts, String> {
+    let mut all = Interrupts::default();
     let hard = read(host, INTERRUPTS, |text| interrupts::parse(text, cpus))?;
     let soft = read(host, SOFTIRQS, |text| interrupts::parse(text, cpus))?;
+    all.names.extend(hard.iter().filter(|line| line.number().is_some()).map(|line| (line.label.clone(), line.name.clone())));
     let soft = soft.into_iter().map(|line| (format!("softirq:{}", line.name), line.counts));
     // Several interrupts may share a name; each keeps its own counters, which wrap on their own.
     for (name, counters) in hard.into_iter().map(|line| (line.name, line.counts)).chain(soft) {
-        counts.entry(name).or_default().extend(counters);
+        all.counts.entry(name).or_default().extend(counters);
     }
-    Ok(counts)
+    Ok(all)
 }
 
 /// The growth of every counter, summed by name, without counters that did not grow.
-fn happened(
-    now: &BTreeMap<String, Vec<u64>>,
-    then: &BTreeMap<String, Vec<u64>>,
-    unread: &mut Vec<String>,
-) -> BTreeMap<String, u64> {
+fn happened(now: &Interrupts, then: &Interrupts, unread: &mut Vec<String>) -> BTreeMap<String, u64> {
     let mut grown = BTreeMap::new();
-    for (name, now) in now {
-        // A handler that was added between the two readings starts at zero.
+    // The counters are the number's, and stay when handlers come and go.
+    let is_new = |(number, name): &(&String, &String)| then.names.get(*number).is_some_and(|before| before != *name);
+    let renamed: BTreeSet<&String> = now.names.iter().filter(is_new).map(|(_, name)| name).gather();
+    for (name, now) in &now.counts {
+        if renamed.contains(name) {
+            unread.push(format!("{INTERRUPTS}: the handlers of {name} changed"));
+            continue;
+        }
+        // An interrupt that was added between the two readings starts at zero.
         let zeros = vec![0; now.len()];
-        let then = then.get(name).unwrap_or(&zeros);
+        let then = then.counts.get(name).unwrap_or(&zeros);
         let ways: Option<Vec<u64>> =
             if then.len() == now.len() { now.iter().zip(then).map(|(&now, &then)| counted(now, then)).collect() } else { None };
         match ways {
@@ -270,6 +283,17 @@ mod tests {
         let activity = between([STAT_THEN, INTERRUPTS_NOW, SOFTIRQS_THEN], [STAT_NOW, INTERRUPTS_THEN, SOFTIRQS_NOW], &[0]);
         assert_eq!(activity.unread, ["/proc/interrupts: the counters of eth0 started anew"]);
         assert!(!activity.interrupts.unwrap().contains_key("eth0"));
+    }
+
+    #[test]
+    fn counters_outlive_their_handlers() {
+        let table = |handlers: &str| format!("  CPU0 CPU1\n 31: 900 1  IO-APIC  6-edge      {handlers}\nERR: 0\n");
+        for (before, after, name) in [("eth1", "", "IRQ 31"), ("", "eth1", "eth1"), ("smbus", "smbus, snd", "smbus, snd")] {
+            let (then, now) = (table(before), table(after));
+            let activity = between([STAT_THEN, &then, SOFTIRQS_THEN], [STAT_NOW, &now, SOFTIRQS_NOW], &[0]);
+            assert_eq!(activity.unread, [format!("/proc/interrupts: the handlers of {name} changed")]);
+            assert_eq!(activity.interrupts.unwrap().get(name), None);
+        }
     }
 
     #[test]

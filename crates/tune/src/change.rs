@@ -137,6 +137,9 @@ pub enum Trouble {
     /// The place does not exist, or no longer exists.
     #[error("{place} does not exist")]
     Gone { place: String },
+    /// The interface has another name now.
+    #[error("{place}: the interface is called {now} now, and has kept this value: rename it back")]
+    Renamed { place: String, now: String },
     /// The interface does not have this NAPI instance now.
     #[error(
         "{place}: there is no such NAPI instance now (the interface is down, or has fewer queues), and it may come back with this value"
@@ -172,6 +175,12 @@ const AS_ROOT_OUTSIDE: &str = "run as root of the host: the kernel asks for CAP_
 const NOT_HERE: &str =
     "root may not change it in this network namespace either: if it can be changed at all, then in the initial one";
 const READ_ONLY: &str = "it is mounted read-only here, as in most containers: run on the host itself";
+const TO_NOBODY: &str = "the kernel or the firmware allows it to nobody";
+
+/// True if root was refused with EPERM.
+fn is_refused_to_root(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) && rustix::process::geteuid().is_root()
+}
 
 /// The advice where a change of a network setting was denied.
 fn remedy_of_network(is_admin: bool) -> &'static str {
@@ -183,6 +192,10 @@ impl Trouble {
         let what = format!("cannot {verb} {place}: {error}");
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Gone { place: place.to_string() },
+            // The file was opened, so the right is there, and this value is refused, as turbo that the firmware has off.
+            io::ErrorKind::PermissionDenied if verb == "write" && !place.is_of_network_admin() && is_refused_to_root(error) => {
+                Trouble::Failed(format!("{what}; {TO_NOBODY}"))
+            }
             io::ErrorKind::PermissionDenied => {
                 let of_network = || remedy_of_network(Capability::NetAdmin.is_effective());
                 Trouble::Denied { what, remedy: if place.is_of_network_admin() { of_network() } else { AS_ROOT } }
@@ -273,6 +286,26 @@ impl Address {
         self.as_cpus(text).unwrap_or_else(|| text.to_owned())
     }
 
+    /// The interface that the value is of.
+    pub(crate) fn interface(&self) -> Option<&str> {
+        match self {
+            Address::Device { interface, .. } | Address::Napi { interface, .. } => Some(interface),
+            _ => self.sysfs_interface(),
+        }
+    }
+
+    /// True for a controller that another cgroup has come to need: without it, that one's CPUs would be forgotten.
+    pub(crate) fn is_needed_by_others(&self, host: &dyn Host) -> bool {
+        let Address::Controller { path } = self else { return false };
+        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+        let needs = |name: String| {
+            let read = |file: &str| host.read(&format!("{above}/{name}/{file}")).unwrap_or_default();
+            let hands_on = || read("cgroup.subtree_control").split_whitespace().any(|word| word == CPUSET);
+            ["cpuset.cpus", "cpuset.mems"].iter().any(|file| !read(file).trim().is_empty()) || hands_on()
+        };
+        host.list(above).unwrap_or_default().into_iter().any(needs)
+    }
+
     /// The interface, if this is one of its files in sysfs.
     fn sysfs_interface(&self) -> Option<&str> {
         let Address::File { path, .. } = self else { return None };
@@ -284,9 +317,12 @@ impl Address {
     fn is_of_this_namespace(&self, host: &dyn Host) -> Result<(), Trouble> {
         let Some(interface) = self.sysfs_interface() else { return Ok(()) };
         let index = host.attribute(interface, Attribute::Index).map_err(|error| Trouble::of_device(self, &error))?;
-        let shown = host.read(&format!("/sys/class/net/{interface}/ifindex")).ok();
+        let directory = format!("/sys/class/net/{interface}");
+        let shown = host.read(&format!("{directory}/ifindex")).ok();
         match (index, shown) {
             (Some(index), Some(shown)) if shown.trim() != index => Err(Trouble::Failed(OTHER_SYSFS.to_owned())),
+            // Netlink has just found it here.
+            (Some(_), None) if !host.exists(&directory) => Err(Trouble::Failed(OTHER_SYSFS.to_owned())),
             _ => Ok(()),
         }
     }

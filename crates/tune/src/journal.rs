@@ -22,8 +22,8 @@ use std::time::Duration;
 use hairpin_sys::host::Host;
 use rustix::fs::{FlockOperation, flock};
 
-pub(crate) use entry::Line;
-pub use entry::{About, Entry, EntryError, Head};
+pub use entry::{About, Entry, EntryError, Head, Interfaces};
+pub(crate) use entry::{Line, interfaces, renamed};
 
 /// The environment variable that names the journal's directory.
 pub const VARIABLE: &str = "HAIRPIN_JOURNAL";
@@ -132,23 +132,27 @@ pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
         dirs.push(OF_ROOT.into());
     }
     let orphans = dirs.into_iter().flat_map(|dir| Journal::at(dir).orphans().unwrap_or_default());
-    let note = |found: StoredEntry| {
-        let file = found.file.display();
-        match found.entry {
-            Ok(entry) if entry.head.is_of_earlier_boot(host) => {
-                format!(
-                    "{file}: its process was killed, but the host has rebooted since, which undid its changes; `hairpin tune revert` removes the entry"
-                )
-            }
-            Ok(entry) => format!(
-                "a hairpin that was killed left settings of this host changed ({}, process {}; {file}): put them back with `hairpin tune revert`",
-                entry.head.command.join(" "),
-                entry.head.pid
-            ),
-            Err(_) => format!("{file} is damaged: see `hairpin tune status`"),
+    let root = rustix::process::geteuid().is_root();
+    orphans.map(|found| orphan_note(host, &found, root)).collect()
+}
+
+fn orphan_note(host: &dyn Host, found: &StoredEntry, root: bool) -> String {
+    let file = found.file.display();
+    // Another user's `hairpin tune revert` looks into that user's journal.
+    let sudo = if found.file.starts_with(OF_ROOT) && !root { "sudo " } else { "" };
+    match &found.entry {
+        Ok(entry) if entry.head.is_of_earlier_boot(host) => {
+            format!(
+                "{file}: its process was killed, but the host has rebooted since, which undid its changes; `{sudo}hairpin tune revert` removes the entry"
+            )
         }
-    };
-    orphans.map(note).collect()
+        Ok(entry) => format!(
+            "a hairpin that was killed left settings of this host changed ({}, process {}; {file}): put them back with `{sudo}hairpin tune revert`",
+            entry.head.command.join(" "),
+            entry.head.pid
+        ),
+        Err(_) => format!("{file} is damaged: see `hairpin tune status`"),
+    }
 }
 
 impl Journal {
@@ -355,6 +359,8 @@ fn nobody() -> String {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_sys::host::FakeHost;
+
     use super::*;
 
     #[test]
@@ -382,6 +388,19 @@ mod tests {
         drop(lock);
         assert_eq!(journal.holder(), None);
         assert!(journal.lock("another").is_ok());
+    }
+
+    #[test]
+    fn the_advice_about_an_orphan_reaches_its_journal() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path());
+        let note = |dir: &str, root| {
+            let entry = Entry::of(Head::here(&host, &About::default()), Vec::new());
+            orphan_note(&host, &StoredEntry { id: 1, file: Path::new(dir).join("0001.jsonl"), entry: Ok(entry) }, root)
+        };
+        assert!(note(OF_ROOT, false).ends_with("put them back with `sudo hairpin tune revert`"));
+        assert!(note(OF_ROOT, true).ends_with("put them back with `hairpin tune revert`"));
+        assert!(note("/home/a/journal", false).ends_with("put them back with `hairpin tune revert`"));
     }
 
     #[test]

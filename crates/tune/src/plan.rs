@@ -1,5 +1,6 @@
 //! From requested settings to the values that must change. Reads only.
 
+use hairpin_units::Arrange;
 use std::collections::BTreeMap;
 
 use hairpin_sys::device::Attribute;
@@ -10,7 +11,7 @@ use crate::cpulist;
 use crate::knob::Spot;
 use crate::knobs::knob;
 use crate::place::{Place, interface_directory};
-use crate::read::instances;
+use crate::read::{Read, instances};
 use crate::setting::Setting;
 use crate::values::Values;
 
@@ -79,7 +80,7 @@ impl PlanError {
 
 /// The changes that make all of `settings` hold on this host: each place with its present and its new value. A place
 /// that already has the value needs no change; a demand that lasts only while it is held is always a change. Changes that
-/// replace the interrupts come first.
+/// replace the interrupts come first, and adaptive coalescing goes off before its delays change, and on after that.
 ///
 /// # Errors
 /// This host has no such setting, or a value could not be read.
@@ -87,8 +88,7 @@ pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<
     // By knob: the NAPI instances, `None` for all.
     let mut seen: BTreeMap<&str, Vec<Option<String>>> = BTreeMap::new();
     let mut changes = Vec::new();
-    let (first, others): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.control.remakes_interrupts);
-    for setting in first.into_iter().chain(others) {
+    for setting in in_turn(settings) {
         has_interface(host, place, setting)?;
         let instance = setting.queue.as_ref().map(|queue| instance_of(host, place, queue)).transpose()?;
         let others = seen.entry(setting.knob.name).or_default();
@@ -99,6 +99,24 @@ pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<
         others.push(instance);
     }
     Ok(changes)
+}
+
+/// Settings in the order of their changes.
+pub(crate) fn in_turn(settings: &[Setting]) -> Vec<&Setting> {
+    let mut settings: Vec<&Setting> = settings.iter().collect();
+    settings.arrange_by_key(|setting| turn(setting));
+    settings
+}
+
+/// Some drivers refuse the delays while coalescing is adaptive: i40e, iavf and ice.
+fn turn(setting: &Setting) -> u8 {
+    let is_adaptive = matches!(setting.knob.read, Read::Device(Attribute::AdaptiveRx | Attribute::AdaptiveTx, _));
+    match setting.value.as_str() {
+        _ if setting.control.remakes_interrupts => 0,
+        "off" if is_adaptive => 1,
+        _ if is_adaptive => 3,
+        _ => 2,
+    }
 }
 
 /// If a plan has changes that replace the interrupts, leaves only these in it and returns true: the places of the other settings are known once these

@@ -20,7 +20,7 @@ use toml::{Table, Value};
 use crate::knob::{Control, Profile};
 use crate::knobs::{all, knob};
 use crate::place::Place;
-use crate::plan::{Plan, PlanError, plan};
+use crate::plan::{Plan, PlanError, in_turn, plan};
 use crate::setting::{Setting, SettingError, unknown};
 
 /// A profile file.
@@ -127,7 +127,7 @@ pub fn plans_existing_settings(
     settings: &[Setting],
 ) -> Result<(Plan, Vec<&'static str>), PlanError> {
     let (mut changes, mut absent) = (Plan::new(), Vec::new());
-    for setting in settings {
+    for setting in in_turn(settings) {
         match plan(host, place, std::slice::from_ref(setting)) {
             Ok(more) => changes.extend(more),
             Err(PlanError::Absent { name, .. }) => absent.push(name),

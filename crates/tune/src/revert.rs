@@ -5,9 +5,11 @@
 //!               = `from`                  nothing to do
 //!               something else            another program changed it since: left alone, unless forced
 //!               missing                   its interface was removed: nothing to do
+//!   interface renamed since               kept, with the new name, unless forced
 //!   no such NAPI instance now             kept, as a driver may bring it back with its settings, unless forced
+//!   controller that others need by now    left on
 //!   host rebooted since                   the reboot undid it: the entry is removed, with a note
-//!   another network namespace             left alone: it must be reverted there
+//!   another network namespace             left alone: it must be reverted there; given up if forced, as it may be gone
 //! ```
 
 use std::collections::BTreeSet;
@@ -15,7 +17,7 @@ use std::collections::BTreeSet;
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
-use crate::journal::{Entry, Journal, JournalError, StoredEntry};
+use crate::journal::{Entry, Journal, JournalError, StoredEntry, renamed};
 use crate::knob::Network;
 use crate::knobs::network_of;
 
@@ -28,6 +30,8 @@ pub enum Outcome {
     Already,
     /// Its interface or file no longer exists.
     Gone,
+    /// Another cgroup has come to need the controller, which stays on.
+    Needed,
     /// The host has rebooted since, which undid it.
     Booted,
     /// Another program changed it since; it was left alone.
@@ -45,7 +49,7 @@ impl Outcome {
     /// True if nothing is left to do.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        matches!(self, Outcome::Reverted | Outcome::Already | Outcome::Gone | Outcome::Booted)
+        matches!(self, Outcome::Reverted | Outcome::Already | Outcome::Gone | Outcome::Needed | Outcome::Booted)
     }
 }
 
@@ -54,7 +58,7 @@ impl Outcome {
 pub struct Reverted {
     /// Each change and its outcome, in the order of restoring.
     pub changes: Vec<(Change, Outcome)>,
-    /// Notes on entries of an earlier boot and damaged entries.
+    /// Notes on entries of an earlier boot, damaged entries, and what is given up.
     pub notes: Vec<String>,
     /// Requested knobs that are not in the journal.
     pub unknown: Vec<String>,
@@ -72,7 +76,7 @@ impl Reverted {
 
 impl Journal {
     /// Puts back the values that the journal recorded, for every knob or those in `knobs`. With `force`, also values
-    /// that another program has changed since.
+    /// that another program has changed since, and what is out of reach is given up.
     ///
     /// # Errors
     /// Another process holds the lock, or the journal cannot be read or written.
@@ -120,8 +124,13 @@ impl Journal {
         let cut = entry.cut.take();
         let is_asked = |index: usize| knobs.is_empty() || knobs.contains(&entry.changes[index].knob);
         let attempt = |index: usize| {
-            if elsewhere && network_of(&entry.changes[index]) != Network::None {
-                return Outcome::Elsewhere { network: entry.head.network.clone() };
+            match network_of(&entry.changes[index]) {
+                // A namespace that is gone has taken its own values along.
+                Network::Own if elsewhere && force => return Outcome::Gone,
+                Network::Own | Network::Shared if elsewhere => {
+                    return Outcome::Elsewhere { network: entry.head.network.clone() };
+                }
+                _ => {}
             }
             self.step("a value is to be put back");
             let outcome = put_back(host, &entry, index, force);
@@ -137,6 +146,11 @@ impl Journal {
             if matches!(outcome, Outcome::Failed(Trouble::Refused { .. })) {
                 *outcome = attempt(*index);
             }
+        }
+        let is_own = |(index, _): &(usize, Outcome)| network_of(&entry.changes[*index]) == Network::Own;
+        if elsewhere && force && tried.iter().any(is_own) {
+            let network = &entry.head.network;
+            report.notes.push(format!("entry {id:04}: what it changed in the network namespace {network} is given up"));
         }
         let mut left: BTreeSet<usize> = (0..entry.changes.len()).filter(|index| !is_asked(*index)).collect();
         for (index, outcome) in tried {
@@ -173,12 +187,18 @@ fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcom
     let Change { address, from, .. } = &entry.changes[index];
     let now = match address.read(host) {
         Ok(now) => now,
-        Err(Trouble::Gone { .. }) => return Outcome::Gone,
+        Err(Trouble::Gone { .. }) => {
+            let renamed = renamed(host, &entry.head.interfaces, address).filter(|_| !force);
+            return renamed.map_or(Outcome::Gone, Outcome::Failed);
+        }
         Err(Trouble::NoInstance { .. }) if force => return Outcome::Gone,
         Err(why) => return Outcome::Failed(why),
     };
     if address.same(&now, from) {
         return Outcome::Already;
+    }
+    if address.is_needed_by_others(host) {
+        return Outcome::Needed;
     }
     let same_place = || entry.changes.iter().enumerate().filter(|(_, change)| change.address == *address);
     let ours = same_place().any(|(at, change)| address.meets(&now, &change.to) || entry.unsettled.contains(&at));

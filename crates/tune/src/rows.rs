@@ -5,7 +5,7 @@ use hairpin_record::tune::{ChangeRow, Changes, Status, StatusEntry};
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
-use crate::journal::{Entry, Journal, JournalError, StoredEntry};
+use crate::journal::{Entry, Journal, JournalError, StoredEntry, renamed};
 use crate::knob::Network;
 use crate::knobs::network_of;
 use crate::plan::{Plan, PlanError};
@@ -86,7 +86,12 @@ pub fn reverted(report: &Reverted) -> Changes {
         let (word, why) = match outcome {
             Outcome::Reverted => ("reverted", None),
             Outcome::Already => ("already", None),
+            Outcome::Gone if change.address.interface().is_some() => {
+                let why = "it no longer exists here; an interface that was moved to another network namespace took it along";
+                ("gone", Some(why.to_owned()))
+            }
             Outcome::Gone => ("gone", Some("it no longer exists: there is nothing to put back".to_owned())),
+            Outcome::Needed => ("needed", Some("another cgroup needs the controller by now: it stays on".to_owned())),
             Outcome::Booted => ("booted", None),
             Outcome::Changed { now } => {
                 let why = format!(
@@ -96,12 +101,17 @@ pub fn reverted(report: &Reverted) -> Changes {
                 );
                 ("changed", Some(why))
             }
-            Outcome::Elsewhere { network } => (
-                "elsewhere",
-                Some(format!("it was changed in the network namespace {network}: revert it there (nsenter, ip netns exec)")),
-            ),
+            Outcome::Elsewhere { network } => {
+                let is_own = network_of(change) == Network::Own;
+                let or = if is_own { "; if that namespace is gone, give it up with --force" } else { "" };
+                let why = format!("it was changed in the network namespace {network}: revert it there (ip netns exec){or}");
+                ("elsewhere", Some(why))
+            }
             Outcome::Failed(why @ Trouble::NoInstance { .. }) => {
                 ("failed", Some(format!("{why}: revert it then, or give it up with --force")))
+            }
+            Outcome::Failed(why @ Trouble::Renamed { .. }) => {
+                ("failed", Some(format!("{why} for the revert, or give it up with --force")))
             }
             Outcome::Failed(why) => ("failed", Some(why.to_string())),
         };
@@ -160,7 +170,10 @@ fn status_entry(host: &dyn Host, found: StoredEntry, in_use: &dyn Fn(&Entry) -> 
             Ok(now) if change.address.meets(&now, &change.to) => row(change, "applied", None),
             Ok(now) if change.address.same(&now, &change.from) => row(change, "already", None),
             Ok(now) => row(change, "changed", Some(format!("it is {} now", change.address.shown(&now)))),
-            Err(Trouble::Gone { .. }) => row(change, "gone", None),
+            Err(Trouble::Gone { .. }) => match renamed(host, &entry.head.interfaces, &change.address) {
+                Some(why) => row(change, "failed", Some(why.to_string())),
+                None => row(change, "gone", None),
+            },
             Err(why) => row(change, "failed", Some(why.to_string())),
         }
     });

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use hairpin_sys::host::{Held, Host};
 
 use crate::change::{Change, Trouble};
-use crate::journal::{About, Entry, Head, Journal, JournalError, Line, Lock};
+use crate::journal::{About, Entry, Head, Interfaces, Journal, JournalError, Line, Lock, interfaces, renamed};
 
 /// Changes that are in the journal and can be made.
 pub struct Tuning<'h> {
@@ -29,6 +29,7 @@ pub struct Tuning<'h> {
     /// The entry's number and file; `None` if every change ends with this process.
     entry: Option<(u32, File)>,
     changes: Vec<Change>,
+    interfaces: Interfaces,
     /// From the index of a change to its number in the entry.
     numbers: BTreeMap<usize, usize>,
     on: BTreeSet<usize>,
@@ -53,6 +54,7 @@ impl Journal {
             entry: None,
             numbers: numbered.enumerate().map(|(number, (index, _))| (index, number)).collect(),
             changes,
+            interfaces: interfaces(host, &written),
             on: BTreeSet::new(),
             settled: BTreeSet::new(),
             held: BTreeMap::new(),
@@ -72,7 +74,8 @@ impl Journal {
                 return Err(JournalError::Stale { place: change.address.to_string(), then, now });
             }
         }
-        tuning.entry = Some(self.write(&Entry::of(Head::here(host, about), written))?);
+        let head = Head { interfaces: tuning.interfaces.clone(), ..Head::here(host, about) };
+        tuning.entry = Some(self.write(&Entry::of(head, written))?);
         Ok(tuning)
     }
 }
@@ -199,8 +202,11 @@ impl Tuning<'_> {
     /// As in a revert, the value of every change for this place counts as Hairpin's.
     fn write_back(&self, index: usize) -> Result<(), Trouble> {
         let Change { address, from, .. } = &self.changes[index];
-        let now = address.read(self.host)?;
-        if address.same(&now, from) {
+        let now = match address.read(self.host) {
+            Err(why @ Trouble::Gone { .. }) => return Err(renamed(self.host, &self.interfaces, address).unwrap_or(why)),
+            read => read?,
+        };
+        if address.same(&now, from) || address.is_needed_by_others(self.host) {
             return Ok(());
         }
         let ours = |(at, change): (usize, &Change)| {
@@ -262,8 +268,8 @@ impl Tuning<'_> {
             return Ok(());
         }
         let mut left = self.all_off_but(&[]);
-        // As after a revert, the entry keeps what another program has changed, and is no orphan.
-        if left.iter().all(|why| matches!(why, Trouble::Changed { .. }))
+        // As after a revert, the entry keeps what another program has changed or renamed, and is no orphan.
+        if left.iter().all(|why| matches!(why, Trouble::Changed { .. } | Trouble::Renamed { .. }))
             && let Err(why) = self.keep_those_on()
         {
             left.push(Trouble::Failed(why.to_string()));

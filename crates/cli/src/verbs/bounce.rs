@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::bounce::group::GroupPlan;
-use hairpin_lab::bounce::lifeline::cut_off;
+use hairpin_lab::bounce::lifeline::{addresses_of, cut_off};
 use hairpin_lab::bounce::{self, BounceError, BouncePlan, BounceWatcher};
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
@@ -170,9 +170,8 @@ impl Bounce {
 }
 
 fn refuse_to_cut_off(interface: &str, filter: Filter) -> Result<(), Failure> {
-    let addresses = hairpin_lab::bounce::lifeline::addresses_of(interface);
     let ssh = std::env::var("SSH_CONNECTION").ok();
-    match cut_off(&RealHost, interface, &addresses, filter, ssh.as_deref()) {
+    match cut_off(&RealHost, interface, &addresses_of, filter, ssh.as_deref()) {
         Some(what) => Err(Failure::usage(format_args!(
             "--filter {filter} on {interface} would send back the frames of {what} and cut it off: choose a narrower --filter, such as udp:PORT, or say --yes"
         ))),

@@ -75,14 +75,14 @@ impl Demo {
                 break;
             }
         }
-        match self.output.form() {
+        let printed = match self.output.form() {
             // One line per link.
-            Format::Json => runs.iter().try_for_each(|run| print(&hairpin_report::json_line(run)))?,
-            _ => self.output.print_with(&runs[..], &hairpin_report::Options { percentiles, ..options() })?,
-        }
+            Format::Json => runs.iter().try_for_each(|run| print(&hairpin_report::json_line(run))),
+            _ => self.output.print_with(&runs[..], &hairpin_report::Options { percentiles, ..options() }),
+        };
         demo.skipped.iter().for_each(|skipped| say(format_args!("skipped: {skipped}")));
         let kept = if self.no_store { Ok(()) } else { keep_with_report(&runs) };
-        both(failed, kept)?;
+        both(failed, both(kept, printed))?;
         Ok(runs.iter().find(|run| run.head.error.is_some()).map_or(ExitCode::SUCCESS, end))
     }
 }

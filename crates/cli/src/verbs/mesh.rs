@@ -29,7 +29,7 @@ use hairpin_units::{Nanos, parse_duration};
 
 use self::drain::Drain;
 use super::serve::ports;
-use crate::exit::{CROSSED, Failure, note, say};
+use crate::exit::{CROSSED, Failure, both, note, say};
 use crate::flags::{cookie, cpus, whole, whole_in};
 use crate::line;
 use crate::output::{Keep, Output, print};
@@ -279,21 +279,26 @@ impl Outcome {
             }
             None => self.output.print(&record),
         };
-        self.keep.after(printed, &record)?;
-        if let Some(dir) = &self.parquet {
-            let file = parquet::store(dir, &record).map_err(Failure::failed)?;
-            note(format_args!("visits are in {}", file.display()));
-        }
+        let (kept, visits) = (self.keep.after(printed, &record), self.keep_visits(&record));
         if record.pairs.iter().all(|pair| pair.rtt_ns.is_none()) {
-            return Err(Failure::failed("no pair was measured"));
+            return both(Err(Failure::failed("no pair was measured")), both(kept, visits));
         }
         if !record.is_crossed() {
-            return unpicked.map(|()| ExitCode::SUCCESS);
+            return both(both(kept, visits), unpicked).map(|()| ExitCode::SUCCESS);
         }
-        if let Err(why) = unpicked {
+        // The verdict is the same where the record could not be stored.
+        for why in [kept, visits, unpicked].into_iter().filter_map(Result::err) {
             why.report();
         }
         Ok(ExitCode::from(CROSSED))
+    }
+
+    /// Keeps the visits in the directory asked for.
+    fn keep_visits(&self, record: &Record) -> Result<(), Failure> {
+        let Some(dir) = &self.parquet else { return Ok(()) };
+        let file = parquet::store(dir, record).map_err(Failure::failed)?;
+        note(format_args!("visits are in {}", file.display()));
+        Ok(())
     }
 }
 

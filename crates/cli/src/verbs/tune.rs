@@ -10,7 +10,7 @@ use hairpin_report::Options;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
-use hairpin_tune::attend::attend;
+use hairpin_tune::attend::{attend, cgroup};
 use hairpin_tune::journal::{About, JournalError, to_look_at};
 use hairpin_tune::plan::{Plan, PlanError, keep_first};
 use hairpin_tune::profile::{self, ProfileFile};
@@ -18,7 +18,7 @@ use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
 
 use super::knobs::{agreed, journal};
 use super::tune_try::Try;
-use crate::exit::{FAILED, Failure, MISSING, say};
+use crate::exit::{FAILED, Failure, MISSING, both, say};
 use crate::line;
 use crate::output::{Output, options};
 
@@ -59,7 +59,7 @@ enum Action {
         /// Settings to restore; default all
         #[arg(value_name = "KNOB")]
         knobs: Vec<String>,
-        /// Also undo settings that another program has changed since
+        /// Also undo settings that another program has changed since, and give up those of another network namespace
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -207,29 +207,38 @@ impl Apply {
             .map_err(|error| Failure::failed(format_args!("cannot block signals: {error}")))?;
         let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
         let again = keep_first(&mut changes);
+        let cgroup = cgroup(&settings);
         let mut tuning = journal()?.begin(&RealHost, changes, &about).map_err(journal_failure)?;
         let others: Vec<Setting> = settings.into_iter().filter(|setting| again && !setting.control.remakes_interrupts).collect();
         let applied = tuning.apply(|| self.plan_of(&place, &others).map(|(changes, _)| changes));
-        if self.attended {
+        let printed = if self.attended {
             say(self.output.text(&applied.changes, &options()).trim_end());
+            Ok(())
         } else {
-            self.output.print(&applied.changes)?;
-        }
+            self.output.print(&applied.changes)
+        };
         match (applied.denied, applied.refused) {
-            (true, _) => return Ok(ExitCode::from(MISSING)),
+            (true, _) => return printed.map(|()| ExitCode::from(MISSING)),
             // The command would run under other settings than requested.
             (false, true) if self.attended => return restored(tuning, FAILED),
             _ => {}
         }
         if self.attended {
-            let status = attend(&tuning, &self.command, &signals)
-                .map_err(|error| Failure::failed(format_args!("cannot run the command: {error}")))?;
+            let status = match attend(&self.command, cgroup, &signals) {
+                Ok(status) => status,
+                Err(error) => {
+                    let failed = Failure::failed(format_args!("cannot run the command: {error}"));
+                    return both(Err(failed), restored(tuning, FAILED).map(drop));
+                }
+            };
             use std::os::unix::process::ExitStatusExt;
             // By the convention of shells.
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
             return restored(tuning, u8::try_from(code).unwrap_or(FAILED));
         }
-        tuning.keep().map_err(journal_failure)?;
+        // The changes are made and in the journal: a table that nobody gets does not undo them.
+        let kept = tuning.keep().map_err(|why| journal_failure(why).of("the settings are put back, as they could not be kept"));
+        both(printed, kept)?;
         Ok(ExitCode::from(if applied.refused { FAILED } else { 0 }))
     }
 

@@ -29,7 +29,7 @@ fn visit(rank: u32, round: u32) -> Hello {
 #[test]
 fn exactly_the_partner_of_the_slot_comes_in() {
     let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
-    let soon = Instant::now() + Duration::from_secs(1);
+    let soon = Duration::from_secs(1);
     assert!(matches!(reply(&gate, &visit(0, 1)), Reply::NotYet { round: 0, .. }));
     gate.moves_to(2, Some(3), soon);
     assert_eq!(reply(&gate, &visit(0, 1)), Reply::Past { round: 2 });
@@ -53,11 +53,45 @@ fn exactly_the_partner_of_the_slot_comes_in() {
     assert_eq!(reply(&gate, &visit(2, 4)), Reply::Past { round: 4 }, "given up");
 }
 
+/// The wait that a rank is told.
+fn again_ms(reply: Reply) -> u64 {
+    let Reply::NotYet { again_ms, .. } = reply else { panic!("{reply:?}") };
+    again_ms
+}
+
+#[test]
+fn a_visit_that_begins_late_is_left_alone_to_its_end() {
+    let hour = Duration::from_secs(3600);
+    let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
+    let slot_is_over = |gate: &RankGate| gate.0.state().until = Instant::now();
+    // As the server, from when its client comes in.
+    gate.moves_to(2, Some(3), hour);
+    slot_is_over(&gate);
+    assert_eq!(again_ms(reply(&gate, &visit(0, 3))), 20);
+    let (_, Entry::Session(_pass), _client) = answered(&gate, &visit(3, 2)) else { panic!("no session") };
+    assert_eq!(again_ms(reply(&gate, &visit(0, 3))), 2_000);
+    // As the client, from when it is let in.
+    gate.moves_to(3, None, hour);
+    slot_is_over(&gate);
+    gate.begins();
+    assert_eq!(again_ms(reply(&gate, &visit(0, 4))), 2_000);
+}
+
+#[test]
+fn many_ranks_ask_rank_0_less_often_than_few() {
+    let asked = |ranks: u32| {
+        let with_ranks = |hello: Hello| Hello { setup: setup(ranks, "all"), ..hello };
+        let gate = RankGate::new(with_ranks(hello(0, Ask::Where))).unwrap();
+        again_ms(reply(&gate, &with_ranks(hello(2, Ask::Deliver))))
+    };
+    assert_eq!([3, 64, 10_000].map(asked), [20, 320, 500]);
+}
+
 #[test]
 fn a_rank_that_has_ended_its_slots_is_not_past_further_ones() {
     let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
     // As `Station::ends` leaves it after round 6.
-    gate.moves_to(7, None, Instant::now());
+    gate.moves_to(7, None, Duration::ZERO);
     let slots = &crate::judge::slots(&[(1, 3)], 6, 2)[&3];
     assert!(matches!(reply(&gate, &visit(3, slots[0].round)), Reply::NotYet { round: 7, .. }), "{slots:?}");
     assert_eq!(reply(&gate, &visit(3, 6)), Reply::Past { round: 7 });
@@ -66,9 +100,9 @@ fn a_rank_that_has_ended_its_slots_is_not_past_further_ones() {
 #[test]
 fn a_session_that_outlives_its_round_leaves_the_next_alone() {
     let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
-    gate.moves_to(1, Some(0), Instant::now());
+    gate.moves_to(1, Some(0), Duration::ZERO);
     let (_, Entry::Session(pass), _client) = answered(&gate, &visit(0, 1)) else { panic!("no session") };
-    gate.moves_to(2, Some(2), Instant::now());
+    gate.moves_to(2, Some(2), Duration::ZERO);
     let (_, Entry::Session(_next), _other) = answered(&gate, &visit(2, 2)) else { panic!("no session") };
     drop(pass);
     assert!(gate.ended().is_none() && gate.guest_since().is_some());
@@ -77,12 +111,15 @@ fn a_session_that_outlives_its_round_leaves_the_next_alone() {
 #[test]
 fn others_are_told_why_they_do_not_belong_here() {
     let gate = RankGate::new(hello(1, Ask::Where)).unwrap();
-    gate.moves_to(1, Some(0), Instant::now());
+    gate.moves_to(1, Some(0), Duration::ZERO);
     let own = visit(0, 1);
     for (other, part) in [
         (Hello { tool: "hairpin 9.9.9".into(), ..own.clone() }, "rank 0 is hairpin 9.9.9"),
         (Hello { mesh: "other".into(), ..own.clone() }, "another mesh"),
         (Hello { setup: setup(4, "ring"), ..own.clone() }, "different flags"),
+        // As of a rank that asks itself, and of one more rank than there are.
+        (Hello { rank: 1, ..own.clone() }, "both are rank 1"),
+        (Hello { rank: 4, ..own.clone() }, "no rank 4"),
     ] {
         let Reply::Refused { why } = reply(&gate, &other) else { panic!("{part}") };
         assert!(why.contains(part), "{why}");
@@ -100,7 +137,7 @@ fn deliveries_are_taken_whole_once_rank_0_is_done() {
     let gate = RankGate::new(hello(0, Ask::Where)).unwrap();
     assert!(matches!(reply(&gate, &hello(2, Ask::Deliver)), Reply::NotYet { .. }));
     gate.collects();
-    let deliver = |pieces: Vec<Delivery>| {
+    let deliver = |pieces: Vec<Delivery>, is_taken: bool| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (mut client, mut server) = (Channel::plain(ours), Channel::plain(theirs));
         client.send(&hello(2, Ask::Deliver)).unwrap();
@@ -108,7 +145,7 @@ fn deliveries_are_taken_whole_once_rank_0_is_done() {
         std::thread::scope(|scope| {
             let served = scope.spawn(|| matches!(gate.enter(&mut server), Entry::Over));
             assert_eq!(client.recv::<Reply>(HEARS_WITHIN).unwrap(), Reply::Take);
-            if pieces.last() == Some(&Delivery::End) {
+            if is_taken {
                 assert_eq!(client.recv::<Reply>(HEARS_WITHIN).unwrap(), Reply::Taken);
             }
             drop(client);
@@ -116,9 +153,12 @@ fn deliveries_are_taken_whole_once_rank_0_is_done() {
         });
     };
     let visits = vec![measured((2, 3), 1, 10_000, 500), measured((0, 1), 1, 10_000, 500)];
-    deliver(vec![Delivery::Visits(visits.clone())]);
+    deliver(vec![Delivery::Visits(visits.clone())], false);
     assert!(gate.delivered().is_empty(), "torn");
-    deliver(vec![Delivery::Card(Box::new(card(2, 4))), Delivery::Visits(visits.clone()), Delivery::End]);
+    let too_many = vec![visits[0].clone(); 4 * (2 + FURTHER) + 1];
+    deliver(vec![Delivery::Visits(too_many), Delivery::End], false);
+    assert!(gate.delivered().is_empty(), "more than there are");
+    deliver(vec![Delivery::Card(Box::new(card(2, 4))), Delivery::Visits(visits.clone()), Delivery::End], true);
     assert_eq!(gate.delivered(), BTreeSet::from([2]));
     assert!(matches!(reply(&gate, &hello(2, Ask::More)), Reply::NotYet { .. }));
     let slot = Slot { round: 9, visit: 3, partner: 3, client: true, explain: false };

@@ -8,15 +8,18 @@
 //!   {"settled":0}            … and was read back
 //!   "kept"                   all of it is to stay until it is reverted
 //! ```
+//! The head of changes to interfaces has `"interfaces":{"eth0":"2"}` too: their indices, by which one that was renamed is found.
 //! The head and the changes are on the disk before the first change, so an entry that lacks some of them was
 //! damaged later: its readable changes are still restored, and the missing ones are reported.
 
-use std::collections::BTreeSet;
+use hairpin_units::Gather;
+use std::collections::{BTreeMap, BTreeSet};
 
+use hairpin_sys::device::Attribute;
 use hairpin_sys::host::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::change::Change;
+use crate::change::{Address, Change, Trouble};
 
 /// The schema of an entry.
 pub(super) const SCHEMA: &str = "hairpin.journal/1";
@@ -49,6 +52,29 @@ pub struct Head {
     pub command: Vec<String>,
     /// The number of changes that follow.
     pub changes: usize,
+    /// The interfaces that they are of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: Interfaces,
+}
+
+/// Interfaces by name, each with its index, which stays when it is renamed.
+pub type Interfaces = BTreeMap<String, String>;
+
+/// The interfaces that these changes are of.
+pub(crate) fn interfaces(host: &dyn Host, changes: &[Change]) -> Interfaces {
+    let names: BTreeSet<&str> = changes.iter().filter_map(|change| change.address.interface()).gather();
+    let with_index = |name: &str| Some((name.to_owned(), host.attribute(name, Attribute::Index).ok()??));
+    names.into_iter().filter_map(with_index).gather()
+}
+
+/// Where a value is not found because its interface has been renamed: the trouble that says so.
+pub(crate) fn renamed(host: &dyn Host, interfaces: &Interfaces, address: &Address) -> Option<Trouble> {
+    let then = address.interface()?;
+    let index = interfaces.get(then)?;
+    // A sysfs of another namespace may list other interfaces: the index is asked for in this one.
+    let has_index = |name: &str| host.attribute(name, Attribute::Index).is_ok_and(|its| its.as_ref() == Some(index));
+    let now = host.list("/sys/class/net").ok()?.into_iter().find(|name| name != then && has_index(name))?;
+    Some(Trouble::Renamed { place: address.to_string(), now })
 }
 
 impl Head {
@@ -62,6 +88,7 @@ impl Head {
             pid: std::process::id(),
             command: about.command.clone(),
             changes: 0,
+            interfaces: Interfaces::new(),
         }
     }
 
@@ -208,7 +235,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::change::{Address, Form};
+    use crate::change::Form;
 
     fn entry() -> Entry {
         let change = |path: &str| Change {
@@ -225,6 +252,7 @@ mod tests {
             pid: 7,
             command: vec!["hairpin".to_owned()],
             changes: 2,
+            interfaces: [("eth0".to_owned(), "2".to_owned())].into(),
         };
         let changes = vec![change("/proc/sys/net/core/busy_poll"), change("/proc/sys/net/core/busy_read")];
         Entry { head, changes, kept: true, unsettled: BTreeSet::new(), cut: None }

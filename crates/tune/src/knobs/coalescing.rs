@@ -30,7 +30,8 @@ pub(crate) static RX_USECS: Knob = Knob {
                  interrupts at once.",
         cost: "An interrupt per packet: CPU time, and fewer packets per second under load.",
         risk: "A flood of small packets keeps a core busy with interrupts.",
-        needs: "CAP_NET_ADMIN, and a device that coalesces.",
+        needs: "CAP_NET_ADMIN, and a device that coalesces. Some drivers (i40e, iavf, ice) take it only with \
+                adaptive_rx off.",
         reference: "ethtool(8), Documentation/networking/ethtool-netlink.rst (rx-usecs)",
         latency: Some("0"),
         throughput: Some("50"),

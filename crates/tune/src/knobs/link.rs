@@ -62,7 +62,7 @@ pub(crate) static QUICKACK_ROUTES: Knob = Knob {
                  40 ms.",
         cost: "One more packet per request: CPU time of both sides.",
         risk: "The routes are rewritten: changes that another program makes to them at the same moment are \
-               lost.",
+               lost. Refused where another interface has a route with the same destination and metric.",
         needs: "CAP_NET_ADMIN, and routes in the main table.",
         reference: "ip-route(8) (quickack)",
         safe: false,

@@ -15,7 +15,7 @@ use crate::values::Values;
 const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 const SUBTREE_CONTROL: &str = "/sys/fs/cgroup/cgroup.subtree_control";
 /// Hairpin's cgroup, directly below the root because a partition's parent must be one.
-const PARTITION: &str = "/sys/fs/cgroup/hairpin.isolated";
+pub(crate) const PARTITION: &str = "/sys/fs/cgroup/hairpin.isolated";
 
 pub(crate) static ISOLATED: Knob = Knob {
     name: "isolated_cpus",
@@ -219,7 +219,7 @@ fn partition(host: &dyn Host, _: &Place<'_>) -> Result<Option<Value>, String> {
     Ok(Some(cpus.into()))
 }
 
-/// The controller is switched on with the partition, and left on afterwards: other cgroups may need it.
+/// The controller is switched on with the partition, and off with it unless other cgroups have come to need it.
 fn partition_spots(host: &dyn Host, _: &Place<'_>, value: &str) -> Result<Vec<Spot>, String> {
     let partition = Spot { address: Address::Partition { path: PARTITION.to_owned() }, to: value.to_owned() };
     let controller = Spot { address: Address::Controller { path: SUBTREE_CONTROL.to_owned() }, to: "on".to_owned() };

@@ -229,6 +229,7 @@ fn puts_back_and_reports_refused_values() {
                     assert!(!last.address.same(wanted, got), "{}", knob.name);
                 }
                 (Trouble::Denied { remedy, .. }, Refusal::Error(libc::EPERM)) => assert!(remedy.contains("root")),
+                (Trouble::Refused { .. }, Refusal::Error(libc::EPERM)) => assert!(rustix::process::geteuid().is_root()),
                 (Trouble::Denied { .. } | Trouble::Refused { .. }, Refusal::Error(libc::EROFS)) => {}
                 other => panic!("{}: {other:?}", knob.name),
             }
@@ -236,6 +237,26 @@ fn puts_back_and_reports_refused_values() {
             assert!(!scene.revert().incomplete);
             assert_eq!(tree(&scene.root), before, "{} {refusal:?}", knob.name);
         }
+    }
+}
+
+#[test]
+fn a_value_that_not_even_root_may_set_costs_this_setting_alone() {
+    let scene = scene();
+    // As intel_pstate does it where the firmware has turbo off.
+    let turbo = "/sys/devices/system/cpu/intel_pstate/no_turbo";
+    let host = scene.host.clone().with_refusal(turbo, Refusal::Error(libc::EPERM));
+    let changes = plan(&host, &PLACE, &[setting("turbo=on"), setting("tcp_autocorking=off")]).unwrap();
+    let mut tuning = scene.journal.begin(&host, changes, &About::default()).unwrap();
+    let applied = tuning.apply(|| Ok(Vec::new()));
+    let outcomes: Vec<&str> = applied.changes.changes.iter().map(|row| row.outcome.as_str()).collect();
+    if rustix::process::geteuid().is_root() {
+        assert!(applied.refused && !applied.denied, "{applied:?}");
+        assert_eq!(outcomes, ["refused", "applied"]);
+        let why = applied.changes.changes[0].why.as_deref().unwrap();
+        assert!(why.contains("wanted 0, but it is 1") && !why.contains("as root"), "{why}");
+    } else {
+        assert!(applied.denied, "{applied:?}");
     }
 }
 
@@ -325,24 +346,78 @@ fn after_a_reboot_it_writes_nothing_and_says_so() {
     assert!(scene.is_empty());
 }
 
+/// Puts this process into a network namespace.
+fn enter_network(number: u32, scene: &Scene) {
+    let link = scene.root.join("proc/thread-self/ns/net");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(format!("net:[{number}]"), link).unwrap();
+}
+
 #[test]
 fn leaves_other_network_namespaces_alone() {
     let scene = scene();
-    let named = |number: u32, scene: &Scene| {
-        let link = scene.root.join("proc/thread-self/ns/net");
-        fs::create_dir_all(link.parent().unwrap()).unwrap();
-        let _ = fs::remove_file(&link);
-        std::os::unix::fs::symlink(format!("net:[{number}]"), link).unwrap();
-    };
-    named(1, &scene);
+    enter_network(1, &scene);
     scene.apply(&scene.host, &[setting("busy_poll_us=10"), setting("timer_migration=off")]);
-    named(2, &scene);
+    enter_network(2, &scene);
     let report = scene.revert();
     assert!(report.incomplete);
     let outcomes: Vec<&Outcome> = report.changes.iter().map(|(_, outcome)| outcome).collect();
     assert_eq!(outcomes, [&Outcome::Reverted, &Outcome::Elsewhere { network: "net:[1]".to_owned() }]);
-    named(1, &scene);
+    enter_network(1, &scene);
     assert!(!scene.revert().incomplete);
+}
+
+#[test]
+fn what_a_network_namespace_took_along_is_given_up_if_forced() {
+    let scene = scene();
+    enter_network(1, &scene);
+    scene.apply(&scene.host, &[setting("tcp_autocorking=off"), setting("busy_poll_us=10")]);
+    enter_network(2, &scene);
+    let before = tree(&scene.root);
+    let advice = crate::rows::reverted(&scene.revert()).changes;
+    let may_be_given_up = advice.iter().map(|row| row.why.as_deref().is_some_and(|why| why.contains("--force")));
+    assert_eq!(may_be_given_up.collect::<Vec<bool>>(), [false, true], "{advice:?}");
+    let report = scene.journal.revert(&scene.host, &[], true, "test").unwrap();
+    let outcomes: Vec<&Outcome> = report.changes.iter().map(|(_, outcome)| outcome).collect();
+    // All namespaces share the first.
+    assert_eq!(outcomes, [&Outcome::Elsewhere { network: "net:[1]".to_owned() }, &Outcome::Gone]);
+    assert_eq!(report.notes, ["entry 0001: what it changed in the network namespace net:[1] is given up"]);
+    assert_eq!(tree(&scene.root), before);
+    let left = scene.journal.entries().unwrap().remove(0).entry.unwrap();
+    assert_eq!((left.changes.len(), left.changes[0].knob.as_str()), (1, "busy_poll_us"));
+}
+
+#[test]
+fn a_renamed_interface_keeps_its_entry_until_it_has_its_name_again_or_is_given_up() {
+    let scene = scene();
+    let host = scene.host.clone().with_attribute("eth0", Attribute::Index, "7");
+    let before = tree(&scene.root);
+    let rename = |from: &str, to: &str| {
+        for above in ["sys/class/net", ".devices"].map(|above| scene.root.join(above)) {
+            fs::rename(above.join(from), above.join(to)).unwrap();
+        }
+    };
+    scene.apply(&host, &[setting("rx_usecs=0"), setting("gro_flush_timeout_ns=0")]);
+    rename("eth0", "lan0");
+    let rows = crate::rows::reverted(&scene.revert()).changes;
+    let says = |why: &str| why.contains("the interface is called lan0 now") && why.ends_with("--force");
+    assert!(rows.iter().all(|row| row.outcome == "failed" && row.why.as_deref().is_some_and(says)), "{rows:?}");
+    assert_eq!(scene.journal.status(&host).unwrap().entries[0].changes[0].outcome, "failed");
+    rename("lan0", "eth0");
+    assert!(!scene.revert().incomplete && scene.is_empty());
+    assert_eq!(tree(&scene.root), before);
+    // While an experiment runs.
+    let changes = plan(&host, &PLACE, &[setting("rx_usecs=0")]).unwrap();
+    let mut tuning = scene.journal.begin(&host, changes, &About::default()).unwrap();
+    tuning.on(0).unwrap();
+    rename("eth0", "lan0");
+    let left = tuning.restore().unwrap_err();
+    assert!(matches!(&left[..], [Trouble::Renamed { now, .. }] if now == "lan0"), "{left:?}");
+    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "an entry that is left is not an orphan");
+    let given_up = scene.journal.revert(&host, &[], true, "test").unwrap();
+    assert!(!given_up.incomplete && given_up.changes[0].1 == Outcome::Gone, "{given_up:?}");
+    assert!(scene.is_empty());
 }
 
 #[test]
@@ -478,6 +553,23 @@ fn never_writes_to_the_sysfs_of_another_namespace() {
 }
 
 #[test]
+fn a_sysfs_without_the_interface_is_not_taken_for_its_end() {
+    let scene = scene();
+    let host = scene.host.clone().with_attribute("eth0", Attribute::Index, "7");
+    let before = tree(&scene.root);
+    scene.apply(&host, &[setting("rps_cpus=0"), setting("rx_usecs=0")]);
+    let (shown, hidden) = (scene.root.join("sys/class/net/eth0"), scene.root.join("eth0"));
+    fs::rename(&shown, &hidden).unwrap();
+    let report = scene.revert();
+    let [(_, Outcome::Reverted), (_, Outcome::Failed(why))] = &report.changes[..] else { panic!("{report:?}") };
+    assert!(why.to_string().contains("another network namespace"), "{why}");
+    assert_eq!(scene.journal.status(&host).unwrap().entries[0].changes[0].outcome, "failed");
+    fs::rename(&hidden, &shown).unwrap();
+    assert!(!scene.revert().incomplete && scene.is_empty());
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
 fn a_plan_lists_each_place_with_both_values() {
     let scene = scene();
     let changes =
@@ -567,10 +659,11 @@ fn a_plan_that_replaces_no_interrupts_is_kept_whole() {
     assert_eq!(changes, whole);
 }
 
-/// A host whose files are written in a way of its own.
+/// A host whose files and devices are written in a way of its own.
 struct Writing<'a> {
     host: &'a FakeHost,
     write: &'a dyn Fn(&FakeHost, &str, &str) -> io::Result<()>,
+    set: &'a dyn Fn(&FakeHost, &str, Attribute, &str) -> Result<(), DeviceError>,
 }
 
 impl Host for Writing<'_> {
@@ -603,7 +696,7 @@ impl Host for Writing<'_> {
     }
 
     fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
-        self.host.set_attribute(interface, attribute, text)
+        (self.set)(self.host, interface, attribute, text)
     }
 
     fn napis(&self, interface: &str) -> Result<Vec<Napi>, DeviceError> {
@@ -645,7 +738,7 @@ fn keeps_the_entry_of_a_value_that_cannot_be_put_back() {
     let scene = scene();
     let before = tree(&scene.root);
     let write = stubborn();
-    let stubborn = Writing { host: &scene.host, write: &write };
+    let stubborn = Writing { host: &scene.host, write: &write, set: &FakeHost::set_attribute };
     let changes = plan(&stubborn, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
     let mut tuning = scene.journal.begin(&stubborn, changes, &About::default()).unwrap();
     assert!(matches!(tuning.on(0), Err(Trouble::Refused { got, .. }) if got == "100"));
@@ -662,7 +755,7 @@ fn a_kept_entry_reverts_a_value_that_could_not_be_put_back() {
     let scene = scene();
     let before = tree(&scene.root);
     let write = stubborn();
-    let stubborn = Writing { host: &scene.host, write: &write };
+    let stubborn = Writing { host: &scene.host, write: &write, set: &FakeHost::set_attribute };
     let changes = plan(&stubborn, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
     let mut tuning = scene.journal.begin(&stubborn, changes, &About::default()).unwrap();
     assert!(tuning.on(0).is_err() && tuning.is_on(0));
@@ -684,7 +777,7 @@ fn a_setting_that_another_one_bars_is_put_back_after_it() {
         let is_barred = path == PREFERENCE && text != "performance" && host.read(GOVERNOR)? == "performance";
         if is_barred { Err(io::ErrorKind::ResourceBusy.into()) } else { host.write(path, text) }
     };
-    let host = Writing { host: &scene.host, write: &write };
+    let host = Writing { host: &scene.host, write: &write, set: &FakeHost::set_attribute };
     let settings = [setting("scaling_governor=performance"), setting("energy_performance_preference=performance")];
     for keeps in [true, false] {
         let changes = plan(&host, &PLACE, &settings).unwrap();
@@ -699,6 +792,56 @@ fn a_setting_that_another_one_bars_is_put_back_after_it() {
         }
         assert_eq!(tree(&scene.root), before);
         assert!(scene.is_empty());
+    }
+}
+
+#[test]
+fn delays_change_while_coalescing_is_not_adaptive() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    // As i40e, iavf and ice do it.
+    let set = |host: &FakeHost, interface: &str, attribute: Attribute, text: &str| {
+        let is_adaptive = host.attribute(interface, Attribute::AdaptiveRx)?.as_deref() == Some("on");
+        if attribute == Attribute::RxUsecs && is_adaptive {
+            let source = io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(DeviceError::Fake { what: attribute.name(), interface: interface.to_owned(), source });
+        }
+        host.set_attribute(interface, attribute, text)
+    };
+    let host = Writing { host: &scene.host, write: &FakeHost::write, set: &set };
+    let settings = [setting("rx_usecs=0"), setting("adaptive_rx=off")];
+    let changes = plan(&host, &PLACE, &settings).unwrap();
+    assert_eq!(crate::profile::plans_existing_settings(&host, &PLACE, &settings).unwrap().0, changes);
+    let mut tuning = scene.journal.begin(&host, changes, &About::default()).unwrap();
+    (0..2).for_each(|index| tuning.on(index).unwrap());
+    let back = plan(&host, &PLACE, &[setting("adaptive_rx=on"), setting("rx_usecs=50")]).unwrap();
+    assert_eq!(back.iter().map(|change| change.knob.as_str()).collect::<Vec<_>>(), ["rx_usecs", "adaptive_rx"]);
+    tuning.keep().unwrap();
+    let report = scene.journal.revert(&host, &[], false, "test").unwrap();
+    assert!(!report.incomplete, "{report:?}");
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
+fn a_controller_that_another_cgroup_has_come_to_need_stays_on() {
+    for (file, text) in [("cpuset.cpus", "0\n"), ("cgroup.subtree_control", "cpuset cpu\n")] {
+        for keeps in [true, false] {
+            let scene = scene();
+            let changes = plan(&scene.host, &PLACE, &[setting("cpuset_partition=1")]).unwrap();
+            let mut tuning = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
+            (0..2).for_each(|index| tuning.on(index).unwrap());
+            let host = scene.host.clone().with(&format!("/sys/fs/cgroup/other.slice/{file}"), text);
+            if keeps {
+                tuning.keep().unwrap();
+                let report = scene.revert();
+                let outcomes: Vec<&Outcome> = report.changes.iter().map(|(_, outcome)| outcome).collect();
+                assert_eq!(outcomes, [&Outcome::Reverted, &Outcome::Needed]);
+            } else {
+                assert_eq!(tuning.restore(), Ok(()));
+            }
+            assert_eq!(host.read("/sys/fs/cgroup/cgroup.subtree_control").unwrap(), "cpu memory cpuset");
+            assert!(scene.is_empty() && !host.exists("/sys/fs/cgroup/hairpin.isolated"));
+        }
     }
 }
 
