@@ -63,18 +63,17 @@ elif python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; t
 else
     skip "the Python reader's rows" "there is no Python 3.9 or newer here; install python3"
 fi
-checked_by=
+set --
 if cargo clippy --version >/dev/null 2>&1; then
     check cargo clippy --workspace --all-targets --quiet -- -D warnings
     # Called as clippy calls cargo, so that the docs take the crates as clippy has checked them; if a clippy calls it otherwise, they are
     # checked again.
     driver=$(rustc --print sysroot)/bin/clippy-driver
-    [ ! -x "$driver" ] || checked_by="RUSTC_WORKSPACE_WRAPPER=$driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"
+    [ ! -x "$driver" ] || set -- "RUSTC_WORKSPACE_WRAPPER=$driver" CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 else
     skip "cargo clippy" "this toolchain has none; install it to run this check"
 fi
-# shellcheck disable=SC2086 # words
-check env $checked_by RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+check env "$@" RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # Last of what takes cargo's lock: when the tests beside it want the lock, it is free, or held for what they need. What does not compile fails again where the
 # tests are run, and is counted there.
 [ -z "$tests" ] || cargo test --workspace --lib --bins --tests --no-run --quiet

@@ -14,7 +14,7 @@ crates=$(awk '/^\[/ { on = ($0 == "[profile.release.package]") } on && /\.opt-le
     awk '/^\[/ { on = /^\[profile\.release/ } on && !/^ *(#|$)/' Cargo.toml
     for crate in $crates; do
         case $crate in
-        hairpin-*) find "crates/${crate#hairpin-}" -type f \( -path '*/src/*' -o -path '*/bpf/*' \) ! -name tests.rs ! -path '*/tests/*' | sort | xargs sha256sum ;;
+        hairpin-*) find "crates/${crate#hairpin-}" -type f \( -path '*/src/*' -o -path '*/bpf/*' \) ! -name tests.rs ! -name '*_tests.rs' ! -path '*/tests/*' | sort | xargs sha256sum ;;
         *) awk -v name="name = \"$crate\"" '$0 == name { print; getline; print }' Cargo.lock ;;
         esac
     done

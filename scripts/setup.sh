@@ -25,7 +25,17 @@ setup_has() { command -v "$1" >/dev/null 2>&1; }
 
 # True if packages can be installed: apt is here, and this is root or somebody whom sudo asks for no password.
 setup_may_install() { setup_has apt-get && { [ "$(id -u)" = 0 ] || { setup_has sudo && sudo -n true 2>/dev/null; }; }; }
-setup_as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+# Where sudo lets it, apt keeps the proxy that only the environment names.
+setup_as_root() {
+    setup_keep="--preserve-env=http_proxy,https_proxy,no_proxy"
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif [ -n "${http_proxy:-}${https_proxy:-}" ] && sudo -n "$setup_keep" true 2>/dev/null; then
+        sudo -n "$setup_keep" "$@"
+    else
+        sudo -n "$@"
+    fi
+}
 
 # The lists of packages, once.
 setup_update() {
@@ -35,13 +45,14 @@ setup_update() {
     fi
 }
 
-# setup_apt PACKAGE…: installs, never removes anything, asks nothing. stdout belongs to the target that called, so apt talks on stderr.
+# setup_apt PACKAGE…: installs, never removes anything, asks nothing. stdout belongs to the target that called, so apt talks on stderr. A fresh machine may be
+# about to update itself, so it waits for dpkg.
 setup_apt() {
     setup_may_install || return 1
     setup_say "installing $*"
     setup_update
     setup_as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends --no-remove "$@" >&2
+        apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 install -y --no-install-recommends --no-remove "$@" >&2
 }
 
 # setup_unpack COMMAND PACKAGE: brings a program without installing its package, which would start a service on this host. It is unpacked beside the
@@ -52,8 +63,8 @@ setup_unpack() {
     setup_has "$1" && return 0
     setup_has apt-get && setup_has dpkg-deb && mkdir -p "$setup_folder" || return 1
     setup_say "unpacking $2 into $setup_folder"
-    # As the user that this is, whose folder it is.
-    setup_fetch() { (cd "$setup_folder" && apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User= download "$1" >&2); }
+    # As the user that this is, whose folder it is. An earlier one that was interrupted may have left another version.
+    setup_fetch() { (cd "$setup_folder" && rm -f "$1"_*.deb && apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User= download "$1" >&2); }
     setup_fetch "$2" || { setup_may_install && setup_update && setup_fetch "$2"; } || return 1
     (cd "$setup_folder" && dpkg-deb -x "$2"_*.deb . && rm -f "$2"_*.deb)
     hash -r
@@ -85,9 +96,9 @@ setup_new_enough() {
     setup_at_least "$setup_have" "$setup_want" && setup_at_least "$setup_rustc" "$setup_want"
 }
 
-# The version in an apt candidate of $1, such as 1.96.0 out of 1.96.0+dfsg1-1.
+# The version in an apt candidate of $1, such as 1.96.0 out of 1.96.0+dfsg1-1. apt translates its words.
 setup_candidate() {
-    apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { sub(/[^0-9.].*/, "", $2); print $2 }'
+    LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { sub(/[^0-9.].*/, "", $2); print $2 }'
 }
 
 # Another way to a compiler: Debian brings newer ones (cargo-web) as security updates, and a bare debootstrap leaves their suite out.
@@ -101,6 +112,19 @@ setup_security() {
         [ "${ID:-}" = debian ] && [ -n "${VERSION_CODENAME:-}" ] || exit 0
         printf ', or add the security updates to the sources of apt (suite %s-security, component main), which give cargo-web' "$VERSION_CODENAME"
     )
+}
+
+# How to install $setup_packages, which are named as Debian names them.
+setup_how() {
+    setup_release=${HAIRPIN_OS_RELEASE:-/etc/os-release}
+    # shellcheck disable=SC1090,SC1091 # os-release(5) is meant to be read so
+    case $([ -r "$setup_release" ] && . "$setup_release" && echo " ${ID:-} ${ID_LIKE:-} ") in
+    *' fedora '*)
+        printf 'dnf install%s' "$setup_packages" |
+            sed 's/libc6-dev/glibc-devel/; s/pkg-config/pkgconf-pkg-config/; s/libelf-dev/elfutils-libelf-devel/; s/zlib1g-dev/zlib-devel/; s/iproute2/iproute/; s/procps/procps-ng/'
+        ;;
+    *) printf 'apt-get install%s' "$setup_packages" ;;
+    esac
 }
 
 # --- compiler, linker, tools of the tests -----------------------------------------------------------------------------
@@ -157,6 +181,8 @@ if [ "${HAIRPIN_FOR:-demo}" = test ]; then
     setup_has zsh || setup_apt zsh || setup_say "no zsh: its completions are not tried"
     setup_has fish || setup_apt fish || setup_say "no fish: its completions are not tried"
     setup_unpack prometheus prometheus || setup_say "no prometheus: hairpin ping --metrics is not tried with one"
+    # Modules of the emulated machines' kernels: Debian packs them with the one, Ubuntu with the other.
+    { setup_has xz && setup_has unzstd; } || setup_apt xz-utils zstd || setup_say "no xz or no zstd: emulated machines may lack their modules"
 fi
 if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need sockperf sockperf
@@ -192,6 +218,7 @@ if [ "${HAIRPIN_FOR:-demo}" = packages ]; then
     setup_need gawk gawk
     setup_need make make
     setup_need msgfmt gettext
+    setup_need readelf binutils
     python3 -c 'import venv, ensurepip' 2>/dev/null || setup_packages="$setup_packages python3-venv"
 fi
 # Roots are made by the one and entered by the other, both without being root too.
@@ -200,10 +227,12 @@ if [ "${HAIRPIN_FOR:-demo}" = test-packages ]; then
     setup_need bwrap bubblewrap
     setup_need readelf binutils
     setup_need getcap libcap2-bin
+    # Users of a root that an ordinary user makes.
+    [ "$(id -u)" = 0 ] || setup_need newuidmap uidmap
 fi
 if [ -n "$setup_packages" ]; then
     # shellcheck disable=SC2086 # a list of packages
-    setup_apt $setup_packages || setup_fail "please install$setup_packages (as root: apt-get install$setup_packages), then run make again"
+    setup_apt $setup_packages || setup_fail "please install$setup_packages (as root: $(setup_how)), then run make again"
 fi
 
 # --- cargo ------------------------------------------------------------------------------------------------------------

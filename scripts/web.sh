@@ -6,7 +6,7 @@
 #     scripts/web.sh --test     tests the checked-in page in a browser; the last line is the sum
 #     scripts/web.sh --ready    true if node, npm and the packages are here, else says what is missing
 #
-# The packages come from npm as package-lock.json pins them; they are fetched only where they are missing or older than that file.
+# The packages come from npm as package-lock.json pins them; they are fetched only where they are missing or of another version of that file.
 cd "$(dirname "$0")/../crates/report/web" || exit 1
 PAGE=dist/report.html
 
@@ -21,9 +21,12 @@ ready() {
         say "node $(node --version) is too old: 18.20 or newer builds the page"
         return 1
     }
-    # npm writes this file last.
-    [ -e node_modules/.package-lock.json ] && [ ! node_modules/.package-lock.json -ot package-lock.json ] && return 0
-    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 && touch node_modules/.package-lock.json && return 0
+    # npm writes the first of these last, and takes all away before it fetches: without network a file that git wrote anew must not bring that about.
+    if [ -e node_modules/.package-lock.json ]; then
+        cmp -s node_modules/.fetched-by package-lock.json && return 0
+        [ -e node_modules/.fetched-by ] || [ node_modules/.package-lock.json -ot package-lock.json ] || return 0
+    fi
+    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2 && cp package-lock.json node_modules/.fetched-by && return 0
     say "npm could not fetch the packages that build and test the page (package-lock.json)"
     return 1
 }

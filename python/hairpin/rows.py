@@ -116,8 +116,9 @@ def _attached(record: Json) -> Table:
     scopes: list[Json] = []
     for total in each(record, "totals"):
         whole = {"name": "sum", "ns": total.get("sum_ns"), "share": 1.0}
-        scopes += ({**stage, "view": total.get("view")} for stage in [*each(total, "stages"), whole])
-    return table("view stage=name side count=ns/count p50_ns=ns/p50 p99_ns=ns/p99 max_ns=ns/max share", scopes)
+        of = {"view": total.get("view"), "roles": words(total, "roles")}
+        scopes += ({**stage, **of} for stage in [*each(total, "stages"), whole])
+    return table("view stage=name side count=ns/count p50_ns=ns/p50 p99_ns=ns/p99 max_ns=ns/max share roles direction", scopes)
 
 
 #: The figures of an experiment, as estimates and as arms name them.

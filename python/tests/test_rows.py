@@ -12,9 +12,6 @@ import hairpin
 from hairpin.parts import BLOCKS, HISTOGRAMS, SERIES
 from hairpin.rows import ROWS
 
-#: The command's CSV lacks the unit here, in names that end in it elsewhere.
-WITHOUT_UNIT = ("floor-pcie", "floor-pcie-published")
-
 
 class SameAsCsv(samples.InFolder):
     maxDiff = None
@@ -23,8 +20,7 @@ class SameAsCsv(samples.InFolder):
         """Names, order, and every cell: text as it is, numbers as numbers, an unknown one empty."""
         names, *lines = list(csv.reader(io.StringIO(text)))
         own = record._table("rows").columns
-        without = [name[:-3] if name.endswith("_ns") and name[:-3] in names else name for name in own]
-        self.assertEqual(names, without if record.kind in WITHOUT_UNIT else list(own))
+        self.assertEqual(names, list(own))
         self.assertEqual(len(lines), len(record.table()))
         for line, row in zip(lines, record.table()):
             for name, cell, value in zip(own, line, row.values()):
