@@ -48,6 +48,7 @@ fn rejects_unknown_flags_verbs_and_links_with_suggestions() {
     home.hairpin("pign").fails(2, &["pign", "ping"]);
     home.hairpin("ping --link wifi").fails(2, &["there is no link \"wifi\"", "loopback, veth"]);
     home.hairpin("ping --link veth:mut=1").fails(2, &["veth has no option \"mut\"", "mtu, queues, tx-queues, gro, tso, rate"]);
+    home.hairpin("ping --link veth:mtu=1000 -6 --path udp").fails(2, &["IPv6 takes an MTU of 1280 or more, not 1000"]);
     home.hairpin("ping --link loopback:mtu=9000").fails(2, &["loopback takes no options", "veth does: veth:mtu=9000"]);
 }
 

@@ -249,6 +249,7 @@ fn wrong_input_is_refused_in_words(_: &str) -> bool {
         ("--explain-above 1ms --incidents notes", 2, "something other than incidents"),
         ("--explain-above 1ms --incidents no/such/folder", 2, "--incidents"),
         ("--explain-above 1ms --outstanding 2", 2, "one request at a time"),
+        ("--explain-above 1ms --size 1", 2, "takes 4 bytes, not 1"),
         ("--explain-above 1ms --raw raw.parquet", 2, "--raw"),
         ("--incidents x", 2, "--explain-above"),
     ] {

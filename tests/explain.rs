@@ -18,6 +18,7 @@ pub const OF_TIMES: Part = Part::new("explain_times", || alone::listed(TESTS_OF_
 
 const TESTS_OF_TIMES: &[Listed] = &[
     ("kernel_sockets_pass_seven_stages_each_way", kernel_sockets_pass_seven_stages_each_way),
+    ("a_bridge_is_in_the_soft_interrupt_and_not_in_the_send_call", a_bridge_is_in_the_soft_interrupt_and_not_in_the_send_call),
     ("io_uring_adds_submission_task_work_and_completion", io_uring_adds_submission_task_work_and_completion),
     ("emulated_way_takes_the_declared_time", emulated_way_takes_the_declared_time),
     ("a_killed_run_leaves_no_program_behind", a_killed_run_leaves_no_program_behind),
@@ -123,6 +124,27 @@ fn kernel_sockets_pass_seven_stages_each_way(name: &str) -> bool {
             assert!(residual <= rtt / 20.0, "{link} {}: residual {residual} of {rtt}", result["path"]);
         }
     }
+    true
+}
+
+fn a_bridge_is_in_the_soft_interrupt_and_not_in_the_send_call(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let way = [&TO_QUEUE[..], &["receive", "return"]].concat();
+    let of = |link: &str| {
+        let record = explained(&home, &format!("--link {link} --path udp:spin"));
+        assert_eq!(usual(first(&record), "request"), way, "{link}");
+        ["send call", "softirq"].map(|stage| p50(first(&record), "request", stage))
+    };
+    let added = || {
+        let (without, with) = (of("veth"), of("bridge"));
+        [with[0] - without[0], with[1] - without[1]]
+    };
+    // A busy host may slow one of the two down.
+    let mut found = (0..3).map(|_| added()).inspect(|[call, softirq]| println!("a bridge adds {call} ns, {softirq} ns"));
+    assert!(found.any(|[call, softirq]| softirq > call), "see above");
     true
 }
 
@@ -362,6 +384,7 @@ fn wrong_input_is_refused_in_words(_: &str) -> bool {
     let home = Home::new();
     for (args, parts) in [
         ("--link loopback --path udp --flows 2", &["explain follows one request at a time"][..]),
+        ("--link loopback --path udp --size 3", &["explain matches stamps by the sequence number", "takes 4 bytes, not 3"]),
         ("--link loopback --path udp --count 100", &["give it a --duration of 0.5 s or more"]),
         ("--link loopback --path udp --duration 100ms", &["give it a --duration of 0.5 s or more"]),
         ("--link loopback --path udp --path tcp --for 900ms", &["give it a --duration of 0.5 s or more"]),

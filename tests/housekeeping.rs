@@ -1,9 +1,11 @@
-//! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in all. And a step of
-//! `make test` that depends on the toolchain.
+//! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in all. And the scripts that depend
+//! on the host, with programs in the place of the host's.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use crate::support::net::{Net, apart, ip, veth};
 use crate::support::{Home, can, io_uring, namespaces};
@@ -443,6 +445,35 @@ fn stamps_of_a_device_of_the_host_are_claimed_and_not_tried() {
     });
 }
 
+/// A file of the repository.
+macro_rules! repository {
+    ($path:literal) => {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $path)
+    };
+}
+
+/// A program of a few lines of shell.
+fn fake(folder: &Path, name: &str, text: &str) {
+    fs::create_dir_all(folder).expect("a folder");
+    let (written, program) = (folder.join(format!("{name}.text")), folder.join(name));
+    fs::write(&written, format!("#!/bin/sh\n{text}\n")).expect("a program");
+    // By a process of its own: a program cannot start while a child of another test holds a descriptor that writes it (ETXTBSY).
+    let copied = Command::new("install").args(["-m", "755"]).args([&written, &program]).status().expect("install");
+    assert!(copied.success(), "{name} cannot be made");
+}
+
+/// PATH with the programs of this folder before all others.
+fn path_with(folder: &Path) -> String {
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+/// A file in this home, with its folders.
+fn write(home: &Home, name: &str, text: &str) {
+    let file = home.file(name);
+    fs::create_dir_all(file.parent().expect("a folder")).expect("folders");
+    fs::write(file, text).expect("a file");
+}
+
 /// Output of a function of scripts/setup.sh, with these programs before all others and these variables.
 fn set_up(home: &Home, function: &str, programs: &[(&str, &str)], variables: &[(&str, &str)]) -> String {
     let script = format!("{}/../../scripts/setup.sh", env!("CARGO_MANIFEST_DIR"));
@@ -459,12 +490,10 @@ fn set_up(home: &Home, function: &str, programs: &[(&str, &str)], variables: &[(
         })
         .collect();
     let folder = home.file("programs");
-    fs::create_dir_all(&folder).expect("a folder");
     for (name, script) in programs {
-        fs::write(folder.join(name), format!("#!/bin/sh\n{script}\n")).expect("a program");
-        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("chmod");
+        fake(&folder, name, script);
     }
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let path = path_with(&folder);
     let mut command = Command::new("sh");
     command
         .args(["-c", &format!("{functions}{function}")])
@@ -505,6 +534,159 @@ fn setup_names_the_missing_security_updates_of_a_debian() {
     assert_eq!(told("debian", " 500 http://mirror.example/debian-security trixie-security/main amd64 Packages"), "");
     assert_eq!(told("other", bare), "");
     assert_eq!(told("missing", bare), "");
+}
+
+#[test]
+fn setup_reads_what_apt_says_in_every_language() {
+    let home = Home::new();
+    let policy = "[ \"$LC_ALL\" = C ] && word=Candidate || word=Installationskandidat; echo \"  $word: 1.96.0+dfsg1-1\"";
+    assert_eq!(set_up(&home, "setup_candidate", &[("apt-cache", policy)], &[("LC_ALL", "")]), "1.96.0\n");
+}
+
+#[test]
+fn setup_names_packages_as_the_distribution_does() {
+    let home = Home::new();
+    write(&home, "rocky", "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n");
+    write(&home, "debian", "ID=debian\n");
+    let told = |release: &str| {
+        let release = home.file(release).display().to_string();
+        let packages = " gcc libc6-dev libelf-dev zlib1g-dev";
+        set_up(&home, "setup_how", &[], &[("HAIRPIN_OS_RELEASE", release.as_str()), ("setup_packages", packages)])
+    };
+    assert_eq!(told("rocky"), "dnf install gcc glibc-devel elfutils-libelf-devel zlib-devel");
+    for other in ["debian", "missing"] {
+        assert_eq!(told(other), "apt-get install gcc libc6-dev libelf-dev zlib1g-dev", "{other}");
+    }
+}
+
+/// What was interrupted, or is of another version, is fetched anew, and nothing else.
+#[test]
+fn the_tools_of_packages_count_once_they_are_complete() {
+    let home = Home::new();
+    let programs = home.file("programs");
+    fake(&programs, "python3", "mkdir -p \"$3/bin\" && cp \"${0%/*}/a-pip\" \"$3/bin/pip\"");
+    // A part of what it was asked for is there also where it fails.
+    fake(&programs, "a-pip", "echo asked >>\"$ASKED\"\ncp \"$0\" \"${0%/*}/cargo-zigbuild\"\nexit \"$STATUS\"");
+    let run = |status: &str| {
+        let begin = "setup_say() { :; }; setup_fail() { exit 9; }; . \"$0\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", begin, repository!("packaging/tools.sh")]).env("PATH", path_with(&programs)).env("STATUS", status);
+        let output = command.env("CARGO_TARGET_DIR", home.file("target")).env("ASKED", home.file("asked")).output().expect("sh");
+        (output.status.code(), fs::read_to_string(home.file("asked")).expect("pip").lines().count())
+    };
+    assert_eq!(run("1"), (Some(9), 1));
+    assert_eq!(run("0"), (Some(0), 2));
+    assert_eq!(run("0"), (Some(0), 2));
+    write(&home, "target/tools/venv/complete", "cargo-zigbuild==0.1.0\n");
+    assert_eq!(run("0"), (Some(0), 3));
+}
+
+/// Git gives a file that it writes anew a later time, though it is the same.
+#[test]
+fn the_packages_of_the_page_stay_while_their_list_is_the_same() {
+    let home = Home::new();
+    let programs = home.file("programs");
+    fake(&programs, "node", "exit 0");
+    // Npm takes all away before it fetches.
+    let npm = [
+        "echo asked >>\"$ASKED\"; rm -rf node_modules",
+        "[ \"$NETWORK\" = yes ] && mkdir node_modules && : >node_modules/.package-lock.json",
+    ];
+    fake(&programs, "npm", &npm.join("\n"));
+    write(&home, "scripts/web.sh", &fs::read_to_string(repository!("scripts/web.sh")).expect("the script"));
+    let list = "crates/report/web/package-lock.json";
+    write(&home, list, "{}");
+    let ready = |network: &str| {
+        let mut command = Command::new("sh");
+        command.arg(home.file("scripts/web.sh")).arg("--ready").env("PATH", path_with(&programs)).env("NETWORK", network);
+        let output = command.env("ASKED", home.file("asked")).output().expect("sh");
+        (output.status.success(), fs::read_to_string(home.file("asked")).expect("npm").lines().count())
+    };
+    assert_eq!(ready("yes"), (true, 1));
+    let later = SystemTime::now() + Duration::from_secs(3600);
+    fs::File::options().write(true).open(home.file(list)).expect("the list").set_modified(later).expect("a later time");
+    assert_eq!(ready("no"), (true, 1));
+    write(&home, list, "{\"packages\": {}}");
+    assert_eq!(ready("yes"), (true, 2));
+}
+
+#[test]
+fn the_hash_of_the_measured_code_leaves_tests_out() {
+    let home = Home::new();
+    write(&home, "scripts/measured-code.sh", &fs::read_to_string(repository!("scripts/measured-code.sh")).expect("the script"));
+    write(&home, "Cargo.toml", "[profile.release.package]\nhairpin-iopath.opt-level = 3\n");
+    write(&home, "crates/iopath/src/drive.rs", "1");
+    write(&home, "crates/trace/bpf/stages.bpf.c", "1");
+    let hash = || {
+        let output = Command::new("sh").arg(home.file("scripts/measured-code.sh")).output().expect("sh");
+        assert!(output.status.success() && output.stdout.len() == 17, "{output:?}");
+        output.stdout
+    };
+    let before = hash();
+    for test in ["tests.rs", "drive/tests.rs", "drive/stall_tests.rs", "tests/one.rs"] {
+        write(&home, &format!("crates/iopath/src/{test}"), "2");
+        assert_eq!(hash(), before, "{test}");
+    }
+    write(&home, "crates/iopath/src/drive/run.rs", "2");
+    assert_ne!(hash(), before);
+}
+
+/// Slurm's prolog with a hairpin that measures nothing: whom it asks, and what it makes of the answer.
+#[test]
+fn the_prolog_of_slurm_finds_its_neighbour_with_and_without_leading_zeros() {
+    let home = Home::new();
+    let programs = home.file("programs");
+    fake(&programs, "getent", "case \" $KNOWN \" in *\" $2 \"*) ;; *) exit 2 ;; esac");
+    let hairpin = "printf %s \"$2\" >\"$ASKED\"\nprintf 'path,rtt_min_ns,rtt_p50_ns\\nudp,7,%s\\n' \"$RTT\"";
+    fake(&programs, "hairpin", hairpin);
+    let run = |node: &str, known: &str, rtt: &str| {
+        let mut command = Command::new("sh");
+        command.arg(repository!("contrib/slurm/prolog.sh")).env("PATH", path_with(&programs)).env("ASKED", home.file("asked"));
+        command.env("SLURMD_NODENAME", node).env("KNOWN", known).env("RTT", rtt).env_remove("HAIRPIN_LIMIT_NS");
+        let output = command.output().expect("sh");
+        (output.status.code(), fs::read_to_string(home.file("asked")).expect("a question"))
+    };
+    for (node, known, neighbour) in [
+        ("n1", "n1 n2", "n2"),
+        ("n2", "n1 n2", "n1"),
+        ("n9", "n9 n10", "n10"),
+        ("n10", "n9 n10", "n9"),
+        ("n10", "n09 n10", "n09"),
+        ("n009", "n009 n010", "n010"),
+    ] {
+        assert_eq!(run(node, known, "5000"), (Some(0), neighbour.to_owned()), "{node}");
+    }
+    assert_eq!(run("n1", "n2", "200001").0, Some(1));
+    assert_eq!(run("n1", "n2", "").0, Some(0), "the shortest of a few");
+}
+
+/// The step that starts both versions, with a git that makes the other folder.
+#[test]
+fn the_workflow_for_pull_requests_builds_each_version_in_its_folder_and_waits_for_both() {
+    let home = Home::new();
+    let text = fs::read_to_string(repository!("contrib/github-workflow.yml")).expect("the workflow");
+    let workflow: serde_json::Value = serde_yaml_ng::from_str(&text).expect("YAML");
+    let steps = workflow["jobs"]["gate"]["steps"].as_array().expect("steps");
+    let step = steps.iter().find(|step| step["name"] == "start both versions").expect("the step");
+    let step = step["run"].as_str().expect("what it runs");
+    let (change, programs) = (home.file("change"), home.file("programs"));
+    fake(&change, "build-and-start.sh", "pwd >\"$STARTED/$2\"");
+    fake(&programs, "git", "mkdir ../main && cp build-and-start.sh ../main/");
+    // Nothing listens: it waits for the file of its last word.
+    let timeout = [
+        "for port; do :; done; n=0",
+        "until [ -s \"$STARTED/$port\" ]; do n=$((n + 1)); [ $n -lt 3000 ] || exit 124; sleep 0.01; done",
+    ];
+    fake(&programs, "timeout", &timeout.join("\n"));
+    fs::create_dir(home.file("started")).expect("a folder");
+    let mut command = Command::new("bash");
+    command.args(["-e", "-c", step]).current_dir(&change).env("PATH", path_with(&programs)).env("STARTED", home.file("started"));
+    let output = command.output().expect("bash");
+    assert!(output.status.success(), "{output:?}");
+    for (port, folder) in [("7000", "main"), ("7001", "change")] {
+        let began = fs::read_to_string(home.file("started").join(port)).expect("it was started");
+        assert!(began.trim().ends_with(&format!("/{folder}")), "{port}: {began}");
+    }
 }
 
 /// A fake cargo names the toolchains that have Miri; the step must draw the right conclusion.

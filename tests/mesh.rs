@@ -106,6 +106,10 @@ fn four_ranks_are_six_pairs_and_a_record() {
     assert_eq!((list(&picked["picked"]["ranks"]).len(), &picked["picked"]["exact"]), (3, &true.into()), "{}", picked["picked"]);
     assert!(home.file(&format!("{}.parquet", record["id"].as_str().unwrap())).exists());
     home.hairpin("mesh merge m --no-store --parquet .").fails(1, &["is there already"]);
+    // The verdict is the same where nothing can be stored.
+    let mut unstored = home.command(HAIRPIN);
+    unstored.args("mesh merge m --parquet . --fail-if min>1ns".split(' ')).env("HAIRPIN_RUNS", "/dev/null/runs");
+    home.spawn(unstored).done().fails(3, &["the run was not stored", "is there already"]);
     let too_few = home.hairpin("mesh merge m --no-store --pick 5");
     too_few.fails(2, &["pick between 1 and 4"]);
     assert!(too_few.out.contains("6 of 6 pairs measured"), "what was measured is not lost: {too_few:?}");
@@ -221,6 +225,7 @@ fn wrong_lines_are_answered_in_a_sentence() {
     home.hairpin("mesh --rank 0 --ranks 2 --pairs some").fails(2, &["all, ring, neighbours or sample:K"]);
     home.hairpin("mesh --rank 0 --ranks 2 --fail-if p99").fails(2, &["'p99 > 40us'"]);
     home.hairpin("mesh --rank 0 --ranks 2 -p unix").fails(2, &["unix"]);
+    home.hairpin("mesh --rank 0 --ranks 2 --listen 0.0.0.0").fails(2, &["--listen 0.0.0.0 is every address", "--hosts"]);
     home.hairpin("mesh --rank 0 --ranks 2 --explain -p tcp-crr")
         .fails(2, &["tcp-crr", "explain follows tcp, udp, uring-tcp and uring-udp"]);
     home.hairpin("mesh --rank 0 --ranks 2 --hosts n[1-").fails(2, &["--hosts", "[1-3,7]"]);

@@ -235,6 +235,25 @@ fn a_group_that_falls_silent_ends_the_run_and_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_group_that_is_silent_when_the_run_ends_gave_no_answer() {
+    if !may("multicast::silent_when_the_run_ends") {
+        return;
+    }
+    alone(|home| {
+        responders_that(Ipv4Addr::new(239, 255, 7, 8), 2, |sequence, request| {
+            (0..if sequence < 100 { 2 } else { 0 }).map(|who| (who, request.to_vec())).collect()
+        });
+        // A request is given up within 750 ms, so the silence has three at least.
+        let run = home.json("ping --group 239.255.7.8%lo -p udp:poll --warmup 0s -t 2s --timeout 3s");
+        let last = of(&run, "last");
+        let ends = |silence: &Value| count(silence, "at_ns") + count(silence, "length_ns");
+        assert!(last["silences"].as_array().into_iter().flatten().any(|silence| ends(silence) > 1_900_000_000), "{last}");
+        let codes = warnings(last);
+        assert!(codes.contains(&"no-answer") && !codes.contains(&"loss"), "{codes:?}");
+    });
+}
+
+#[test]
 fn a_group_that_is_none_and_flags_that_do_not_go_with_it_are_refused() {
     let home = Home::new();
     for (args, parts) in [

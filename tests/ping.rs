@@ -3,14 +3,16 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::terminal::{on_terminal, scripts};
-use crate::support::{HAIRPIN, Home, can, links, root, rows, warnings};
+use crate::support::{HAIRPIN, Home, LIMIT, can, links, root, rows, warnings};
 use hairpin_record::histogram::Decoded;
 use hairpin_units::Quantile;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 const QUICK: &str = "--count 300 --warmup 5ms";
@@ -386,6 +388,29 @@ fn every_sample_goes_to_the_raw_file() {
     assert_eq!(about.num_rows(), 1000);
     let columns: Vec<_> = about.schema_descr().columns().iter().map(|column| column.name().to_owned()).collect();
     assert!(columns.iter().any(|name| name == "rtt_ns"), "{columns:?}");
+}
+
+#[test]
+fn a_raw_file_that_cannot_be_finished_keeps_no_row_back() {
+    let home = Home::new();
+    let partial = home.file("samples.parquet.partial");
+    assert!(Command::new("mkfifo").arg(&partial).status().is_ok_and(|status| status.success()));
+    // Open for both, so that neither side waits for the other. Nobody reads it, and it holds less than the samples take.
+    let pipe = fs::File::options().read(true).write(true).open(&partial).unwrap();
+    rustix::pipe::fcntl_setpipe_size(&pipe, 4096).unwrap();
+    let mut running = home.start("ping loopback --path udp --count 100000 --warmup 0s --raw samples.parquet --json");
+    // The first bytes come when the row is over.
+    let limit = Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
+    assert_eq!(poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&limit)), Ok(1), "{}", running.err());
+    let begun = Instant::now();
+    while running.goes_on() {
+        assert!(begun.elapsed() < LIMIT, "it waits for the file");
+        running.signal("INT");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let done = running.done();
+    done.fails(1, &["--raw", "incomplete"]);
+    assert_eq!(rows(&done.json())[0]["transactions"], 100_000, "{done:?}");
 }
 
 #[test]

@@ -262,6 +262,33 @@ fn a_probe_that_comes_while_a_session_measures_waits_and_goes_in_then() {
     assert!(done.err.contains("goes on after "), "{done:?}");
 }
 
+#[test]
+fn silent_probes_that_have_to_wait_are_bounded_in_number() {
+    let home = Home::new();
+    let (serve, address) = home.serve("");
+    let mut measuring = connect(&address, Kind::Measuring);
+    plan(&mut measuring, job(None));
+    let [low, high] = handshake::VERSION.to_le_bytes();
+    let preamble = [b'H', b'R', b'P', b'N', low, high, 0, Kind::Probe as u8];
+    let silent: Vec<TcpStream> = (0..60)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&*address).unwrap();
+            stream.write_all(&preamble).unwrap();
+            stream
+        })
+        .collect();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(500) {
+        // 8 of an address are heard out at once; the others are for the server itself and the session.
+        let threads = fs::read_dir(format!("/proc/{}/task", serve.pid())).unwrap().count();
+        assert!(threads < 30, "{threads} threads");
+        sleep(Duration::from_millis(5));
+    }
+    drop(silent);
+    let mut next = connect(&address, Kind::Probe);
+    assert!(matches!(next.recv::<Answer>(SOON).unwrap(), Answer::Pause(_)));
+}
+
 /// Its measured time is that of the flags, whatever the pause.
 #[test]
 fn a_probe_with_a_duration_has_it_in_full() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::asked::Asked;
 use crate::support::net::{Net, apart, ip, veth};
 use crate::support::terminal::{on_terminal, scripts};
-use crate::support::{Done, HAIRPIN, Home, LIMIT, can, free_port, namespaces, root, rows, unwrapped};
+use crate::support::{Done, HAIRPIN, Home, LIMIT, Running, can, free_port, namespaces, root, rows, unwrapped};
 use serde_json::Value;
 
 const QUICK: &str = "--link loopback --count 2000 --warmup 5ms";
@@ -104,7 +104,10 @@ fn records_of_several_schemas_stand_in_one_page() {
 
 /// A demo that is ended by Ctrl-C after a row or two.
 fn short_demo(home: &Home, args: &str) -> Done {
-    let demo = home.start(&format!("demo {args}"));
+    ended(home.start(&format!("demo {args}")))
+}
+
+fn ended(demo: Running) -> Done {
     // Its first worker runs, so it listens to Ctrl-C; the results until then are shown.
     let children = format!("/proc/{0}/task/{0}/children", demo.pid());
     let begun = Instant::now();
@@ -132,6 +135,16 @@ fn a_demo_ends_with_its_report() {
     fs::remove_file(&page).unwrap();
     fs::create_dir(&page).unwrap();
     short_demo(&home, "").fails(1, &["hairpin-demo.html is a directory", "the runs are stored: hairpin report 20", "-o FILE"]);
+}
+
+#[test]
+fn a_demo_that_cannot_be_printed_is_kept_with_its_report() {
+    let home = Home::new();
+    let mut demo = home.command(HAIRPIN);
+    demo.arg("demo");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    ended(home.spawn_to(demo, Some(full.into()))).fails(1, &["cannot write the output", "stored as", "report: "]);
+    assert!(home.file("hairpin-demo.html").exists());
 }
 
 #[test]
@@ -301,6 +314,11 @@ fn a_file_is_written_whole_or_not_at_all() {
     assert_eq!(fs::read_dir(home.file("there")).unwrap().count(), 1);
     let done = home.hairpin("report latest -o /dev/stdout");
     assert_eq!(view(&done.out)["rows"].as_array().unwrap().len(), 1, "{done:?}");
+    // Others write to the same file before and after.
+    let mut command = home.command("sh");
+    command.args(["-c", &format!("echo before; {HAIRPIN} report latest -o /dev/stdout && echo after")]);
+    let done = home.spawn(command).done();
+    assert!(done.out.starts_with("before\n") && done.out.ends_with("after\n"), "{done:?}");
 }
 
 #[test]

@@ -504,9 +504,18 @@ fn eventually_serves(home: &Home, address: &str) {
 #[test]
 fn run_with_a_killed_server_keeps_its_results() {
     let home = Home::new();
-    for (spec, size) in [("udp:block", 64), ("tcp:spin", 64), ("tcp-crr", 64), ("udp:block", 8)] {
+    let rows_of = [
+        ("udp:block", "--size 64"),
+        ("tcp:spin", "--size 64"),
+        ("tcp-crr", "--size 64"),
+        ("udp:block", "--size 8"),
+        // The server is asked after each block.
+        ("udp:block", "--one-way"),
+        ("tcp:block", "--one-way"),
+    ];
+    for (spec, more) in rows_of {
         let (mut serve, address) = home.serve("");
-        let ping = home.start(&format!("ping {address} --path {spec} --size {size} --forever --warmup 1ms --timeout 2s --json"));
+        let ping = home.start(&format!("ping {address} --path {spec} {more} --forever --warmup 1ms --timeout 2s --json"));
         serve.until("session begins");
         sleep(Duration::from_millis(400));
         let killed = Instant::now();

@@ -267,6 +267,15 @@ fn a_server_has_its_own(name: &str) -> bool {
     for row in rows(&run) {
         assert_eq!([&row["stack"]["client"]["name"], &row["stack"]["server"]["name"]], ["hairpin_standin"; 2], "{row}");
     }
+    // Each side has a session of its own, which takes a server of its own.
+    let refused = stand.hairpin(&format!("compare {address} --for 1s -- udp:spin -- udp:spin --stack LIBRARY"));
+    refused.fails(2, &["a server has one session at a time", "start a second one there"]);
+    let mut second = stand.start("serve --listen 127.0.0.1:0", None);
+    second.until("Ctrl-C ends it");
+    let second_at = served(&second.err());
+    let record = stand.json(&format!("compare --for 1s --path udp:spin -- {second_at} -- {address} --stack LIBRARY"), None);
+    let libraries = [0_usize, 1].map(|arm| record["arms"][arm]["stack"]["client"]["name"].clone());
+    assert_eq!(libraries, [Value::Null, "hairpin_standin".into()], "{record}");
     stand
         .hairpin("serve --listen 127.0.0.1:0 --stack /nonexistent.so")
         .fails(2, &["cannot read the stack's library /nonexistent.so"]);

@@ -188,6 +188,24 @@ fn ended_early_it_prints_results_and_killed_it_leaves_nothing() {
 }
 
 #[test]
+fn ended_while_it_prepares_it_measures_nothing() {
+    if !can("ended_while_it_prepares_it_measures_nothing", links(), LINK) {
+        return;
+    }
+    let home = Home::new();
+    let running = home.start("stream --link veth --io packet --direction receive --sizes 64 --pace 1000 --duration 100s --json");
+    let begun = Instant::now();
+    while workers_of(running.pid()).len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        thread::sleep(Duration::from_millis(1));
+    }
+    running.signal("INT");
+    let done = running.done();
+    // Where the trial had begun already, there is a row.
+    assert!(done.took < Duration::from_secs(50) && [Some(0), Some(1)].contains(&done.code), "{done:?}");
+}
+
+#[test]
 fn a_frame_that_does_not_fit_is_refused_with_the_limit() {
     if !can("a_frame_that_does_not_fit_is_refused_with_the_limit", links(), LINK) {
         return;

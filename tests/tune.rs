@@ -17,7 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part, Test};
-use crate::support::{HAIRPIN, Home, can, home_of_nobody, namespaces, root};
+use crate::support::{HAIRPIN, Home, can, home_of_nobody, namespaces, root, unwrapped};
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netns;
 use hairpin_tune::journal::{About, Journal};
@@ -39,6 +39,7 @@ const OUTSIDE: &[Listed] = &[
 /// Each in a network namespace of its own.
 const INSIDE: &[Listed] = &[
     ("sysctls_apply_apply_revert", sysctls_apply_apply_revert),
+    ("a_table_that_nobody_gets_undoes_nothing", a_table_that_nobody_gets_undoes_nothing),
     ("a_dry_run_and_a_question_without_a_terminal_change_nothing", a_dry_run_and_a_question_without_a_terminal_change_nothing),
     ("a_profile_file_is_applied", a_profile_file_is_applied),
     ("reports_values_that_the_kernel_rejects", reports_values_that_the_kernel_rejects),
@@ -301,6 +302,19 @@ fn sysctls_apply_apply_revert(_: &str) -> bool {
     true
 }
 
+fn a_table_that_nobody_gets_undoes_nothing(_: &str) -> bool {
+    let (home, before) = (Home::new(), bytes());
+    let mut apply = home.command(HAIRPIN);
+    apply.args(["tune", "apply", "tcp_autocorking=off", "--yes"]);
+    let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    home.spawn_to(apply, Some(full.into())).done().fails(1, &["cannot write the output"]);
+    assert_eq!(sysctl("net.ipv4.tcp_autocorking"), "0");
+    assert_eq!(home.json("tune status")["entries"][0]["state"], "kept");
+    assert_eq!(home.hairpin("tune revert").code, Some(0));
+    assert_eq!(bytes(), before);
+    true
+}
+
 fn a_dry_run_and_a_question_without_a_terminal_change_nothing(_: &str) -> bool {
     let (home, before) = (Home::new(), bytes());
     let dry = home.hairpin(&format!("tune apply {TWO} --dry-run"));
@@ -471,10 +485,26 @@ fn a_tap_coalesces_frames(name: &str) -> bool {
     assert_eq!(home.hairpin("tune revert").code, Some(0));
     assert_eq!(frames(), 0);
     // Under the sysfs of another namespace only files can be changed, and there are none.
-    let mut outer = home.command("nsenter");
-    let mount = format!("--mount=/proc/{}/ns/mnt", std::os::unix::process::parent_id());
-    outer.args([&mount, crate::support::HAIRPIN, "tune", "apply", "gro_flush_timeout_ns=7", "-i", "hp-tap", "--yes"]);
-    home.spawn(outer).done().fails(1, &["another network namespace", "ip netns exec"]);
+    let under_outer = |words: &str| {
+        let mut command = home.command("nsenter");
+        let mount = format!("--mount=/proc/{}/ns/mnt", std::os::unix::process::parent_id());
+        command.args([mount.as_str(), HAIRPIN]).args(words.split(' '));
+        home.spawn(command).done()
+    };
+    let set = "tune apply gro_flush_timeout_ns=7 -i hp-tap --yes";
+    under_outer(set).fails(1, &["another network namespace", "ip netns exec"]);
+    // Nor are they gone there.
+    assert_eq!(home.hairpin(set).code, Some(0));
+    let reverted = under_outer("tune revert");
+    assert!(reverted.code == Some(1) && unwrapped(&reverted.out).contains("another network namespace"), "{reverted:?}");
+    assert_eq!(home.hairpin("tune revert").code, Some(0));
+    // A renamed one is found again.
+    home.hairpin("tune apply rx_frames=16 -i hp-tap --yes");
+    command("ip link set hp-tap name hp-tap2");
+    let renamed = home.hairpin("tune revert");
+    assert!(renamed.code == Some(1) && unwrapped(&renamed.out).contains("is called hp-tap2 now"), "{renamed:?}");
+    command("ip link set hp-tap2 name hp-tap");
+    assert_eq!(home.hairpin("tune revert").code, Some(0));
     // The interface goes while it is changed.
     home.hairpin("tune apply rx_frames=16 -i hp-tap --yes");
     command("ip link del hp-tap");
@@ -566,7 +596,7 @@ fn another_namespace_is_left_alone(_: &str) -> bool {
     elsewhere.args(["--net", crate::support::HAIRPIN, "tune", "revert"]);
     let done = home.spawn(elsewhere).done();
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.out.contains("revert it there"), "{}", done.out);
+    assert!(unwrapped(&done.out).contains("revert it there"), "{}", done.out);
     assert_eq!(home.hairpin("tune revert").code, Some(0));
     assert_eq!(bytes(), before);
     true
