@@ -85,8 +85,8 @@ fn note_polling(usecs: u32, can_poll: bool, side: Side, found: &mut SideFound) {
         }
         Some(Polled { packets, transactions }) if 2 * packets < transactions => {
             found.warnings.push(Warning::BusyPollInVain { side, packets, transactions });
-            let (packets, transactions) = (counted(packets, "packet"), counted(transactions, "transaction"));
-            (not(), format!("busy polling took {packets} in {transactions} (BusyPollRxPackets)"))
+            let transactions = counted(transactions, "transaction");
+            (not(), format!("in {transactions} busy polling took less than half of the packets: {packets} (BusyPollRxPackets)"))
         }
         _ => (asked.clone(), String::new()),
     };

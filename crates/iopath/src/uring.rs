@@ -595,14 +595,8 @@ mod tests {
 
     fn flows<'a, const STREAM: bool>(sockets: &'a [OwnedFd], spec: &str, bytes: u32) -> Flows<'a, STREAM> {
         let job = Job { request: bytes, reply: bytes, ..Job::new(spec.parse().unwrap()) };
-        let part = Part {
-            spec: &job.spec.client,
-            side: Side::Client,
-            expected: bytes,
-            longest: bytes,
-            overstays: true,
-            heard_on: &[],
-        };
+        let part =
+            Part { spec: &job.spec.client, side: Side::Client, expected: bytes, longest: bytes, overstays: true, heard_on: &[] };
         Flows::open(sockets, &job, &part, CLOCK, &Mutex::default()).unwrap()
     }
 

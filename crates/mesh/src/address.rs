@@ -16,7 +16,9 @@ pub enum AddressError {
     #[error("this host has no address but loopback: give one with --listen, which is 127.0.0.1 if all ranks are on this host")]
     None,
     /// An address that the others cannot use, where they know no other.
-    #[error("--listen {0} is every address of this host, and the others know none of them: name the one that they reach, or list the hosts with --hosts")]
+    #[error(
+        "--listen {0} is every address of this host, and the others know none of them: name the one that they reach, or list the hosts with --hosts"
+    )]
     Unspecified(IpAddr),
     /// Several could be meant.
     #[error("this host has several addresses ({}), and no route says which the others reach: choose one with --listen", join(.0))]

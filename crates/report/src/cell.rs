@@ -148,7 +148,9 @@ impl Cell {
 /// Text that steers no terminal, and that no spreadsheet takes for a formula: a host may call itself anything.
 fn harmless(text: &str) -> String {
     let text = clean(text);
-    let is_formula = text.len() > 1 && text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
+    // The name of a sum: `= client`.
+    let is_sum = text.strip_prefix("= ").is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b' '));
+    let is_formula = text.len() > 1 && text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err() && !is_sum;
     if is_formula { format!("'{text}") } else { text }
 }
 

@@ -6,6 +6,9 @@ use hairpin_sys::host::Host;
 
 use crate::cores::Busy;
 
+/// Nobody had the core, though its thread could have gone on.
+pub(crate) const LIMITED: &str = "nobody: a limit on this process's time, such as cpu.max of its cgroup";
+
 /// As `include/linux/interrupt.h` counts them.
 const SOFTIRQS: [&str; 10] = ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 

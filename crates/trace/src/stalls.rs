@@ -17,14 +17,12 @@ use hairpin_units::Arrange;
 use crate::causes::{Kind, Part, few};
 use crate::cores::{Busy, Cores};
 use crate::events::What;
-use crate::names::Names;
+use crate::names::{LIMITED, Names};
 
 /// The cause of a stall without any event, and of one whose events were not recorded.
 pub const UNKNOWN: &str = "unknown";
 /// Longest way into an interrupt and out of it, hooks included, without the handler, in ns: in a virtual machine it leaves the guest, and took more than 10 us.
 const ENTRY_NS: u64 = 20_000;
-/// Nobody had the core, though its thread could have gone on.
-pub(crate) const LIMITED: &str = "nobody: a limit on this process's time, such as cpu.max of its cgroup";
 
 /// The cause of each stall (from, to) of a core in a block, in the same order. `own` is the thread that spun, `smis` the number of system management
 /// interrupts that the core counted meanwhile. Stalls without an event go, the longest first, to stolen time, each ns of which counts for one stall only, and

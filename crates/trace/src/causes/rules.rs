@@ -18,8 +18,7 @@ use crate::cores::{Busy, During, Seen};
 use crate::events::{Origin, What};
 use crate::join::Transaction;
 use crate::moment::Moment;
-use crate::names::Names;
-use crate::stalls::LIMITED;
+use crate::names::{LIMITED, Names};
 
 use super::kinds::Kind;
 use super::{Part, Typical, Whose};

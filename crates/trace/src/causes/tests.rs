@@ -143,7 +143,7 @@ fn a_woken_thread_waits_behind_others_or_for_the_core_to_wake() {
 
 #[test]
 fn a_thread_that_leaves_its_core_idle_though_it_could_go_on_is_stopped_by_a_limit() {
-    let limited = |ns| part(Kind::Preempted, crate::stalls::LIMITED, ns);
+    let limited = |ns| part(Kind::Preempted, crate::names::LIMITED, ns);
     assert_eq!(spinning(&[(Copied, 50_000)], &stay(1, 350, 50_350, 0, SERVER)), [limited(50_000)]);
     assert_eq!(spinning(&[(Copied, 30_000)], &stay(1, -10_000, 30_350, 0, SERVER)), [limited(30_000)], "before the request came");
     let mut sleeps = stay(1, 350, 50_350, 0, SERVER);
