@@ -154,7 +154,7 @@ _Static_assert(sizeof(struct metadata) == 24, "known to metadata.rs");
 
 static ALWAYS_INLINE void put_metadata(struct xdp_md *ctx)
 {
-	struct metadata known = { .valid = OURS };
+	struct metadata known = {};
 	enum xdp_rss_hash_type type = XDP_RSS_TYPE_NONE;
 
 	/* veth says success and zero for a frame that nobody stamped. */
@@ -169,6 +169,7 @@ static ALWAYS_INLINE void put_metadata(struct xdp_md *ctx)
 	struct metadata *place = (struct metadata *)(u64)ctx->data_meta;
 	if ((u8 *)(place + 1) > (u8 *)(u64)ctx->data)
 		return;
+	known.valid |= OURS;
 	*place = known;
 }
 #endif

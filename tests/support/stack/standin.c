@@ -74,6 +74,7 @@ REAL(int, setsockopt, int, int, int, const void *, socklen_t);
 REAL(int, getsockopt, int, int, int, void *, socklen_t *);
 REAL(ssize_t, send, int, const void *, size_t, int);
 REAL(ssize_t, recv, int, void *, size_t, int);
+REAL(ssize_t, recvfrom, int, void *, size_t, int, struct sockaddr *, socklen_t *);
 REAL(int, poll, struct pollfd *, nfds_t, int);
 REAL(int, ppoll, struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 REAL(int, epoll_ctl, int, int, int, struct epoll_event *);
@@ -94,7 +95,7 @@ static void *mapped(const char *name, size_t size, int create) {
 
 __attribute__((constructor)) static void load(void) {
 #define FIND(name) *(void **)&real_##name = dlsym(RTLD_NEXT, #name)
-    FIND(socket), FIND(bind), FIND(connect), FIND(accept4), FIND(setsockopt), FIND(getsockopt), FIND(send), FIND(recv), FIND(poll), FIND(ppoll);
+    FIND(socket), FIND(bind), FIND(connect), FIND(accept4), FIND(setsockopt), FIND(getsockopt), FIND(send), FIND(recv), FIND(recvfrom), FIND(poll), FIND(ppoll);
     FIND(epoll_ctl), FIND(epoll_wait), FIND(fcntl), FIND(ioctl), FIND(close);
     const char *after = getenv("HAIRPIN_STANDIN_FALLBACK_AFTER");
     if (after) fallback_after = strtoull(after, NULL, 10);
@@ -269,6 +270,13 @@ ssize_t recv(int fd, void *bytes, size_t length, int flags) {
         if (now_ns() >= until) return refuse(EAGAIN);
         pause_briefly();
     }
+}
+
+ssize_t recvfrom(int fd, void *bytes, size_t length, int flags, struct sockaddr *from, socklen_t *size) {
+    if (!flow_of(fd)) return real_recvfrom(fd, bytes, length, flags, from, size);
+    ssize_t got = recv(fd, bytes, length, flags);
+    if (got >= 0 && from) getpeername(fd, from, size);
+    return got;
 }
 
 static int any_flow(const struct pollfd *fds, nfds_t number) {
