@@ -188,11 +188,11 @@ impl<'a, C: Clock> Loop<'a, C> {
         let is_open = matches!(pace, Pace::Open(_));
         let in_flight = if matches!(pace, Pace::Closed) { u64::from(work.flows) * u64::from(work.outstanding) } else { 1 };
         // One lost datagram is no dead peer; several in turn are. Random intervals may be much longer than their mean.
-        let several = match &pace {
-            Pace::Every(table) if lossy => 4.0 * table.mean_interval_ns(),
-            Pace::Open(table) if lossy => 30.0 * table.mean_interval_ns(),
-            _ => 0.0,
+        let several = match pace.timetable().filter(|_| lossy) {
+            Some(table) => table.mean_interval_ns() * if table.varies() { 30.0 } else { 4.0 },
+            None => 0.0,
         };
+        let timeout = clock.to_ticks(work.timeout_ns.max(several as u64));
         let mut this = Loop {
             clock,
             pace,
@@ -207,8 +207,8 @@ impl<'a, C: Clock> Loop<'a, C> {
             counts: Counts::default(),
             uncounted: 0,
             longest_block: clock.to_ticks(BLOCK_NS * in_flight.div_ceil(BLOCK_IN_FLIGHT).min(LONGEST_BLOCK)),
-            patience: clock.to_ticks(FIRST_PATIENCE_NS),
-            timeout: clock.to_ticks(work.timeout_ns.max(several as u64)),
+            patience: clock.to_ticks(FIRST_PATIENCE_NS).min(timeout / 2),
+            timeout,
             grace: clock.to_ticks(work.overstays_ns.min(TURN_NS)),
             look_at: now,
             walk_at: now,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_record::mesh::{Effect, MeshBody, Pair as Measured, Picked, Subject};
+use hairpin_record::mesh::{Effect, MeshBody, Picked, Subject};
 use hairpin_record::statistics::Ratio;
 use hairpin_record::warning::Note;
 use hairpin_units::{Arrange, Gather};
@@ -43,8 +43,8 @@ impl Judge {
         let (levels, unknown) = self.levels(body);
         let mut notes: Vec<Note> = unknown.map(|unknown| note("topology-unknown", unknown.to_string())).into_iter().collect();
         let few = without_p50(body);
-        if few > 0 {
-            let visits = if few == 1 { "1 visit".into() } else { format!("{few} visits") };
+        if !few.is_empty() {
+            let visits = if few.len() == 1 { "1 visit".into() } else { format!("{} visits", few.len()) };
             let message = format!("{visits} had fewer than 20 round trips, so no p50 and no verdict: give a longer --duration");
             notes.push(note("few-round-trips", message));
         }
@@ -57,8 +57,15 @@ impl Judge {
         };
         let hosts: Vec<&str> = names.iter().map(String::as_str).collect();
         // Pairs that count in no verdict were measured all the same.
-        let is_true = |untold: &&Untold| few == 0 || !matches!(untold, Untold::Nothing | Untold::Unmeasured { .. });
-        let untold = verdict.untold.iter().filter(is_true);
+        let measured: BTreeSet<usize> = few.iter().flatten().copied().gather();
+        let untold = verdict.untold.iter().cloned().filter_map(|untold| match untold {
+            Untold::Nothing => few.is_empty().then_some(untold),
+            Untold::Unmeasured { mut ranks } => {
+                ranks.retain(|rank| !measured.contains(rank));
+                (!ranks.is_empty()).then_some(Untold::Unmeasured { ranks })
+            }
+            other => Some(other),
+        });
         notes.extend(untold.map(|untold| note("untold", untold.sentence(&hosts).to_string())));
         Judged { effects: effects(body, &verdict), notes }
     }
@@ -125,10 +132,11 @@ fn names(body: &MeshBody) -> Vec<String> {
     (0..body.schedule.ranks).map(|rank| body.host_of(rank)).collect()
 }
 
-/// The measured visits that have too few round trips for a median.
-fn without_p50(body: &MeshBody) -> usize {
-    let figures = body.pairs.iter().flat_map(Measured::measured).filter_map(|visit| visit.rtt_ns.as_ref());
-    figures.filter(|figures| figures.p50.is_none()).count()
+/// The two ranks of each measured visit that has too few round trips for a median.
+fn without_p50(body: &MeshBody) -> Vec<[usize; 2]> {
+    let of_pair = body.pairs.iter().flat_map(|pair| pair.measured().map(move |visit| (pair, visit)));
+    let few = of_pair.filter(|(_, visit)| visit.rtt_ns.as_ref().is_some_and(|figures| figures.p50.is_none()));
+    few.map(|(pair, _)| [pair.a as usize, pair.b as usize]).collect()
 }
 
 fn observations(body: &MeshBody) -> Vec<Observation> {
@@ -202,7 +210,7 @@ pub fn slots(pairs: &[Pair], last_round: u32, last_visit: u32) -> BTreeMap<u32, 
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::mesh::{Rank, Schedule, Visit};
+    use hairpin_record::mesh::{Pair as Measured, Rank, Schedule, Visit};
     use hairpin_record::quantiles::Quantiles;
     use serde_json::json;
 
@@ -269,6 +277,13 @@ mod tests {
         // Missing visits have no figures at all, and that is another sentence.
         body.pairs.iter_mut().for_each(|pair| pair.visits.clear());
         assert_eq!(Judge::default().of(&body).notes[0].code, "untold");
+        // A rank without any visit is named beside them.
+        let mut body = mesh(None);
+        body.pairs.iter_mut().filter(|pair| pair.a == 2 || pair.b == 2).for_each(|pair| pair.visits.clear());
+        body.pairs[0].visits[0].rtt_ns = Some(Quantiles::default());
+        let notes = Judge::default().of(&body).notes;
+        assert_eq!(notes[0].code, "few-round-trips");
+        assert!(notes.iter().any(|note| note.message == "no pair of n2 was measured"), "{notes:?}");
     }
 
     #[test]

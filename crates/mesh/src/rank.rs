@@ -147,7 +147,11 @@ pub fn identify(given: Given, variable: &dyn Fn(&str) -> Option<String>) -> Resu
         // A shell within an allocation has the job's number, but ranks by hand may be in other shells too.
         job: if by_launcher { job(variable) } else { None },
         host: variable("SLURMD_NODENAME").or_else(|| variable("JOB_COMPLETION_INDEX").and_then(|_| variable("NODE_NAME"))),
-        one_host: if by_launcher { all_here("OMPI_COMM_WORLD_LOCAL_SIZE") || one_node } else { given.same_host },
+        one_host: match by_launcher {
+            // Open MPI's and Hydra's.
+            true => all_here("OMPI_COMM_WORLD_LOCAL_SIZE") || all_here("MPI_LOCALNRANKS") || one_node,
+            false => given.same_host,
+        },
     })
 }
 
@@ -228,6 +232,8 @@ mod tests {
         };
         let mpi = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "1")];
         assert_eq!(of_step("1", &mpi), Ok(false), "the step of a daemon on its node");
+        let hydra = |here| of_step("1", &[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("MPI_LOCALNRANKS", here)]);
+        assert_eq!([hydra("1"), hydra("2")], [Ok(false), Ok(true)]);
         assert_eq!(of_step("4", &[("SLURM_PROCID", "3")]), Ok(true));
         assert_eq!(of_step("2", &[("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Ok(true), "srun --mpi=pmi2");
     }

@@ -127,7 +127,9 @@ impl BackEnd for AfPacket {
         };
         let socket = PacketSocket::open(&ask).map_err(|error| refusal(interface(), error))?;
         if self.config.rings > 1 {
-            let group = socket.join(self.group, self.config.spread).map_err(|error| refusal(interface(), error))?;
+            // A group ends with its last socket, and its number may be another's by then.
+            let group = self.group.filter(|_| self.gates.iter().flatten().any(Gate::is_alive));
+            let group = socket.join(group, self.config.spread).map_err(|error| refusal(interface(), error))?;
             self.group = Some(group);
         }
         let gate = socket.gate();

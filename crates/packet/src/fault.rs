@@ -255,6 +255,10 @@ impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
             self.made.busy = self.made.busy.wrapping_add(1);
             return Ok(Kicked::Busy);
         }
+        // The frames held here are received before the error of a device below that has ended.
+        if what == Kick::Receive && !self.held.is_empty() {
+            return Ok(Kicked::Done);
+        }
         self.io.kick(what)
     }
 
@@ -391,6 +395,18 @@ mod tests {
         assert_eq!(one.sender().inject(&[1; 60]).unwrap(), Injected::Sent);
         assert!(matches!(other.recv(0), Ok(Received::WouldBlock)));
         assert_eq!(other.into_io().into_inner().pool().available(), 64);
+    }
+
+    #[test]
+    fn held_frames_of_a_dropped_end_are_received_before_the_error() {
+        let (one, other) = pair(&Config { chunks: 64, ring_entries: 8, ..Config::default() }).unwrap();
+        let faults = Faults { delay: Duration::from_millis(20), ..Faults::default() };
+        let one = Ring::new(one, MonotonicRaw, RingConfig::default());
+        let other = Ring::new(Fault::new(other, MonotonicRaw, faults).unwrap(), MonotonicRaw, RingConfig::default());
+        assert_eq!(one.sender().inject(&[1; 60]).unwrap(), Injected::Sent);
+        drop(one);
+        assert!(matches!(other.recv(10_000), Ok(Received::Got(_))));
+        assert!(other.recv(10_000).is_err());
     }
 
     #[test]

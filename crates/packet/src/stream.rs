@@ -145,9 +145,9 @@ pub enum StreamError {
     Receive(io::Error),
 }
 
-/// Sends, counts, or both, over all of `rings` from this thread. Sending ends after its duration; counting ends when
-/// every sent frame has come back and none of another thread's, when no frame has arrived for 20 ms, or a second after the end
-/// (20 ms, if the sender is unknown) although frames keep coming. If nothing is sent, only `monitor` ends the run.
+/// Sends, counts, or both, over all of `rings` from this thread. Sending ends after its duration. Counting then ends when every
+/// sent frame has come back, unless frames of another thread come to these rings too; otherwise when no frame has arrived for
+/// 20 ms, and a second later at the latest (20 ms, if the sender is unknown). If nothing is sent, only `monitor` ends the run.
 ///
 /// Each ring is one flow. The rings need not be joined to each other: in most runs the other end is a bouncer or another process.
 ///
@@ -350,12 +350,13 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
             slot.commit().map_err(SendError::from)?;
             self.next[at] = self.next[at].wrapping_add(1);
             frames += 1;
+            // Counted at once: a later one of this batch, or its kick, may fail.
+            self.sent.frames += 1;
         }
         ring.flush().map_err(SendError::from)?;
         if self.rate.is_some() {
             self.done += frames;
         }
-        self.sent.frames += frames;
         self.sent.duration = Nanos(self.clock.to_ns(self.clock.now().since(self.start)));
         Ok(())
     }

@@ -99,6 +99,11 @@ impl Schedule {
         self.interval_ns
     }
 
+    /// True if some intervals are longer than the mean one.
+    pub fn varies(&self) -> bool {
+        !matches!(self.kind, ScheduleKind::Fixed { .. })
+    }
+
     /// Due times from the beginning.
     pub fn source(&self) -> Source {
         let kind = match &self.kind {

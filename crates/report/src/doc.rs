@@ -276,7 +276,8 @@ impl Column {
         }
         let name = name.trim_matches('_');
         match name {
-            "" => "word".into(),
+            "" if unit.is_empty() => "word".into(),
+            "" => unit.trim_start_matches('_').into(),
             name if name.ends_with(unit) || name == unit.trim_start_matches('_') => name.into(),
             name => format!("{name}{unit}"),
         }

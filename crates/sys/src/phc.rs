@@ -142,7 +142,7 @@ fn refused(why: &[(Method, io::Error)]) -> String {
     why.iter().map(|(method, error)| format!("{method}: {error}")).collect::<Vec<_>>().join("; ")
 }
 
-/// Tries of a reading while the time of day is being set.
+/// Tries of a reading while the time of day is being set, or the device is busy.
 const TRIES: u32 = 4;
 /// The time of day was set if it and the program's clock differ by more than this over a reading, in ns, …
 const MOVED_NS: f64 = 1_000.0;
@@ -180,8 +180,10 @@ impl Phc {
     pub fn over(index: u32, clock: Box<dyn NicClock>) -> Result<Phc, PhcError> {
         let mut passed_over = Vec::new();
         for method in Method::ALL {
+            let ask = || samples(&*clock, method);
             // Drivers claim cross stamps that the host lacks, so only a reading shows whether they work.
-            match samples(&*clock, method) {
+            let read = (1..TRIES).fold(ask(), |read, _| if read.as_ref().is_err_and(passes) { ask() } else { read });
+            match read {
                 Ok(_) => return Ok(Phc { index, clock, method, passed_over }),
                 Err(error) => passed_over.push((method, error)),
             }

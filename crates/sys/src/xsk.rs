@@ -564,7 +564,7 @@ const FEW: u32 = 256;
 /// Number of missing entries at which a fill ring of 32 entries or more is refilled.
 const REFILL: u32 = 16;
 
-/// The same for any fill ring that is to have `level` entries: the kernel has about half of them left then.
+/// The same for a fill ring of any `level`: the kernel has at least about half of its entries left then.
 fn refill_at(level: u32) -> u32 {
     REFILL.min(level.div_ceil(2))
 }

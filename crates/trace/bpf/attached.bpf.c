@@ -457,9 +457,9 @@ int sched_switch(u64 *ctx)
 		/* A preempted thread may be about to sleep. */
 		thread->why = ctx[0] || !state ? PUSHED : state & STATE_STOPPED ? STOPPED : ASLEEP;
 		if (thread->why == PUSHED) {
-			thread->by.pid = on;
-			thread->by.tgid = coming->tgid;
-			bpf_probe_read_kernel(thread->by.comm, sizeof(thread->by.comm), coming->comm);
+			thread->last_by.pid = on;
+			thread->last_by.tgid = coming->tgid;
+			bpf_probe_read_kernel(thread->last_by.comm, sizeof(thread->last_by.comm), coming->comm);
 		}
 	}
 	thread = thread_of(on);
@@ -470,10 +470,16 @@ int sched_switch(u64 *ctx)
 			thread->stop_begun = thread->off;
 			thread->stop_ended = now;
 		} else if (thread->why == PUSHED) {
+			u64 took = (now - thread->off) / 1024;
+
 			thread->preempted += now - thread->off;
 			/* Another CPU's threads took nothing from it. */
 			if (thread->left == bpf_get_smp_processor_id())
-				put_longest(&thread->by, cpu, thread->off, now);
+				put_longest(&thread->last_by, cpu, thread->off, now);
+			if (took >= thread->longest) {
+				thread->longest = took > (u32)-1 ? (u32)-1 : took;
+				thread->by = thread->last_by;
+			}
 		} else {
 			thread->slept += now - thread->off;
 		}
@@ -518,7 +524,7 @@ INLINE void is_read(struct connection *connection, int way, int datagram)
 		if (thread->why == PUSHED && thread->on > since && thread->off) {
 			got->pushed = thread->on - (thread->off > since ? thread->off : since);
 			if (!got->switched || got->pushed > got->switched - sent->waking)
-				got->before = thread->by;
+				got->before = thread->last_by;
 			else
 				got->pushed = 0;
 		}
@@ -531,6 +537,9 @@ INLINE void is_read(struct connection *connection, int way, int datagram)
 		}
 	}
 	thread->read = now;
+	/* A proxy reads replies while it serves a request. */
+	if (way == REQUEST)
+		thread->longest = 0;
 	/* The thread runs, so its wake-up is over. */
 	thread->awaits = 0;
 	side->preempted = thread->preempted;
@@ -552,15 +561,17 @@ INLINE void watch(u64 *ports, u16 port)
 /* A socket of the process that is watched, seen for the first time; `sends`: in a send call. */
 INLINE void learn(const struct sock *sk, int sends)
 {
-	/* SOCK_BINDADDR_LOCK and SOCK_BINDPORT_LOCK of include/net/sock.h: the application chose the address, the port. */
-	u8 locks = user_locks(sk);
-	int server = sk->__sk_common.skc_dport ? locks & 8 : locks & 12;
+	u8 locks;
+	int server;
 
+	if (!constants.process || !shared.armed || !sk->__sk_common.skc_num || !is_ours())
+		return;
+	/* SOCK_BINDADDR_LOCK and SOCK_BINDPORT_LOCK of include/net/sock.h: the application chose the address, the port. */
+	locks = user_locks(sk);
+	server = sk->__sk_common.skc_dport ? locks & 8 : locks & 12;
 	/* A client speaks first; but who chose a port may be a server that received before it was watched, and then UDP holds memory for arrivals. */
 	if (sends && (!(locks & 8) || !sk->sk_forward_alloc))
 		server = 0;
-	if (!constants.process || !shared.armed || !sk->__sk_common.skc_num || !is_ours())
-		return;
 	/* A TCP server's socket has the port of a listening one, which is known already. */
 	watch(sk->sk_protocol == UDP && server ? shared.servers : shared.clients, sk->__sk_common.skc_num);
 }

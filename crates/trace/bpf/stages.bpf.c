@@ -215,7 +215,12 @@ int net_dev_start_xmit(u64 *ctx)
 	struct record *record;
 	u64 now;
 
-	if (way >= 0 && is_handed_on(way, skb)) {
+	/* A bridge with netfilter (setup_pre_routing) and a router (ip_rcv_core) take a packet's socket away before its next device. */
+	if (way < 0)
+		way = way_of(skb);
+	if (way < 0)
+		return 0;
+	if (is_handed_on(way, skb)) {
 		/* Towards another host the last device's driver counts: a queue below a bond or a VLAN is still this host's. */
 		if (asked.port && asked.comes < 2 && way != asked.comes && skb->truesize != 2) {
 			now = bpf_ktime_get_ns();
@@ -225,10 +230,6 @@ int net_dev_start_xmit(u64 *ctx)
 		}
 		return 0;
 	}
-	if (way < 0)
-		way = way_of(skb);
-	if (way < 0)
-		return 0;
 	now = bpf_ktime_get_ns();
 	record = known ? open_record() : begin(way, skb);
 	if (record)

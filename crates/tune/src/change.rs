@@ -175,7 +175,7 @@ const AS_ROOT_OUTSIDE: &str = "run as root of the host: the kernel asks for CAP_
 const NOT_HERE: &str =
     "root may not change it in this network namespace either: if it can be changed at all, then in the initial one";
 const READ_ONLY: &str = "it is mounted read-only here, as in most containers: run on the host itself";
-const TO_NOBODY: &str = "the kernel or the firmware allows it to nobody";
+const NOT_EVEN_ROOT: &str = "root may not set it here: the kernel or the firmware bars it, or this container lacks a capability";
 
 /// True if root was refused with EPERM.
 fn is_refused_to_root(error: &io::Error) -> bool {
@@ -194,7 +194,7 @@ impl Trouble {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Gone { place: place.to_string() },
             // The file was opened, so the right is there, and this value is refused, as turbo that the firmware has off.
             io::ErrorKind::PermissionDenied if verb == "write" && !place.is_of_network_admin() && is_refused_to_root(error) => {
-                Trouble::Failed(format!("{what}; {TO_NOBODY}"))
+                Trouble::Failed(format!("{what}; {NOT_EVEN_ROOT}"))
             }
             io::ErrorKind::PermissionDenied => {
                 let of_network = || remedy_of_network(Capability::NetAdmin.is_effective());

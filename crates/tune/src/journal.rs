@@ -151,7 +151,7 @@ fn orphan_note(host: &dyn Host, found: &StoredEntry, root: bool) -> String {
             entry.head.command.join(" "),
             entry.head.pid
         ),
-        Err(_) => format!("{file} is damaged: see `hairpin tune status`"),
+        Err(_) => format!("{file} is damaged: see `{sudo}hairpin tune status`"),
     }
 }
 

@@ -185,12 +185,12 @@ impl Journal {
 /// One entry may have set a value several times: any of those values counts as Hairpin's.
 fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcome {
     let Change { address, from, .. } = &entry.changes[index];
+    if let Some(why) = renamed(host, &entry.head.interfaces, address) {
+        return if force { Outcome::Gone } else { Outcome::Failed(why) };
+    }
     let now = match address.read(host) {
         Ok(now) => now,
-        Err(Trouble::Gone { .. }) => {
-            let renamed = renamed(host, &entry.head.interfaces, address).filter(|_| !force);
-            return renamed.map_or(Outcome::Gone, Outcome::Failed);
-        }
+        Err(Trouble::Gone { .. }) => return Outcome::Gone,
         Err(Trouble::NoInstance { .. }) if force => return Outcome::Gone,
         Err(why) => return Outcome::Failed(why),
     };

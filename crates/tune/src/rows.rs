@@ -90,7 +90,7 @@ pub fn reverted(report: &Reverted) -> Changes {
                 let why = "it no longer exists here; an interface that was moved to another network namespace took it along";
                 ("gone", Some(why.to_owned()))
             }
-            Outcome::Gone => ("gone", Some("it no longer exists: there is nothing to put back".to_owned())),
+            Outcome::Gone => ("gone", Some("it no longer exists here: there is nothing to put back".to_owned())),
             Outcome::Needed => ("needed", Some("another cgroup needs the controller by now: it stays on".to_owned())),
             Outcome::Booted => ("booted", None),
             Outcome::Changed { now } => {
@@ -166,14 +166,14 @@ fn status_entry(host: &dyn Host, found: StoredEntry, in_use: &dyn Fn(&Entry) -> 
         if elsewhere && network_of(change) != Network::None {
             return row(change, "elsewhere", Some(format!("in the network namespace {}", entry.head.network)));
         }
+        if let Some(why) = renamed(host, &entry.head.interfaces, &change.address) {
+            return row(change, "failed", Some(why.to_string()));
+        }
         match change.address.read(host) {
             Ok(now) if change.address.meets(&now, &change.to) => row(change, "applied", None),
             Ok(now) if change.address.same(&now, &change.from) => row(change, "already", None),
             Ok(now) => row(change, "changed", Some(format!("it is {} now", change.address.shown(&now)))),
-            Err(Trouble::Gone { .. }) => match renamed(host, &entry.head.interfaces, &change.address) {
-                Some(why) => row(change, "failed", Some(why.to_string())),
-                None => row(change, "gone", None),
-            },
+            Err(Trouble::Gone { .. }) => row(change, "gone", None),
             Err(why) => row(change, "failed", Some(why.to_string())),
         }
     });

@@ -202,10 +202,10 @@ impl Tuning<'_> {
     /// As in a revert, the value of every change for this place counts as Hairpin's.
     fn write_back(&self, index: usize) -> Result<(), Trouble> {
         let Change { address, from, .. } = &self.changes[index];
-        let now = match address.read(self.host) {
-            Err(why @ Trouble::Gone { .. }) => return Err(renamed(self.host, &self.interfaces, address).unwrap_or(why)),
-            read => read?,
-        };
+        if let Some(why) = renamed(self.host, &self.interfaces, address) {
+            return Err(why);
+        }
+        let now = address.read(self.host)?;
         if address.same(&now, from) || address.is_needed_by_others(self.host) {
             return Ok(());
         }

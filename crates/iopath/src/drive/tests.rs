@@ -210,6 +210,16 @@ fn one_lost_datagram_at_a_low_rate_is_no_dead_peer() {
 }
 
 #[test]
+fn a_lost_first_datagram_is_no_dead_peer_however_short_the_timeout() {
+    for timeout_ns in [30 * MS, S] {
+        let mut script = Script::<true>::new([Fate::Lose], 1);
+        let (found, keep) = over(&mut script, Work { count: Some(10), timeout_ns, ..work() });
+        assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+        assert_eq!((found.counts.lost, rtts(&keep)), (1, vec![1_000; 10]));
+    }
+}
+
+#[test]
 fn one_lost_datagram_on_a_slow_way_is_no_dead_peer() {
     let mut script = Script::<true>::new([Fate::Answer(600 * MS); 3], 1);
     script.fates.push_back(Fate::Lose);

@@ -99,9 +99,12 @@ impl Proving<'_> {
         Ok(rustix::net::send(self.socket, &self.next.encode(), SendFlags::NOSIGNAL).map(drop)?)
     }
 
-    /// Takes the answers that have come.
+    /// Takes the answers that have come; of a flood only a part at once, so that it holds nobody past the time.
     fn take(&mut self) -> io::Result<()> {
-        while !self.is_over {
+        for _ in 0..BATCH {
+            if self.is_over {
+                break;
+            }
             let mut bytes = [0; PROOF_LEN];
             let received = rustix::net::recvfrom(self.socket, &mut bytes[..], RecvFlags::DONTWAIT);
             let (len, from) = match received.map_err(io::Error::from) {

@@ -166,6 +166,11 @@ impl Timetable {
         self.schedule.mean_interval_ns()
     }
 
+    /// True if some intervals are longer than the mean one.
+    pub(crate) fn varies(&self) -> bool {
+        self.schedule.varies()
+    }
+
     /// True if the thread gives up its core while it waits.
     pub(crate) fn sleeps(&self) -> bool {
         self.sleeps

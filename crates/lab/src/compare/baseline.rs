@@ -14,6 +14,7 @@ use super::stored::{Named, StoredError, asked, held};
 use super::{Limit, limit};
 use crate::ping;
 use hairpin_session::error::RunError;
+use hairpin_session::printable::printable;
 use hairpin_session::rows;
 use hairpin_session::watch::Watcher;
 
@@ -108,7 +109,7 @@ pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
 ///
 /// # Errors
 /// A row's path is unknown to this version, or emulated a declared device; the row had such a library, and `stack` is false; it had another request of
-/// the user's own than `template`; or its record does not say how long it took.
+/// the user's own than `template`, or TLS where that has none, or none where that has; or its record does not say how long it took.
 pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredError> {
     let job = |row: &Row| {
         let bad = |why: String| StoredError::Row { path: row.path.clone(), why };
@@ -129,9 +130,17 @@ pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredEr
         let (then, now) = (asked(row.own_request.as_deref()), template.own.as_ref());
         if then != now.map(|own| (own.name.clone(), own.end.to_string())) {
             return Err(bad(match then {
-                Some((request, until)) => format!("it asked {request}, until {until}: write the same with --request and --until"),
+                Some((request, until)) => {
+                    // The record may come from elsewhere.
+                    let [request, until] = [request, until].map(|text| printable(&text, 200));
+                    format!("it asked {request}, until {until}: write the same with --request and --until")
+                }
                 None => "it had no request of your own: leave out --request".into(),
             }));
+        }
+        let over_tls = row.own_request.as_ref().is_some_and(|own| own.tls.is_some());
+        if over_tls != now.is_some_and(|own| own.tls.is_some()) {
+            return Err(bad(if over_tls { "it asked over TLS: add --tls" } else { "it asked without TLS: leave out --tls" }.into()));
         }
         let server = row.cpu.server.as_ref().and_then(|server| server.cpus.first());
         let bytes = |bytes: u64| u32::try_from(bytes).map_err(|_| bad(format!("{bytes} bytes are no payload")));
@@ -350,6 +359,10 @@ mod tests {
             assert!(error.ends_with(why), "{error}");
         }
         assert!(jobs(&plain, &none, false).is_ok());
+        let mut over_tls = asking.clone();
+        over_tls.results[0].own_request.as_mut().unwrap().tls = Some("TLS 1.3".into());
+        let error = jobs(&over_tls, &given("PING"), false).unwrap_err().to_string();
+        assert!(error.ends_with("add --tls"), "{error}");
     }
 
     #[test]

@@ -88,8 +88,10 @@ pub fn run_of_try(tried: TuneTry) -> Run {
 fn of_arms(head: Head, host: Option<HostFacts>, arms: Vec<Arm>) -> Run {
     let key = |arm: &Arm| {
         let (own, pace) = (asked(arm.own_request.as_deref()), arm.pace_per_s.map(f64::to_bits));
+        // The length of a reply to the user's own request is a result.
+        let reply_bytes = if own.is_some() { 0 } else { arm.reply_bytes };
         let counts = (arm.flows, arm.threads, arm.outstanding);
-        (arm.path.clone(), arm.request_bytes, arm.reply_bytes, counts, own, pace)
+        (arm.path.clone(), arm.request_bytes, reply_bytes, counts, own, pace)
     };
     let mut alike = BTreeMap::new();
     arms.iter().for_each(|arm| *alike.entry(key(arm)).or_insert(0) += 1);
@@ -165,6 +167,7 @@ fn run(head: Head, host: Option<HostFacts>, link: Option<Link>, results: Vec<Row
 mod tests {
     use hairpin_record::any::AnyRecord;
     use hairpin_record::experiment::Figure;
+    use hairpin_record::run::OwnRequest;
 
     use super::super::stored;
     use super::*;
@@ -223,6 +226,17 @@ mod tests {
         assert_eq!(told, [(None, 1), (Some(1_000.0), 1), (None, 4)]);
         let paired = |a: usize, b: usize| stored(&[("one", &runs[a])], &[("other", &runs[b])], Figure::P50, 0.02, &[]).is_ok();
         assert_eq!([paired(0, 1), paired(0, 2), paired(1, 1), paired(2, 2)], [false, false, true, true]);
+    }
+
+    #[test]
+    fn arms_of_one_request_are_told_apart_however_long_its_replies() {
+        let arm = |given: &str, reply_bytes| {
+            let own = OwnRequest { request: "INCR x".into(), ..OwnRequest::default() };
+            Arm { given: given.into(), path: "tcp".into(), reply_bytes, own_request: Some(Box::new(own)), ..Arm::default() }
+        };
+        let run = of_arms(Head::default(), None, vec![arm("one", 5), arm("other", 6)]);
+        let paths: Vec<&str> = run.results.iter().map(|row| row.path.as_str()).collect();
+        assert_eq!(paths, ["tcp (one)", "tcp (other)"]);
     }
 
     #[test]

@@ -212,7 +212,9 @@ fn thin(arms: &mut [Arm]) {
 /// The work of a row in words.
 fn work(row: &Row) -> String {
     let own = row.own_request.as_ref().map_or_else(String::new, |own| format!(" ({})", printable(&own.request, 60)));
-    format!("{} of {} bytes{own}", with_pace(row), row.request_bytes)
+    let counts = [(row.flows, "flows"), (row.threads, "threads"), (row.outstanding, "in flight per flow")];
+    let several = counts.iter().filter(|(count, _)| *count > 1).map(|(count, what)| format!(" with {count} {what}"));
+    format!("{} of {} bytes{own}{}", with_pace(row), row.request_bytes, several.collect::<Vec<_>>().concat())
 }
 
 /// The user's own request and the rule that ends its reply.

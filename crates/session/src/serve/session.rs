@@ -260,6 +260,8 @@ impl<'a> Session<'a> {
         match &answer {
             Answer::Server(_) | Answer::Failed(_) => {
                 self.row = None;
+                // The client could only wait for it.
+                self.heard = Instant::now();
                 self.rows += u32::from(matches!(answer, Answer::Server(_)));
                 self.host.rests();
                 match &mut self.probing {

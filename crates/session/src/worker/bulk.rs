@@ -109,7 +109,15 @@ mod tests {
             });
             let Address::Inet(to) = told.recv().unwrap() else { panic!("the sink is somewhere else") };
             let stop = &stop_source;
-            let source = scope.spawn(move || run(BulkWork::Source { to, streams: 2 }, stop, |_| Ok(())));
+            let (tell_connected, connected) = std::sync::mpsc::channel();
+            let source = scope.spawn(move || {
+                run(BulkWork::Source { to, streams: 2 }, stop, |_| {
+                    tell_connected.send(()).unwrap();
+                    Ok(())
+                })
+            });
+            // A source that cannot connect tells why below.
+            let _ = connected.recv();
             std::thread::sleep(Duration::from_millis(50));
             // The sink first, as a verb stops them: its report is the one that counts, however late its source hears of the stop.
             stop_sink.request_stop();

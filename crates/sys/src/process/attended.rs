@@ -55,7 +55,11 @@ impl Attended {
         if let Some(cgroup) = cgroup {
             in_cgroup(&mut command, cgroup)?;
         }
-        Ok(Attended { child: command.spawn()? })
+        let child = command.spawn().map_err(|error| match cgroup {
+            Some(cgroup) => io::Error::new(error.kind(), format!("{error} (for the cgroup {})", cgroup.display())),
+            None => error,
+        })?;
+        Ok(Attended { child })
     }
 
     /// Waits for the command to end. Passes SIGTERM and SIGHUP on; SIGINT comes from a terminal, which sends it to the command
@@ -134,5 +138,7 @@ mod tests {
         std::fs::write(&procs, "").unwrap();
         let status = Attended::spawn(&command, Some(cgroup.path())).unwrap().wait(&signals).unwrap();
         assert_eq!(status.code(), Some(0));
+        let error = Attended::spawn(&["/nonexistent".into()], Some(cgroup.path())).unwrap_err().to_string();
+        assert!(error.contains(&format!("(for the cgroup {})", cgroup.path().display())), "{error}");
     }
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munlock, munmap};
 
 /// Buffers begin on cache lines of their own.
 const LINE: usize = 64;
@@ -33,7 +33,12 @@ impl Drop for Mapping {
         let (begin, bytes) = (self.begin.as_ptr().cast(), self.bytes);
         // SAFETY: this mapping is this value's own, and nothing borrows from it any more. An error would leave it as it is.
         unsafe {
-            let _ = if self.leaked { madvise(begin, bytes, Advice::LinuxDontNeed) } else { munmap(begin, bytes) };
+            let _ = if self.leaked {
+                // Locked pages (mlockall(2)) would stay.
+                munlock(begin, bytes).and_then(|()| madvise(begin, bytes, Advice::LinuxDontNeed))
+            } else {
+                munmap(begin, bytes)
+            };
         }
     }
 }

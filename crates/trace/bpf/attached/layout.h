@@ -94,7 +94,7 @@ struct got {
 struct transaction {
 	struct sent sent[2];
 	struct got got[2];
-	/* Between the last read and the reply: how long the server's thread was off the CPU, pushed off (at last by `by`) or asleep. */
+	/* Between the last read and the reply: how long the server's thread was off the CPU, pushed off (longest by `by`) or asleep. */
 	u64 preempted, slept;
 	struct process by;
 	u64 flags;
@@ -197,8 +197,11 @@ struct thread {
 	u64 read;
 	/* The CPU that it last lost. */
 	u32 left;
-	/* Process that had its CPU longest when it was last preempted; the one that took the CPU if the thread continued on another. */
+	/* Its longest time pushed off a CPU since it last read a request, in 1024 ns, and the process that took most of it. */
+	u32 longest;
 	struct process by __attribute__((aligned(LINE)));
+	/* Process that had its CPU longest when it was last preempted; the one that took the CPU if the thread continued on another. */
+	struct process last_by;
 	/* Time at which it was last stopped, and continued. */
 	u64 stop_begun, stop_ended;
 };

@@ -62,7 +62,7 @@ impl What {
         }
     }
 
-    pub fn advice(self) -> &'static str {
+    fn advice(self) -> &'static str {
         match self {
             What::Preempted => "give the application a CPU of its own (isolated_cpus), or end what runs there",
             What::Waited => {
@@ -80,6 +80,21 @@ impl What {
             What::NothingSeen => {
                 "the time passed between two hooks without an event: the application's own work, an interrupt, or the hypervisor"
             }
+        }
+    }
+}
+
+impl Cause {
+    /// True if nobody had the CPU of a thread that could have gone on.
+    pub fn is_limit(&self) -> bool {
+        matches!(self.what, What::Preempted) && self.who.thread == 0
+    }
+
+    pub fn advice(&self) -> &'static str {
+        if self.is_limit() {
+            "raise the limit (cpu.max of its cgroup: docker --cpus, limits.cpu of a pod), or give the process more CPUs within it"
+        } else {
+            self.what.advice()
         }
     }
 }

@@ -12,6 +12,8 @@ use hairpin_record::histogram::Times;
 use hairpin_record::run::Side;
 use hairpin_units::{Arrange, Quantile};
 
+use crate::names::LIMITED;
+
 use super::cause::{self, Cause, What};
 use super::parts::Parts;
 use super::spread::{Rough, Spread};
@@ -344,7 +346,7 @@ impl Totals {
             stage_excess_ns: cause.excess,
             cause: cause.what.name().into(),
             cause_ns: cause.took,
-            who: who(&cause.who),
+            who: who(cause),
         }
     }
 
@@ -368,7 +370,7 @@ impl Totals {
                 record.slow_observer += 1;
                 continue;
             }
-            let (who, stage) = (who(&cause.who), cause.stage.name(self.hooks));
+            let (who, stage) = (who(cause), cause.stage.name(self.hooks));
             let at = causes.iter().position(|(what, known)| *what == cause.what && known.who == who && known.stage == stage);
             let at = at.unwrap_or_else(|| {
                 causes.push((cause.what, slow_cause(cause, who, stage)));
@@ -418,7 +420,7 @@ fn slow_cause(cause: &Cause, who: String, stage: String) -> record::SlowCause {
         stage,
         count: 0,
         lost_ns: 0,
-        advice: cause.what.advice().into(),
+        advice: cause.advice().into(),
     }
 }
 
@@ -426,12 +428,14 @@ fn protocol(connection: &Connection) -> String {
     if connection.datagrams { "udp" } else { "tcp" }.into()
 }
 
-fn who(process: &Process) -> String {
-    match process.comm.to_string().as_str() {
-        _ if process.thread == 0 => String::new(),
+fn who(cause: &Cause) -> String {
+    let Process { thread, comm, .. } = cause.who;
+    match comm.to_string().as_str() {
+        _ if cause.is_limit() => LIMITED.into(),
+        _ if thread == 0 => String::new(),
         // The process ended before its name could be read.
-        "" => format!("thread {}", process.thread),
-        comm => format!("{comm} ({})", process.thread),
+        "" => format!("thread {thread}"),
+        comm => format!("{comm} ({thread})"),
     }
 }
 
@@ -509,6 +513,21 @@ mod tests {
         // The p50 of a histogram has three digits.
         assert!((cause.lost_ns as f64 / (40.0 * 995_000.0) - 1.0).abs() < 1e-3, "{}", cause.lost_ns);
         assert_eq!((record.slowest[0].cause.as_str(), record.slowest[0].sum_ns), ("preempted", 1_000_900));
+    }
+
+    #[test]
+    fn a_thread_that_nobody_pushed_off_was_stopped_by_a_limit() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
+        for _ in 0..40 {
+            let mut slow = transaction(40_000, 1_000_000);
+            slow.preempted = 900_000;
+            totals.add(slow);
+        }
+        let record = record(&totals, 0);
+        let cause = &record.causes[0];
+        assert_eq!((cause.cause.as_str(), cause.who.as_str(), cause.count), ("preempted", LIMITED, 40));
+        assert!(cause.advice.contains("cpu.max"), "{}", cause.advice);
     }
 
     #[test]

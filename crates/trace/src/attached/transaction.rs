@@ -22,7 +22,7 @@ pub struct Transaction {
     pub preempted: u64,
     /// Time for which it slept there, in ns.
     pub slept: u64,
-    /// The thread that last preempted it.
+    /// The thread that preempted it the longest.
     pub by: Process,
     /// Time for which the client's and the server's thread were stopped while data waited for them, in ns.
     pub stopped: [u64; 2],

@@ -67,13 +67,16 @@ pub(crate) fn interfaces(host: &dyn Host, changes: &[Change]) -> Interfaces {
     names.into_iter().filter_map(with_index).gather()
 }
 
-/// Where a value is not found because its interface has been renamed: the trouble that says so.
+/// The trouble of a value whose interface has been renamed: what has its name now, if anything has, is another one.
 pub(crate) fn renamed(host: &dyn Host, interfaces: &Interfaces, address: &Address) -> Option<Trouble> {
     let then = address.interface()?;
     let index = interfaces.get(then)?;
     // A sysfs of another namespace may list other interfaces: the index is asked for in this one.
     let has_index = |name: &str| host.attribute(name, Attribute::Index).is_ok_and(|its| its.as_ref() == Some(index));
-    let now = host.list("/sys/class/net").ok()?.into_iter().find(|name| name != then && has_index(name))?;
+    if has_index(then) {
+        return None;
+    }
+    let now = host.list("/sys/class/net").ok()?.into_iter().find(|name| has_index(name))?;
     Some(Trouble::Renamed { place: address.to_string(), now })
 }
 

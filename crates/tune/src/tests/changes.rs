@@ -421,6 +421,26 @@ fn a_renamed_interface_keeps_its_entry_until_it_has_its_name_again_or_is_given_u
 }
 
 #[test]
+fn an_interface_that_took_the_name_of_a_renamed_one_is_left_alone() {
+    let scene = scene();
+    let host = scene.host.clone().with_attribute("eth0", Attribute::Index, "7");
+    scene.apply(&host, &[setting("rx_usecs=0")]);
+    for above in ["sys/class/net", ".devices"].map(|above| scene.root.join(above)) {
+        fs::rename(above.join("eth0"), above.join("lan0")).unwrap();
+    }
+    let host = host.with_directory("/sys/class/net/eth0").with_attribute("eth0", Attribute::Index, "9");
+    let host = host.with_attribute("eth0", Attribute::RxUsecs, "0");
+    let before = tree(&scene.root);
+    assert_eq!(scene.journal.status(&host).unwrap().entries[0].changes[0].outcome, "failed");
+    let report = scene.revert();
+    assert!(matches!(&report.changes[0].1, Outcome::Failed(Trouble::Renamed { now, .. }) if now == "lan0"), "{report:?}");
+    let report = scene.journal.revert(&host, &[], true, "test").unwrap();
+    assert_eq!(report.changes[0].1, Outcome::Gone);
+    assert!(scene.is_empty());
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
 fn refuses_a_second_process_and_names_the_first() {
     let scene = scene();
     let changes = || plan(&scene.host, &PLACE, &[setting("busy_poll_us=10")]).unwrap();

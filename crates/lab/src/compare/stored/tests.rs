@@ -262,6 +262,9 @@ fn rows_of_another_pace_are_other_work() {
     assert_eq!(paths(&run(vec![at(Some(10.0))]), &one).unwrap(), [slow, flat_out]);
     let error = paths(&run(vec![at(Some(10.0)), at(Some(1_000.0))]), &one).unwrap_err();
     assert!(error.contains("first udp:block/udp:block at 10/s of 64 bytes"), "{error}");
+    let on = |threads: u32| run([None, Some(10.0)].map(|pace| Row { threads, ..at(pace) }).into());
+    let error = paths(&on(2), &on(4)).unwrap_err();
+    assert!(error.contains("of 64 bytes with 2 threads") && error.contains("of 64 bytes with 4 threads"), "{error}");
 }
 
 #[test]
