@@ -5,7 +5,7 @@
 //!            pairs of runs by turns, by the method of `hairpin compare`, on cores that are held out of idle states; each distance of the cores by itself.
 //!            The first block, which has no hooks, counts as faster than the median
 //!   naming   a competitor wakes every 7 s for 2 ms on the client's core, then on the server's: named in at least 95 % of the incidents that it causes
-//!   memory   of the verb's process and its workers after two tenths of that run, and at its end
+//!   memory   of the verb's process and its workers in the middle of that run, and at its end
 //! ```
 //! Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
 
@@ -47,6 +47,9 @@ const FOR_EACH: Duration = Duration::from_secs(15);
 const NAMED: Limit = Limit::AtLeast(0.95);
 /// Growth of a process in KiB that does not count: the kernel counts in batches of pages for each core.
 const GROWTH_KIB: i64 = 256;
+/// Looks at the memory, of which the least counts, and the time before each.
+const LOOKS: u32 = 5;
+const BETWEEN: Duration = Duration::from_millis(50);
 /// Time between two looks whether a run has ended.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -196,12 +199,12 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     command.args(["--explain-above", "500us", "--incidents-rate", "1000", "--incidents"]).arg(&file);
     let mut run = command.stdin(Stdio::null()).stdout(File::create(&result).map_err(io)?).spawn().map_err(io)?;
     let mut rss_kib: Vec<i64> = Vec::new();
-    // Two tenths of ten minutes are for what is made once: the lists of blocks and of the series are full by then.
-    let every = Duration::from_secs_f64(options.seconds as f64 / 10.0);
+    // The first half is for what is made once: the lists of blocks and of the series are full by then, and each kind of incident has been explained.
+    let every = Duration::from_secs_f64(options.seconds as f64 / 10.0).saturating_sub(BETWEEN * LOOKS);
     let ended = loop {
         match ended_within(&mut run, every).map_err(io)? {
             Some(ended) => break ended,
-            None => rss_kib.push(resident_kib(run.id())),
+            None => rss_kib.push(at_rest_kib(run.id())),
         }
     };
     let pid = competitor.id();
@@ -220,7 +223,8 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     }
     write(&result, &format!("{run}\n"))?;
     write(&directory.join(format!("memory-{side}.json")), &format!("{}\n", json!(rss_kib)))?;
-    let grown_kib = rss_kib.get(1).zip(rss_kib.last()).map_or(0, |(first, last)| last - first);
+    let grown_kib =
+        rss_kib.get((rss_kib.len() / 2).saturating_sub(1)).zip(rss_kib.last()).map_or(0, |(middle, last)| last - middle);
     Ok(Beside { judged, grown_kib, rss_kib })
 }
 
@@ -235,6 +239,15 @@ fn ended_within(run: &mut Child, time: Duration) -> std::io::Result<Option<ExitS
         }
         sleep(left.min(LOOK));
     }
+}
+
+/// Resident memory between two explanations, which take 2 MiB for some milliseconds and give them back: the least of several looks, in KiB.
+fn at_rest_kib(pid: u32) -> i64 {
+    let looks = (0..LOOKS).map(|_| {
+        sleep(BETWEEN);
+        resident_kib(pid)
+    });
+    looks.min().unwrap_or(0)
 }
 
 /// Resident memory of a process and its children, in KiB.

@@ -140,7 +140,9 @@ pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredEr
         }
         let over_tls = row.own_request.as_ref().is_some_and(|own| own.tls.is_some());
         if over_tls != now.is_some_and(|own| own.tls.is_some()) {
-            return Err(bad(if over_tls { "it asked over TLS: add --tls" } else { "it asked without TLS: leave out --tls" }.into()));
+            return Err(bad(
+                if over_tls { "it asked over TLS: add --tls" } else { "it asked without TLS: leave out --tls" }.into()
+            ));
         }
         let server = row.cpu.server.as_ref().and_then(|server| server.cpus.first());
         let bytes = |bytes: u64| u32::try_from(bytes).map_err(|_| bad(format!("{bytes} bytes are no payload")));
