@@ -364,7 +364,7 @@ fn xdp_fallback() {
 const SMALL_BUFFER: &str = "--path udp:spin,rcvbuf=256/block --cpu 0,1";
 
 fn queue_overflow() {
-    let args = format!("--link veth --duration 2s --warmup 20ms {SMALL_BUFFER}");
+    let args = format!("--link veth --duration 3s --warmup 20ms {SMALL_BUFFER}");
     let said = found_in("receive-queue-overflow", &args, || stopped(&args));
     assert!(said.ends_with("at the server"), "{said}");
 }
@@ -373,10 +373,10 @@ fn queue_overflow() {
 fn stopped(args: &str) -> Option<String> {
     let home = Home::new();
     let run = home.start(&format!("explain {args} --json"));
-    // Longer than a phase without hooks.
     sleep(Duration::from_millis(800));
     let server = server_of(run.pid());
-    for (signal, after) in [("STOP", 1000), ("CONT", 0)] {
+    // Longer than all phases of a cycle, of which one of three sees events.
+    for (signal, after) in [("STOP", 1500), ("CONT", 0)] {
         let done = Command::new("kill").args([format!("-{signal}"), server.to_string()]).status().expect("kill");
         assert!(done.success(), "the server's process has ended");
         sleep(Duration::from_millis(after));
