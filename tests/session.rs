@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::{HAIRPIN, Home, Running, can, namespaces, rows, served, warnings, workers_of};
 use hairpin_plan::job::{Address, Job};
+use hairpin_record::run::{ClockFacts, HostFacts};
 use hairpin_session::channel::Channel;
-use hairpin_session::handshake;
+use hairpin_session::handshake::{self, Admission};
 use hairpin_session::message::{Answer, Request};
 use hairpin_units::Nanos;
 use rustix::net::{AddressFamily, SocketType, bind, connect};
@@ -624,6 +625,25 @@ fn ctrl_c_ends_an_endless_run_and_keeps_it() {
         assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
         assert!(done.err.contains("stored as"), "{spec}: {done:?}");
     }
+}
+
+/// A server may take 40 s to listen: for probes, and for links that XDP programs take down.
+#[test]
+fn ctrl_c_ends_the_wait_for_a_server_that_prepares() {
+    let home = Home::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ping = home.start(&format!("ping {} {QUICK} --path tcp", listener.local_addr().unwrap()));
+    let (stream, _) = listener.accept().unwrap();
+    let (mut channel, _) = handshake::accept(stream, Admission { key: None, gives_way: None }).unwrap();
+    let asked = |channel: &mut Channel| channel.recv::<Request>(Duration::from_secs(20)).unwrap();
+    assert!(matches!(asked(&mut channel), Request::Facts { .. }));
+    let clock = ClockFacts { source: "tsc".into(), cost_ns: 20.0, step_ns: 1.0, ticks_per_s: 1e9, drift_ppb: None };
+    channel.send(&Answer::Facts { facts: HostFacts::default(), clock, stamps: false }).unwrap();
+    assert!(matches!(asked(&mut channel), Request::Plan(_)));
+    ping.signal("INT");
+    let signalled = Instant::now();
+    ping.done().fails(1, &["stopped before anything was measured"]);
+    assert!(signalled.elapsed() < Duration::from_secs(9), "{:?}", signalled.elapsed());
 }
 
 #[test]

@@ -155,8 +155,9 @@ pub fn the_error_queue_is_no_reply(name: &str) -> bool {
     true
 }
 
-/// Clients at 10.77.0.1 in `one`, where the calling thread is afterwards, connected to a server at 10.77.0.2 in `other` that answers each datagram; its port.
-fn clients<const COUNT: usize>(one: &Net, other: &Net) -> ([UdpSocket; COUNT], u16) {
+/// Clients at 10.77.0.1 in `one`, where the calling thread is afterwards, connected to a server at 10.77.0.2 in `other` that answers each datagram after
+/// `pause`; its port.
+fn clients<const COUNT: usize>(one: &Net, other: &Net, pause: Duration) -> ([UdpSocket; COUNT], u16) {
     let socket = |host: u8| {
         let socket = UdpSocket::bind((Ipv4Addr::new(10, 77, 0, host), 0)).expect("a socket");
         socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
@@ -169,6 +170,7 @@ fn clients<const COUNT: usize>(one: &Net, other: &Net) -> ([UdpSocket; COUNT], u
     thread::spawn(move || {
         let mut bytes = [0; SIZE];
         while let Ok((got, from)) = server.recv_from(&mut bytes) {
+            thread::sleep(pause);
             let _ = server.send_to(&bytes[..got], from);
         }
     });
@@ -201,7 +203,7 @@ pub fn a_datagram_over_two_devices_is_one_request(name: &str) -> bool {
     ip("link set east master over");
     ip("address add 10.77.0.1/24 dev over");
     ip("link set over up");
-    let (clients, port) = clients::<1>(&one, &other);
+    let (clients, port) = clients::<1>(&one, &other, Duration::ZERO);
     // By now each knows the other's address.
     asked_at_once(&clients);
     let home = Home::new();
@@ -228,17 +230,18 @@ pub fn datagrams_of_one_poll_are_told_apart(name: &str) -> bool {
     if !can(name, polls, "it takes NAPI instances with threads (Linux 6.17)") {
         return false;
     }
-    let (clients, port) = clients::<2>(&one, &other);
+    // One that a reader takes before the programs have looked at it is not known. The pause is longer than a poll, so that the reader comes for the second
+    // one only after that. Were they taken for each other, one of each pair would be missing.
+    let (clients, port) = clients::<2>(&one, &other, Duration::from_millis(1));
     asked_at_once(&clients);
     let home = Home::new();
     let explain = watch(&home, &format!("--port {port}"));
-    for _ in 0..1_000 {
+    for _ in 0..500 {
         asked_at_once(&clients);
     }
     let record = seen(explain);
     let transactions = number(&record["transactions"]);
-    // The one that a reader takes before the programs have looked at it is not known.
-    assert!((1_600..=2_000).contains(&transactions), "{transactions} of 2000: {}", record["unmatched_by"]);
+    assert!((980..=1_000).contains(&transactions), "{transactions} of 1000: {}", record["unmatched_by"]);
     true
 }
 

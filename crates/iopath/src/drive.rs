@@ -67,6 +67,8 @@ pub(crate) const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
 pub(crate) const TURN_NS: u64 = 10_000_000;
 /// The same interval while no request is due: longer, as each look wakes the core.
 pub(crate) const IDLE_TURN_NS: u64 = 100_000_000;
+/// Longest sleep of a client on a full path that may have a reply to come, in ns: replies end it, and so it delays none of them.
+const ROOM_NS: u64 = 100_000;
 /// A wait that overruns its deadline by this much means that this process or the whole machine was stopped, in ns.
 const STOP_NS: u64 = 100_000_000;
 /// Requests that were due before the run's end may still be sent for this long afterwards, in ns.
@@ -307,13 +309,18 @@ impl<C: Clock> Loop<'_, C> {
             if self.flight.live() == 0 && !full {
                 return Ok(());
             }
-            // On a full path one attempt to receive makes room.
-            let until = if full { self.last_stamp } else { self.look_at.plus(self.grace) };
+            let until = if full { self.full_until() } else { self.look_at.plus(self.grace) };
             match self.receive(endpoint, until)? {
                 Some(answered) => flow = answered,
                 None => self.turn()?,
             }
         }
+    }
+
+    /// End of the wait for a reply on a full path: one attempt to receive makes room, or the next reply for a thread that sleeps.
+    #[cold]
+    fn full_until(&self) -> Ticks {
+        self.clock.now().plus(self.clock.to_ticks(self.work.overstays_ns.min(ROOM_NS)))
     }
 
     /// Sends one request of `len` bytes; `false` if the path is full.
@@ -447,7 +454,7 @@ impl<C: Clock> Loop<'_, C> {
             // path is received before it. A round trip, a tenth of it, contains the receiving of all that was in flight.
             self.walk_at = oldest.min(now).plus(self.patience).max(now.plus(self.patience / 8));
         }
-        if now.since(self.last_reply) >= self.timeout {
+        if now.since(self.last_reply) >= self.longest_silence() {
             return Err(self.silent(self.clock.to_ns(self.timeout)));
         }
         self.look_at = self.next_look(now);
@@ -463,7 +470,19 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     fn next_look(&self, now: Ticks) -> Ticks {
-        now.plus(self.clock.to_ticks(TURN_NS)).min(self.walk_at).min(self.last_reply.plus(self.timeout))
+        now.plus(self.clock.to_ticks(TURN_NS)).min(self.walk_at).min(self.last_reply.plus(self.longest_silence()))
+    }
+
+    /// Time in ticks after which a silent peer is dead: with nothing in flight it has nothing to say in a long pause.
+    fn longest_silence(&self) -> u64 {
+        let pause = if self.flight.live() == 0 { self.long_pause() } else { 0 };
+        self.timeout.saturating_add(pause)
+    }
+
+    /// Ticks from the request before to the next one, in a schedule with a pause of more than half of the timeout there; else 0. A datagram that was lost
+    /// before it has been given up by then.
+    fn long_pause(&self) -> u64 {
+        self.pace.timetable().map(Timetable::pause).filter(|pause| *pause > self.timeout / 2).unwrap_or(0)
     }
 
     #[cold]

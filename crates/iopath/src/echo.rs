@@ -86,6 +86,7 @@ fn turns<E: Endpoint, C: Clock>(
             if callbacks.stopped() {
                 return Ok(());
             }
+            endpoint.await_room(flow)?;
         }
         // Recorded after the send, while the reply is on its way; folding a buffer from time to time would stall some request.
         echoed.turnaround.record(clock.to_ns(sent.since(received)));

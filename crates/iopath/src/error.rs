@@ -31,7 +31,8 @@ pub enum PathError {
     Uring(#[from] hairpin_sys::uring::UringError),
     /// The flows take more descriptors than a process may open.
     #[error(
-        "{flows} flows take {needed} descriptors on the {side}, and the hard limit there is {hard}: raise it as root with `ulimit -n {needed}` (for a service LimitNOFILE={needed}), or use fewer --flows"
+        "{flows} flows take {needed} descriptors on the {side}, and the hard limit there is {hard}: raise it as root with {}`ulimit -n {needed}` (for a service LimitNOFILE={needed}), or use fewer --flows",
+        first(*.by_host, *.needed)
     )]
     Descriptors {
         flows: u32,
@@ -40,6 +41,8 @@ pub enum PathError {
         needed: u64,
         /// The hard limit.
         hard: u64,
+        /// fs.nr_open is too low too.
+        by_host: bool,
     },
     /// A size or a route that the path does not support; detected at open.
     #[error("{0}")]
@@ -59,6 +62,14 @@ pub enum PathError {
     /// The run was stopped before it began.
     #[error("stopped before measuring began")]
     Stopped,
+}
+
+/// What to do before the process's own limit can be raised.
+fn first(by_host: bool, needed: u64) -> String {
+    if !by_host {
+        return String::new();
+    }
+    format!("`sysctl fs.nr_open={needed}`, the most that any process of the host may open, and then ")
 }
 
 impl PathError {
@@ -94,5 +105,19 @@ pub(crate) fn needs_inet(address: &hairpin_plan::job::Address) -> Result<std::ne
     match address {
         hairpin_plan::job::Address::Inet(address) => Ok(*address),
         other => Err(PathError::Peer(format!("the server announced {other}, not an address"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_the_host_is_raised_before_that_of_the_process() {
+        let told =
+            |by_host| PathError::Descriptors { flows: 300, side: Side::Client, needed: 350, hard: 200, by_host }.to_string();
+        assert!(told(false).contains("is 200: raise it as root with `ulimit -n 350` (for"), "{}", told(false));
+        assert!(told(true).contains("is 200: raise it as root with `sysctl fs.nr_open=350`, the most"), "{}", told(true));
+        assert!(told(true).contains(" and then `ulimit -n 350` (for a service LimitNOFILE=350)"), "{}", told(true));
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use hairpin_sys::clock::Ticks;
-use hairpin_sys::wait::Waiting;
+use hairpin_sys::wait::{Waiting, for_room};
 
 use crate::content::Content;
 use crate::delay::Delay;
@@ -19,6 +19,10 @@ pub(crate) trait Carrier<'fd> {
 
     /// The descriptor to wait on.
     fn readable(&self) -> BorrowedFd<'fd>;
+    /// The descriptor that is sent on.
+    fn writable(&self) -> BorrowedFd<'fd> {
+        self.readable()
+    }
     /// Sends one whole message. `false`: the path is full, nothing was sent.
     fn send(&mut self, message: &[u8]) -> io::Result<bool>;
     /// Receives more of a message of `expected` bytes into `buffer`, which is one byte longer to detect a longer datagram.
@@ -142,6 +146,10 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
         self.flows[flow as usize].send(message)
     }
 
+    fn await_room(&mut self, flow: u32) -> io::Result<()> {
+        if self.wait.sleeps() { for_room(self.flows[flow as usize].writable()) } else { Ok(()) }
+    }
+
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
@@ -184,16 +192,35 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     use hairpin_sys::clock::{AnyClock, Clock, MonotonicRaw};
-    use hairpin_sys::wait::Policy;
+    use hairpin_sys::wait::{Policy, ROOM_NS};
 
     use super::*;
     use crate::stream::{How, Stream};
+
+    #[test]
+    fn a_full_flow_is_awaited_by_a_policy_that_sleeps() {
+        let clock = AnyClock::Raw(MonotonicRaw);
+        let (peer, our) = UnixStream::pair().unwrap();
+        let (ours, how) = ([OwnedFd::from(our)], How::plain(Duration::from_secs(1)));
+        let mut streams = Stream::all(&ours, &how).unwrap();
+        let wait = Waiting::on(Policy::Poll, 0, clock, &[streams[0].readable()]).unwrap();
+        let mut flows = Flows::new(&mut streams, wait, 64, 64);
+        let content = Content { sequence: 0, cookie: 0, verify: false };
+        while flows.send(0, 64, content).unwrap() {}
+        let start = clock.now();
+        flows.await_room(0).unwrap();
+        assert!(clock.to_ns(clock.now().since(start)) >= ROOM_NS / 2);
+        peer.set_nonblocking(true).unwrap();
+        while (&peer).read(&mut [0; 4096]).is_ok() {}
+        flows.await_room(0).unwrap();
+        assert!(flows.send(0, 64, content).unwrap());
+    }
 
     #[test]
     fn messages_that_come_in_parts_on_two_flows_stay_whole() {

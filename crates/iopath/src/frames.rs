@@ -18,10 +18,10 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 
-use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo, Vlan};
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::umem::{Frame, Umem};
-use hairpin_sys::wait::Waiting;
+use hairpin_sys::wait::{Waiting, for_room};
 use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 
 use crate::content::Content;
@@ -177,13 +177,13 @@ impl<I: PacketIo, F: Framing> Ring<I, F> {
             }
             return Ok(None);
         }
-        let Some(Arrival { frame, .. }) = self.arrived.pop() else { return Ok(None) };
+        let Some(Arrival { frame, vlan, .. }) = self.arrived.pop() else { return Ok(None) };
         match self.framing.read(self.umem.bytes(&frame)) {
-            Some(message) => {
+            Some(message) if !is_of_vlan(vlan) => {
                 self.held = Some((frame, message));
                 Ok(Some(()))
             }
-            None => {
+            _ => {
                 self.strays += u64::from(!self.framing.is_own(self.umem.bytes(&frame)));
                 self.io.pool().give(frame);
                 Ok(None)
@@ -213,6 +213,12 @@ impl<I: PacketIo, F: Framing> Ring<I, F> {
     }
 }
 
+/// True for a frame of a VLAN: a device took its tag out. VLAN 0 is none: such a tag tells a priority alone (IEEE 802.1Q).
+#[inline(always)]
+fn is_of_vlan(tag: Option<Vlan>) -> bool {
+    tag.is_some_and(|tag| tag.id() != 0)
+}
+
 /// A ring that loses nothing has no interface that may be down: there the same error means that its peer has ended.
 #[cold]
 fn ended<const LOSSY: bool>(error: io::Error) -> io::Error {
@@ -230,6 +236,11 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
         self.ring.send(flow, len, |payload| content.write(payload)).map_err(ended::<LOSSY>)
+    }
+
+    fn await_room(&mut self, _flow: u32) -> io::Result<()> {
+        // The descriptor of a ring in shared memory tells of arrivals alone.
+        if LOSSY && self.wait.sleeps() { for_room(self.ring.io.sends_on()) } else { Ok(()) }
     }
 
     #[inline(always)]

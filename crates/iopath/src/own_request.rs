@@ -19,7 +19,7 @@ use hairpin_plan::request::Request;
 use hairpin_sys::clock::Clock;
 use hairpin_sys::clock::Ticks;
 use hairpin_sys::socket;
-use hairpin_sys::wait::Waiting;
+use hairpin_sys::wait::{Waiting, for_room};
 use rustix::net::RecvFlags;
 
 pub(crate) use self::replies::{Header, Replies, Tally, strange};
@@ -184,6 +184,10 @@ impl Endpoint for Asking<'_, '_> {
             asked.replies[flow as usize].asked(header);
         }
         Ok(sent)
+    }
+
+    fn await_room(&mut self, flow: u32) -> io::Result<()> {
+        if self.wait.sleeps() { for_room(self.asked.flows[flow as usize].writable()) } else { Ok(()) }
     }
 
     #[inline(always)]

@@ -39,5 +39,5 @@ fn needed(job: &Job, side: Side) -> u64 {
 }
 
 fn too_few(job: &Job, side: Side, few: TooFew) -> PathError {
-    PathError::Descriptors { flows: job.flows, side, needed: few.needed, hard: few.hard }
+    PathError::Descriptors { flows: job.flows, side, needed: few.needed, hard: few.hard, by_host: few.by_host }
 }

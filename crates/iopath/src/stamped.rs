@@ -147,6 +147,10 @@ impl<'fd, F: Stampable<'fd>> Carrier<'fd> for Stamped<'_, F> {
         self.plain.readable()
     }
 
+    fn writable(&self) -> BorrowedFd<'fd> {
+        self.plain.writable()
+    }
+
     #[inline(always)]
     fn begun(&self) -> usize {
         self.plain.begun()

@@ -20,7 +20,7 @@ use hairpin_record::warning::Note;
 use hairpin_sys::clock::monotonic_ns;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::Signals;
-use hairpin_trace::attached::process::{is_served, sockets};
+use hairpin_trace::attached::process::{has_numbers_of_hooks, is_served, sockets};
 use hairpin_trace::attached::totals::Totals;
 use hairpin_trace::attached::{AttachError, Attached, Counts, WatchTarget};
 use hairpin_tune::{Place, facts};
@@ -210,7 +210,9 @@ fn resolve(target: Target) -> Result<Resolved, AttachedError> {
             Ok(Resolved { watch: WatchTarget::Port(port), watched, process: None, unix: 0 })
         }
         Target::Process(pid) => {
-            let missing = || AttachedError::NoProcess(pid);
+            // Told first: the remedy of another error would only lead to this one.
+            let has_numbers = has_numbers_of_hooks(&RealHost);
+            let missing = || if has_numbers { AttachedError::NoProcess(pid) } else { AttachError::Namespace.into() };
             let handle = Pid::from_raw(pid).ok_or_else(missing)?;
             // Opened first, so that a reused pid cannot go unnoticed.
             let handle = pidfd_open(handle, PidfdFlags::empty()).map_err(|error| match error {
@@ -218,6 +220,9 @@ fn resolve(target: Target) -> Result<Resolved, AttachedError> {
                 _ => missing(),
             })?;
             let found = sockets(&RealHost, pid).ok_or_else(missing)?;
+            if !has_numbers {
+                return Err(AttachError::Namespace.into());
+            }
             // Without its ports a server would be taken for a client.
             if found.hidden {
                 return Err(AttachedError::Hidden(pid));

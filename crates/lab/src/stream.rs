@@ -211,8 +211,9 @@ impl<'a> StreamTestbed<'a> {
         let shown = found.lossless.as_ref().unwrap_or(&offered);
         let (client, server) = (&shown.cpu.client, shown.cpu.server.as_ref());
         for (side, cpu, other) in [(Side::Client, Some(client), server), (Side::Server, server, Some(client))] {
-            let cpu = cpu.map(|cpu| without(cpu, other));
-            warnings.extend(cpu.and_then(|cpu| foreign_time(side, &cpu, Nanos(shown.duration_ns))));
+            let metered = Nanos(shown.duration_ns);
+            let cpu = cpu.map(|cpu| without(cpu, other, metered));
+            warnings.extend(cpu.and_then(|cpu| foreign_time(side, &cpu, metered)));
         }
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
         warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu, spins: true }));

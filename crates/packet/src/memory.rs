@@ -33,7 +33,7 @@ const LONGEST: usize = 1514;
 const ON_THE_WAY: usize = 128 << 10;
 
 /// One end of an in-memory pair, made by [`pair`]. The ends may be on different threads. After one end is dropped, a kick of
-/// the other is ENETDOWN; one to receive only once all its frames are received.
+/// the other is ENETDOWN: one to send if it has frames, which it forgets; one to receive once all frames of the dropped end are received.
 #[derive(Debug)]
 pub struct MemoryIo {
     granted: Granted,
@@ -227,8 +227,13 @@ impl PacketIo for MemoryIo {
             let bytes = self.umem.bytes(frame);
             if bytes.len() > self.granted.longest_frame {
                 self.counters.tx_invalid = self.counters.tx_invalid.wrapping_add(1);
-            } else if self.to.lengths.slots() > self.unkicked.len() && self.to.bytes.push_entire_slice(bytes).is_ok() {
-                self.unkicked.push(bytes.len() as u32);
+            } else if (self.to.lengths.slots() > self.unkicked.len() && self.to.bytes.push_entire_slice(bytes).is_ok())
+                || self.to.lengths.is_abandoned()
+            {
+                // Those to a dropped end may be more than there is room for: the kick refuses all of them.
+                if self.unkicked.len() < self.unkicked.capacity() {
+                    self.unkicked.push(bytes.len() as u32);
+                }
                 self.counters.tx_frames = self.counters.tx_frames.wrapping_add(1);
                 self.counters.tx_bytes = self.counters.tx_bytes.wrapping_add(bytes.len() as u64);
             } else {
@@ -244,22 +249,25 @@ impl PacketIo for MemoryIo {
 
     #[inline(always)]
     fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
-        let gone = match what {
+        match what {
             // Looked at after the other end's flag: its last frames are there by then.
-            Kick::Receive => self.from.lengths.is_abandoned() && self.from.lengths.is_empty(),
-            Kick::Send => self.to.lengths.is_abandoned(),
-        };
-        if gone {
-            return Err(Errno::NETDOWN.into());
+            Kick::Receive if self.from.lengths.is_abandoned() && self.from.lengths.is_empty() => {
+                return Err(Errno::NETDOWN.into());
+            }
+            Kick::Receive => {}
+            Kick::Send if self.unkicked.is_empty() => {}
+            Kick::Send if self.to.lengths.is_abandoned() => {
+                self.unkicked.clear();
+                return Err(Errno::NETDOWN.into());
+            }
+            Kick::Send => {
+                // There is room: only this end pushes, and it has looked.
+                let pushed = self.to.lengths.push_entire_slice(&self.unkicked);
+                debug_assert!(pushed.is_ok());
+                self.unkicked.clear();
+                self.to.bell.ring();
+            }
         }
-        if what == Kick::Receive || self.unkicked.is_empty() {
-            return Ok(Kicked::Done);
-        }
-        // There is room: only this end pushes, and it has looked.
-        let pushed = self.to.lengths.push_entire_slice(&self.unkicked);
-        debug_assert!(pushed.is_ok());
-        self.unkicked.clear();
-        self.to.bell.ring();
         Ok(Kicked::Done)
     }
 
@@ -276,6 +284,8 @@ impl PacketIo for MemoryIo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::{Received, Ring, RingConfig, SendError};
+    use hairpin_sys::clock::MonotonicRaw;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn small() -> Config {
@@ -380,18 +390,43 @@ mod tests {
     fn a_dropped_end_is_enetdown() {
         let refused = |io: &mut MemoryIo, what| io.kick(what).err().and_then(|error| error.raw_os_error());
         let down = Some(Errno::NETDOWN.raw_os_error());
-        // With a frame to kick, and with a ring that was full before.
-        for (count, kicked) in [(1, false), (4, true)] {
+        // With frames that wait for a kick, and with a ring that was full before.
+        for kicked in [false, true] {
             let (mut one, other) = pair(&small()).unwrap();
             let mut frames = Vec::new();
-            (0..count).for_each(|_| put(&mut one, &mut frames, &[1; 60]));
-            assert_eq!(one.tx_batch(&mut frames), count);
+            (0..4).for_each(|_| put(&mut one, &mut frames, &[1; 60]));
+            assert_eq!(one.tx_batch(&mut frames), 4);
             if kicked {
                 one.kick(Kick::Send).unwrap();
             }
             drop(other);
-            assert_eq!((refused(&mut one, Kick::Send), refused(&mut one, Kick::Receive)), (down, down));
+            for _ in 0..3 {
+                (0..5).for_each(|_| put(&mut one, &mut frames, &[1; 60]));
+                assert_eq!((one.tx_batch(&mut frames), one.pool().available()), (5, 16));
+                assert_eq!((refused(&mut one, Kick::Send), refused(&mut one, Kick::Receive)), (down, down));
+                assert_eq!(one.kick(Kick::Send).unwrap(), Kicked::Done);
+            }
         }
+    }
+
+    #[test]
+    fn refused_sends_leave_the_last_frames_of_a_dropped_end() {
+        let (one, mut other) = pair(&small()).unwrap();
+        let mut frames = Vec::new();
+        (0..3).for_each(|number| put(&mut other, &mut frames, &[number; 60]));
+        other.tx_batch(&mut frames);
+        other.kick(Kick::Send).unwrap();
+        drop(other);
+        let ring = Ring::new(one, MonotonicRaw, RingConfig::default());
+        // More than the ring has entries.
+        for _ in 0..10 {
+            assert!(matches!(ring.sender().inject(&[9; 60]), Err(SendError::Kick(_))));
+        }
+        for number in 0..3u8 {
+            let Received::Got(frame) = ring.recv(0).unwrap() else { panic!("frame {number} is there") };
+            assert_eq!(frame[..], [number; 60]);
+        }
+        assert!(ring.recv(10_000).is_err());
     }
 
     #[test]

@@ -314,6 +314,16 @@ fn no_stamps(feature: Feature) -> Refused {
     Refused { feature, why: why.into() }
 }
 
+/// True if the other side has ended. It gives no more credits, so what was sent is forgotten, and the kick of what follows is refused.
+#[cold]
+fn abandoned(receives: &Lane, driver: &mut Driver<CoherentBar>) -> bool {
+    let closed = receives.is_closed();
+    if closed {
+        driver.forget();
+    }
+    closed
+}
+
 impl PacketIo for Port {
     fn granted(&self) -> &Granted {
         &self.granted
@@ -397,7 +407,7 @@ impl PacketIo for Port {
             let large = bytes.len() > INLINE;
             if bytes.len() > self.longest {
                 self.counters.tx_invalid = self.counters.tx_invalid.wrapping_add(1);
-            } else if self.driver.has_credit(large) {
+            } else if self.driver.has_credit(large) || abandoned(&self.receives, &mut self.driver) {
                 if let Some(Emulation { timing, link, .. }) = &mut self.emulation {
                     self.sends.set_deadline(self.driver.next(), link.pass(timing, entered, bytes.len()));
                 }

@@ -105,6 +105,11 @@ impl Job {
         timeout + self.flows * OPENS_WITHIN + handshakes
     }
 
+    /// True if a side has an XDP program, which may take down the link between two hosts as it comes and goes.
+    pub fn may_take_link_down(&self) -> bool {
+        [&self.spec.client, &self.spec.server].iter().any(|side| side.path.route == Route::XdpRing)
+    }
+
     /// True if a server can answer this job beside others of its kind: few requests on few flows, a server's side that sleeps between them and is an
     /// ordinary thread with ordinary sockets, and nothing that follows its packets.
     pub fn is_probe(&self) -> bool {
@@ -369,6 +374,12 @@ mod tests {
         ] {
             assert!(!of(change));
         }
+    }
+
+    #[test]
+    fn an_xdp_program_of_either_side_may_take_the_link_down() {
+        let may = |spec: &str| Job::new(spec.parse().unwrap()).may_take_link_down();
+        assert_eq!(["xdp", "xdp/udp", "udp/xdp", "udp", "packet"].map(may), [true, true, true, false, false]);
     }
 
     #[test]

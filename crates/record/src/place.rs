@@ -61,6 +61,17 @@ impl HostFacts {
         };
         of_all.min(of_cores)
     }
+
+    /// False on a host without a cpuidle driver: its kernel heeds no demand such as `cpu_dma_latency_us` (`cpuidle_idle_call` of
+    /// kernel/sched/idle.c).
+    pub fn heeds_idle_demands(&self) -> bool {
+        let was_read = |name| self.facts.contains_key(name) || self.unread.contains_key(name);
+        match self.facts.get("cpuidle_driver").and_then(|name| name.as_str()) {
+            Some(driver) => driver != "none",
+            // A kernel without cpuidle does not have the fact either; in a record of few facts it was not looked for.
+            None => was_read("cpuidle_driver") || was_read("idle_states") || !was_read("cpu_dma_latency_us"),
+        }
+    }
 }
 
 /// The link between the two sides.
@@ -115,5 +126,25 @@ impl ClockFacts {
     /// whole ns.
     pub fn least_error_ns(&self) -> f64 {
         if self.step_ns.is_finite() { self.step_ns.max(1.0) } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn without_a_cpuidle_driver_no_demand_is_heeded() {
+        let heeds = |facts: &[(&str, serde_json::Value)]| {
+            let facts = facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            HostFacts { facts, ..HostFacts::default() }.heeds_idle_demands()
+        };
+        let demand = ("cpu_dma_latency_us", json!(2_000_000_000));
+        assert!(heeds(&[demand.clone(), ("cpuidle_driver", json!("intel_idle"))]));
+        assert!(!heeds(&[demand.clone(), ("cpuidle_driver", json!("none"))]));
+        assert!(!heeds(&[demand.clone()]), "a kernel without cpuidle");
+        assert!(heeds(&[demand, ("idle_states", json!([]))]) && heeds(&[]), "a record of few facts");
     }
 }

@@ -111,6 +111,53 @@ fn svg_of_percentiles() {
 }
 
 #[test]
+fn svg_of_loads() {
+    let picture = svg(&views::loads(), Chart::Load);
+    assert_eq!(
+        (lines_with(&picture, "line"), lines_with(&picture, "fit")),
+        (4, 2),
+        "of each load from due, and dotted from sent"
+    );
+    assert_eq!(
+        (lines_with(&picture, "interval"), picture.matches("<polygon ").count()),
+        (1, 1),
+        "the knee and the room beyond it"
+    );
+    assert_eq!(picture.matches(" apart\" d=").count(), 2, "one rate from due and from sent");
+    let told = texts(&picture, "desc").concat();
+    for words in [
+        "udp:spin, 64 B, from due, measured, 40000 to 440000 requests due. 20 k/s: RTT p99 8.002 us, 40000 requests due; ",
+        "udp:spin, 64 B, from sent, measured, ",
+        "The knee: it keeps up with 180000/s, and at 200000/s",
+        "tcp:block, 64 B, from due, measured, 8000 to 72000 requests due. ",
+        "No knee: it keeps up with 36000/s, the highest rate offered.",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let shown = texts(&picture, "text");
+    for words in ["offered transactions/s (log scale)", "RTT p99 in us", "4000", "220000"] {
+        assert!(shown.iter().any(|text| text == words), "{words}: {shown:?}");
+    }
+    assert_snapshot!(picture);
+    let mut view = views::loads();
+    view.loads.iter_mut().for_each(|load| load.rates.truncate(1));
+    let why = "Nothing to draw: no load was measured at two rates or more, with a p99 at each.";
+    assert!(texts(&svg(&view, Chart::Load), "text").iter().any(|text| text == why));
+}
+
+#[test]
+fn a_caption_of_three_lines_moves_the_plot_down() {
+    let height = |apart: bool| {
+        let mut view = views::loads();
+        view.loads[0].rates[2].apart = apart;
+        let picture = svg(&view, Chart::Load);
+        let document = roxmltree::Document::parse(&picture).unwrap();
+        document.root_element().attribute("height").unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!(height(true) - height(false), 16.0);
+}
+
+#[test]
 fn svg_of_a_budget() {
     let picture = sound(budget_svg(&views::everything()));
     let told = texts(&picture, "desc").concat();
@@ -173,6 +220,7 @@ fn nothing_measured() {
     assert_snapshot!(term(&view, 80));
     assert_snapshot!(svg(&view, Chart::Sizes));
     svg(&view, Chart::Percentiles);
+    svg(&view, Chart::Load);
 }
 
 #[test]
@@ -325,6 +373,7 @@ proptest! {
         markdown(&view);
         svg(&view, Chart::Sizes);
         svg(&view, Chart::Percentiles);
+        svg(&view, Chart::Load);
         sound(budget_svg(&view));
     }
 }

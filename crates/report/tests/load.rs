@@ -1,12 +1,14 @@
 //! Terminal output of `hairpin load`: the golden text.
 
+use hairpin_record::any::AnyRecord;
 use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::load::{BulkFacts, Knee, Load, LoadBody, LoadCurve, LoadRow, ScheduleFacts, StallFacts};
 use hairpin_record::run::{Granted, Run, Side};
 use hairpin_record::split::Layer;
 use hairpin_record::warning::Warning;
-use hairpin_report::Options;
+use hairpin_report::view::{Beside, Input};
+use hairpin_report::{Chart, Options};
 use insta::assert_snapshot;
 
 use crate::split::{NIC, split};
@@ -117,6 +119,20 @@ fn rates_with_the_split_of_hosts_and_wire() {
     }
     load.body.results = vec![one];
     assert!(!text(&load, true).contains("one in flight") && text(&load, false).contains("are the client's host"));
+}
+
+#[test]
+fn a_picture_has_both_lines_and_the_knee() {
+    let rates = vec![row(2_000.0, 1.0, 9_500, 40), row(4_000.0, 1.0, 10_200, 90), row(5_000.0, 0.9, 14_000, 310_000)];
+    let one = curve("udp:spin/udp:spin", rates, knee(Some(4_000.0), Some(5_000.0), "achieved"));
+    let given = [Input { name: "load".into(), record: AnyRecord::Load(Box::new(record(vec![one]))) }];
+    let picture = hairpin_report::report_svg(&hairpin_report::view(&given, "", Beside::default()), Chart::Load);
+    for of in ["udp:spin, 64 B, from due", "udp:spin, 64 B, from sent", "The knee: it keeps up with 4000/s, and at 5000/s"] {
+        assert!(picture.contains(of), "{of}: {picture}");
+    }
+    let drawn =
+        ["<polyline class=\"line ", "<polyline class=\"interval ", "<polygon "].map(|element| picture.matches(element).count());
+    assert_eq!(drawn, [2, 1, 1], "{picture}");
 }
 
 #[test]

@@ -129,7 +129,7 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
                 Side::Client => row.cpu.server.as_ref(),
                 Side::Server => Some(&row.cpu.client),
             };
-            let cpu = without(cpu, other.filter(|_| around.one_host));
+            let cpu = without(cpu, other.filter(|_| around.one_host), metered);
             // While a probe stands still, the session that it waits for may use its cores.
             warnings.extend(foreign_time(side, &cpu, metered).filter(|_| row.paused_ns.is_none()));
             warnings.extend(involuntary_switches(side, &cpu, metered));
@@ -178,10 +178,13 @@ pub fn not_accelerated(stacks: &Stacks) -> Vec<Warning> {
     slow.map(|(side, stack)| Warning::NotAccelerated { side, stack: stack.name.clone(), passed: stack.passed() }).collect()
 }
 
-/// A side's CPU times, without the time of the `other` side on a shared core: that is no other process's.
-pub fn without(cpu: &CpuSide, other: Option<&CpuSide>) -> CpuSide {
-    let on_shared = other.filter(|other| other.cpus.iter().any(|at| cpu.cpus.contains(at)));
-    let less = on_shared.map_or(0, |other| other.user_ns + other.system_ns);
+/// A side's CPU times, without those that the `other` side may have had on shared cores: they are no other process's. Its threads may have cores of their
+/// own too, and their times are known only together; on the shared ones they had at most all of the `metered` time.
+pub fn without(cpu: &CpuSide, other: Option<&CpuSide>, metered: Nanos) -> CpuSide {
+    let less = other.map_or(0, |other| {
+        let shared = other.cpus.iter().filter(|at| cpu.cpus.contains(at)).collect::<BTreeSet<_>>().len();
+        (other.user_ns + other.system_ns).min(metered.0.saturating_mul(shared as u64))
+    });
     CpuSide { foreign_ns: cpu.foreign_ns.map(|ns| ns.saturating_sub(less)), ..cpu.clone() }
 }
 
@@ -432,6 +435,25 @@ mod tests {
         assert_eq!(codes([1, 1], 600, true), ["foreign-time", "foreign-time", "shared-core"]);
         assert_eq!(codes([1, 2], 500, true), ["foreign-time"; 2]);
         assert_eq!(codes([1, 1], 500, false), ["foreign-time"; 2], "core 1 of another host");
+    }
+
+    #[test]
+    fn of_the_other_sides_time_only_that_on_shared_cores_is_left_out() {
+        let second = Nanos::from_secs(1);
+        let side = |cpus: &[u32], own_ms: u64, foreign_ms: u64| CpuSide {
+            cpus: cpus.to_vec(),
+            user_ns: Nanos::from_millis(own_ms).0,
+            foreign_ns: Some(Nanos::from_millis(foreign_ms).0),
+            ..CpuSide::default()
+        };
+        let left_ms = |other: &[u32], own_ms| {
+            let cpu = without(&side(&[0, 1, 2, 3], 0, 1_500), Some(&side(other, own_ms, 0)), second);
+            cpu.foreign_ns.map(|ns| ns / 1_000_000)
+        };
+        assert_eq!(left_ms(&[3, 4, 5, 6], 4_000), Some(500), "four threads that spin, one of them on a shared core");
+        assert_eq!(left_ms(&[3, 3, 4, 5], 4_000), Some(500), "two on one");
+        assert_eq!(left_ms(&[3, 4, 5, 6], 400), Some(1_100), "all of it may have been there");
+        assert_eq!(left_ms(&[4, 5, 6, 7], 4_000), Some(1_500));
     }
 
     #[test]

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
+use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, RecvError};
 use crate::error::RunError;
 use crate::message::{Answer, Failure, Order, Request, ServerReport, Times, read_halves};
 use crate::printable::printable;
-use crate::side::{SideError, WorkerSide};
+use crate::side::{SideError, WorkerSide, wait};
 use crate::time_source;
 use crate::watch::{Told, Turn, Wants};
 
@@ -99,19 +100,21 @@ impl Server {
     }
 
     /// Makes the server listen for a row; returns its address.
-    pub fn plan(&mut self, job: &Job) -> Result<Address, RunError> {
-        let answer = match self {
+    ///
+    /// # Errors
+    /// [`RunError::Interrupted`] if a signal came first.
+    pub fn plan(&mut self, job: &Job, signals: &Signals) -> Result<Address, RunError> {
+        match self {
             Server::Silent(address) => return Ok(address.clone()),
             Server::Worker { side, listen } => {
                 side.clear_stop();
                 side.send(&Order::Plan { job: Box::new(job.clone()), listen: *listen, most_per_s: None })?;
-                side.answer(LISTENS_WITHIN)?
             }
             Server::Remote { channel, .. } => {
                 channel.send(&Request::Plan(Box::new(job.clone()))).map_err(SideError::ToServer)?;
-                hear(channel, LISTENS_WITHIN)?
             }
-        };
+        }
+        let answer = self.answer_to_plan(signals)?;
         match (answer, self) {
             // A server behind a network address translator knows its port, but not the address under which others see it, nor
             // this host's interfaces.
@@ -124,6 +127,27 @@ impl Server {
             (Answer::Pause(left), Server::Remote { probes: true, .. }) => Err(SideError::Later(left).into()),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure).into()),
             (other, _) => Err(SideError::OutOfTurn(shown(&other)).into()),
+        }
+    }
+
+    /// The answer to a plan, which may take the server [`LISTENS_WITHIN`].
+    fn answer_to_plan(&mut self, signals: &Signals) -> Result<Answer, RunError> {
+        let deadline = Instant::now() + LISTENS_WITHIN;
+        loop {
+            if let Some(answer) = self.next_answer()? {
+                return Ok(answer);
+            }
+            if matches!(signals.next(), Ok(Some(_))) {
+                return Err(RunError::Interrupted);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let silent = RecvError::Timeout(LISTENS_WITHIN);
+                let error = if self.is_here() { SideError::Receive(silent) } else { SideError::Server(silent) };
+                return Err(error.into());
+            }
+            let fds: Vec<_> = self.watched().into_iter().chain([signals.as_fd()]).collect();
+            wait(&fds, Some(left)).map_err(SideError::Prepare)?;
         }
     }
 
@@ -233,14 +257,18 @@ impl Server {
         }
     }
 
-    /// The server's next report, without waiting.
-    pub fn look(&mut self) -> ServerEvent {
-        let said = match self {
+    /// The server's next answer, without waiting.
+    fn next_answer(&mut self) -> Result<Option<Answer>, SideError> {
+        match self {
             Server::Worker { side, .. } => side.try_answer(),
             Server::Remote { channel, .. } => channel.try_recv().map(|said| said.map(harmless)).map_err(SideError::Server),
             Server::Silent(_) => Ok(None),
-        };
-        match said {
+        }
+    }
+
+    /// The server's next report, without waiting.
+    pub fn look(&mut self) -> ServerEvent {
+        match self.next_answer() {
             Ok(None) => ServerEvent::Nothing,
             Ok(Some(Answer::Server(report))) => ServerEvent::Ended(report),
             // In any other session it would have the row wait for ever.
@@ -383,10 +411,10 @@ mod tests {
             let at = ([127, 0, 0, 1], 7).into();
             let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes, stamps: false };
             (0..3).for_each(|_| peer.send(&Answer::Pause(None)).unwrap());
-            let job = Job::new("udp".parse().unwrap());
+            let (job, signals) = (Job::new("udp".parse().unwrap()), Signals::block(&[]).unwrap());
             let waits = |error: RunError| matches!(error, RunError::Side(SideError::Later(None)));
             assert_eq!(waits(server.facts("", &job).unwrap_err()), probes);
-            assert_eq!(waits(server.plan(&job).unwrap_err()), probes);
+            assert_eq!(waits(server.plan(&job, &signals).unwrap_err()), probes);
             assert_eq!(matches!(server.look(), ServerEvent::Pause(None)), probes);
         }
     }
@@ -397,7 +425,7 @@ mod tests {
         let mut peer = Channel::plain(theirs);
         let at = ([127, 0, 0, 1], 7).into();
         let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes: false, stamps: false };
-        let job = Job::new("udp".parse().unwrap());
+        let (job, signals) = (Job::new("udp".parse().unwrap()), Signals::block(&[]).unwrap());
         let hostile = || "\u{1b}]52;c;aGE=\u{7}\u{9b}2J".repeat(100);
         let failed = || Answer::Failed(Failure { message: hostile(), missing: false });
         let mut warnings = vec![Note { code: "x".into(), message: "…".into() }; MOST_WARNINGS + 3];
@@ -410,8 +438,8 @@ mod tests {
         }
         let mut said = vec![
             server.facts("", &job).unwrap_err().to_string(),
-            server.plan(&job).unwrap_err().to_string(),
-            server.plan(&job).unwrap_err().to_string(),
+            server.plan(&job, &signals).unwrap_err().to_string(),
+            server.plan(&job, &signals).unwrap_err().to_string(),
             server.told(Wants::Halves).unwrap_err().to_string(),
             server.times().unwrap_err().to_string(),
             server.clock().unwrap_err().to_string(),

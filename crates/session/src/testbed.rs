@@ -81,7 +81,10 @@ pub enum RowEnd {
 
 impl<E: Into<RunError>> From<E> for RowEnd {
     fn from(error: E) -> RowEnd {
-        RowEnd::Failed(error.into())
+        match error.into() {
+            RunError::Interrupted => RowEnd::Interrupted,
+            error => RowEnd::Failed(error),
+        }
     }
 }
 
@@ -234,7 +237,7 @@ impl Testbed {
         let job = &on(self.ends.as_ref().map(|ends| &ends.client), job);
         let mut waited = Duration::ZERO;
         let peer: Address = loop {
-            match self.server.plan(&planned) {
+            match self.server.plan(&planned, signals) {
                 Err(RunError::Side(SideError::Later(left))) => {
                     waited += wait_for_turn(left, signals, watcher, || self.server.beat())?;
                 }
@@ -247,7 +250,7 @@ impl Testbed {
         let mut addresses = vec![peer.clone()];
         let allowed = thread::allowed_cpus().map_err(SideError::from)?;
         for (index, responder) in self.responders.iter_mut().enumerate() {
-            addresses.push(responder.plan(&beside(&planned, index + 1, &allowed))?);
+            addresses.push(responder.plan(&beside(&planned, index + 1, &allowed), signals)?);
         }
         self.client.clear_stop();
         let snapshots = watcher.wants_snapshots();
@@ -461,7 +464,7 @@ impl Testbed {
         }
         if let Some(stopped) = watch.stopped {
             self.client.nudge();
-            if now.duration_since(stopped) > STOP_WITHIN {
+            if now.duration_since(stopped) > watch.stop_within {
                 return Err(RunError::Row {
                     path: watch.path.clone(),
                     why: "its worker process does not stop and was ended".into(),
@@ -469,7 +472,7 @@ impl Testbed {
                 .into());
             }
         }
-        if now.duration_since(watch.heard) >= watch.silence + STOP_WITHIN {
+        if now.duration_since(watch.heard) >= watch.silence + watch.stop_within {
             return Err(RunError::Row {
                 path: watch.path.clone(),
                 why: "its worker process did not answer and was ended".into(),
@@ -522,8 +525,10 @@ const PAUSED_BEAT_EVERY: Duration = Duration::from_secs(4);
 const ASKED_AFTER: Duration = Duration::from_secs(1);
 /// … and at the latest.
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
-/// A worker that was told to stop reports within this time.
+/// A worker that was told to stop reports within this time …
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// … or so much later, where it waits up to 15 s twice for a link that its XDP program takes down.
+const LINK_DOWN: Duration = Duration::from_secs(30);
 
 /// The state of a row in progress.
 struct RowState {
@@ -540,6 +545,8 @@ struct RowState {
     heard: Instant,
     beat: Instant,
     silence: Duration,
+    /// A worker that was told to stop, or has been silent for `silence`, is ended after this time.
+    stop_within: Duration,
     server_said: Option<Result<ServerReport, String>>,
     end_at: Option<(Instant, String)>,
     why: Option<String>,
@@ -551,6 +558,7 @@ impl RowState {
         // A paced run is silent between two requests.
         let interval_s = job.pace.map(|per_s| 1.0 / per_s).or(job.open.as_ref().map(OpenLoop::longest_gap_s));
         let interval = Duration::from_secs_f64(interval_s.unwrap_or(0.0).min(86_400.0));
+        let link_down = if job.may_take_link_down() { LINK_DOWN } else { Duration::ZERO };
         RowState {
             path: job.spec.to_string(),
             drawn,
@@ -563,6 +571,7 @@ impl RowState {
             heard: now,
             beat: now,
             silence: job.opens_within() + Duration::from(job.warmup) + interval + Duration::from_secs(2),
+            stop_within: STOP_WITHIN + link_down,
             server_said: None,
             end_at: None,
             why: None,

@@ -11,6 +11,8 @@ pub struct TooFew {
     pub needed: u64,
     /// The hard limit, or fs.nr_open where that is lower.
     pub hard: u64,
+    /// fs.nr_open is too low too, so that nobody may raise the hard limit as far as needed.
+    pub by_host: bool,
 }
 
 /// Whether this process may open `more` descriptors, perhaps after [`make_room`].
@@ -19,7 +21,7 @@ pub struct TooFew {
 /// The hard limit is too low.
 pub fn check_room(more: u64) -> Result<(), TooFew> {
     let limit = getrlimit(Resource::Nofile);
-    soft_limit(open(), more, limit.current, hard_limit(limit.maximum, nr_open())).map(drop)
+    soft_limit(open(), more, limit.current, limit.maximum, nr_open()).map(drop)
 }
 
 /// Raises the soft limit of this process, if need be, so that it may open `more` descriptors.
@@ -28,9 +30,10 @@ pub fn check_room(more: u64) -> Result<(), TooFew> {
 /// The hard limit is too low.
 pub fn make_room(more: u64) -> Result<(), TooFew> {
     let limit = getrlimit(Resource::Nofile);
-    let hard = hard_limit(limit.maximum, nr_open());
-    let Some(soft) = soft_limit(open(), more, limit.current, hard)? else { return Ok(()) };
-    let refused = |_| TooFew { needed: soft, hard: hard.unwrap_or(0) };
+    let nr_open = nr_open();
+    let Some(soft) = soft_limit(open(), more, limit.current, limit.maximum, nr_open)? else { return Ok(()) };
+    let hard = hard_limit(limit.maximum, nr_open);
+    let refused = |_| TooFew { needed: soft, hard: hard.unwrap_or(0), by_host: false };
     setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: hard }).map_err(refused)
 }
 
@@ -41,10 +44,16 @@ fn hard_limit(maximum: Option<u64>, nr_open: Option<u64>) -> Option<u64> {
 }
 
 /// The soft limit to set; `None` if it is high enough. A limit of `None` is none.
-fn soft_limit(open: u64, more: u64, soft: Option<u64>, hard: Option<u64>) -> Result<Option<u64>, TooFew> {
+fn soft_limit(
+    open: u64,
+    more: u64,
+    soft: Option<u64>,
+    maximum: Option<u64>,
+    nr_open: Option<u64>,
+) -> Result<Option<u64>, TooFew> {
     let needed = open + more;
-    match hard {
-        Some(hard) if hard < needed => Err(TooFew { needed, hard }),
+    match hard_limit(maximum, nr_open) {
+        Some(hard) if hard < needed => Err(TooFew { needed, hard, by_host: nr_open.is_some_and(|most| most < needed) }),
         _ if soft.is_none_or(|soft| soft >= needed) => Ok(None),
         _ => Ok(Some(needed)),
     }
@@ -66,12 +75,19 @@ mod tests {
 
     #[test]
     fn the_soft_limit_rises_as_far_as_needed_and_the_hard_one_allows() {
-        assert_eq!(soft_limit(10, 90, Some(100), Some(100)), Ok(None));
-        assert_eq!(soft_limit(10, 91, Some(100), Some(4_096)), Ok(Some(101)));
-        assert_eq!(soft_limit(10, 91, Some(100), Some(100)), Err(TooFew { needed: 101, hard: 100 }));
-        assert_eq!(soft_limit(10, 1 << 40, Some(100), None), Ok(Some((1 << 40) + 10)));
-        assert_eq!(soft_limit(10, 1 << 40, None, None), Ok(None));
-        assert_eq!(soft_limit(10, 91, Some(1_024), Some(100)), Err(TooFew { needed: 101, hard: 100 }), "fs.nr_open was lowered");
+        assert_eq!(soft_limit(10, 90, Some(100), Some(100), None), Ok(None));
+        assert_eq!(soft_limit(10, 91, Some(100), Some(4_096), None), Ok(Some(101)));
+        assert_eq!(soft_limit(10, 1 << 40, Some(100), None, None), Ok(Some((1 << 40) + 10)));
+        assert_eq!(soft_limit(10, 1 << 40, None, None, None), Ok(None));
+    }
+
+    #[test]
+    fn a_limit_of_the_host_is_told_from_one_of_the_process() {
+        let few = |by_host| Err(TooFew { needed: 101, hard: 100, by_host });
+        assert_eq!(soft_limit(10, 91, Some(100), Some(100), None), few(false));
+        assert_eq!(soft_limit(10, 91, Some(100), Some(100), Some(101)), few(false));
+        assert_eq!(soft_limit(10, 91, Some(1_024), Some(1_024), Some(100)), few(true), "fs.nr_open was lowered");
+        assert_eq!(soft_limit(10, 91, Some(50), Some(100), Some(100)), few(true), "both are too low");
     }
 
     #[test]

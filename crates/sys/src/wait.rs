@@ -136,6 +136,19 @@ impl FromStr for Policy {
 /// ms 1 %.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
+/// Longest sleep of [`for_room`], in ns: after it the caller looks at its deadlines and its stop flag.
+pub const ROOM_NS: u64 = 1_000_000;
+
+/// Sleeps until `fd` takes more or is in error, or a signal comes, at most [`ROOM_NS`].
+///
+/// # Errors
+/// That of poll(2).
+#[cold]
+pub fn for_room(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let most = timespec(ROOM_NS);
+    or_nothing(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::OUT)], Some(&most))).map(drop)
+}
+
 /// Turns a system call's "would block" into `None`.
 #[inline]
 pub fn or_nothing<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
@@ -602,6 +615,20 @@ mod tests {
             assert_eq!(receive_all(wait(), &sockets, 2), [(0, 1), (0, 2)], "{policy:?}");
             assert!(gives_up_after(wait()) >= 3_000_000, "{policy:?}");
         }
+    }
+
+    #[test]
+    fn room_is_waited_for_within_a_bound() {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        while ours.send(&[0; 1024]).is_ok() {}
+        let start = CLOCK.now();
+        for_room(ours.as_fd()).unwrap();
+        assert!(CLOCK.now().since(start) >= ROOM_NS / 2);
+        theirs.set_nonblocking(true).unwrap();
+        while theirs.recv(&mut [0; 1024]).is_ok() {}
+        for_room(ours.as_fd()).unwrap();
+        assert!(ours.send(&[0; 1024]).is_ok());
     }
 
     #[test]

@@ -32,10 +32,37 @@ pub struct Advice {
     pub names: &'static [Name],
 }
 
+impl Advice {
+    /// The text for a host with or without a cpuidle driver. Without one no demand is heeded (`cpuidle_idle_call` of kernel/sched/idle.c), and of advice that
+    /// names one the last clause is left, which is about wait policies.
+    pub(crate) fn for_host(self, has_idle_driver: bool) -> &'static str {
+        let takes_driver = self.names.contains(&Name::Knob("cpu_dma_latency_us"));
+        match self.text.rsplit_once("; ") {
+            Some((_, last)) if takes_driver && !has_idle_driver => last,
+            _ => self.text,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::causes::KINDS;
     use crate::detectors::DETECTORS;
+
+    #[test]
+    fn without_a_cpuidle_driver_no_demand_is_advised() {
+        let causes = KINDS.iter().map(|kind| kind.advice);
+        let mut changed = 0;
+        for advice in causes.chain(DETECTORS.iter().map(|detector| detector.advice())) {
+            let without = advice.for_host(false);
+            for word in ["cpu_dma_latency_us", "idle_states", "guest_halt_poll_ns"] {
+                assert!(!without.contains(word), "{without}");
+            }
+            assert_eq!(advice.for_host(true), advice.text);
+            changed += u32::from(without != advice.text);
+        }
+        assert_eq!(changed, 3, "a cause, and two detectors");
+    }
 
     #[test]
     fn the_names_are_exactly_the_settings_in_the_sentence() {

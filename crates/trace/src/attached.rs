@@ -137,7 +137,7 @@ pub enum AttachError {
     NotAllowed(BpfError),
     /// Processes have other numbers here than in the programs.
     #[error(
-        "this process is in a PID namespace of its own, where hooks cannot tell by its number which process is watched: watch a server's :PORT, or run hairpin in the host's (podman, docker: --pid host)"
+        "hairpin is in a PID namespace of its own, as in a container, and the hooks know processes by their numbers in the host's, so none can be watched by its number here: watch a server's :PORT, or run hairpin in the host's PID namespace (podman, docker: --pid host; Kubernetes: hostPID: true) and give the number there"
     )]
     Namespace,
     /// The verifier rejects a program.

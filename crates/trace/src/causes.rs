@@ -31,6 +31,8 @@ const SLOW_NS: u64 = 1_000_000;
 const NAMED: usize = 5;
 /// A shorter wait for a CPU is the switch itself, in ns.
 const WAIT_NS: i64 = 20_000;
+/// Delayed ACKs of a side that are closer to each other, in ns, are one that several devices queued.
+const SAME_ACK_NS: u64 = 1_000_000;
 /// Smallest part of a transaction's lost time that makes a cause.
 const COUNTS: f64 = 0.1;
 
@@ -153,10 +155,15 @@ impl Causes {
         self.traced_ns += span.length_ns() as u64;
         self.parted.requests += transactions.iter().filter(|transaction| transaction.packets > 1).count() as u64;
         self.parted.of += transactions.len() as u64;
+        let mut late = [None::<u64>; 2];
         for event in events {
             let side = |origin| usize::from(origin == Origin::Server);
             match event.what {
-                What::Acknowledged { by, late: true } => self.late_acks[side(by)] += 1,
+                What::Acknowledged { by, late: true } => {
+                    // Over a bond or a VLAN each device queues it; the timer of another one takes 40 ms (TCP_DELACK_MIN).
+                    let last = late[side(by)].replace(event.at);
+                    self.late_acks[side(by)] += u64::from(last.is_none_or(|last| event.at.abs_diff(last) >= SAME_ACK_NS));
+                }
                 What::Overflowed(at) => self.overflows[side(at)] += 1,
                 _ => {}
             }
@@ -316,7 +323,8 @@ impl Causes {
         let sums = few(sums);
         let cause = |((kind, who), (count, ns)): ((Kind, String), (u64, f64))| {
             let of = kind.of();
-            Cause { cause: of.name.into(), who, count, lost_ns: ns.round() as u64, advice: of.advice.text.into() }
+            let advice = of.advice.for_host(names.has_idle_driver).into();
+            Cause { cause: of.name.into(), who, count, lost_ns: ns.round() as u64, advice }
         };
         let mut causes: Vec<Cause> = sums.into_iter().map(cause).collect();
         causes.arrange_by_key(|cause| Reverse(cause.lost_ns));

@@ -84,7 +84,8 @@ pub static DETECTORS: &[&dyn Detector] = &[
 pub fn findings(observed: &Observed<'_>) -> Vec<Finding> {
     let finding = |detector: &&dyn Detector| {
         let seen = detector.look(observed)?;
-        Some(Finding { detector: detector.name().into(), seen, advice: detector.advice().text.into() })
+        let advice = detector.advice().for_host(observed.names.has_idle_driver).into();
+        Some(Finding { detector: detector.name().into(), seen, advice })
     };
     DETECTORS.iter().filter_map(finding).collect()
 }

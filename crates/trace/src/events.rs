@@ -32,7 +32,7 @@ const LOOKS: usize = 1_000;
 /// Flag of a thread that left: it was still runnable.
 const RUNNABLE: u8 = 0x80;
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`).
-const INITIAL: u64 = 0xEFFF_FFFC;
+pub(crate) const INITIAL: u64 = 0xEFFF_FFFC;
 
 /// A tracepoint and its BPF program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,8 @@ pub struct Names {
     pub threads: HashMap<u32, String>,
     interrupts: HashMap<u32, String>,
     idle: HashMap<(u32, u32), String>,
+    /// A cpuidle driver knows idle states of this host.
+    pub has_idle_driver: bool,
 }
 
 impl Names {
@@ -36,7 +38,13 @@ impl Names {
                 }
             }
         }
-        Names { threads: HashMap::new(), interrupts: interrupts.lines().filter_map(interrupt).collect(), idle }
+        let driver = host.read("/sys/devices/system/cpu/cpuidle/current_driver");
+        Names {
+            threads: HashMap::new(),
+            interrupts: interrupts.lines().filter_map(interrupt).collect(),
+            idle,
+            has_idle_driver: driver.is_ok_and(|name| name.trim() != "none"),
+        }
     }
 
     /// Learns the names of threads that were not seen leaving a CPU and are still there.
@@ -135,5 +143,10 @@ mod tests {
         assert_eq!(named.map(|busy| names.busy(3, busy)), expected);
         assert_eq!([0, 4_711, 5].map(|thread| names.thread(thread)), ["swapper/1", "stress (4711)", "thread 5"]);
         assert!(names.polls(3, 0) && !names.polls(3, 2) && !names.polls(0, 0));
+        assert!(!names.has_idle_driver);
+        for (driver, is_one) in [("none\n", false), ("intel_idle\n", true)] {
+            let host = host.clone().with("/sys/devices/system/cpu/cpuidle/current_driver", driver);
+            assert_eq!(Names::read(&host, &[3]).has_idle_driver, is_one, "{driver}");
+        }
     }
 }

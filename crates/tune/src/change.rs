@@ -21,6 +21,7 @@ use hairpin_sys::napi::{self, NapiSetting};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cpulist;
+use crate::knobs::PARTITION;
 use crate::reading::bracketed;
 
 /// Format of a value in a file's text.
@@ -274,6 +275,12 @@ impl Address {
         self.same(now, to) || is_stamping && self.same(now, &to.replace(",rx=12,", ",rx=1,"))
     }
 
+    /// True if the present text is what is left of `to`: a partition that could not be removed has its CPUs still, and reserves them no more.
+    pub(crate) fn is_left_of(&self, now: &str, to: &str) -> bool {
+        let Address::Partition { .. } = self else { return false };
+        now.split_once(" (").is_some_and(|(cpus, _)| self.same(cpus, to))
+    }
+
     /// A mask of CPUs as a list, `none` if it is empty; `None` if this is not a mask.
     pub(crate) fn as_cpus(&self, text: &str) -> Option<String> {
         let Address::File { form: Form::CpuMask, .. } = self else { return None };
@@ -294,16 +301,17 @@ impl Address {
         }
     }
 
-    /// True for a controller that another cgroup has come to need: without it, that one's CPUs would be forgotten.
+    /// True for a controller that another cgroup than Hairpin's has come to need: without it, that one's CPUs would be forgotten.
     pub(crate) fn is_needed_by_others(&self, host: &dyn Host) -> bool {
         let Address::Controller { path } = self else { return false };
         let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-        let needs = |name: String| {
+        let needs = |name: &String| {
             let read = |file: &str| host.read(&format!("{above}/{name}/{file}")).unwrap_or_default();
             let hands_on = || read("cgroup.subtree_control").split_whitespace().any(|word| word == CPUSET);
             ["cpuset.cpus", "cpuset.mems"].iter().any(|file| !read(file).trim().is_empty()) || hands_on()
         };
-        host.list(above).unwrap_or_default().into_iter().any(needs)
+        let is_other = |name: &String| format!("{above}/{name}") != PARTITION;
+        host.list(above).unwrap_or_default().iter().filter(|name| is_other(name)).any(needs)
     }
 
     /// The interface, if this is one of its files in sysfs.
@@ -413,6 +421,9 @@ impl Address {
                 host.set_napi(interface, instance, *setting, to).map_err(|error| Trouble::of_device(self, &error))
             }
             Address::Held { path } => Err(Trouble::Failed(format!("{path} is held, not written"))),
+            Address::Controller { .. } if to != "on" && host.exists(PARTITION) => {
+                Err(Trouble::Failed(format!("{PARTITION} is still there and needs it")))
+            }
             Address::Controller { path } => write(path, &format!("{}{CPUSET}", if to == "on" { '+' } else { '-' })),
             Address::Partition { path } if to == NONE => {
                 if !host.exists(path) {
@@ -425,7 +436,7 @@ impl Address {
                     // A process that has ended meanwhile need not be moved.
                     let _ = host.write(&format!("{above}/cgroup.procs"), process);
                 }
-                host.remove_directory(path).map_err(|error| Trouble::of_io(self, "remove", &error))
+                host.remove_directory(path).map_err(|error| self.unremoved(host, path, &error))
             }
             Address::Partition { path } => {
                 if !host.exists(path) {
@@ -435,6 +446,30 @@ impl Address {
                 write(&format!("{path}/cpuset.cpus.partition"), "isolated")
             }
         }
+    }
+
+    /// The error of a cgroup that cannot be removed, with what it still holds.
+    fn unremoved(&self, host: &dyn Host, path: &str, error: &io::Error) -> Trouble {
+        const NAMED: usize = 4;
+        let what = match Trouble::of_io(self, "remove", error) {
+            Trouble::Failed(what) => what,
+            other => return other,
+        };
+        let is_cgroup = |name: &String| host.exists(&format!("{path}/{name}/cgroup.procs"));
+        let cgroups = host.list(path).unwrap_or_default().into_iter().filter(is_cgroup).map(|name| format!("cgroup {name}"));
+        let procs = host.read(&format!("{path}/cgroup.procs")).unwrap_or_default();
+        let processes = procs.split_whitespace().map(|process| match host.read(&format!("/proc/{process}/comm")) {
+            Ok(name) => format!("process {process} ({})", name.trim()),
+            Err(_) => format!("process {process}"),
+        });
+        let mut holds: Vec<String> = cgroups.chain(processes).take(NAMED + 1).collect();
+        if holds.is_empty() {
+            return Trouble::Failed(what);
+        }
+        if holds.len() > NAMED {
+            holds[NAMED] = "more".to_owned();
+        }
+        Trouble::Failed(format!("{what}; it still holds {}: end or move them, and revert again", holds.join(", ")))
     }
 
     /// Writes the file with the value that new NAPI instances take. The kernel sets the existing instances too, so each gets its own value back: an

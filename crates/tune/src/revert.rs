@@ -8,6 +8,7 @@
 //!   interface renamed since               kept, with the new name, unless forced
 //!   no such NAPI instance now             kept, as a driver may bring it back with its settings, unless forced
 //!   controller that others need by now    left on
+//!   partition that cannot be removed      kept, and its controller, with what it still holds
 //!   host rebooted since                   the reboot undid it: the entry is removed, with a note
 //!   another network namespace             left alone: it must be reverted there; given up if forced, as it may be gone
 //! ```
@@ -201,7 +202,8 @@ fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcom
         return Outcome::Needed;
     }
     let same_place = || entry.changes.iter().enumerate().filter(|(_, change)| change.address == *address);
-    let ours = same_place().any(|(at, change)| address.meets(&now, &change.to) || entry.unsettled.contains(&at));
+    let is_ours = |to: &str| address.meets(&now, to) || address.is_left_of(&now, to);
+    let ours = same_place().any(|(at, change)| is_ours(&change.to) || entry.unsettled.contains(&at));
     if !ours && !force {
         return Outcome::Changed { now };
     }

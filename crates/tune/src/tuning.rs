@@ -211,7 +211,7 @@ impl Tuning<'_> {
         }
         let ours = |(at, change): (usize, &Change)| {
             let unsettled = || self.is_on(at) && !self.settled.contains(&at);
-            change.address == *address && (address.meets(&now, &change.to) || unsettled())
+            change.address == *address && (address.meets(&now, &change.to) || address.is_left_of(&now, &change.to) || unsettled())
         };
         if self.changes.iter().enumerate().any(ours) {
             return address.write(self.host, from);

@@ -155,7 +155,7 @@ pub const FACES: &[Face] = &[
             ("runs", "latest, latest~1, -2, ids, begins of ids, or JSON files"),
             ("output", "where to; default stdout"),
             ("format", "html, md, csv, json, svg or term"),
-            ("chart", "with --format svg: sizes or percentiles"),
+            ("chart", "with --format svg: sizes, percentiles, budget or load"),
         ],
     },
     Face {

@@ -10,6 +10,7 @@ use hairpin_lab::records;
 use hairpin_lab::whole_file::{self, WriteError};
 use hairpin_model::cable;
 use hairpin_model::reference::references;
+use hairpin_record::any::AnyRecord;
 use hairpin_report::view;
 use hairpin_report::view::{Beside, Input, View};
 use hairpin_report::{Chart, Options};
@@ -37,9 +38,9 @@ pub struct Report {
     /// On a terminal, every table and chart
     #[arg(short, long, conflicts_with = "output")]
     verbose: bool,
-    /// With --format svg: the chart to draw
-    #[arg(long, value_enum, default_value_t = Picture::Sizes)]
-    chart: Picture,
+    /// With --format svg: the chart to draw; default load if all records are of `hairpin load`, else sizes
+    #[arg(long, value_enum)]
+    chart: Option<Picture>,
 }
 
 /// A form of the report.
@@ -70,6 +71,8 @@ enum Picture {
     Percentiles,
     /// The stages of each explained path as one bar, with the floor of a NIC and a cable
     Budget,
+    /// RTT p99 against the offered rate, from due and from sent, with the knee
+    Load,
 }
 
 impl Report {
@@ -92,10 +95,11 @@ impl Report {
         let text = match format {
             Format::Html => hairpin_report::html(&view),
             Format::Md => hairpin_report::markdown(&view, &Options::default()),
-            Format::Svg => match self.chart {
+            Format::Svg => match self.chart.unwrap_or_else(|| usual(&given)) {
                 Picture::Sizes => hairpin_report::report_svg(&view, Chart::Sizes),
                 Picture::Percentiles => hairpin_report::report_svg(&view, Chart::Percentiles),
                 Picture::Budget => hairpin_report::budget_svg(&view),
+                Picture::Load => hairpin_report::report_svg(&view, Chart::Load),
             },
             Format::Csv => hairpin_report::csv(&view, &Options::default()),
             Format::Json => hairpin_report::view_json(&view, "hairpin.report/1", on_terminal),
@@ -117,6 +121,12 @@ impl Report {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The chart to draw if none was asked for.
+fn usual(given: &[Input]) -> Picture {
+    let loads = given.iter().all(|given| matches!(given.record, AnyRecord::Load(_)));
+    if loads { Picture::Load } else { Picture::Sizes }
 }
 
 /// The view of these records, with the current time, every published table, and the model's designs and cables.

@@ -12,7 +12,7 @@
 //! flight, or until no reply has come for [`HOLD_NS`]: datagrams that may be lost stay in flight across the block's end.
 
 use super::run::Over;
-use super::{BLOCK_NS, CATCH_UP_NS, Cut, Limits, Loop};
+use super::{BLOCK_NS, CATCH_UP_NS, Cut, Limits, Loop, ROOM_NS};
 use crate::pace::Timetable;
 use hairpin_sys::clock::{Clock, Ticks};
 
@@ -37,7 +37,7 @@ impl<C: Clock> Loop<'_, C> {
     fn on_schedule(&mut self, over: &mut dyn Over<C>, limits: Limits) -> Result<(), Cut> {
         let most = self.work.flows * self.work.outstanding;
         let sleeps = self.pace.timetable().is_some_and(Timetable::sleeps);
-        let hold = self.clock.to_ticks(HOLD_NS);
+        let (hold, room_wait) = (self.clock.to_ticks(HOLD_NS), self.clock.to_ticks(ROOM_NS));
         let quiet_ns = self.pace.timetable().map_or(0.0, |table| QUIET_INTERVALS * table.mean_interval_ns());
         let quiet = hold.max(self.clock.to_ticks(quiet_ns as u64));
         let last_send = limits.ends.plus(self.clock.to_ticks(CATCH_UP_NS));
@@ -93,6 +93,7 @@ impl<C: Clock> Loop<'_, C> {
                     self.begin_silence(now);
                 }
                 if room && self.send(over, flow, Some(due.at), due.size as usize)? {
+                    self.pass_over_pause(now);
                     self.pace.timetable_mut().into_iter().for_each(Timetable::advance);
                     left -= 1;
                     waits = false;
@@ -101,8 +102,12 @@ impl<C: Clock> Loop<'_, C> {
                 } else {
                     self.counts.full += u64::from(!waits);
                     waits = true;
-                    // A full table needs a reply to make room; on a full path one attempt to receive makes room.
-                    until = if room { now } else { self.look_at };
+                    // A full table needs a reply to make room; on a full path one attempt to receive makes room, or the next reply.
+                    until = match (room, sleeps) {
+                        (false, _) => self.look_at,
+                        (true, true) => now.plus(room_wait),
+                        (true, false) => now,
+                    };
                 }
             }
             let expects = self.flight.live() > 0 || !self.flight.given_up.is_empty();
@@ -131,6 +136,14 @@ impl<C: Clock> Loop<'_, C> {
     fn begin_silence(&mut self, now: Ticks) {
         if self.flight.live() == 0 && self.answered {
             self.last_reply = now;
+        }
+    }
+
+    /// Excludes the pause before the request that has just been sent from the peer's silence. A peer that has answered has none.
+    #[inline(always)]
+    fn pass_over_pause(&mut self, now: Ticks) {
+        if !self.answered && self.flight.live() == 1 {
+            self.last_reply = self.last_reply.plus(self.long_pause()).min(now);
         }
     }
 }

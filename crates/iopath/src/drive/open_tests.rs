@@ -128,6 +128,17 @@ fn a_full_path_makes_late_as_a_full_table_does() {
 }
 
 #[test]
+fn a_full_path_is_tried_again_after_a_sleep_by_a_thread_that_sleeps() {
+    let mut script = Script::<true>::new([Fate::Full, Fate::Full], 1);
+    let clock = script.clock.clone();
+    let work = Work { outstanding: 4, duration_ns: Some(5 * MS), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
+    let pace = Pace::Open(Timetable::new(&clock, Schedule::fixed(1_000.0, 64), true));
+    drive(&mut script, &clock, pace, work, &mut KeepSamples(Vec::new()));
+    // A send that finds no room takes 100 ns.
+    assert_eq!(script.log.limits[..3], [MS, ROOM_NS - 100, ROOM_NS - 100]);
+}
+
+#[test]
 fn time_between_blocks_makes_nothing_late() {
     struct Slow(FakeClock);
     impl BetweenBlocks for Slow {
@@ -264,6 +275,32 @@ fn a_recording_whose_last_request_is_lost_takes_no_longer() {
     assert_eq!(found.recorder.never(), (1, 0));
     let wall_ns = found.recorder.wall_ns();
     assert!((9 * MS..10 * MS).contains(&wall_ns), "{wall_ns}");
+}
+
+#[test]
+fn a_recorded_pause_after_a_lost_request_is_no_silence_of_the_peer() {
+    use hairpin_plan::replay::Arrival;
+    use hairpin_plan::schedule::{Arrivals, OpenLoop};
+    // The last request before a pause of a minute is lost.
+    let recorded = (0..1_000).chain(61_000..71_000).map(|ms| Arrival { at_ns: ms * MS, size: 64 });
+    let arrivals = Arrivals::Replay { file: Default::default(), arrivals: recorded.collect() };
+    let open = OpenLoop { per_s: 1_000.0, arrivals, smallest: 64 };
+    for dies in [false, true] {
+        let mut script = Script::<true>::new((0..999).map(|_| Fate::Answer(20 * US)).chain([Fate::Lose]), 1);
+        script.then = if dies { Fate::Lose } else { Fate::Answer(20 * US) };
+        let clock = script.clock.clone();
+        let pace = Pace::Open(Timetable::new(&clock, open.share(0, 1, 64), true));
+        let work = Work { outstanding: 64, count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
+        let found = drive(&mut script, &clock, pace, work, &mut KeepSamples(Vec::new()));
+        if dies {
+            assert!(matches!(&found.end, LoopEnd::Failed(error) if error.kind() == io::ErrorKind::TimedOut), "{:?}", found.end);
+            let ended = clock.now().0;
+            assert!((65_900 * MS..66_500 * MS).contains(&ended), "{ended}");
+        } else {
+            assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+            assert_eq!((found.counts.sent, found.counts.lost, found.silences.len()), (11_000, 1, 0));
+        }
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ impl<C: Clock> Loop<'_, C> {
             }
             self.look_after(self.last_stamp);
             while !self.send(over, flow, Some(due), self.work.request)? {
+                over.await_room(flow)?;
                 self.turn()?;
             }
             self.pace.timetable_mut().into_iter().for_each(|table| table.advance());

@@ -47,6 +47,8 @@ pub(super) struct Log {
     pub(super) most_outstanding: usize,
     /// Time limits of the waits, in ns.
     pub(super) limits: Vec<u64>,
+    /// Number of times that room was waited for.
+    pub(super) awaited: u32,
 }
 
 /// The path; its `LOSSY` is the parameter `L`.
@@ -165,6 +167,11 @@ impl<const L: bool> Endpoint for Script<L> {
         }
         self.watch(flow, sequence);
         Ok(true)
+    }
+
+    fn await_room(&mut self, _flow: u32) -> io::Result<()> {
+        self.log.awaited += 1;
+        Ok(())
     }
 
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {

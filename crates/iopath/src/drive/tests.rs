@@ -299,6 +299,28 @@ fn a_full_path_is_filled_again_as_soon_as_there_is_room() {
 }
 
 #[test]
+fn a_thread_that_sleeps_does_so_on_a_full_path() {
+    let waits = |overstays_ns| {
+        let mut script = Script::<true>::new([Fate::Answer(50_000), Fate::Full], 1);
+        let (found, _) = over(&mut script, Work { overstays_ns, outstanding: 2, count: Some(2), ..work() });
+        assert_eq!((found.counts.sent, found.counts.lost), (2, 0));
+        script.log.limits[0]
+    };
+    assert_eq!([waits(0), waits(TURN_NS)], [0, ROOM_NS]);
+}
+
+#[test]
+fn a_paced_request_on_a_full_path_waits_for_room() {
+    let mut script = Script::<true>::new([Fate::Full, Fate::Full], 1);
+    let clock = script.clock.clone();
+    let pace = Pace::Every(Timetable::new(&clock, Schedule::fixed(1_000.0, 64), true));
+    let work = Work { duration_ns: Some(5 * MS), ..work() };
+    let found = drive(&mut script, &clock, pace, work, &mut Keep::default());
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    assert_eq!(script.log.awaited, 2);
+}
+
+#[test]
 fn a_signal_ends_no_run_and_loses_nothing() {
     let fates = [Fate::Signal(1_000), Fate::Signal(2_000), Fate::Answer(9_000)];
     let mut script = Script::<false>::new(fates, 1);

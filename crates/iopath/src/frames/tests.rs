@@ -1,14 +1,16 @@
 //! Both loops over the in-memory pair in every framing; frames of other sessions are never answered.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_packet::device::Config;
 use hairpin_packet::fault::{Fault, Faults};
+use hairpin_packet::granted::Granted;
 use hairpin_packet::memory::{MemoryIo, pair};
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::{AnyClock, MonotonicRaw, Ticks};
+use hairpin_sys::umem::Pool;
 use hairpin_sys::wait::Policy;
 use hairpin_wire::ethernet::Ethernet;
 use hairpin_wire::ipv4::Ipv4;
@@ -304,6 +306,52 @@ fn only_the_proven_peers_frames_are_answered() {
         );
     }
     assert!(answer(server(), &reply, PAYLOAD.len()).is_none(), "a reply is no request");
+}
+
+/// A ring whose device takes this tag out of each frame, and tells it.
+struct Tagged(MemoryIo, Vlan);
+
+impl PacketIo for Tagged {
+    fn granted(&self) -> &Granted {
+        self.0.granted()
+    }
+    fn pool(&mut self) -> &mut Pool {
+        self.0.pool()
+    }
+    fn umem(&self) -> &Arc<Umem> {
+        self.0.umem()
+    }
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        let came = self.0.rx_batch(into, most);
+        into.iter_mut().for_each(|arrival| arrival.vlan = Some(self.1));
+        came
+    }
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        self.0.tx_batch(frames)
+    }
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        self.0.kick(what)
+    }
+    fn waitable(&self) -> BorrowedFd<'_> {
+        self.0.waitable()
+    }
+    fn counters(&mut self) -> Counters {
+        self.0.counters()
+    }
+}
+
+#[test]
+fn a_frame_whose_vlan_tag_the_device_took_out_is_a_stray() {
+    let frame = request(inet::<false>(1, PAYLOAD.len(), 1).0, 0, &PAYLOAD);
+    // A tag of VLAN 0 tells a priority alone.
+    for (tci, strays) in [(0x6005, 1), (0x6000, 0)] {
+        let (near, mut far) = pair(&Config { ring_entries: 4, chunks: 16, ..Config::default() }).unwrap();
+        let near = Tagged(near, Vlan::new(0x8100, tci).unwrap());
+        let mut frames = Frames::new(near, Waiting::spin(CLOCK), inet::<false>(1, 1, 1).1, false, CLOCK);
+        put(&mut far, &frame);
+        let came = frames.recv(AT_ONCE).unwrap().is_some();
+        assert_eq!((came, frames.counts().0), (strays == 0, strays), "{tci:#x}");
+    }
 }
 
 #[test]

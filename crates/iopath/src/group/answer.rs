@@ -122,6 +122,10 @@ impl<'fd> Carrier<'fd> for Responder<'fd> {
         self.heard
     }
 
+    fn writable(&self) -> BorrowedFd<'fd> {
+        self.says
+    }
+
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
         // A reply is never longer than its request, whatever the plan says.

@@ -29,6 +29,8 @@ pub struct Timetable {
     /// The next requests: enough for a block.
     upcoming: Vec<Upcoming>,
     next: usize,
+    /// The request before these, in ticks since the origin.
+    before: u64,
     /// Time zero of the schedule.
     origin: Ticks,
     /// Requests due at this time or later are not sent.
@@ -56,6 +58,7 @@ impl Timetable {
             // Touch every page now, so that no page fault happens inside a block.
             upcoming: vec![Upcoming { after: 0, size: 0 }; BLOCK_TRANSACTIONS],
             next: 0,
+            before: 0,
             origin: clock.now(),
             end: Ticks::NEVER,
             moved: 0,
@@ -71,7 +74,7 @@ impl Timetable {
     pub(crate) fn rewind(&mut self) {
         self.source = self.schedule.source();
         self.upcoming.clear();
-        self.next = 0;
+        (self.next, self.before) = (0, 0);
         self.fill();
     }
 
@@ -85,6 +88,7 @@ impl Timetable {
         if self.is_over() {
             return;
         }
+        self.before = self.last_sent();
         self.upcoming.drain(..self.next);
         self.next = 0;
         while self.upcoming.len() < BLOCK_TRANSACTIONS {
@@ -122,6 +126,16 @@ impl Timetable {
             Some(next) if self.origin.plus(next.after) < self.end => Due { at: self.origin.plus(next.after), size: next.size },
             _ => Due { at: Ticks::NEVER, size: 0 },
         }
+    }
+
+    /// Ticks from the origin to the request before the next one.
+    fn last_sent(&self) -> u64 {
+        self.next.checked_sub(1).map_or(self.before, |last| self.upcoming[last].after)
+    }
+
+    /// Ticks from the request before to the next one; 0 if there is none.
+    pub(crate) fn pause(&self) -> u64 {
+        self.upcoming.get(self.next).map_or(0, |next| next.after.saturating_sub(self.last_sent()))
     }
 
     /// Advances past the next request, which has been sent.
@@ -196,6 +210,21 @@ mod tests {
             assert_eq!(table.next(), Due { at: Ticks(1_000 * n), size: 64 });
             table.advance();
         }
+    }
+
+    #[test]
+    fn a_pause_lasts_from_request_to_request_wherever_they_are_written_out() {
+        let mut table = every_us();
+        let mut pauses = vec![table.pause()];
+        for _ in 0..3 {
+            table.advance();
+            pauses.push(table.pause());
+            table.fill();
+            pauses.push(table.pause());
+        }
+        table.rewind();
+        pauses.push(table.pause());
+        assert_eq!(pauses, [1_000; 8]);
     }
 
     #[test]

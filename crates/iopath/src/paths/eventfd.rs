@@ -71,6 +71,10 @@ impl<'fd> Carrier<'fd> for Counters<'fd> {
         self.from
     }
 
+    fn writable(&self) -> BorrowedFd<'fd> {
+        self.to
+    }
+
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
         let Some(bytes) = message.first_chunk() else { return Err(io::ErrorKind::InvalidInput.into()) };

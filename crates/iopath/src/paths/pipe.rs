@@ -98,6 +98,10 @@ impl<'fd> Carrier<'fd> for Pipes<'fd> {
         self.from
     }
 
+    fn writable(&self) -> BorrowedFd<'fd> {
+        self.to
+    }
+
     #[inline(always)]
     fn begun(&self) -> usize {
         self.have

@@ -149,20 +149,24 @@ fn a_dropped_peer_is_enetdown_after_its_last_frame() {
 
 #[test]
 fn refused_sends_leave_the_last_frames_of_a_dropped_peer() {
-    let (one, mut other) = pair(&small()).unwrap();
-    (0..3).for_each(|number| send(&mut other, &[number; 60]));
-    drop(other);
-    let ring = Ring::new(one, hairpin_sys::clock::MonotonicRaw, RingConfig::default());
-    let down = |error: &io::Error| error.raw_os_error() == Some(Errno::NETDOWN.raw_os_error());
-    // More than there are lines.
-    for _ in 0..40 {
-        assert!(matches!(ring.sender().inject(&[9; 60]), Err(SendError::Kick(error)) if down(&error)));
+    // With every line free, and with lines and slots that the peer never took.
+    for untaken in [0, 16] {
+        let (mut one, mut other) = pair(&small()).unwrap();
+        (0..3).for_each(|number| send(&mut other, &[number; 60]));
+        (0..untaken).for_each(|_| send(&mut one, &[8; 61]));
+        drop(other);
+        let ring = Ring::new(one, hairpin_sys::clock::MonotonicRaw, RingConfig::default());
+        let down = |error: &io::Error| error.raw_os_error() == Some(Errno::NETDOWN.raw_os_error());
+        // More than there are lines.
+        for _ in 0..40 {
+            assert!(matches!(ring.sender().inject(&[9; 60]), Err(SendError::Kick(error)) if down(&error)));
+        }
+        for number in 0..3u8 {
+            let Received::Got(frame) = ring.recv(0).unwrap() else { panic!("frame {number} is there") };
+            assert_eq!(frame[..], [number; 60]);
+        }
+        assert!(down(&ring.recv(LONG.as_millis() as i32).unwrap_err()));
     }
-    for number in 0..3u8 {
-        let Received::Got(frame) = ring.recv(0).unwrap() else { panic!("frame {number} is there") };
-        assert_eq!(frame[..], [number; 60]);
-    }
-    assert!(down(&ring.recv(LONG.as_millis() as i32).unwrap_err()));
 }
 
 /// A process that was killed closes nothing in the shared memory; the kernel closes its socket. It may have rung before.

@@ -113,7 +113,9 @@ pub(super) fn next(record: &Attached) -> Vec<String> {
     let largest = record.totals.first().and_then(|total| parts_of(total).first().map(|(part, _)| *part));
     // The setting is tried on a path over loopback, and can then be held while the server runs.
     let against = match largest {
-        Some(Part::Waking) => Some("sudo hairpin tune try loopback --knob cpu_dma_latency_us=0".to_owned()),
+        Some(Part::Waking) if record.host.heeds_idle_demands() => {
+            Some("sudo hairpin tune try loopback --knob cpu_dma_latency_us=0".to_owned())
+        }
         Some(Part::Kernel) => Some("hairpin tune check".to_owned()),
         _ => None,
     };

@@ -1,5 +1,7 @@
 //! The hockey stick of a load: p99 by offered rate on two logarithmic scales, from due and from sent.
 
+use std::ops::Range;
+
 use hairpin_units::Arrange;
 
 use crate::chart::axis::Axis;
@@ -8,17 +10,17 @@ use crate::style::Tone;
 
 /// Rows of the picture, which has three lines more.
 pub(crate) const ROWS: usize = 9;
-/// Rates below this, and beyond any device, have no place on the axis.
-const LEAST: f64 = 1e-3;
+/// The rates that have a place on the axis: none below, and none beyond any device.
+pub(crate) const RATES: Range<f64> = 1e-3..1e12;
 
 /// One rate: its p99 from due and from sent in ns, and whether the cores were in another state than at most of the rates.
 pub(crate) type Rate = (f64, [Option<u64>; 2], bool);
 
 /// The picture of these rates; `None` for fewer than two. No line joins rates of two states: a `*` stands by itself.
 pub(crate) fn picture(rates: impl Iterator<Item = Rate>, rows: usize) -> Option<Picture> {
-    let rates: Vec<_> = rates.filter(|(per_s, ..)| (LEAST..1e12).contains(per_s)).collect();
+    let rates: Vec<_> = rates.filter(|(per_s, ..)| RATES.contains(per_s)).collect();
     let of = |of: usize| -> Vec<(f64, f64, bool)> {
-        let point = |(per_s, p99, apart): &Rate| Some((thousands(*per_s), p99[of]? as f64, *apart));
+        let point = |(per_s, p99, apart): &Rate| Some((rounded(per_s / 1e3), p99[of]? as f64, *apart));
         let mut points: Vec<(f64, f64, bool)> = rates.iter().filter_map(point).collect();
         points.arrange_by(|a, b| a.0.total_cmp(&b.0));
         points
@@ -45,9 +47,9 @@ pub(crate) fn picture(rates: impl Iterator<Item = Rate>, rows: usize) -> Option<
     })
 }
 
-/// In thousands, with three significant digits.
-fn thousands(per_s: f64) -> f64 {
-    format!("{:.2e}", per_s / 1e3).parse().unwrap_or(per_s / 1e3)
+/// With three significant digits.
+pub(crate) fn rounded(rate: f64) -> f64 {
+    format!("{rate:.2e}").parse().unwrap_or(rate)
 }
 
 #[cfg(test)]

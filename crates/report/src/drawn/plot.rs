@@ -1,5 +1,7 @@
 //! The contents of a plot: lines, points, floors and scales, computed from the view alone.
 
+mod load;
+
 use hairpin_record::run::Origin;
 use hairpin_units::Arrange;
 
@@ -28,6 +30,8 @@ pub enum Chart {
     Sizes,
     /// RTT against quantile.
     Percentiles,
+    /// RTT p99 from due and from sent against the offered rate.
+    Load,
 }
 
 /// A plot that is still to be drawn.
@@ -35,8 +39,8 @@ pub(super) struct Plot {
     pub(super) chart: Chart,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// Payloads that can be labelled; empty unless the axis shows payloads.
-    pub(super) sizes: Vec<f64>,
+    /// Payloads or rates that can be labelled; empty for an axis of quantiles, which have names.
+    pub(super) values: Vec<f64>,
     /// True if a request and its reply differ in size somewhere; the axis then shows their mean.
     pub(super) uneven: bool,
     pub(super) lines: Vec<Line>,
@@ -52,13 +56,34 @@ pub(super) struct Line {
     pub(super) origin: Origin,
     /// Number of the colour and of the mark; no two lines of a plot share both.
     pub(super) look: (usize, usize),
-    /// The lowest and highest number of samples behind a point.
+    pub(super) times: Times,
+    /// The lowest and highest number of samples behind a point; of a load, of requests due.
     pub(super) samples: (u64, u64),
     pub(super) points: Vec<Point>,
     /// The fitted lines, as pieces of (x, ns).
     pub(super) fits: Vec<Vec<(f64, f64)>>,
     /// The fitted lines in words.
     pub(super) fit_words: Option<String>,
+    /// Of a load, on its line from due.
+    pub(super) knee: Option<Knee>,
+}
+
+/// The times of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Times {
+    /// RTT of a closed loop, or of one with a pace.
+    Rtt,
+    /// RTT under load from the time each request was due.
+    FromDue,
+    /// RTT under load from the send call.
+    FromSent,
+}
+
+/// The end of the rates with which a path keeps up.
+pub(super) struct Knee {
+    /// The highest rate with which it keeps up, and the first with which it does not; `None` if one of them is not known.
+    pub(super) between: Option<(f64, f64)>,
+    pub(super) words: String,
 }
 
 /// One RTT.
@@ -105,6 +130,7 @@ impl Plot {
         match chart {
             Chart::Sizes => sizes(view).ok_or("no path was measured at two sizes or more, with an RTT p50 at each"),
             Chart::Percentiles => percentiles(view).ok_or("no row has samples enough for two percentiles"),
+            Chart::Load => load::plot(view).ok_or("no load was measured at two rates or more, with a p99 at each"),
         }
     }
 
@@ -118,6 +144,15 @@ impl Plot {
             Chart::Sizes if self.uneven => "payload in bytes, mean of request and reply",
             Chart::Sizes => "payload in bytes",
             Chart::Percentiles => "percentile: the share of round trips that took no longer",
+            Chart::Load => "offered transactions/s",
+        }
+    }
+
+    /// The title of the vertical axis.
+    pub(super) fn y_title(&self) -> &'static str {
+        match self.chart {
+            Chart::Sizes | Chart::Percentiles => "us",
+            Chart::Load => "RTT p99 in us",
         }
     }
 }
@@ -126,13 +161,18 @@ pub(super) fn title(chart: Chart) -> &'static str {
     match chart {
         Chart::Sizes => "RTT p50 against payload",
         Chart::Percentiles => "RTT by percentile",
+        Chart::Load => "RTT p99 against offered rate",
     }
 }
 
 impl Line {
-    /// Origin and number of samples.
+    /// Origin and number of samples, or of requests due.
     pub(super) fn detail(&self) -> String {
-        format!("{}, {}", words::origin(self.origin), words::samples(self.samples))
+        let counted = match self.times {
+            Times::Rtt => words::samples(self.samples),
+            Times::FromDue | Times::FromSent => format!("{} requests due", words::span(self.samples.0, self.samples.1)),
+        };
+        format!("{}, {counted}", words::origin(self.origin))
     }
 }
 
@@ -178,10 +218,12 @@ fn sizes(view: &View) -> Option<Plot> {
             label: clean(&curve.label),
             origin: origin(rows),
             look: by_number(i),
+            times: Times::Rtt,
             samples: ends(rows.iter().map(|(row, _)| row.count)),
             points: rows.iter().map(|(row, p50)| size_point(row, *p50)).collect(),
             fits: curve.fit.iter().flat_map(fit::points).map(|piece| within(piece, rows)).collect(),
             fit_words: told_fit(curve),
+            knee: None,
         })
         .collect();
     let floored = |rows: &[(&Row, u64)]| rows.iter().filter_map(|(row, _)| Some((payload(row), row.floor_ns?))).collect();
@@ -201,7 +243,7 @@ fn sizes(view: &View) -> Option<Plot> {
         x: Axis::bytes(&sizes),
         y: Axis::times(times(&lines, &floors, &published)),
         uneven: drawn.iter().any(|(_, rows)| rows.iter().any(|(row, _)| row.request_bytes != row.reply_bytes)),
-        sizes,
+        values: sizes,
         lines,
         floors,
         published,
@@ -230,10 +272,12 @@ fn percentiles(view: &View) -> Option<Plot> {
         label: words::plain(row),
         origin: row.origin,
         look: *look,
+        times: Times::Rtt,
         samples: (row.count, row.count),
         points: points.iter().enumerate().map(|(i, point)| percentile_point(row, point, i + 1 == points.len())).collect(),
         fits: Vec::new(),
         fit_words: None,
+        knee: None,
     };
     let lines: Vec<Line> = drawn.iter().zip(&looks).map(line).collect();
     let x = Axis::quantiles(lines.iter().flat_map(|line| line.points.iter().map(|point| point.x)));
@@ -252,7 +296,7 @@ fn percentiles(view: &View) -> Option<Plot> {
         chart: Chart::Percentiles,
         x,
         y: Axis::times(times(&lines, &floors, &[])),
-        sizes: Vec::new(),
+        values: Vec::new(),
         uneven: false,
         lines,
         floors,

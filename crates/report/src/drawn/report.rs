@@ -44,9 +44,8 @@ impl Show for View {
             strips(&mut doc, self, usize::MAX);
             rows(&mut doc, self);
         }
-        for chart in [Chart::Sizes, Chart::Percentiles] {
-            plot(&mut doc, self, chart);
-        }
+        plot(&mut doc, self, Chart::Sizes, sizes);
+        plot(&mut doc, self, Chart::Percentiles, percentiles);
         split::show(&mut doc, self);
         self.comparisons.iter().for_each(|found| comparison(&mut doc, found));
         for found in &self.breakdowns {
@@ -111,16 +110,13 @@ fn digit(reference: usize) -> char {
 }
 
 /// The plot with its legend; nothing if there is nothing to draw.
-fn plot(doc: &mut Doc, view: &View, chart: Chart) {
+fn plot(doc: &mut Doc, view: &View, chart: Chart, legend: fn(&Plot) -> Table) {
     let Ok(plot) = Plot::of(view, chart) else { return };
     doc.gap();
     doc.heading(format!("{} (us, log scale)", plot.title()));
     doc.chart(picture(&plot));
     doc.gap();
-    doc.table(match plot.chart {
-        Chart::Sizes => sizes(&plot),
-        Chart::Percentiles => percentiles(&plot),
-    });
+    doc.table(legend(&plot));
     plot.floors.iter().for_each(|floor| doc.lead("F ", format!("{}, derived from what was declared", floor.words())));
     for (i, reference) in plot.published.iter().enumerate() {
         doc.lead(format!("{} ", digit(i)), format!("{}: {}", reference.name, reference.words));
@@ -169,7 +165,7 @@ fn picture(plot: &Plot) -> Picture {
         tone: Tone::Plain,
     });
     let curves = plot.lines.iter().enumerate().map(line).chain(published).chain(floors).collect();
-    Picture { x: plot.x, y: plot.y, values: plot.sizes.clone(), x_title: plot.x_title(), rows: ROWS, curves }
+    Picture { x: plot.x, y: plot.y, values: plot.values.clone(), x_title: plot.x_title(), rows: ROWS, curves }
 }
 
 /// The letter of a line, and its path.

@@ -18,7 +18,7 @@ use hairpin_record::run::Origin;
 
 pub use self::budget::budget_svg;
 use self::page::{Label, Page, Shape, Sign, place};
-use super::plot::{Chart, Line, Plot, title};
+use super::plot::{Chart, Knee, Line, Plot, Times, title};
 use super::words;
 use crate::chart::axis::{Tick, thinned};
 use crate::columns::RTT;
@@ -31,8 +31,9 @@ const LEFT: f64 = 72.0;
 const RIGHT: f64 = 664.0;
 /// The left edge of labels.
 const LABELS: f64 = 700.0;
-/// The plot's upper edge, below the titles.
+/// The plot's upper edge, below the title and a caption of this many lines; with more it is lower.
 const TOP: f64 = 98.0;
+const CAPTION_LINES: usize = 2;
 /// The plot's least height.
 const LEAST: f64 = 380.0;
 /// From the plot's lower edge to the first note.
@@ -68,6 +69,7 @@ pub fn report_svg(view: &View, chart: Chart) -> String {
 
 /// The plot's place on the page.
 struct Frame {
+    top: f64,
     bottom: f64,
 }
 
@@ -77,7 +79,7 @@ impl Frame {
     }
 
     fn y(&self, plot: &Plot, ns: f64) -> f64 {
-        self.bottom - plot.y.at(ns) * (self.bottom - TOP)
+        self.bottom - plot.y.at(ns) * (self.bottom - self.top)
     }
 
     fn points(&self, plot: &Plot, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
@@ -88,14 +90,16 @@ impl Frame {
 fn drawn(view: &View, plot: &Plot) -> String {
     let labels = labels(plot);
     let needed: f64 = labels.iter().map(|label| label.height()).sum();
-    let frame = Frame { bottom: TOP + needed.max(LEAST) };
+    let caption = wrap("", &explained(plot), NOTE_COLUMNS);
+    let top = TOP + caption.len().saturating_sub(CAPTION_LINES) as f64 * LEADING;
+    let frame = Frame { top, bottom: top + needed.max(LEAST) };
     let mut notes: Vec<String> = plot.left_out.iter().map(|note| format!("{}.", capital(note))).collect();
     notes.push(made(view));
     let notes: Vec<String> = notes.iter().flat_map(|note| wrap("", note, NOTE_COLUMNS)).collect();
     let height = frame.bottom + BELOW + notes.len() as f64 * LEADING;
     let mut page = Page::new(WIDTH, height, plot.title(), &description(plot));
     page.text(LEFT, 34.0, "title", plot.title());
-    for (i, line) in wrap("", &explained(plot), NOTE_COLUMNS).iter().enumerate() {
+    for (i, line) in caption.iter().enumerate() {
         page.text(LEFT, 54.0 + i as f64 * LEADING, "small", line);
     }
     axes(&mut page, plot, &frame);
@@ -116,13 +120,16 @@ fn drawn(view: &View, plot: &Plot) -> String {
         page.close();
     }
     for line in &plot.lines {
+        line.knee.iter().for_each(|found| knee(&mut page, plot, &frame, line, found));
+    }
+    for line in &plot.lines {
         self::line(&mut page, plot, &frame, line);
     }
     let labels = labels.into_iter().map(|label| {
         let (x, ns) = label.anchor;
         Label { anchor: (frame.x(plot, x), frame.y(plot, ns)), ..label }
     });
-    for label in place(labels.collect(), TOP, frame.bottom) {
+    for label in place(labels.collect(), frame.top, frame.bottom) {
         page.label(&label, LABELS);
     }
     for (i, note) in notes.iter().enumerate() {
@@ -134,12 +141,12 @@ fn drawn(view: &View, plot: &Plot) -> String {
 fn axes(page: &mut Page, plot: &Plot, frame: &Frame) {
     let room = |characters: usize| (characters as f64 + 1.0) * TICK_ROOM / (RIGHT - LEFT);
     let ticks: Vec<Tick> = match plot.chart {
-        Chart::Sizes => thinned(&plot.x, &plot.sizes, room),
+        Chart::Sizes | Chart::Load => thinned(&plot.x, &plot.values, room),
         Chart::Percentiles => plot.x.quantile_ticks(),
     };
     for tick in ticks {
         let x = frame.x(plot, tick.value);
-        page.polyline(&[(x, TOP), (x, frame.bottom)], "grid");
+        page.polyline(&[(x, frame.top), (x, frame.bottom)], "grid");
         page.text(x, frame.bottom + 18.0, "tick middle", &tick.label);
     }
     for tick in plot.y.time_ticks(TIME_TICKS) {
@@ -147,9 +154,22 @@ fn axes(page: &mut Page, plot: &Plot, frame: &Frame) {
         page.polyline(&[(LEFT, y), (RIGHT, y)], "grid");
         page.text(LEFT - 8.0, y + 4.0, "tick end", &tick.label);
     }
-    page.polyline(&[(LEFT, TOP), (LEFT, frame.bottom), (RIGHT, frame.bottom)], "axis");
-    page.text(LEFT, TOP - 10.0, "small end", "us");
+    page.polyline(&[(LEFT, frame.top), (LEFT, frame.bottom), (RIGHT, frame.bottom)], "axis");
+    // More than the unit has no room to the left of the axis.
+    let class = if plot.chart == Chart::Load { "small" } else { "small end" };
+    page.text(LEFT, frame.top - 10.0, class, plot.y_title());
     page.text((LEFT + RIGHT) / 2.0, frame.bottom + 40.0, "small middle", &format!("{} (log scale)", plot.x_title()));
+}
+
+/// A line at the highest rate with which a path keeps up, and the room up to the first with which it does not.
+fn knee(page: &mut Page, plot: &Plot, frame: &Frame, line: &Line, found: &Knee) {
+    let Some((keeps_up, beyond)) = found.between else { return };
+    let [keeps_up, beyond] = [keeps_up, beyond].map(|per_s| frame.x(plot, per_s));
+    page.open(&format!("{}. {}", line.label, found.words));
+    let corners = [(keeps_up, frame.top), (beyond, frame.top), (beyond, frame.bottom), (keeps_up, frame.bottom)];
+    page.area(corners.iter(), "floor-area");
+    page.polyline(&[(keeps_up, frame.top), (keeps_up, frame.bottom)], &format!("interval c{}", line.look.0));
+    page.close();
 }
 
 /// Draws intervals first, then the line, then its marks, so that none hides another.
@@ -166,10 +186,11 @@ fn line(page: &mut Page, plot: &Plot, frame: &Frame, line: &Line) {
         }
     }
     let joined = frame.points(plot, &line.joined());
+    let dotted = if line.times == Times::FromSent { "fit " } else { "" };
     match line.origin {
         _ if joined.is_empty() => {}
-        Origin::Measured => page.polyline(&joined, &format!("line {colour}")),
-        Origin::Emulated => page.polyline(&joined, &format!("line emulated {colour}")),
+        Origin::Measured => page.polyline(&joined, &format!("line {dotted}{colour}")),
+        Origin::Emulated => page.polyline(&joined, &format!("line emulated {dotted}{colour}")),
         Origin::Published => page.polyline(&joined, "published"),
     }
     let points: Vec<(f64, f64)> = line.points.iter().map(|point| (point.x, point.ns)).collect();
@@ -194,7 +215,8 @@ fn labels(plot: &Plot) -> Vec<Label> {
         let Some(last) = line.points.last() else { continue };
         let detail = line.detail();
         let fit = line.fit_words.as_ref().map(|words| format!("fit: {words}"));
-        let details: Vec<&str> = std::iter::once(detail.as_str()).chain(fit.as_deref()).collect();
+        let knee = line.knee.as_ref().map(|knee| knee.words.as_str());
+        let details: Vec<&str> = std::iter::once(detail.as_str()).chain(fit.as_deref()).chain(knee).collect();
         let class = if line.origin == Origin::Published { "published".into() } else { format!("mark c{}", line.look.0) };
         labels.push(Label {
             anchor: (last.x, last.ns),
@@ -246,7 +268,17 @@ fn cut(text: &str, columns: usize) -> Vec<String> {
 /// The caption: quantity and method.
 fn explained(plot: &Plot) -> String {
     let has = |what: fn(&Line) -> bool| plot.lines.iter().any(what);
-    let mut parts = vec![format!("RTT in us, log scale: {}", RTT.replace("->", "\u{2192}"))];
+    let rtt = RTT.replace("->", "\u{2192}");
+    let mut parts = match plot.chart {
+        Chart::Sizes | Chart::Percentiles => vec![format!("RTT in us, log scale: {rtt}")],
+        Chart::Load => vec![
+            "RTT p99 in us, log scale, from due: request due \u{2192} reply in the caller's buffer".into(),
+            format!("dotted, from sent: {rtt}"),
+        ],
+    };
+    if has(|line| line.knee.as_ref().is_some_and(|knee| knee.between.is_some())) {
+        parts.push("upright: the knee, shaded up to the first rate with which the path does not keep up".into());
+    }
     if has(|line| line.points.iter().any(|point| point.interval.is_some())) {
         parts.push("bars: 95 % interval of the p50".into());
     }
@@ -272,6 +304,7 @@ fn description(plot: &Plot) -> String {
         let points = line.points.iter().filter(|point| point.marked).map(|point| point.words.as_str());
         text.push(format!("{}, {}. {}.", line.label, line.detail(), points.collect::<Vec<_>>().join("; ")));
         text.extend(line.fit_words.as_ref().map(|words| format!("Fit: {words}.")));
+        text.extend(line.knee.as_ref().map(|knee| knee.words.clone()));
     }
     text.extend(plot.floors.iter().map(|floor| format!("{}, derived.", capital(&floor.words()))));
     text.extend(plot.published.iter().map(|reference| format!("{}: {}.", reference.name, reference.words)));

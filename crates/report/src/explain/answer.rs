@@ -64,8 +64,11 @@ fn is_waking(result: &Explained) -> bool {
     result.typical.count > 0 && parts_of(result).first().is_some_and(|(part, _)| *part == Part::Waking)
 }
 
-/// The command that tries this setting on the slowest path whose largest part is waking.
+/// The command that tries this setting on the slowest path whose largest part is waking; none where this host does not heed it.
 pub(super) fn next(record: &Explain) -> Option<String> {
+    if !record.place.hosts.client.heeds_idle_demands() {
+        return None;
+    }
     let sleeping = record.results.iter().filter(|result| is_waking(result));
     let result = sleeping.max_by(|a, b| a.typical.rtt_ns.total_cmp(&b.typical.rtt_ns))?;
     let to = next::to(&record.place, &record.head)?;

@@ -93,6 +93,9 @@ fn sleeping(result: &Explained, hosts: &Hosts) -> Option<String> {
     leading(result).filter(|leading| leading.part == Part::Waking)?;
     let mut sides = vec![("client", &hosts.client)];
     sides.extend(hosts.server.as_ref().map(|server| ("server", server)));
+    if !sides.iter().any(|(_, host)| host.heeds_idle_demands()) {
+        return Some("A side that spins is never woken.".into());
+    }
     let states: Vec<(&str, String)> = sides.into_iter().filter_map(|(side, host)| Some((side, idle(host)?))).collect();
     let deep = match states.as_slice() {
         [(_, one), (_, other)] if one == other => format!("; the cores may idle as deep as {one}"),

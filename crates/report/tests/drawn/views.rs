@@ -186,6 +186,58 @@ pub fn everything() -> View {
     view
 }
 
+/// A load beyond its knee, with a rate that was measured again and one of another core state; and one that keeps up with all rates.
+pub fn loads() -> View {
+    let mut view = View { tool: "hairpin 0.1.0".into(), made: "2026-11-21T10:00:00Z".into(), ..View::default() };
+    view.records.push(record(1, "hairpin.load/1", "hairpin load --link veth --path udp:spin --path tcp:block"));
+    let mut spin = load("udp:spin, 64 B", 8_000.0, 200_000.0);
+    spin.knee =
+        "The knee: it keeps up with 180000/s, and at 200000/s the p99 from due was more than 5 times its least at a lower rate."
+            .into();
+    (spin.keeps_up_per_s, spin.beyond_per_s) = (Some(180_000.0), Some(200_000.0));
+    spin.rates[2].apart = true;
+    let mut again = spin.rates[9].clone();
+    (again.repeat, again.from_due.p99.ns) = (1, again.from_due.p99.ns.map(|ns| ns * 9 / 10));
+    spin.rates.push(again);
+    let mut block = load("tcp:block, 64 B", 60_000.0, 40_000.0);
+    block.rates.truncate(9);
+    block.knee = "No knee: it keeps up with 36000/s, the highest rate offered.".into();
+    block.keeps_up_per_s = Some(36_000.0);
+    view.loads = vec![spin, block];
+    view
+}
+
+/// 10 % to 110 % of a rate, for two seconds each.
+fn load(label: &str, base_ns: f64, per_s: f64) -> LoadCurve {
+    let times = |ns: f64| Summary { p99: Quantile { ns: Some(ns.round() as u64), ..Quantile::default() }, ..Summary::default() };
+    let rate = |tenths: u32| {
+        let share = f64::from(tenths) / 10.0;
+        let (offered_per_s, sent_ns) = (per_s * f64::from(tenths) / 10.0, base_ns * (1.0 + 2.0 * share.powi(4)));
+        LoadRate {
+            offered_per_s,
+            offered_said: format!("{} k/s", offered_per_s / 1e3),
+            achieved_per_s: offered_per_s.min(per_s),
+            due: (2.0 * offered_per_s).round() as u64,
+            lost: 0,
+            repeat: 0,
+            apart: false,
+            from_due: times(sent_ns + base_ns * (share / 0.95).powi(40)),
+            from_sent: times(sent_ns),
+            split: None,
+        }
+    };
+    LoadCurve {
+        record: 1,
+        label: label.into(),
+        origin: Origin::Measured,
+        knee: String::new(),
+        keeps_up_per_s: None,
+        beyond_per_s: None,
+        rates: (1..=11).map(rate).collect(),
+        warnings: Vec::new(),
+    }
+}
+
 /// The kind of a stage's work.
 fn part(stage: &str) -> &'static str {
     match stage {

@@ -17,6 +17,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// The row in progress.
 pub(super) struct RowState {
     pub(super) deadline: Instant,
+    /// An XDP program of either side may take the link down.
+    pub(super) may_take_link_down: bool,
     /// The client knows the data port.
     pub(super) ready: bool,
     /// Measuring has begun.

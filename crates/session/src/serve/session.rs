@@ -20,8 +20,8 @@ use crate::side::{SideError, WorkerSide, wait};
 
 /// A row may last this much longer than planned.
 const GRACE: Duration = Duration::from_secs(60);
-/// [`SILENCE`] while a row is opened or closed: XDP programs that come or go may take down the links of both sides, up to 15 s twice,
-/// and the session goes over them too.
+/// [`SILENCE`] while a row is opened or closed, and all through a row with an XDP program: as it comes or goes it may take down the links of
+/// both sides, up to 15 s twice, and the session goes over them too.
 const LINK_DOWN: Duration = Duration::from_secs(40);
 /// Interval at which a session checks its deadlines.
 const TICK: Duration = Duration::from_millis(500);
@@ -243,7 +243,8 @@ impl<'a> Session<'a> {
         // A job without a limit ends when the client stops sending.
         let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
         let deadline = now + Duration::from(job.warmup) + lasts + GRACE + job.opens_within();
-        self.row = Some(RowState { deadline, ready: false, going: false, done: false });
+        let may_take_link_down = job.may_take_link_down();
+        self.row = Some(RowState { deadline, may_take_link_down, ready: false, going: false, done: false });
         self.host.rests();
         if job.traced {
             self.host.follow_day();
@@ -287,7 +288,8 @@ impl<'a> Session<'a> {
 /// A client that says nothing for this long counts as gone.
 fn patience(row: Option<&RowState>) -> Duration {
     match row {
-        Some(row) if !row.is_measured() => LINK_DOWN,
+        // A worker that has measured takes its XDP program away, and reports after that.
+        Some(row) if row.may_take_link_down || !row.is_measured() => LINK_DOWN,
         _ => SILENCE,
     }
 }
@@ -298,9 +300,14 @@ mod tests {
 
     #[test]
     fn a_client_may_be_silent_longer_while_a_row_is_opened_or_closed() {
-        let row = |going, done| RowState { deadline: Instant::now(), ready: true, going, done };
-        let of = |row: RowState| patience(Some(&row));
-        assert_eq!([of(row(false, false)), of(row(true, false)), of(row(true, true))], [LINK_DOWN, SILENCE, LINK_DOWN]);
+        let row =
+            |may_take_link_down, going, done| RowState { deadline: Instant::now(), may_take_link_down, ready: true, going, done };
+        let of = |may_take_link_down| {
+            [(false, false), (true, false), (true, true)]
+                .map(|(going, done)| patience(Some(&row(may_take_link_down, going, done))))
+        };
+        assert_eq!(of(false), [LINK_DOWN, SILENCE, LINK_DOWN]);
+        assert_eq!(of(true), [LINK_DOWN; 3], "the client's worker ends its row before the client says so");
         assert_eq!(patience(None), SILENCE);
     }
 }

@@ -90,11 +90,14 @@ impl Cause {
         matches!(self.what, What::Preempted) && self.who.thread == 0
     }
 
-    pub fn advice(&self) -> &'static str {
-        if self.is_limit() {
-            "raise the limit (cpu.max of its cgroup: docker --cpus, limits.cpu of a pod), or give the process more CPUs within it"
-        } else {
-            self.what.advice()
+    /// `has_idle_driver`: the host has a cpuidle driver, without which no demand on idle states is heeded.
+    pub fn advice(&self, has_idle_driver: bool) -> &'static str {
+        match self.what {
+            _ if self.is_limit() => {
+                "raise the limit (cpu.max of its cgroup: docker --cpus, limits.cpu of a pod), or give the process more CPUs within it"
+            }
+            What::Idle if !has_idle_driver => "let the application poll: a core that never sleeps need not be woken",
+            what => what.advice(),
         }
     }
 }

@@ -8,6 +8,8 @@ use std::io;
 
 use hairpin_sys::host::Host;
 
+use crate::events::INITIAL;
+
 /// Most descendants that are watched with a process.
 const MOST: usize = 1024;
 
@@ -54,6 +56,11 @@ pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
     // Connections accepted by a server have its port.
     found.clients = found.clients.difference(&found.servers).copied().collect();
     Some(found)
+}
+
+/// False where processes have other numbers than in the BPF programs: in any PID namespace but the host's first.
+pub fn has_numbers_of_hooks(host: &dyn Host) -> bool {
+    host.link_target("/proc/self/ns/pid").map_or(true, |namespace| namespace == format!("pid:[{INITIAL}]"))
 }
 
 /// True if a socket in this process's network namespace listens on the port, or is bound to it for datagrams.
@@ -181,6 +188,15 @@ Num       RefCount Protocol Flags    Type St Inode Path
             host = host.with(&format!("/proc/{name}/net/tcp"), TCP).with(&format!("/proc/{name}/net/udp6"), UDP6);
         }
         host
+    }
+
+    #[test]
+    fn processes_have_the_numbers_of_hooks_in_the_first_pid_namespace_alone() {
+        for (inode, same) in [(4_026_531_836_u32, true), (4_026_532_201, false)] {
+            let directory = tempfile::tempdir().unwrap();
+            let host = FakeHost::at(directory.path()).with_link("/proc/self/ns/pid", &format!("pid:[{inode}]"));
+            assert_eq!(has_numbers_of_hooks(&host), same, "{inode}");
+        }
     }
 
     #[test]

@@ -146,12 +146,12 @@ impl<S: Spread> Sums<S> {
         }
     }
 
-    /// The usual time of a stage. Where fewer than half of the transactions have it, those that have it may all be slow ones: then it is at most the time
-    /// that the others take from its start to its end.
+    /// The usual time of a stage. Where no more than half of the transactions have it, those that have it may all be slow ones, as one of two: then it is at
+    /// most the time that the others take from its start to its end.
     fn usual(&self, stage: HookPair) -> u64 {
         let Some((times, total)) = self.stages.get(&stage) else { return 0 };
         let own = typical(times, *total);
-        let is_common = |times: &S| times.count().saturating_mul(2) >= self.sum.count();
+        let is_common = |times: &S| times.count().saturating_mul(2) > self.sum.count();
         if is_common(times) {
             return own;
         }
@@ -373,7 +373,7 @@ impl Totals {
             let (who, stage) = (who(cause), cause.stage.name(self.hooks));
             let at = causes.iter().position(|(what, known)| *what == cause.what && known.who == who && known.stage == stage);
             let at = at.unwrap_or_else(|| {
-                causes.push((cause.what, slow_cause(cause, who, stage)));
+                causes.push((cause.what, slow_cause(cause, who, stage, record.host.heeds_idle_demands())));
                 causes.len() - 1
             });
             causes[at].1.count += 1;
@@ -410,7 +410,7 @@ fn roles(ours: [bool; 2]) -> Vec<Side> {
 }
 
 /// A cause with a count of zero.
-fn slow_cause(cause: &Cause, who: String, stage: String) -> record::SlowCause {
+fn slow_cause(cause: &Cause, who: String, stage: String, has_idle_driver: bool) -> record::SlowCause {
     let Process { pid, thread, comm } = cause.who;
     record::SlowCause {
         cause: cause.what.name().into(),
@@ -420,7 +420,7 @@ fn slow_cause(cause: &Cause, who: String, stage: String) -> record::SlowCause {
         stage,
         count: 0,
         lost_ns: 0,
-        advice: cause.advice().into(),
+        advice: cause.advice(has_idle_driver).into(),
     }
 }
 
@@ -531,6 +531,26 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_core_is_advised_as_its_host_allows() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
+        for _ in 0..40 {
+            let mut slow = transaction(40_000, 5_000);
+            (slow.got[0].switched, slow.got[0].read) = (501_500, 501_600);
+            let answered = &mut slow.sent[1];
+            for at in [&mut answered.sent, &mut answered.queued, &mut answered.started] {
+                *at += 500_000;
+            }
+            totals.add(slow);
+        }
+        let mut record = record(&totals, 0);
+        assert!(record.causes[0].cause == "idle wake-up" && record.causes[0].advice.contains("cpu_dma_latency_us"));
+        record.host.facts.insert("cpuidle_driver".into(), "none".into());
+        totals.write(0, &mut record);
+        assert!(record.causes[0].advice.contains("poll") && !record.causes[0].advice.contains("dma"), "{:?}", record.causes[0]);
+    }
+
+    #[test]
     fn a_stage_that_only_slow_ones_have_is_why_they_are_slow() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
@@ -544,6 +564,19 @@ mod tests {
         let [cause] = &record.causes[..] else { panic!("{:?}", record.causes) };
         assert_eq!((cause.cause.as_str(), cause.stage.as_str(), cause.count), ("Nagle", "reply rest", 40));
         assert!(record.slowest.iter().all(|slow| slow.stage_excess_ns >= 40_000_000), "{:?}", record.slowest);
+    }
+
+    #[test]
+    fn of_two_transactions_a_stage_of_the_slow_one_alone_is_why_it_is_slow() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        totals.add(transaction(40_000, 5_000));
+        let mut slow = transaction(40_000, 9_000);
+        slow.sent[1].queued_last = slow.sent[1].started + 40_000_000;
+        slow.sent[1].held = 39_000_000;
+        totals.add(slow);
+        let slowest = &record(&totals, 0).slowest[0];
+        assert_eq!((slowest.cause.as_str(), slowest.stage.as_str()), ("Nagle", "reply rest"));
+        assert!(slowest.stage_excess_ns >= 39_000_000, "{slowest:?}");
     }
 
     #[test]

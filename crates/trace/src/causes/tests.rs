@@ -397,6 +397,14 @@ fn counts_for_the_detectors_are_of_all_blocks() {
 }
 
 #[test]
+fn a_delayed_acknowledgement_that_two_devices_queue_is_one() {
+    let mut case = Case::new(&SPIN);
+    let late = |at| event(1, at, 0, What::Acknowledged { by: Origin::Client, late: true });
+    case.causes.add(&[slower(&SPIN, &[])], &[late(100), late(2_100), late(40_000_100)], &span(), 0);
+    assert_eq!(case.causes.late_acks, [2, 0]);
+}
+
+#[test]
 fn a_thread_that_may_have_left_is_not_blamed() {
     let blamed = |later: fn(&mut Causes)| {
         let mut case = Case::new(&SPIN);

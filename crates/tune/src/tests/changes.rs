@@ -866,6 +866,40 @@ fn a_controller_that_another_cgroup_has_come_to_need_stays_on() {
 }
 
 #[test]
+fn a_partition_that_cannot_be_removed_stays_in_the_journal_with_its_controller() {
+    const PARTITION: &str = "/sys/fs/cgroup/hairpin.isolated";
+    for keeps in [true, false] {
+        let scene = scene();
+        let before = tree(&scene.root);
+        let changes = plan(&scene.host, &PLACE, &[setting("busy_poll_us=10"), setting("cpuset_partition=1")]).unwrap();
+        let busy = scene.host.clone().with_refusal(PARTITION, Refusal::Error(libc::EBUSY));
+        let mut tuning = scene.journal.begin(&busy, changes, &About::default()).unwrap();
+        // The refusal is one to make it too.
+        scene.host.make_directory(PARTITION).unwrap();
+        (0..3).for_each(|index| tuning.on(index).unwrap());
+        let _ = scene.host.clone().with(&format!("{PARTITION}/inner/cgroup.procs"), "7\n");
+        let said: Vec<String> = if keeps {
+            tuning.keep().unwrap();
+            let report = scene.journal.revert(&busy, &[], false, "test").unwrap();
+            let failed = report.changes.iter().filter_map(|(_, outcome)| match outcome {
+                Outcome::Failed(why) => Some(why.to_string()),
+                _ => None,
+            });
+            failed.collect()
+        } else {
+            tuning.restore().unwrap_err().iter().map(Trouble::to_string).collect()
+        };
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("it still holds cgroup inner: end or move them"), "{said:?}");
+        assert!(said[1].contains("hairpin.isolated is still there and needs it"), "{said:?}");
+        assert_eq!(scene.host.read("/proc/sys/net/core/busy_poll").unwrap(), "50");
+        let report = scene.revert();
+        assert!(!report.incomplete && scene.is_empty(), "{report:?}");
+        assert_eq!(tree(&scene.root), before);
+    }
+}
+
+#[test]
 fn an_orphan_stays_one_while_another_process_changes_settings() {
     let scene = scene();
     drop(scene.journal.lock("test").unwrap());
