@@ -93,9 +93,10 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let programs = format!("{} without the first block", tool.build()?);
     let mut pairs = Pairs::open(&options.flags, &directory, &programs, Until::Pairs(options.pairs))?;
     let file = directory.join("cost.jsonl");
+    let mut text = String::new();
     if options.pairs > 0 {
         // The way out of an idle state is most of a blocking round trip, and would hide what the hooks take.
-        let _awake = held_awake()?;
+        let awake = held_awake([0, 1])?;
         for path in &options.paths {
             let narrow = Until::Width(WIDEST, FOR_EACH * options.pairs as u32);
             let cells = [("plain", Limit::None, Until::Pairs(options.pairs)), ("--light", Limit::AtMost(1.0), narrow)];
@@ -116,8 +117,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                 })?;
             }
         }
+        text = table(&pairs.lines, ["caught", "other"]) + &format!("cores kept awake {}\n", awake.how);
     }
-    let mut text = if options.pairs > 0 { table(&pairs.lines, ["caught", "other"]) } else { String::new() };
     let mut missed = pairs.missed();
     let mut naming = Vec::new();
     for side in [0, 1].into_iter().filter(|_| options.seconds > 0) {

@@ -156,7 +156,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let _memcached = serving(one_memcached(memcached), server, memcached)?;
     let program = compiled("asks", &[])?;
     // A server's core seems to wake sooner while the client's is still awake, so a client that does more before it waits would be answered sooner.
-    let _awake = held_awake()?;
+    let awake = held_awake(cpus)?;
     for cell in CELLS.iter().filter(|cell| options.cells.as_ref().is_none_or(|named| cell.name().starts_with(named))) {
         let port = match cell.server {
             Server::Redis => redis,
@@ -180,7 +180,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
             }
         })?;
     }
-    let text = table_of("time for a transaction, or p50,", &pairs.lines.iter().collect::<Vec<_>>(), ["hairpin", "other"]);
+    let mut text = table_of("time for a transaction, or p50,", &pairs.lines.iter().collect::<Vec<_>>(), ["hairpin", "other"]);
+    text += &format!("cores kept awake {}\n", awake.how);
     let record = json!({ "schema": "hairpin.requests/1", "seconds": options.seconds, "within": WITHIN });
     pairs.finish(&directory, "requests", &text, record)?;
     Ok(pairs.missed())

@@ -76,10 +76,11 @@ fn splits(home: &Home, args: &str) -> Vec<Value> {
     all.iter().map(|row| row["split"].clone()).collect()
 }
 
-/// At most one transaction in fifty lacks its stamps.
+/// At most one transaction in fifty lacks its stamps, and neither side was without them for the whole run.
 fn are_stamped(row: &Value) -> bool {
-    let counts = &row["split"]["counts"];
-    number(&counts["complete"]) > 0.0 && number(&counts["missing"]) <= number(&counts["transactions"]) / 50.0
+    let (counts, stamps) = (&row["split"]["counts"], row["split"]["stamps"].as_array().expect("stamps"));
+    let none_came = stamps.iter().any(|way| way["layer"] == "none");
+    number(&counts["complete"]) > 0.0 && number(&counts["missing"]) <= number(&counts["transactions"]) / 50.0 && !none_came
 }
 
 /// The parts add up, hardly any transaction is missing, and none is impossible.

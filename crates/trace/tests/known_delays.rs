@@ -36,8 +36,8 @@ fn wait(ns: u64) -> u64 {
     }
 }
 
-/// One block: the result, and the p50 of the injected delays.
-fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3]) {
+/// One block: the result, the p50 of the injected delays, and the number of transactions that were not matched.
+fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
     let (client, server) = (Stamps::create().unwrap(), Stamps::create().unwrap());
     let ball = AtomicU64::new(0);
     let before = Relation::read(&clock);
@@ -72,12 +72,11 @@ fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3]) {
     let joined = join(&client.since(0).0, &server.since(0).0, None, &Rings::default(), &span);
     let mut fold = Fold::new(Route::Memory, Vec::new());
     joined.transactions.iter().for_each(|transaction| fold.add(transaction));
-    assert!(joined.unmatched <= u64::from(COUNT) / 100, "{} not matched", joined.unmatched);
     let mut found = Explained::default();
     fold.finish(0.0, &mut found);
     let middle = |took: &mut Vec<u64>| *took.select_nth_unstable(COUNT as usize / 2).1;
     let [there, turn, back] = &mut took;
-    (found, [middle(there), middle(turn), middle(back)])
+    (found, [middle(there), middle(turn), middle(back)], joined.unmatched)
 }
 
 fn p50(found: &Explained, direction: Direction, name: &str) -> u64 {
@@ -103,14 +102,18 @@ fn each_stage_is_reported_within_five_percent_or_50_ns() {
     assert!(beyond.is_empty(), "{beyond}");
 }
 
-/// The stages whose middle error of nine rounds is beyond the bound.
+/// The stages whose middle error of nine rounds is beyond the bound, and the blocks of which more than 1 % was not matched.
 fn beyond_the_bound(clock: Tsc) -> String {
     let stages = [(Direction::Request, "ring"), (Direction::Reply, "turn-around"), (Direction::Reply, "ring")];
     let mut errors = vec![Vec::new(); DELAYS.len() * stages.len()];
+    let mut beyond = String::new();
     for _ in 0..9 {
         let blocks = DELAYS.map(|delays| block(clock, delays));
-        let (bare, bare_took) = &blocks[0];
-        for (number, (found, took)) in blocks.iter().enumerate() {
+        let (bare, bare_took, _) = &blocks[0];
+        for (number, (found, took, unmatched)) in blocks.iter().enumerate() {
+            if *unmatched > u64::from(COUNT) / 100 {
+                beyond += &format!("{:?}: {unmatched} transactions were not matched\n", DELAYS[number]);
+            }
             for (at, (direction, name)) in stages.into_iter().enumerate() {
                 let reported = p50(found, direction, name) as f64 - p50(bare, direction, name) as f64;
                 let injected = took[at] as f64 - bare_took[at] as f64;
@@ -118,7 +121,6 @@ fn beyond_the_bound(clock: Tsc) -> String {
             }
         }
     }
-    let mut beyond = String::new();
     for (at, over) in errors.iter_mut().enumerate() {
         // Blocks of a busy machine differ: the middle one counts.
         over.sort_by(f64::total_cmp);

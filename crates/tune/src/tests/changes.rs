@@ -683,8 +683,10 @@ fn a_plan_that_replaces_no_interrupts_is_kept_whole() {
 struct Writing<'a> {
     host: &'a FakeHost,
     write: &'a dyn Fn(&FakeHost, &str, &str) -> io::Result<()>,
-    set: &'a dyn Fn(&FakeHost, &str, Attribute, &str) -> Result<(), DeviceError>,
+    set: &'a SetAttribute,
 }
+
+type SetAttribute = dyn Fn(&FakeHost, &str, Attribute, &str) -> Result<(), DeviceError>;
 
 impl Host for Writing<'_> {
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
