@@ -11,8 +11,8 @@ use std::process::ExitStatus;
 use hairpin_sys::process::Attended;
 use hairpin_sys::signal::Signals;
 
-use crate::change::NONE;
-use crate::knobs::{CPUSET_PARTITION, PARTITION};
+use crate::change::{NONE, PARTITION};
+use crate::knobs::CPUSET_PARTITION;
 use crate::setting::Setting;
 
 /// The cgroup for a command that runs under these settings: the partition of `cpuset_partition`, in force before or not.

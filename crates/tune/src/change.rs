@@ -21,8 +21,10 @@ use hairpin_sys::napi::{self, NapiSetting};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cpulist;
-use crate::knobs::PARTITION;
 use crate::reading::bracketed;
+
+/// Hairpin's cgroup, directly below the root because a partition's parent must be one.
+pub(crate) const PARTITION: &str = "/sys/fs/cgroup/hairpin.isolated";
 
 /// Format of a value in a file's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

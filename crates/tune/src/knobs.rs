@@ -20,7 +20,7 @@ mod tcp;
 use hairpin_record::run::HostFacts;
 use hairpin_sys::host::Host;
 
-pub(crate) use self::scheduler::{CPUSET_PARTITION, PARTITION};
+pub(crate) use self::scheduler::CPUSET_PARTITION;
 use crate::change::Change;
 use crate::knob::{Knob, Network};
 use crate::place::Place;

@@ -5,7 +5,7 @@ use hairpin_sys::host::Host;
 use serde_json::Value;
 
 use super::kernel;
-use crate::change::Address;
+use crate::change::{Address, PARTITION};
 use crate::knob::{Control, Knob, Spot, Write, at_boot};
 use crate::place::Place;
 use crate::read::Read;
@@ -14,8 +14,6 @@ use crate::values::Values;
 
 const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 const SUBTREE_CONTROL: &str = "/sys/fs/cgroup/cgroup.subtree_control";
-/// Hairpin's cgroup, directly below the root because a partition's parent must be one.
-pub(crate) const PARTITION: &str = "/sys/fs/cgroup/hairpin.isolated";
 
 pub(crate) static ISOLATED: Knob = Knob {
     name: "isolated_cpus",
