@@ -42,6 +42,10 @@ fn each_screen_names_the_next_command() -> Ended {
     if !root() || !fs::exists("/dev/cpu_dma_latency").unwrap_or(false) {
         return Ended::Skipped(Some("hooks and settings of the host take root and /dev/cpu_dma_latency".into()));
     }
+    let driver = fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
+    if ["", "none"].contains(&driver.trim()) {
+        return Ended::Skipped(Some("a host without a cpuidle driver has no setting that helps everywhere".into()));
+    }
     let home = Home::new();
     let mut typed = vec!["hairpin".to_owned()];
     let mut screens: Vec<String> = Vec::new();

@@ -104,11 +104,11 @@ impl Timetable {
 
     /// Accounts for the instrument's own work from `since` until `now`. A request that became due meanwhile is due now, and later
     /// ones are delayed by the same amount; one that was already late stays as late as it was; one due after `now` keeps its due
-    /// time.
+    /// time. Work after the end delays nothing.
     pub(crate) fn resume(&mut self, since: Ticks, now: Ticks) {
         let due = self.next().at;
         if due < now {
-            let moved = now.since(due.max(since));
+            let moved = now.min(self.end).since(due.max(since));
             self.origin = self.origin.plus(moved);
             self.moved += moved;
         }
@@ -239,6 +239,18 @@ mod tests {
         // A request that was 7 us late when the work began is 7 us late when it ends.
         table.resume(Ticks(10_000), Ticks(15_000));
         assert_eq!((table.next().at, table.left_out()), (Ticks(8_000), 7));
+    }
+
+    #[test]
+    fn own_work_across_the_end_leaves_out_what_was_due_before_it() {
+        let mut table = every_us();
+        table.begin(Ticks(0), Ticks(10_500));
+        (0..7).for_each(|_| table.advance());
+        // Due at 8,000 to 10,000, and the work begins between the first and the second.
+        table.resume(Ticks(8_600), Ticks(50_000));
+        assert_eq!((table.next().at, table.left_out()), (Ticks(9_900), 2));
+        table.advance();
+        assert_eq!(table.next().at, Ticks::NEVER);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn show(record: &Attached, options: &Options) -> Doc {
             doc.gap();
         }
         doc.heading(format!("{}: {}", subject(record, total), figures(total)));
-        parts::show(&mut doc, &parts_of(total), mean(total), None, options.columns());
+        parts::show(&mut doc, &parts_of(total), mean(total), (None, &record.host), options.columns());
         if let (0, Some(text)) = (at, slow(record, options.columns())) {
             doc.lead(SLOW, text);
         }

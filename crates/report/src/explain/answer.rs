@@ -52,7 +52,7 @@ pub(super) fn show(doc: &mut Doc, result: &Explained, place: &Place, columns: us
     let on = if on.is_empty() { on } else { format!(", {on}") };
     doc.heading(format!("{base} over {}{to}, {size}{on}: {}", link.kind, figures.join(", ")));
     if typical.count > 0 {
-        parts::show(doc, &parts_of(result), typical.rtt_ns, Some(&short(&result.path)), columns);
+        parts::show(doc, &parts_of(result), typical.rtt_ns, (Some(&short(&result.path)), &place.hosts.client), columns);
     }
     if let Some(text) = slow(result, columns) {
         doc.lead(SLOW, text);

@@ -1,6 +1,7 @@
 //! Stages summed into a few parts, each with its remedy: the same for a path as for a running server.
 
 use hairpin_plan::paths::sides;
+use hairpin_record::run::HostFacts;
 use hairpin_units::Arrange;
 
 use crate::doc::Doc;
@@ -82,13 +83,15 @@ impl Part {
         }
     }
 
-    /// The remedy in a few words; `path` is the path's spec, `None` for a running server.
-    pub(crate) fn fix(self, path: Option<&str>) -> &'static str {
+    /// The remedy in a few words; `path` is the path's spec, `None` for a running server, `idles` whether its host heeds a demand for less idle time.
+    pub(crate) fn fix(self, path: Option<&str>, idles: bool) -> &'static str {
         let client = path.and_then(|path| sides(path)[0]);
         let bypassed = client.is_some_and(|path| path.route.bypasses());
         match (self, path.is_some()) {
-            (Waking, true) => "spin, or hold idle: tune try",
-            (Waking, false) => "hold idle: tune try",
+            (Waking, true) if idles => "spin, or hold idle: tune try",
+            (Waking, false) if idles => "hold idle: tune try",
+            (Waking, true) => "spin",
+            (Waking, false) => "tune check",
             (Program, _) => "profile it: perf top",
             (Waiting, _) => "more threads",
             (Calls, true) if !bypassed => "no calls: xdp:spin",
@@ -121,10 +124,10 @@ pub(crate) fn parts(stages: impl IntoIterator<Item = (Part, f64)>) -> Vec<(Part,
 }
 
 /// A line for the largest part and its remedy, and one for everything else.
-pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, path: Option<&str>, columns: usize) {
+pub(crate) fn show(doc: &mut Doc, parts: &[(Part, f64)], whole: f64, (path, host): (Option<&str>, &HostFacts), columns: usize) {
     let Some(((first, ns), others)) = parts.split_first().filter(|_| whole > 0.0 && whole.is_finite()) else { return };
     let lead = |ns: f64| format!("{:>9} {:>3} %  ", time(ns), percent_short(ns / whole));
-    doc.lead(lead(*ns), format!("{} -> {}", first.words(), first.fix(path)));
+    doc.lead(lead(*ns), format!("{} -> {}", first.words(), first.fix(path, host.heeds_idle_demands())));
     if !others.is_empty() {
         let all = whole - ns;
         let lead = lead(all);

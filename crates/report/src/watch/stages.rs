@@ -114,7 +114,7 @@ impl View for Stages {
             let last = second.last.iter().find(|last| (last.view, &last.roles) == (whole.view, &whole.roles));
             frame.render_widget(Line::from(means(whole)), definition);
             frame.render_widget(Paragraph::new(table(second, whole, last, colour)), figures);
-            frame.render_widget(Paragraph::new(bars(whole, last, stages, colour)), stages);
+            frame.render_widget(Paragraph::new(bars(second, whole, last, stages, colour)), stages);
             frame.render_widget(Paragraph::new(told(self, &second.so_far, below, colour)), below);
         } else {
             let waits = if self.now.is_none() { "The first figures come after a second." } else { "No transaction yet." };
@@ -199,7 +199,8 @@ fn mean(total: &Total, stage: &Stage) -> f64 {
 }
 
 /// A line per stage: of the last second, or of the whole where nothing came in the last.
-fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Line<'static>> {
+fn bars(second: &Second, whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Line<'static>> {
+    let idles = second.so_far.host.heeds_idle_demands();
     let now = last.unwrap_or(whole);
     let first = parts_of(now).first().map(|(part, _)| *part);
     let sizes: Vec<f64> = now.stages.iter().map(|stage| stage.share).collect();
@@ -234,7 +235,7 @@ fn bars(whole: &Total, last: Option<&Total>, area: Rect, colour: bool) -> Vec<Li
         let bar = block(stage.share, room);
         let pad = " ".repeat(room.saturating_sub(width(&bar)));
         let fix = if Some(*at) == fixed {
-            first.map_or(String::new(), |part| format!(" -> {}", part.fix(None)))
+            first.map_or(String::new(), |part| format!(" -> {}", part.fix(None, idles)))
         } else {
             String::new()
         };
