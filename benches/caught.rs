@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 mod competitor;
 
 use self::competitor::{Judged, judge, wakes};
-use super::awake::held_awake;
+use super::awake::{are_awake, held_awake};
 use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
 use super::hairpin::{Tool, cores, measure};
@@ -96,7 +96,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let mut text = String::new();
     if options.pairs > 0 {
         // The way out of an idle state is most of a blocking round trip, and would hide what the hooks take.
-        let awake = held_awake([0, 1])?;
+        let _awake = held_awake()?;
         for path in &options.paths {
             let narrow = Until::Width(WIDEST, FOR_EACH * options.pairs as u32);
             let cells = [("plain", Limit::None, Until::Pairs(options.pairs)), ("--light", Limit::AtMost(1.0), narrow)];
@@ -117,7 +117,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                 })?;
             }
         }
-        text = table(&pairs.lines, ["caught", "other"]) + &format!("cores kept awake {}\n", awake.how);
+        text = table(&pairs.lines, ["caught", "other"]) + are_awake() + "\n";
     }
     let mut missed = pairs.missed();
     let mut naming = Vec::new();

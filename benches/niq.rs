@@ -15,7 +15,7 @@ use hairpin_record::run::Run;
 
 mod table;
 
-use super::awake::demand;
+use super::awake::held_awake;
 use super::children;
 use super::record::{Flags, Stop, publish, write};
 
@@ -43,7 +43,7 @@ pub(crate) struct Options {
 /// Measures; true if the bound is missed.
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     // Before any measurement, so that a refusal comes at once.
-    drop(demand()?);
+    drop(held_awake()?);
     let directory = options.flags.directory("niq", true)?;
 
     let table = || measure(options, &["--path", "niq:spin", "--nic", NIC, "--sizes", "1..2048x2"], 12);
@@ -54,7 +54,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         measure(options, &args, TRADED.len())
     };
     let as_it_is = trade()?;
-    let awake = demand()?;
+    let awake = held_awake()?;
     let held = trade()?;
     drop(awake);
 

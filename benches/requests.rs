@@ -19,7 +19,7 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 use serde_json::json;
 
-use super::awake::held_awake;
+use super::awake::{are_awake, held_awake};
 use super::bound::Limit;
 use super::children::{Guarded, pinned, run, start};
 use super::control::{compiled, identity};
@@ -156,7 +156,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let _memcached = serving(one_memcached(memcached), server, memcached)?;
     let program = compiled("asks", &[])?;
     // A server's core seems to wake sooner while the client's is still awake, so a client that does more before it waits would be answered sooner.
-    let awake = held_awake(cpus)?;
+    let _awake = held_awake()?;
     for cell in CELLS.iter().filter(|cell| options.cells.as_ref().is_none_or(|named| cell.name().starts_with(named))) {
         let port = match cell.server {
             Server::Redis => redis,
@@ -181,7 +181,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         })?;
     }
     let mut text = table_of("time for a transaction, or p50,", &pairs.lines.iter().collect::<Vec<_>>(), ["hairpin", "other"]);
-    text += &format!("cores kept awake {}\n", awake.how);
+    text += &format!("{}\n", are_awake());
     let record = json!({ "schema": "hairpin.requests/1", "seconds": options.seconds, "within": WITHIN });
     pairs.finish(&directory, "requests", &text, record)?;
     Ok(pairs.missed())
