@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints a hash of the measured code, by which a record says what it is of: the sources of the crates in the measuring loop, without their tests, the hooks
-# that a round trip passes in the kernel, the versions of the crates that are called there, the profile, and the compiler's flags. Cargo.toml lists the crates.
-# The compiler is not in it.
+# that a round trip passes in the kernel, the versions of the crates that are called there, the profile, and the compiler's
+# flags. Cargo.toml lists the crates. The compiler is not in it.
 cd "$(dirname "$0")/.." || exit 1
 LC_ALL=C
 export LC_ALL
@@ -19,5 +19,5 @@ crates=$(awk '/^\[/ { on = ($0 == "[profile.release.package]") } on && /\.opt-le
         esac
     done
     find crates/trace/bpf -type f | sort | xargs sha256sum
-    grep -e '=-C ' packaging/command
+    grep -v '^#' packaging/rustc
 } | sha256sum | cut -c 1-16
