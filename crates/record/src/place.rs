@@ -144,7 +144,7 @@ mod tests {
         let demand = ("cpu_dma_latency_us", json!(2_000_000_000));
         assert!(heeds(&[demand.clone(), ("cpuidle_driver", json!("intel_idle"))]));
         assert!(!heeds(&[demand.clone(), ("cpuidle_driver", json!("none"))]));
-        assert!(!heeds(&[demand.clone()]), "a kernel without cpuidle");
+        assert!(!heeds(std::slice::from_ref(&demand)), "a kernel without cpuidle");
         assert!(heeds(&[demand, ("idle_states", json!([]))]) && heeds(&[]), "a record of few facts");
     }
 }
