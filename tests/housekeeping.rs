@@ -559,7 +559,7 @@ fn setup_names_packages_as_the_distribution_does() {
     }
 }
 
-/// What was interrupted, or is of another version, is fetched anew, and nothing else.
+/// A tool whose download was interrupted, or that is of another version, is fetched anew; no other is.
 #[test]
 fn the_tools_of_packages_count_once_they_are_complete() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! What is easily taken for something else: data that answers no request, packets and threads that move, sockets, processes.
+//! Data that answers no request, packets and threads that move, sockets and processes of another role: `explain :PORT` takes none of them for something else.
 
 use std::env;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use super::found::{other_first, whole};
 use super::roles::HUGE;
 use super::{FEW, LOAD, SIZE, ask, complete, connect, hooks, number, one, other, seen, stages, watch};
 use crate::support::net::{Net, ip, joined};
-use crate::support::{Home, can, free_port, namespaces};
+use crate::support::{Home, Running, can, free_port, namespaces};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -312,6 +312,16 @@ pub fn a_thread_that_moves_names_who_took_its_cpu(name: &str) -> bool {
     true
 }
 
+/// Watches this program, which begins to ask once it is told at the port `start`.
+fn is_a_client(home: &Home, program: &Running, start: u16) {
+    let explain = watch(home, &format!("--pid {}", program.pid()));
+    let _started = connect(start);
+    thread::sleep(LOAD);
+    let record = seen(explain);
+    assert!(number(&record["transactions"]) > 10, "{}", record["unmatched_by"]);
+    assert_eq!(record["watched"]["roles"], Value::from(vec!["client"]));
+}
+
 pub fn a_bound_socket_that_speaks_first_is_a_clients(name: &str) -> bool {
     if !hooks(name) {
         return false;
@@ -320,12 +330,7 @@ pub fn a_bound_socket_that_speaks_first_is_a_clients(name: &str) -> bool {
     let (port, start) = (free_port(), free_port());
     let _server = other(&home, "serve-late", port);
     let client = other(&home, &format!("ask-bound:{port}"), start);
-    let explain = watch(&home, &format!("--pid {}", client.pid()));
-    let _started = connect(start);
-    thread::sleep(LOAD);
-    let record = seen(explain);
-    assert!(number(&record["transactions"]) > 10, "{}", record["unmatched_by"]);
-    assert_eq!(record["watched"]["roles"], Value::from(vec!["client"]));
+    is_a_client(&home, &client, start);
     true
 }
 
@@ -344,12 +349,7 @@ pub fn a_client_of_a_port_that_it_had_is_a_client(name: &str) -> bool {
     });
     let _server = other(&home, "serve-tcp", behind);
     let client = other(&home, &format!("ask-from:{shared}:{behind}"), start);
-    let explain = watch(&home, &format!("--pid {}", client.pid()));
-    let _started = connect(start);
-    thread::sleep(LOAD);
-    let record = seen(explain);
-    assert!(number(&record["transactions"]) > 10, "{}", record["unmatched_by"]);
-    assert_eq!(record["watched"]["roles"], Value::from(vec!["client"]));
+    is_a_client(&home, &client, start);
     true
 }
 

@@ -68,7 +68,7 @@ pub(crate) const TURN_NS: u64 = 10_000_000;
 /// The same interval while no request is due: longer, as each look wakes the core.
 pub(crate) const IDLE_TURN_NS: u64 = 100_000_000;
 /// Longest sleep of a client on a full path that may have a reply to come, in ns: replies end it, and so it delays none of them.
-const ROOM_NS: u64 = 100_000;
+const FULL_NS: u64 = 100_000;
 /// A wait that overruns its deadline by this much means that this process or the whole machine was stopped, in ns.
 const STOP_NS: u64 = 100_000_000;
 /// Requests that were due before the run's end may still be sent for this long afterwards, in ns.
@@ -320,7 +320,7 @@ impl<C: Clock> Loop<'_, C> {
     /// End of the wait for a reply on a full path: one attempt to receive makes room, or the next reply for a thread that sleeps.
     #[cold]
     fn full_until(&self) -> Ticks {
-        self.clock.now().plus(self.clock.to_ticks(self.work.overstays_ns.min(ROOM_NS)))
+        self.clock.now().plus(self.clock.to_ticks(self.work.overstays_ns.min(FULL_NS)))
     }
 
     /// Sends one request of `len` bytes; `false` if the path is full.

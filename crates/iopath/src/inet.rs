@@ -276,28 +276,7 @@ pub(crate) fn again(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_plan::job::Address;
-    use hairpin_record::recorder::{Recorder, Sample};
-
     use super::*;
-    use crate::drive::Counts;
-    use crate::measure::Observer;
-
-    /// An observer of no interest.
-    pub(super) struct Nobody;
-
-    impl Observer for Nobody {
-        fn ready(&self, _address: Option<&Address>) -> io::Result<()> {
-            Ok(())
-        }
-        fn progress(&self, _thread: u32, _recorder: &Recorder, _counts: &Counts) {}
-        fn raw(&self, _thread: u32, _samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-            Ok(())
-        }
-        fn block(&self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn only_ports_that_are_taken_are_passed_over() {

@@ -179,8 +179,8 @@ impl<'a> ClientRun<'a> {
         Cores { allowed: self.allowed, of_host: self.allowed.len() }
     }
 
-    /// What the first thread shares with the other side's core. Nothing if both are one core: that has no distance, and the other
-    /// side would hold it for milliseconds with the reply to a request already sent.
+    /// The cache line by which the first thread measures the distance to the other side's core. `None` if both are one core: the other side would hold it for
+    /// milliseconds with the reply to a request already sent.
     fn neighbour(&self) -> Option<&'a Shared> {
         let cpu = |side| cpu_of(self.job, side, 0, self.allowed);
         self.neighbour.filter(|_| cpu(Side::Client) != cpu(Side::Server))
@@ -519,7 +519,7 @@ fn pace_of<C: Clock>(clock: &C, job: &Job, thread: u32) -> Pace {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use hairpin_sys::clock::{FakeClock, MonotonicRaw};
     use hairpin_units::Nanos;
 
@@ -533,9 +533,10 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(first), [1, 2, 3, 4].map(|ms| Some(Ticks(ms * 1_000_000))));
     }
 
-    struct Silent;
+    /// An observer of no interest.
+    pub(crate) struct Nobody;
 
-    impl Observer for Silent {
+    impl Observer for Nobody {
         fn ready(&self, _: Option<&Address>) -> io::Result<()> {
             Ok(())
         }
@@ -563,7 +564,7 @@ mod tests {
                 stamps: None,
                 allowed: &[0, 1],
                 own_link: false,
-                observer: &Silent,
+                observer: &Nobody,
                 found: ClientFound::default(),
             };
             run.neighbour().is_some()
@@ -585,7 +586,7 @@ mod tests {
             stamps: None,
             allowed: &allowed,
             own_link: false,
-            observer: &Silent,
+            observer: &Nobody,
             found: ClientFound::default(),
         };
         run.on_threads(&mut [Null::default(), Null::default()], |flows, work, between| {

@@ -196,7 +196,7 @@ impl<'a> StreamTestbed<'a> {
             });
         }
         let (trial, error) = self.trial(plan, ask, plan.per_s, watcher)?;
-        // What was counted until a ring failed is the row's result.
+        // A row whose ring failed has the counts until then.
         if error.is_none() || trial.offered > 0 {
             found.steps.push(Step { asked_per_s: plan.per_s, offered_per_s: trial.offered_per_s, lost: trial.lost });
             found.flat = Some(trial);

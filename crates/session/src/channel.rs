@@ -150,7 +150,7 @@ impl Channel {
         })
     }
 
-    /// Sends one short message, unless so many have not been read that it might wait; true if it was sent.
+    /// Sends one short message if the socket has room for it; true if it was sent. Never waits for the reader.
     pub fn offer<T: Serialize>(&mut self, message: &T) -> Result<bool, SendError> {
         let room = self.socket.has_room();
         if room {

@@ -527,7 +527,7 @@ const ASKED_AFTER: Duration = Duration::from_secs(1);
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
 /// A worker that was told to stop reports within this time …
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// … or so much later, where it waits up to 15 s twice for a link that its XDP program takes down.
+/// … and of a job with an XDP program within this time more: its link may be down for up to 15 s, twice.
 const LINK_DOWN: Duration = Duration::from_secs(30);
 
 /// The state of a row in progress.

@@ -12,7 +12,7 @@
 //! flight, or until no reply has come for [`HOLD_NS`]: datagrams that may be lost stay in flight across the block's end.
 
 use super::run::Over;
-use super::{BLOCK_NS, CATCH_UP_NS, Cut, Limits, Loop, ROOM_NS};
+use super::{BLOCK_NS, CATCH_UP_NS, Cut, FULL_NS, Limits, Loop};
 use crate::pace::Timetable;
 use hairpin_sys::clock::{Clock, Ticks};
 
@@ -37,7 +37,7 @@ impl<C: Clock> Loop<'_, C> {
     fn on_schedule(&mut self, over: &mut dyn Over<C>, limits: Limits) -> Result<(), Cut> {
         let most = self.work.flows * self.work.outstanding;
         let sleeps = self.pace.timetable().is_some_and(Timetable::sleeps);
-        let (hold, room_wait) = (self.clock.to_ticks(HOLD_NS), self.clock.to_ticks(ROOM_NS));
+        let (hold, room_wait) = (self.clock.to_ticks(HOLD_NS), self.clock.to_ticks(FULL_NS));
         let quiet_ns = self.pace.timetable().map_or(0.0, |table| QUIET_INTERVALS * table.mean_interval_ns());
         let quiet = hold.max(self.clock.to_ticks(quiet_ns as u64));
         let last_send = limits.ends.plus(self.clock.to_ticks(CATCH_UP_NS));

@@ -135,7 +135,7 @@ fn a_full_path_is_tried_again_after_a_sleep_by_a_thread_that_sleeps() {
     let pace = Pace::Open(Timetable::new(&clock, Schedule::fixed(1_000.0, 64), true));
     drive(&mut script, &clock, pace, work, &mut KeepSamples(Vec::new()));
     // A send that finds no room takes 100 ns.
-    assert_eq!(script.log.limits[..3], [MS, ROOM_NS - 100, ROOM_NS - 100]);
+    assert_eq!(script.log.limits[..3], [MS, FULL_NS - 100, FULL_NS - 100]);
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn a_thread_that_sleeps_does_so_on_a_full_path() {
         assert_eq!((found.counts.sent, found.counts.lost), (2, 0));
         script.log.limits[0]
     };
-    assert_eq!([waits(0), waits(TURN_NS)], [0, ROOM_NS]);
+    assert_eq!([waits(0), waits(TURN_NS)], [0, FULL_NS]);
 }
 
 #[test]

@@ -202,8 +202,8 @@ mod tests {
 
     use hairpin_units::Nanos;
 
-    use super::super::tests::Nobody;
     use super::*;
+    use crate::measure::tests::Nobody;
 
     fn listener() -> (TcpListener, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

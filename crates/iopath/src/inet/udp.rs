@@ -380,8 +380,8 @@ mod tests {
     use std::thread;
 
     use super::super::opening::readable;
-    use super::super::tests::Nobody;
     use super::*;
+    use crate::measure::tests::Nobody;
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

@@ -56,7 +56,7 @@ struct Inside<T> {
     guest: T,
 }
 
-/// What a new connection finds inside.
+/// Room inside for a new connection.
 enum Room {
     Free,
     /// The place of this one, which gives way.
