@@ -421,7 +421,7 @@ int sched_switch(u64 *ctx)
 	const struct task_struct *leaving = (const struct task_struct *)ctx[1], *coming = (const struct task_struct *)ctx[2];
 	s32 off = leaving->pid, on = coming->pid;
 	u32 state = (u32)ctx[3];
-	struct on_cpu *cpu = on_cpu();
+	struct on_cpu *cpu = on_cpu(), *left;
 	struct thread *thread = thread_of(on);
 	struct transaction *transaction = 0;
 	u64 what = 0, waking = 0, now;
@@ -450,6 +450,8 @@ int sched_switch(u64 *ctx)
 		bpf_probe_read_kernel(slice->comm, sizeof(slice->comm), leaving->comm);
 	cpu->switches++;
 	cpu->since = now;
+	cpu->pid = on;
+	cpu->tgid = coming->tgid;
 	thread = thread_of(off);
 	if (off && thread->pid == off) {
 		thread->off = now;
@@ -473,9 +475,10 @@ int sched_switch(u64 *ctx)
 			u64 took = (now - thread->off) / 1024;
 
 			thread->preempted += now - thread->off;
-			/* Another CPU's threads took nothing from it. */
-			if (thread->left == bpf_get_smp_processor_id())
-				put_longest(&thread->last_by, cpu, thread->off, now);
+			/* Those who run where it continues took nothing from it; and while the CPU that it lost was idle, it had moved already. */
+			left = state_of(thread->left);
+			if (left)
+				put_longest(&thread->last_by, left, thread->off, now, left == cpu);
 			if (took >= thread->longest) {
 				thread->longest = took > (u32)-1 ? (u32)-1 : took;
 				thread->by = thread->last_by;
@@ -491,7 +494,7 @@ int sched_switch(u64 *ctx)
 	got = &transaction->got[way_of(what)];
 	if (waking && !got->switched && !got->read) {
 		got->switched = now;
-		put_longest(&got->before, cpu, waking, now);
+		put_longest(&got->before, cpu, waking, now, 1);
 	}
 	return 0;
 }

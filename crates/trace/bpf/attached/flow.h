@@ -253,16 +253,19 @@ INLINE int way_of(u64 word)
 	return (word - 1) & 1;
 }
 
-/* The state of this CPU. */
-INLINE struct on_cpu *on_cpu(void)
+/* The state of a CPU. */
+INLINE struct on_cpu *state_of(u64 cpu)
 {
-	u64 cpu = bpf_get_smp_processor_id();
-
 	if (cpu >= CPUS)
 		return 0;
 	/* As in bit() (Linux 6.1). */
 	asm volatile("%0 &= %1" : "+r"(cpu) : "i"(CPUS - 1));
 	return &shared.cpus[cpu];
+}
+
+INLINE struct on_cpu *on_cpu(void)
+{
+	return state_of(bpf_get_smp_processor_id());
 }
 
 /* The place of a socket in a table of its kind. */

@@ -180,7 +180,8 @@ struct on_cpu {
 	u64 number;
 	/* Time at which its current thread got it, and the number of switches. */
 	u64 since, switches;
-	u64 unused;
+	/* The current thread. */
+	s32 pid, tgid;
 	/* Earlier threads. */
 	struct slice slices[SLICES];
 };
@@ -200,7 +201,7 @@ struct thread {
 	/* Its longest time pushed off a CPU since it last read a request, in 1024 ns, and the process that took most of it. */
 	u32 longest;
 	struct process by __attribute__((aligned(LINE)));
-	/* Process that had its CPU longest when it was last preempted; the one that took the CPU if the thread continued on another. */
+	/* Process that had the CPU that it lost longest when it was last preempted. */
 	struct process last_by;
 	/* Time at which it was last stopped, and continued. */
 	u64 stop_begun, stop_ended;

@@ -67,13 +67,14 @@ INLINE void account(struct connection *connection, u64 now)
 		transaction->by = thread->by;
 }
 
-/* The process that had this CPU longest between `since` and `now`; idle has no name. */
-INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 since, u64 now)
+/* The process that had a CPU longest between `since` and `now`; idle, which counts with `idles`, has no name. */
+INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 since, u64 now, int idles)
 {
+	u64 until = cpu->since > since ? cpu->since : since;
+	u64 most = now > until && (idles || cpu->pid) ? now - until : 0, longest = 0;
+	s32 pid = most ? cpu->pid : 0, tgid = cpu->tgid;
 	struct task_struct *task;
-	u64 until = now, most = 0, longest = 0;
 	const struct slice *slice;
-	s32 pid = 0;
 
 #pragma unroll
 	for (int i = 1; i <= SLICES; i++) {
@@ -83,10 +84,11 @@ INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 s
 		begun = slice->begun > since ? slice->begun : since;
 		if (until <= since)
 			break;
-		if (until > begun && until - begun > most) {
+		if (until > begun && until - begun > most && (idles || slice->pid)) {
 			most = until - begun;
 			pid = slice->pid;
-			longest = cpu->switches - i;
+			tgid = slice->tgid;
+			longest = cpu->switches - i + 1;
 		}
 		until = slice->begun;
 	}
@@ -94,9 +96,9 @@ INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 s
 	if (!pid)
 		return;
 	process->pid = pid;
-	slice = &cpu->slices[longest % SLICES];
-	process->tgid = slice->tgid;
-	if (slice->comm[0]) {
+	process->tgid = tgid;
+	slice = &cpu->slices[(longest - 1) % SLICES];
+	if (longest && slice->comm[0]) {
 		__builtin_memcpy(process->comm, slice->comm, sizeof(process->comm));
 		return;
 	}
