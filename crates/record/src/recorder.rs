@@ -334,6 +334,7 @@ impl Recorder {
         row.slowest = self.slowest.into_sorted_vec().into_iter().map(|slow| slow.0).collect();
     }
 
+    #[inline]
     fn end_point(&mut self) {
         if self.point.count() == 0 {
             return;
@@ -431,13 +432,14 @@ mod tests {
     #[test]
     fn memory_stays_constant() {
         let mut recorder = Recorder::new(None, false, 0, 1);
-        for i in 0..3 * KEPT as u64 {
+        let blocks = KEPT as u64 + 100;
+        for i in 0..blocks {
             recorder.fold(block(i * 100), (0..20).map(|n| sample(n, i, i + 1)));
         }
         let mut row = Row::default();
         recorder.finish(&mut row);
         assert_eq!((row.blocks.len(), row.series.len(), row.slowest.len()), (KEPT, KEPT, SLOWEST));
-        assert_eq!(row.transactions, 3 * 20 * KEPT as u64, "what falls off the series still counts");
+        assert_eq!(row.transactions, 20 * blocks, "what falls off the series still counts");
     }
 
     #[test]
@@ -480,7 +482,7 @@ mod tests {
         let mut recorders: Vec<Recorder> =
             (0..threads).map(|thread| Recorder::new(Some(Nanos::from_secs(600)), false, thread, threads)).collect();
         for recorder in &mut recorders {
-            (0..6_000).for_each(|i| recorder.fold(block(i * 100), (0..20).map(|n| sample(n, i, i + 1))));
+            (0..2_000).for_each(|i| recorder.fold(block(i * 300), (0..20).map(|n| sample(n, i, i + 1))));
         }
         let mut all = recorders.remove(0);
         recorders.into_iter().for_each(|one| all.merge(one));
@@ -490,7 +492,7 @@ mod tests {
             let blocks: Vec<u64> = row.blocks.iter().filter(|block| block.thread == thread).map(|block| block.at_ns).collect();
             let points: Vec<u64> = row.series.iter().filter(|point| point.thread == thread).map(|point| point.at_ns).collect();
             assert_eq!(blocks.len(), KEPT / 3, "thread {thread}");
-            assert!(blocks.windows(2).all(|pair| pair[1] - pair[0] <= 400_000_000), "evenly spread");
+            assert!(blocks.windows(2).all(|pair| pair[1] - pair[0] <= 600_000_000), "evenly spread");
             assert!((1_000..=KEPT / 3).contains(&points.len()), "{}", points.len());
             assert!(points[0] == 0 && points[points.len() - 1] > 599_000_000_000, "from the beginning to the end");
         }
