@@ -25,7 +25,7 @@
 #define SLACK CPUS
 /* A connection idle for IDLE_NS gives its place to a new one, and what its server sends then is no part of the last reply. */
 #define IDLE_NS 1000000000ull
-/* The process watched is looked for among so many: the one that runs, its parent, and so on. */
+/* The running process and its ancestors, among which the watched one is looked for. */
 #define GENERATIONS 8
 
 /* A side sends the way of the same number and receives the other. */
