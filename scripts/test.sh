@@ -6,8 +6,8 @@
 # Up to three tests, or cases of emulated machines, that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────┬─▶ tests that want idle cores ─▶ sum
-#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, two emulated machines, at the lowest priority ─┘
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────────────────────┬─▶ tests that want idle cores ─▶ sum
+#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, examples of the docs, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -95,7 +95,10 @@ HAIRPIN_FOR=test
 
 # The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others and its checks, and then for a case
 # of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases.
-setsid scripts/behind.sh sh -c 'scripts/lint.sh --tests; status=$?; RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
+setsid scripts/behind.sh sh -c '
+scripts/lint.sh --tests; status=$?
+cargo test --workspace --no-fail-fast --doc || status=1
+RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
 behind=$!
 
 # Tests of settings, causes and comparisons that show only on cores which rest.
@@ -103,16 +106,15 @@ idle='explain_detectors:: newcomer:: idle_states:: gates::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
 # They wait most of their time, so twice as many as there are cores run at once, and the crates' own tests beside them.
-# shellcheck disable=SC2016 # for the shell that is started
-setsid sh -c 'cargo test --workspace --no-fail-fast --lib --bins; status=$?; cargo test --workspace --no-fail-fast --doc && exit $status' >"$scratch/beside" 2>&1 &
+setsid cargo test --workspace --no-fail-fast --lib --bins >"$scratch/beside" 2>&1 &
 beside=$!
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --test main
 unset RUST_TEST_THREADS
-ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins, --doc"
+ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins"
 beside=
-ended "$behind" "$scratch/behind" "scripts/lint.sh, rig/run short"
+ended "$behind" "$scratch/behind" "scripts/lint.sh, cargo test --doc, rig/run short"
 behind=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
