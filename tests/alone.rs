@@ -57,6 +57,7 @@ const PARTS: &[Part] = &[
     calls::PART,
     compare::PART,
     explain_detectors::OF_SETTINGS,
+    attached::OF_PAUSES,
     watch::PART,
     load::PART,
     metrics::PART,

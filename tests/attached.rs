@@ -1,7 +1,7 @@
 //! `hairpin explain --port` and `--pid` from the command line: real servers from the distribution, and small ones of the test's own, watched without
 //! their co-operation.
 //!
-//! The client is in this process, so that its RTTs are exact. One test at a time: each one's traffic would be the others' noise.
+//! The client is in this process, so that its RTTs are exact. One test at a time, except those that mostly pause: each one's traffic would be the others' noise.
 
 mod found;
 mod mistaken;
@@ -25,6 +25,8 @@ use hairpin_sys::thread::{allowed_cpus, pin};
 use serde_json::Value;
 
 pub const PART: Part = Part::new("attached", || alone::listed(TESTS)).playing(play);
+/// Few transactions, and pauses between them.
+pub const OF_PAUSES: Part = Part::new("attached_pauses", || alone::listed(TESTS_OF_PAUSES)).side_by_side();
 
 const TESTS: &[Listed] = &[
     ("redis_within_10_percent_of_its_client", redis_within_10_percent_of_its_client),
@@ -47,24 +49,27 @@ const TESTS: &[Listed] = &[
     ("a_proxy_has_a_table_for_each_role", found::a_proxy_has_a_table_for_each_role),
     ("every_datagram_that_overlaps_is_counted_once", found::every_datagram_that_overlaps_is_counted_once),
     ("reports_transactions_right_after_a_handshake", found::reports_transactions_right_after_a_handshake),
-    ("a_server_on_unix_sockets_is_said_to_be_unseen", found::a_server_on_unix_sockets_is_said_to_be_unseen),
-    ("a_farewell_is_no_part_of_the_last_reply", mistaken::a_farewell_is_no_part_of_the_last_reply),
-    ("a_packet_without_data_is_no_request", mistaken::a_packet_without_data_is_no_request),
-    ("a_slow_reader_is_no_nagle", mistaken::a_slow_reader_is_no_nagle),
-    ("an_unasked_datagram_is_no_part_of_the_last_reply", mistaken::an_unasked_datagram_is_no_part_of_the_last_reply),
     ("the_error_queue_is_no_reply", mistaken::the_error_queue_is_no_reply),
     ("a_datagram_over_two_devices_is_one_request", mistaken::a_datagram_over_two_devices_is_one_request),
     ("datagrams_of_one_poll_are_told_apart", mistaken::datagrams_of_one_poll_are_told_apart),
     ("a_slow_request_keeps_its_place", mistaken::a_slow_request_keeps_its_place),
     ("a_thread_that_moves_names_who_took_its_cpu", mistaken::a_thread_that_moves_names_who_took_its_cpu),
-    ("a_bound_socket_that_speaks_first_is_a_clients", mistaken::a_bound_socket_that_speaks_first_is_a_clients),
-    ("a_client_of_a_port_that_it_had_is_a_client", mistaken::a_client_of_a_port_that_it_had_is_a_client),
     ("a_process_is_watched_with_its_late_descendants", mistaken::a_process_is_watched_with_its_late_descendants),
     ("the_end_of_the_process_ends_the_watching", the_end_of_the_process_ends_the_watching),
     ("killed_it_leaves_no_program_attached", killed_it_leaves_no_program_attached),
     ("reports_a_missing_process", reports_a_missing_process),
     ("without_privilege_it_names_the_needed_rights", without_privilege_it_names_the_needed_rights),
     ("in_a_pid_namespace_it_watches_no_process", in_a_pid_namespace_it_watches_no_process),
+];
+
+const TESTS_OF_PAUSES: &[Listed] = &[
+    ("a_packet_without_data_is_no_request", mistaken::a_packet_without_data_is_no_request),
+    ("a_farewell_is_no_part_of_the_last_reply", mistaken::a_farewell_is_no_part_of_the_last_reply),
+    ("a_slow_reader_is_no_nagle", mistaken::a_slow_reader_is_no_nagle),
+    ("a_client_of_a_port_that_it_had_is_a_client", mistaken::a_client_of_a_port_that_it_had_is_a_client),
+    ("a_bound_socket_that_speaks_first_is_a_clients", mistaken::a_bound_socket_that_speaks_first_is_a_clients),
+    ("an_unasked_datagram_is_no_part_of_the_last_reply", mistaken::an_unasked_datagram_is_no_part_of_the_last_reply),
+    ("a_server_on_unix_sockets_is_said_to_be_unseen", found::a_server_on_unix_sockets_is_said_to_be_unseen),
 ];
 
 // ---- servers of the test's own, and the other roles: each a process ----------------------------------------------------------------------------

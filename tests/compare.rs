@@ -190,22 +190,22 @@ fn sides_may_go_over_links_of_their_own(name: &str) -> bool {
 fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
     let (home, full) = (Home::new(), Home::new());
     fs::write(full.runs(), "in the way").unwrap();
-    let gate = |home: &Home, limit: &str, seconds: u32| {
+    let gate = |home: &Home, limit: &str, lasts_ms: u32| {
         let mut command = home.command(crate::support::HAIRPIN);
-        command.args(["compare", "--path", "memory", "--duration", &format!("{seconds}s"), "--fail-if", limit]);
+        command.args(["compare", "--path", "memory", "--duration", &format!("{lasts_ms}ms"), "--fail-if", limit]);
         command.args(["--", "--size", "64", "--", "--size", "16384"]);
         home.spawn(command).done()
     };
-    let mut seconds = 2;
-    let mut crossed = gate(&full, "p50 > +20%", seconds);
-    while crossed.code == Some(1) && seconds < 20 {
-        seconds *= 2;
-        crossed = gate(&full, "p50 > +20%", seconds);
+    let mut lasts_ms = 1_500;
+    let mut crossed = gate(&full, "p50 > +20%", lasts_ms);
+    while crossed.code == Some(1) && lasts_ms < 20_000 {
+        lasts_ms *= 2;
+        crossed = gate(&full, "p50 > +20%", lasts_ms);
     }
     // The verdict does not depend on whether the run could be stored.
     crossed.fails(3, &["the run was not stored", "crossed, and again when measured once more: p50 > +20% by B"]);
     let open =
-        (0..4).map(|at| gate(&home, "p50 > +100000%", seconds << at)).find(|done| done.code != Some(1)).expect("enough pairs");
+        (0..4).map(|at| gate(&home, "p50 > +100000%", lasts_ms << at)).find(|done| done.code != Some(1)).expect("enough pairs");
     assert_eq!(open.code, Some(0), "{open:?}");
     assert!(open.out.contains("not crossed"), "{}", open.out);
     true

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
 use crate::support::alone::{self, Part, Plain, Test};
-use crate::support::{Home, LIMIT, can, namespaces, two_cpus, workers_of};
+use crate::support::{Home, LIMIT, Running, can, namespaces, two_cpus, workers_of};
 use hairpin_plan::paths::PATHS;
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::wait::Policy;
@@ -364,7 +364,7 @@ fn xdp_fallback() {
 const SMALL_BUFFER: &str = "--path udp:spin,rcvbuf=256/block --cpu 0,1";
 
 fn queue_overflow() {
-    let args = format!("--link veth --duration 3s --warmup 20ms {SMALL_BUFFER}");
+    let args = format!("--link veth --duration 2s --warmup 20ms {SMALL_BUFFER}");
     let said = found_in("receive-queue-overflow", &args, || stopped(&args));
     assert!(said.ends_with("at the server"), "{said}");
 }
@@ -372,9 +372,10 @@ fn queue_overflow() {
 /// The finding for a run whose server is stopped for a while.
 fn stopped(args: &str) -> Option<String> {
     let home = Home::new();
-    let run = home.start(&format!("explain {args} --json"));
-    sleep(Duration::from_millis(800));
-    let server = server_of(run.pid());
+    let mut run = home.start(&format!("explain {args} --json"));
+    let server = server_of(&mut run);
+    // The client sends often to a server in silence once it has seen RTTs for a block; the first one is the warm-up.
+    sleep(Duration::from_millis(200));
     // Longer than all phases of a cycle, of which one of three sees events.
     for (signal, after) in [("STOP", 1500), ("CONT", 0)] {
         let done = Command::new("kill").args([format!("-{signal}"), server.to_string()]).status().expect("kill");
@@ -385,13 +386,22 @@ fn stopped(args: &str) -> Option<String> {
     seen(&record["results"][0], "receive-queue-overflow")
 }
 
-/// The worker that is pinned to CPU 1.
-fn server_of(parent: u32) -> u32 {
-    let on_one = |pid: &u32| {
+/// The worker that is pinned to CPU 1, once it answers: it has slept before each of many requests.
+fn server_of(run: &mut Running) -> u32 {
+    let answers_on_one = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.lines().any(|line| line.split_whitespace().eq(["Cpus_allowed_list:", "1"]))
+        let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let slept = of("voluntary_ctxt_switches:").and_then(|count| count.parse::<u64>().ok());
+        of("Cpus_allowed_list:") == Some("1") && slept >= Some(500)
     };
-    workers_of(parent).into_iter().find(on_one).expect("a worker on CPU 1")
+    let begun = Instant::now();
+    loop {
+        if let Some(server) = workers_of(run.pid()).into_iter().find(answers_on_one) {
+            return server;
+        }
+        assert!(run.goes_on() && begun.elapsed() < LIMIT, "no worker on CPU 1 answers: {}", run.err());
+        sleep(Duration::from_millis(10));
+    }
 }
 
 // ---- causes ------------------------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ fn paths_of(run: &Value) -> Vec<&str> {
 fn cores_meet_on_paths_that_sleep_in_io_uring() {
     let name = "cores_meet_on_paths_that_sleep_in_io_uring";
     let home = Home::new();
-    let done = home.hairpin("ping --link loopback --path uring-udp:block --path uring-tcp:block --duration 500ms --json");
+    let done = home.hairpin("ping loopback --path uring-udp:block --path uring-tcp:block --duration 500ms --warmup 5ms --json");
     if !can(name, done.code != Some(4), "io_uring is off here") {
         return;
     }
@@ -400,7 +400,7 @@ fn a_raw_file_that_cannot_be_finished_keeps_no_row_back() {
     // Open for both, so that neither side waits for the other. Nobody reads it, and it holds less than the samples take.
     let pipe = fs::File::options().read(true).write(true).open(&partial).unwrap();
     rustix::pipe::fcntl_setpipe_size(&pipe, 4096).unwrap();
-    let mut running = home.start("ping loopback --path udp --count 100000 --warmup 0s --raw samples.parquet --json");
+    let mut running = home.start("ping loopback --path udp --count 10000 --warmup 0s --raw samples.parquet --json");
     // The first bytes come when the row is over.
     let limit = Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&limit)), Ok(1), "{}", running.err());
@@ -412,7 +412,7 @@ fn a_raw_file_that_cannot_be_finished_keeps_no_row_back() {
     }
     let done = running.done();
     done.fails(1, &["--raw", "incomplete"]);
-    assert_eq!(rows(&done.json())[0]["transactions"], 100_000, "{done:?}");
+    assert_eq!(rows(&done.json())[0]["transactions"], 10_000, "{done:?}");
 }
 
 #[test]
@@ -522,7 +522,7 @@ fn forms_of_output() {
 #[test]
 fn a_stream_has_a_line_per_second_and_a_final_one() {
     let home = Home::new();
-    let done = home.hairpin("ping --link loopback --path udp --duration 2500ms --warmup 1ms --json-stream");
+    let done = home.hairpin("ping --link loopback --path udp --rate 300 --duration 2500ms --warmup 1ms --json-stream");
     assert_eq!(done.code, Some(0), "{done:?}");
     let lines: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!((2..=5).contains(&lines.len()), "{}", done.out);
@@ -547,7 +547,7 @@ fn a_stalled_reader_does_not_delay_the_end_of_a_run() {
     writer.write_all(&vec![b'\n'; size]).unwrap();
     for signal in ["INT", "TERM"] {
         let mut command = home.command(HAIRPIN);
-        command.args("ping loopback --path udp --forever --warmup 1ms --json-stream".split(' '));
+        command.args("ping loopback --path udp --rate 1000 --forever --warmup 1ms --json-stream".split(' '));
         let mut running = home.spawn_to(command, Some(writer.try_clone().unwrap().into()));
         thread::sleep(Duration::from_millis(2500));
         assert!(running.goes_on(), "{signal}: {}", running.err());

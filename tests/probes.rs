@@ -83,7 +83,7 @@ fn three_probes_stand_still_while_a_session_measures_and_lose_nothing() {
     probes.iter_mut().for_each(|probe| probe.until("\"transactions\""));
     assert!(serve.err().contains("probe begins, 3 of at most 64"), "{}", serve.err());
 
-    let measuring = home.start(&format!("ping {address} --path udp --forever --warmup 1ms --json"));
+    let measuring = home.start(&format!("ping {address} --path udp --rate 1000 --forever --warmup 1ms --json"));
     serve.until("probes: 3 wait for it, 0 were closed");
     probes.iter_mut().for_each(|probe| probe.until(&format!("waits: a measuring session runs on {address}")));
     // The probes' workers cannot run, and so answer nothing; the fourth measures.

@@ -159,7 +159,7 @@ fn a_demo_has_every_form() {
 #[test]
 fn lines_of_progress_are_passed_over() {
     let home = Home::new();
-    let done = home.hairpin("ping --link loopback --path udp:block --duration 1.5s --warmup 5ms --json-stream --no-store");
+    let done = home.hairpin("ping loopback --path udp:block --rate 1000 --duration 1.5s --warmup 5ms --json-stream --no-store");
     assert!(done.out.contains("hairpin.progress/1"), "{done:?}");
     fs::write(home.file("stream.jsonl"), &done.out).unwrap();
     let done = home.hairpin("report ./stream.jsonl");

@@ -10,9 +10,9 @@ const ROWS: [(&str, &str, &str); 6] = [
     (
         "paths of sockets and of memory",
         "none",
-        "ping --link loopback --path udp --path tcp --path unix --path niq:spin --count 100",
+        "ping --link loopback --path udp --path tcp --path unix --path niq:spin --count 100 --warmup 5ms",
     ),
-    ("`--link veth`", "none, where users may make namespaces", "ping --link veth --path udp --count 100"),
+    ("`--link veth`", "none, where users may make namespaces", "ping --link veth --path udp --count 100 --warmup 5ms"),
     ("path `packet`", "CAP_NET_RAW", "bounce -i b0 --io packet --duration 100ms"),
     ("path `xdp`", "CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK", "bounce -i b0 --io xdp --duration 100ms"),
     (
@@ -20,7 +20,11 @@ const ROWS: [(&str, &str, &str); 6] = [
         "CAP_BPF, CAP_PERFMON",
         "explain --link loopback --path udp:block --duration 600ms --warmup 1ms --json",
     ),
-    ("`--sched fifo:N`", "CAP_SYS_NICE, CAP_IPC_LOCK", "ping --link loopback --path udp:block --sched fifo:1 --count 100"),
+    (
+        "`--sched fifo:N`",
+        "CAP_SYS_NICE, CAP_IPC_LOCK",
+        "ping --link loopback --path udp:block --sched fifo:1 --count 100 --warmup 5ms",
+    ),
 ];
 
 #[test]

@@ -293,7 +293,7 @@ fn a_dead_way_is_noticed_within_the_timeout() {
 fn a_second_session_is_refused_with_the_time_left() {
     let home = Home::new();
     let (mut serve, address) = home.serve("");
-    let first = home.start(&format!("ping {address} --path udp --duration 30s --warmup 1ms"));
+    let first = home.start(&format!("ping {address} --path udp --rate 1000 --duration 30s --warmup 1ms"));
     serve.until("session begins");
     // The plan, with its duration, comes just after; until then the server gives the client 10 s. A busy host takes its time.
     let left = || {
@@ -536,26 +536,33 @@ fn run_with_a_killed_server_keeps_its_results() {
 
 #[test]
 fn a_worker_killed_in_mid_run_is_noticed() {
-    let home = Home::new();
-    for (side, spec) in [(0, "udp:spin"), (1, "udp:spin"), (1, "tcp:block"), (1, "memory")] {
-        let args = format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 2s --json-stream");
-        let mut ping = home.start(&args);
-        ping.until("transactions");
-        // The client's worker is started first.
-        let mut workers = workers_of(ping.pid());
-        workers.sort_unstable();
-        assert_eq!(workers.len(), 2, "{spec}");
-        let status = Command::new("kill").args(["-KILL", &workers[side].to_string()]).status().unwrap();
-        assert!(status.success());
-        let killed = Instant::now();
-        let done = ping.done();
-        assert_eq!(done.code, Some(1), "{spec}: {done:?}");
-        assert!(killed.elapsed() < Duration::from_secs(2 + 1 + 6), "{spec}: {:?}", killed.elapsed());
-        assert!(done.err.contains(spec), "{spec}: {}", done.err);
-        if side == 1 {
-            let run: serde_json::Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
-            assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
+    // Side by side, as each has its first line after a second.
+    std::thread::scope(|scope| {
+        for (side, spec) in [(0, "udp:spin"), (1, "udp:spin"), (1, "tcp:block"), (1, "memory")] {
+            scope.spawn(move || a_killed_worker_is_noticed(side, spec));
         }
+    });
+}
+
+fn a_killed_worker_is_noticed(side: usize, spec: &str) {
+    let home = Home::new();
+    let args = format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 2s --json-stream");
+    let mut ping = home.start(&args);
+    ping.until("transactions");
+    // The client's worker is started first.
+    let mut workers = workers_of(ping.pid());
+    workers.sort_unstable();
+    assert_eq!(workers.len(), 2, "{spec}");
+    let status = Command::new("kill").args(["-KILL", &workers[side].to_string()]).status().unwrap();
+    assert!(status.success());
+    let killed = Instant::now();
+    let done = ping.done();
+    assert_eq!(done.code, Some(1), "{spec}: {done:?}");
+    assert!(killed.elapsed() < Duration::from_secs(2 + 1 + 6), "{spec}: {:?}", killed.elapsed());
+    assert!(done.err.contains(spec), "{spec}: {}", done.err);
+    if side == 1 {
+        let run: serde_json::Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
+        assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
     }
 }
 
@@ -605,26 +612,35 @@ fn a_client_killed_in_mid_run_frees_the_server() {
 
 #[test]
 fn ctrl_c_ends_an_endless_run_and_keeps_it() {
-    let home = Home::new();
-    for spec in
-        ["udp:block", "tcp:spin", "eventfd", "memory", "tcp-crr --pace 200", "pipe:epoll", "unix:adaptive", "udp --pace 5"]
-    {
-        let mut ping = home
-            .start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 60s --json-stream"));
-        ping.until("transactions");
-        ping.signal("INT");
-        // Twice, as timeout(1) does: it sends the signal to its child and to its group.
-        ping.signal("INT");
-        let signalled = Instant::now();
-        let done = ping.done();
-        assert_eq!(done.code, Some(0), "{spec}: {done:?}");
-        // It waits for no timeout, nor the ten seconds for a missing report.
-        assert!(signalled.elapsed() < Duration::from_secs(9), "{spec}: {:?}", signalled.elapsed());
-        let run: serde_json::Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
-        assert_eq!((&run["interrupted"], &run["error"]), (&true.into(), &serde_json::Value::Null), "{spec}");
-        assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
-        assert!(done.err.contains("stored as"), "{spec}: {done:?}");
+    let specs =
+        ["udp:block", "tcp:spin", "eventfd", "tcp-crr --pace 200", "memory", "pipe:epoll", "unix:adaptive", "udp --pace 5"];
+    // Four at a time, as each has its first line after a second.
+    for four in specs.chunks(4) {
+        std::thread::scope(|scope| {
+            for spec in four {
+                scope.spawn(move || ctrl_c_ends_and_keeps(spec));
+            }
+        });
     }
+}
+
+fn ctrl_c_ends_and_keeps(spec: &str) {
+    let home = Home::new();
+    let args = format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 60s --json-stream");
+    let mut ping = home.start(&args);
+    ping.until("transactions");
+    ping.signal("INT");
+    // Twice, as timeout(1) does: it sends the signal to its child and to its group.
+    ping.signal("INT");
+    let signalled = Instant::now();
+    let done = ping.done();
+    assert_eq!(done.code, Some(0), "{spec}: {done:?}");
+    // It waits for no timeout, nor the ten seconds for a missing report.
+    assert!(signalled.elapsed() < Duration::from_secs(9), "{spec}: {:?}", signalled.elapsed());
+    let run: serde_json::Value = serde_json::from_str(done.out.lines().last().expect("the record")).expect("JSON");
+    assert_eq!((&run["interrupted"], &run["error"]), (&true.into(), &serde_json::Value::Null), "{spec}");
+    assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
+    assert!(done.err.contains("stored as"), "{spec}: {done:?}");
 }
 
 /// A server may take 40 s to listen: for probes, and for links that XDP programs take down.

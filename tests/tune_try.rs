@@ -107,13 +107,14 @@ fn ratio_of_p50(comparison: &Value) -> Option<f64> {
 
 /// Share of time in deep idle states above which the wake-up from them is a sleeping path's largest cost.
 const DEEP: f64 = 0.2;
-/// Experiments until one must have found the effect: others may use the cores during one, not during all.
-const TRIES: usize = 3;
+/// Lengths in s of the experiments until one must have found the effect: others may use the cores during one, not during all.
+const EXPERIMENTS: [u32; 3] = [4, 8, 8];
 
 /// `tune try` of the demand on idle states, also written to `tuned.toml`; checks the rules that hold on any host.
-fn demand_tried(host: &Host) -> Value {
+fn demand_tried(host: &Host, seconds: u32) -> Value {
     let _ = fs::remove_file(host.0.file("tuned.toml"));
-    let record = host.json("tune try --link veth --path udp:block --knob cpu_dma_latency_us=0 --duration 6s --yes -o tuned.toml");
+    let args = "--link veth --path udp:block --knob cpu_dma_latency_us=0 --yes -o tuned.toml";
+    let record = host.json(&format!("tune try {args} --duration {seconds}s"));
     assert_eq!(
         (&record["schema"], &record["error"], &record["kept"]),
         (&"hairpin.tune-try/1".into(), &Value::Null, &false.into())
@@ -139,8 +140,8 @@ fn demand_tried(host: &Host) -> Value {
 /// The first of some experiments that finds the winner. There is none if the cores of this host never rest, as where the guest polls or others keep them busy.
 fn winner(host: &Host) -> Result<Value, Ended> {
     let mut rested = 0;
-    for _ in 0..TRIES {
-        let record = demand_tried(host);
+    for seconds in EXPERIMENTS {
+        let record = demand_tried(host, seconds);
         if record["winners"] != serde_json::json!([]) {
             return Ok(record);
         }
@@ -148,7 +149,8 @@ fn winner(host: &Host) -> Result<Value, Ended> {
         let told = ratio_of_p50(&path["alone"]["comparisons"][0]).is_some();
         rested += usize::from(told && path["deep_idle"][0].as_f64().is_some_and(|before| before > DEEP));
     }
-    assert!(rested < TRIES, "the cores were in deep idle states each time, and holding them off was never found faster");
+    let all = EXPERIMENTS.len();
+    assert!(rested < all, "the cores were in deep idle states each time, and holding them off was never found faster");
     Err(Ended::Unshown("the cores of this host do not rest in deep idle states, or have other work"))
 }
 

@@ -14,7 +14,7 @@ use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepi
 use serde_json::Value;
 
 use super::found::{other_first, whole};
-use super::roles::HUGE;
+use super::roles::{HUGE, SLOW_FOR};
 use super::{FEW, LOAD, SIZE, ask, complete, connect, hooks, number, one, other, seen, stages, watch};
 use crate::support::net::{Net, ip, joined};
 use crate::support::{Home, Running, can, free_port, namespaces};
@@ -268,7 +268,7 @@ pub fn a_slow_request_keeps_its_place(name: &str) -> bool {
     assert_eq!(record["unmatched_by"]["unanswered"], 0, "{}", record["unmatched_by"]);
     complete(&record, SLOW + short);
     let slowest = record["slowest"].as_array().expect("slowest");
-    assert!(slowest.iter().all(|slow| number(&slow["sum_ns"]) >= 3_000_000_000), "{slowest:?}");
+    assert!(slowest.iter().all(|slow| number(&slow["sum_ns"]) >= SLOW_FOR.as_nanos() as u64), "{slowest:?}");
     true
 }
 

@@ -14,6 +14,8 @@ use super::SIZE;
 
 /// Bytes of a reply that waits for its reader.
 pub const HUGE: usize = 16 << 20;
+/// Time that a slow request takes: twice as long as a connection that is idle keeps its place.
+pub const SLOW_FOR: Duration = Duration::from_secs(2);
 
 /// The address of a server on Unix sockets.
 pub fn unix_address(number: u16) -> SocketAddr {
@@ -71,7 +73,7 @@ pub fn play(role: &str, port: u16) -> bool {
             }
             stream.write_all(&[7; SIZE])
         }),
-        // A connection for each request; one of nines takes 3 s.
+        // A connection for each request; one of nines takes `SLOW_FOR`.
         "serve-slow" => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("its port");
             println!("ready");
@@ -79,7 +81,7 @@ pub fn play(role: &str, port: u16) -> bool {
                 thread::spawn(move || {
                     stream.set_nodelay(true)?;
                     if read(&mut stream)?[0] == 9 {
-                        thread::sleep(Duration::from_secs(3));
+                        thread::sleep(SLOW_FOR);
                     }
                     stream.write_all(&[7; SIZE])
                 });
