@@ -284,20 +284,20 @@ fn a_server_has_its_own(name: &str) -> bool {
 
 fn two_sides_are_compared_with_and_without(name: &str) -> bool {
     let Some(stand) = Stand::new(name) else { return false };
-    let record = stand.json("compare --for 2s -- udp:spin -- udp:spin --stack LIBRARY", None);
-    let comparison = &record["comparisons"][0];
-    let p50 = comparison["figures"].as_array().unwrap().iter().find(|figure| figure["figure"] == "p50");
-    // Other work on the machine takes pairs away, at worst all and with them the figure; a verdict takes twelve.
-    let told = p50.is_some_and(|p50| p50["pairs"].as_u64().unwrap() >= 12);
+    // Other work on the machine takes pairs away, at worst all and with them the figure, and then it is tried again; a verdict takes twelve.
+    let tried = (0..3).map(|_| stand.json("compare --for 2s -- udp:spin -- udp:spin --stack LIBRARY", None));
+    let mut tried = tried.filter_map(|record| {
+        let figures = record["comparisons"][0]["figures"].as_array().unwrap();
+        let pairs = figures.iter().find(|figure| figure["figure"] == "p50")?["pairs"].as_u64().unwrap();
+        Some((record, pairs))
+    });
+    let (record, pairs) = tried.next().expect("a pair in one of three comparisons");
+    let (comparison, told) = (&record["comparisons"][0], pairs >= 12);
     assert_eq!(comparison["verdict"], if told { "faster" } else { "unclear" }, "{comparison:#}");
     let [plain, with] = record["arms"].as_array().unwrap().as_slice() else { panic!("{record}") };
     assert!(plain["stack"].is_null(), "{plain}");
-    // Fewer than twenty transactions have no median.
-    let p50 = |arm: &Value| arm["figures"]["p50_ns"].as_f64();
-    match (p50(with), p50(plain)) {
-        (Some(with_ns), Some(plain_ns)) => assert!(with_ns * 1.5 < plain_ns, "{with_ns} against {plain_ns}"),
-        _ => assert!(!told, "{comparison:#}"),
-    }
+    let p50 = |arm: &Value| arm["figures"]["p50_ns"].as_f64().unwrap();
+    assert!(p50(with) * 1.5 < p50(plain), "{} against {}", p50(with), p50(plain));
     let blocks: u64 = with["blocks"].as_array().unwrap().iter().filter_map(|block| block["transactions"].as_u64()).sum();
     assert!(counts(with, "client").0 >= blocks, "of all blocks: {}", with["stack"]);
     true

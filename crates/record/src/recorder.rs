@@ -482,7 +482,7 @@ mod tests {
         let mut recorders: Vec<Recorder> =
             (0..threads).map(|thread| Recorder::new(Some(Nanos::from_secs(600)), false, thread, threads)).collect();
         for recorder in &mut recorders {
-            (0..2_000).for_each(|i| recorder.fold(block(i * 300), (0..20).map(|n| sample(n, i, i + 1))));
+            (0..4_300).for_each(|i| recorder.fold(block(i * 140), (0..20).map(|n| sample(n, i, i + 1))));
         }
         let mut all = recorders.remove(0);
         recorders.into_iter().for_each(|one| all.merge(one));
@@ -492,7 +492,7 @@ mod tests {
             let blocks: Vec<u64> = row.blocks.iter().filter(|block| block.thread == thread).map(|block| block.at_ns).collect();
             let points: Vec<u64> = row.series.iter().filter(|point| point.thread == thread).map(|point| point.at_ns).collect();
             assert_eq!(blocks.len(), KEPT / 3, "thread {thread}");
-            assert!(blocks.windows(2).all(|pair| pair[1] - pair[0] <= 600_000_000), "evenly spread");
+            assert!(blocks.windows(2).all(|pair| pair[1] - pair[0] <= 560_000_000), "evenly spread");
             assert!((1_000..=KEPT / 3).contains(&points.len()), "{}", points.len());
             assert!(points[0] == 0 && points[points.len() - 1] > 599_000_000_000, "from the beginning to the end");
         }
