@@ -95,6 +95,7 @@ HAIRPIN_FOR=test
 
 # The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others, its checks and the examples of
 # the docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases.
+# shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
 scripts/lint.sh --tests; status=$?
 cargo test --workspace --no-fail-fast --doc || status=1
