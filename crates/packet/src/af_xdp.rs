@@ -23,7 +23,7 @@ mod queue;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hairpin_sys::bpf::XdpLink;
 use hairpin_sys::ethtool::{Channels, Ethtool};
@@ -45,12 +45,15 @@ pub use queue::Queue;
 const TAG: usize = 4;
 
 /// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue, and under the lock of all network settings
-/// (`xp_release_deferred` of `net/xdp/xsk_buff_pool.c`), so others on a busy host can hold it up for seconds.
+/// (`xp_release_deferred` of `net/xdp/xsk_buff_pool.c`), so others on a busy host can hold it up for seconds. Only pauses between attempts count: an
+/// attempt (bind(2)) waits for the same lock, and may get it before the release does.
 const RELEASE: Duration = Duration::from_secs(5);
 /// A step that takes some links down.
 const ATTACHING: &str = "attaching the XDP program";
-/// Pause between two attempts to open a socket on a queue that is being released.
-const LOOK: Duration = Duration::from_millis(5);
+/// First pause between two attempts to open a socket on a queue that is being released. Each further one is twice as long …
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// … up to this: an attempt pins the memory of all frames anew.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// An interface with Hairpin's XDP program attached: a [`BackEnd`] with one ring for each receive queue. Rings receive as
 /// long as it exists.
@@ -261,16 +264,18 @@ impl AfXdp {
         let metadata = if knows_any(granted) { metadata::BYTES } else { 0 };
         let open = |zero_copy, send_on| -> Result<Result<Socket, XskError>, OpenError> {
             let departures = self.departures(zero_copy).is_some_and(|departures| departures.is_ok());
-            let give_up = Instant::now() + RELEASE;
+            let (mut left, mut pause) = (RELEASE, FIRST_PAUSE);
             loop {
                 let memory = self.sizes.memory(self.config.chunks, entries)?;
                 let few_chunks = self.config.favour == Favour::Delay;
                 let options = Options { entries, zero_copy, few_chunks, send_on, metadata, departures };
                 match Socket::open(memory, self.link.index, queue, options) {
                     // A socket closed a moment ago releases its queue only now.
-                    Err(error) if taken(&error) && Instant::now() < give_up => sleep(LOOK),
+                    Err(error) if taken(&error) && !left.is_zero() => sleep(pause),
                     done => return Ok(done),
                 }
+                left = left.saturating_sub(pause);
+                pause = (2 * pause).min(LONGEST_PAUSE);
             }
         };
         let why = match no_zero_copy(&self.config, granted.mode, self.offers_zero_copy, queue) {

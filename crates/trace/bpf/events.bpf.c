@@ -126,16 +126,20 @@ INLINE struct cpu *here(void)
 	return 0;
 }
 
-/* Room for an event. */
-INLINE struct event *place(struct cpu *cpu)
+/* The event at `at`, if there is room for it. */
+INLINE struct event *event_at(struct cpu *cpu, u64 at)
 {
-	u64 at = __sync_fetch_and_add(&cpu->count, 1);
-
 	if (at >= EVENTS)
 		return 0;
 	/* So that the verifier sees the bound where it is used, and the compiler does not see through it. */
 	asm volatile("%0 &= %1" : "+r"(at) : "i"(EVENTS - 1));
 	return &cpu->events[at];
+}
+
+/* Room for an event. */
+INLINE struct event *place(struct cpu *cpu)
+{
+	return event_at(cpu, __sync_fetch_and_add(&cpu->count, 1));
 }
 
 INLINE void note(struct cpu *cpu, enum kind kind, u64 now, u64 took, s32 number)
@@ -171,13 +175,17 @@ int sched_switch(u64 *ctx)
 	const struct task_struct *prev = (const struct task_struct *)ctx[1];
 	const struct task_struct *next = (const struct task_struct *)ctx[2];
 	struct cpu *cpu = here();
-	struct event *event;
+	struct event *event, *following;
+	u64 at;
 
 	if (!cpu)
 		return 0;
 	cpu->hard_ended = 0;
-	look(cpu, prev);
-	event = place(cpu);
+	/* The idle thread's own fields are in no near cache. */
+	look(cpu, prev->pid ? prev : next);
+	/* Interrupts are off, so nothing comes between. */
+	at = cpu->count++;
+	event = event_at(cpu, at);
 	if (!event)
 		return 0;
 	event->at = bpf_ktime_get_ns();
@@ -189,6 +197,12 @@ int sched_switch(u64 *ctx)
 	else
 		bpf_probe_read_kernel(event->name, sizeof(event->name), prev->comm);
 	event->name[15] = SWITCHED | (ctx[0] || !(u32)ctx[3] ? RUNNABLE : 0);
+	/* The memory of the next event is in no near cache; a CPU that goes idle fetches it while nobody waits. */
+	if (!event->second) {
+		following = event_at(cpu, at + 1);
+		if (following)
+			following->at = 0;
+	}
 	return 0;
 }
 

@@ -201,7 +201,7 @@ struct thread {
 	/* Its longest time pushed off a CPU since it last read a request, in 1024 ns, and the process that took most of it. */
 	u32 longest;
 	struct process by __attribute__((aligned(LINE)));
-	/* Process that had the CPU that it lost longest when it was last preempted. */
+	/* When it was last preempted: the process that then had its old CPU for the longest time. */
 	struct process last_by;
 	/* Time at which it was last stopped, and continued. */
 	u64 stop_begun, stop_ended;

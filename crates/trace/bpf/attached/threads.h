@@ -67,7 +67,10 @@ INLINE void account(struct connection *connection, u64 now)
 		transaction->by = thread->by;
 }
 
-/* The process that had a CPU longest between `since` and `now`; idle, which counts with `idles`, has no name. */
+/*
+ * The process that had a CPU longest between `since` and `now`; idle, which counts with `idles`, has no name. `longest` is the switch at which it left, 0 if it
+ * has the CPU now.
+ */
 INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 since, u64 now, int idles)
 {
 	u64 until = cpu->since > since ? cpu->since : since;
