@@ -17,6 +17,8 @@
 #define EVENTS 32768
 /* A shorter soft interrupt for packets is no event. */
 #define SHORT_NS 1000
+/* A time that was read this long ago still tells what time it is: the clocks differ by at most 500 ppm, and so by half a microsecond. */
+#define FRESH_NS 1000000
 /* Where soft interrupts have no beginning, events this soon after a hard interrupt count as caused by its soft interrupt. */
 #define SOON_NS 50000
 
@@ -86,15 +88,19 @@ struct cpu {
 	u64 stolen;
 	/* When the last hard interrupt ended, or a soft interrupt after it; 0: no soft interrupt can have begun then. */
 	u64 hard_ended;
-	struct event events[EVENTS];
+	/* The last switch whose time was read: CLOCK_MONOTONIC, and the run queue's own clock. */
+	u64 read;
+	u64 clock;
+	struct event events[EVENTS] __attribute__((aligned(LINE)));
 } __attribute__((aligned(LINE)));
 
-_Static_assert(sizeof(struct event) == 32 && __builtin_offsetof(struct cpu, events) == LINE, "the reader's layout");
+_Static_assert(sizeof(struct event) == 32 && __builtin_offsetof(struct cpu, events) == 2 * LINE, "the reader's layout");
 
 /* Whether the running kernel's types have a field (BPF_FIELD_EXISTS of libbpf). */
 #define EXISTS(field) __builtin_preserve_field_info(field, 2)
 
 struct rq {
+	u64 clock;
 	u64 prev_steal_time_rq;
 } FROM_BTF;
 
@@ -126,20 +132,16 @@ INLINE struct cpu *here(void)
 	return 0;
 }
 
-/* The event at `at`, if there is room for it. */
-INLINE struct event *event_at(struct cpu *cpu, u64 at)
+/* Room for an event. */
+INLINE struct event *place(struct cpu *cpu)
 {
+	u64 at = __sync_fetch_and_add(&cpu->count, 1);
+
 	if (at >= EVENTS)
 		return 0;
 	/* So that the verifier sees the bound where it is used, and the compiler does not see through it. */
 	asm volatile("%0 &= %1" : "+r"(at) : "i"(EVENTS - 1));
 	return &cpu->events[at];
-}
-
-/* Room for an event. */
-INLINE struct event *place(struct cpu *cpu)
-{
-	return event_at(cpu, __sync_fetch_and_add(&cpu->count, 1));
 }
 
 INLINE void note(struct cpu *cpu, enum kind kind, u64 now, u64 took, s32 number)
@@ -169,40 +171,56 @@ INLINE void look(struct cpu *cpu, const void *thread)
 	cpu->stolen = stolen;
 }
 
+INLINE int is_ours(s32 thread)
+{
+	return thread == asked.threads[0] || thread == asked.threads[1];
+}
+
+/*
+ * The time of a switch. Reading the clock takes most of the program's time, and nobody needs to the nanosecond when a thread of ours went to sleep on a CPU
+ * that idles then: there the run queue's clock, which the scheduler has just read, tells the time since the thread came.
+ */
+INLINE u64 time_of(struct cpu *cpu, const void *thread, int sleeps)
+{
+	const struct task_struct___queued *task = thread;
+	u64 clock;
+
+	if (!asked.alone || !EXISTS(task->se.cfs_rq) || !EXISTS(task->se.cfs_rq->rq->clock))
+		return bpf_ktime_get_ns();
+	clock = task->se.cfs_rq->rq->clock;
+	if (sleeps && clock - cpu->clock < FRESH_NS)
+		return cpu->read + (clock - cpu->clock);
+	cpu->clock = clock;
+	cpu->read = bpf_ktime_get_ns();
+	return cpu->read;
+}
+
 SEC("tp_btf/sched_switch")
 int sched_switch(u64 *ctx)
 {
 	const struct task_struct *prev = (const struct task_struct *)ctx[1];
 	const struct task_struct *next = (const struct task_struct *)ctx[2];
+	s32 left = prev->pid, came = next->pid;
 	struct cpu *cpu = here();
-	struct event *event, *following;
-	u64 at;
+	int runnable = ctx[0] || !(u32)ctx[3];
+	struct event *event;
 
 	if (!cpu)
 		return 0;
 	cpu->hard_ended = 0;
-	/* The idle thread's own fields are in no near cache. */
-	look(cpu, prev->pid ? prev : next);
-	/* Interrupts are off, so nothing comes between. */
-	at = cpu->count++;
-	event = event_at(cpu, at);
+	look(cpu, prev);
+	event = place(cpu);
 	if (!event)
 		return 0;
-	event->at = bpf_ktime_get_ns();
-	event->first = prev->pid;
-	event->second = next->pid;
+	event->at = time_of(cpu, left ? (const void *)prev : next, !came && !runnable && is_ours(left));
+	event->first = left;
+	event->second = came;
 	/* The reader knows their names. */
-	if (asked.alone && (!event->first || event->first == (u32)asked.threads[0] || event->first == (u32)asked.threads[1]))
+	if (asked.alone && (!left || is_ours(left)))
 		event->name[0] = 0;
 	else
 		bpf_probe_read_kernel(event->name, sizeof(event->name), prev->comm);
-	event->name[15] = SWITCHED | (ctx[0] || !(u32)ctx[3] ? RUNNABLE : 0);
-	/* The memory of the next event is in no near cache; a CPU that goes idle fetches it while nobody waits. */
-	if (!event->second) {
-		following = event_at(cpu, at + 1);
-		if (following)
-			following->at = 0;
-	}
+	event->name[15] = SWITCHED | (runnable ? RUNNABLE : 0);
 	return 0;
 }
 

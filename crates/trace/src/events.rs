@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   .bss of events.bpf.c, in words of 64 bits: eight CPUs, each of
-//!     0 count   1 … going on   8 events, four words each:   at │ first, second │ name ……… kind
+//!     0 count   1 … going on   16 events, four words each:   at │ first, second │ name ……… kind
 //! ```
 //! An interval is one event, at its end. Of other threads only id and name are kept.
 
@@ -24,7 +24,7 @@ use crate::tracer::{TracerError, try_function};
 pub const CPUS: usize = 8;
 /// `EVENTS` of events.bpf.c.
 const EVENTS: usize = 32_768;
-const FIRST: usize = 8;
+const FIRST: usize = 16;
 const EVENT: usize = 4;
 const CPU: usize = FIRST + EVENTS * EVENT;
 /// Looks at a place before it is given up: a program writes it far sooner, unless its CPU is taken away meanwhile.
@@ -188,6 +188,8 @@ pub struct WatchedFlow {
     pub cpus: Vec<u32>,
     /// The light set of hooks: without idle states and calls from other CPUs.
     pub light: bool,
+    /// A message may wait for an acknowledgement of TCP; if none does, the light set does without their hook, which every packet passes.
+    pub acks: bool,
 }
 
 /// The events since the last call.
@@ -250,7 +252,7 @@ impl Events {
     /// The kernel accepts none: a missing capability, lockdown, no BTF. Or this process is in a PID namespace of its own.
     pub fn load(watched: &WatchedFlow) -> Result<Events, TracerError> {
         sees_threads(fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |facts| facts.ino()))?;
-        let on_function = watched.light && missing_functions(&[ACKS]).is_empty();
+        let on_function = watched.light && watched.acks && missing_functions(&[ACKS]).is_empty();
         // A kernel may refuse the program on the function, and accept the one on the tracepoint.
         match Events::open(watched, on_function) {
             Err(_) if on_function => Events::open(watched, false),
@@ -392,10 +394,11 @@ fn sees_threads(inode: u64) -> Result<(), TracerError> {
 fn wanted(watched: &WatchedFlow, on_function: bool) -> impl Iterator<Item = &'static EventHook> {
     let other = if watched.light { Sets::Whole } else { Sets::Light };
     let spared = if on_function { "net_dev_queue" } else { ACKS };
-    let protocol = watched.protocol;
-    EVENT_HOOKS
-        .iter()
-        .filter(move |hook| hook.sets != other && hook.program != spared && (hook.only.is_none() || hook.only == protocol))
+    let (protocol, no_acks) = (watched.protocol, watched.light && !watched.acks);
+    EVENT_HOOKS.iter().filter(move |hook| {
+        let needless = hook.program == spared || no_acks && hook.adds == ACKNOWLEDGEMENTS;
+        hook.sets != other && !needless && (hook.only.is_none() || hook.only == protocol)
+    })
 }
 
 /// Numbers of `enum kind` of events.bpf.c.
@@ -444,6 +447,10 @@ fn constants(watched: &WatchedFlow) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::io::Write as _;
+    use std::time::Duration;
+
+    use hairpin_sys::thread;
 
     use super::*;
     use crate::moment::Moment;
@@ -543,6 +550,7 @@ mod tests {
             server: told(8, 3, 4),
             cpus: vec![0, 5],
             light: true,
+            acks: true,
         };
         let bytes = constants(&watched);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
@@ -550,6 +558,57 @@ mod tests {
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 2, 4]);
         assert_eq!([number(0), number(1), number(2), number(3), number(4), number(9)], [7, 8, 0, 5, u32::MAX, u32::MAX]);
         assert_eq!((number(10), bytes.len()), (1, 80));
+    }
+
+    #[test]
+    fn the_light_set_hooks_acknowledgements_only_where_they_are_waited_for() {
+        let told = Announced::default();
+        let names = |light, acks, on_function| {
+            let watched = WatchedFlow { protocol: Some(Protocol::Tcp), client: told, server: told, cpus: vec![0], light, acks };
+            let all: Vec<&str> = wanted(&watched, on_function).map(|hook| hook.program).collect();
+            ["net_dev_queue", ACKS].map(|name| all.contains(&name))
+        };
+        assert_eq!([false, true].map(|on_function| names(true, true, on_function)), [[true, false], [false, true]]);
+        assert_eq!([names(true, false, false), names(false, false, false)], [[false, false], [true, false]]);
+    }
+
+    #[test]
+    fn the_light_set_tells_when_a_thread_went_to_sleep() {
+        let cpu = thread::allowed_cpus().unwrap()[0];
+        // A thread of its own, as it is pinned.
+        let seen = std::thread::spawn(move || {
+            thread::pin(cpu).unwrap();
+            let own = Announced { thread: thread::id(), ..Announced::default() };
+            let other = Announced::default();
+            let watched = WatchedFlow { protocol: None, client: own, server: other, cpus: vec![cpu], light: true, acks: false };
+            let mut events = Events::load(&watched).and_then(|mut events| events.attach().map(|()| events))?;
+            let slept: Vec<[u64; 2]> = (0..40)
+                .map(|_| {
+                    let woken = monotonic_ns();
+                    while monotonic_ns() - woken < 200_000 {}
+                    let before = monotonic_ns();
+                    std::thread::sleep(Duration::from_micros(50));
+                    [before, monotonic_ns()]
+                })
+                .collect();
+            Ok((own.thread, slept, events.take().events))
+        });
+        let seen: Result<_, TracerError> = seen.join().unwrap();
+        let (own, slept, events) = match seen {
+            Ok(seen) => seen,
+            Err(error) => {
+                assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{error}");
+                let name = "the_light_set_tells_when_a_thread_went_to_sleep";
+                let _ = writeln!(std::io::stderr(), "{name}: SKIPPED: no program can be loaded here");
+                return;
+            }
+        };
+        for [before, after] in slept {
+            // The run queue's clock may be half a microsecond off.
+            let during = |event: &&Event| (before - 1_000..=after).contains(&event.at);
+            let left = |event: &&Event| matches!(event.what, What::Switched { from, runnable: false, .. } if from == own);
+            assert_eq!(events.iter().filter(during).filter(left).count(), 1, "{before} to {after}: {events:?}");
+        }
     }
 
     #[test]

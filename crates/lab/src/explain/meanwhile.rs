@@ -4,6 +4,7 @@ use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::Job;
 use hairpin_plan::option;
 use hairpin_plan::path::{Route, Speaks};
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::explain::{Explained, Missing, Timeline};
 use hairpin_record::run::Side;
 use hairpin_sys::host::RealHost;
@@ -18,11 +19,25 @@ use hairpin_trace::names::Names;
 use hairpin_trace::timeline::timeline;
 use hairpin_trace::tracer::TracerError;
 
+/// The longest message, in bytes, that is one segment wherever the MTU is at least 552 (`min_pmtu` of the kernel).
+const ONE_SEGMENT: u32 = 500;
+
+/// True if TCP may hold a message of this job back until an acknowledgement comes. One that leaves in a single segment waits for none: the message that it
+/// answers has acknowledged all before it.
+fn may_wait_for_acks(job: &Job) -> bool {
+    let parted =
+        |side: &SideSpec| [&option::WRITES, &option::CORK, &option::MSS].iter().any(|option| side.options.get(option).is_some());
+    let single = job.flows * job.outstanding == 1 && job.open.is_none() && job.request.max(job.reply) <= ONE_SEGMENT;
+    !single || parted(&job.spec.client) || parted(&job.spec.server)
+}
+
 /// The events of one row.
 pub(crate) struct Meanwhile {
     events: Option<Events>,
     causes: Causes,
     protocol: Option<Protocol>,
+    /// A message may wait for an acknowledgement of TCP.
+    acks: bool,
     /// A side has AF_XDP rings.
     xdp_ring: bool,
     on: bool,
@@ -33,9 +48,7 @@ impl Meanwhile {
     pub(crate) fn new(job: &Job, here: bool) -> Meanwhile {
         let allowed = thread::allowed_cpus().unwrap_or_default();
         let cpu = |side| cpu_of(job, side, 0, &allowed);
-        let nagle = |side: &hairpin_plan::spec::SideSpec| {
-            side.speaks() == Speaks::Tcp && side.options.get(&option::NODELAY) == Some("off")
-        };
+        let nagle = |side: &SideSpec| side.speaks() == Speaks::Tcp && side.options.get(&option::NODELAY) == Some("off");
         let whose = Whose {
             threads: [0; 2],
             cpus: [Some(cpu(Side::Client)), here.then(|| cpu(Side::Server))],
@@ -49,7 +62,7 @@ impl Meanwhile {
             _ => None,
         };
         let xdp_ring = [&job.spec.client, &job.spec.server].iter().any(|side| side.path.route == Route::XdpRing);
-        Meanwhile { events: None, causes: Causes::new(whose), protocol, xdp_ring, on: false }
+        Meanwhile { events: None, causes: Causes::new(whose), protocol, acks: may_wait_for_acks(job), xdp_ring, on: false }
     }
 
     /// The CPUs of both threads, as far as they are on this host.
@@ -62,7 +75,8 @@ impl Meanwhile {
         self.causes.whose.threads = [client.thread, server.thread];
         let mut cpus = self.cpus();
         cpus.dedup();
-        let events = Events::load(&WatchedFlow { protocol: self.protocol, client, server, cpus, light })?;
+        let (protocol, acks) = (self.protocol, self.acks);
+        let events = Events::load(&WatchedFlow { protocol, client, server, cpus, light, acks })?;
         let missing = events.missing().iter().map(|hook| {
             let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
             Missing { hook: hook.name.into(), why, adds: hook.adds.into() }
@@ -204,4 +218,25 @@ fn threads(causes: &Causes) -> impl Iterator<Item = u32> + '_ {
         Busy::Thread(thread) => Some(*thread),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_of_one_segment_wait_for_no_acknowledgement() {
+        let job = |spec: &str, request| Job { request, ..Job::new(spec.parse().unwrap()) };
+        for (spec, request, waits) in [
+            ("tcp", 64, false),
+            ("tcp:nodelay=off", ONE_SEGMENT, false),
+            ("tcp", ONE_SEGMENT + 1, true),
+            ("tcp:writes=2", 64, true),
+            ("tcp/cork=on", 64, true),
+            ("tcp:mss=100", 64, true),
+        ] {
+            assert_eq!(may_wait_for_acks(&job(spec, request)), waits, "{spec}, {request} B");
+        }
+        assert!(may_wait_for_acks(&Job { outstanding: 2, ..job("tcp", 64) }));
+    }
 }

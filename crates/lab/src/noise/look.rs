@@ -76,8 +76,14 @@ impl Turn {
 
     pub(super) fn load(&mut self) -> Result<(), TracerError> {
         let nobody = Announced::default();
-        self.events =
-            Some(Events::load(&WatchedFlow { protocol: None, client: nobody, server: nobody, cpus: self.cpus(), light: false })?);
+        self.events = Some(Events::load(&WatchedFlow {
+            protocol: None,
+            client: nobody,
+            server: nobody,
+            cpus: self.cpus(),
+            light: false,
+            acks: false,
+        })?);
         Ok(())
     }
 }
