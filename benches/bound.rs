@@ -5,8 +5,8 @@
 //!              low ├──┼──┤ high    unclear: more of the same would tell; no pass
 //!                     │ ├────┤     MISS
 //! ```
-//! Intervals are of 95 %. Those of rounds are the product's own, widened where rounds that follow each other are alike; those of counts are exact (Clopper
-//! and Pearson, Biometrika 26, 1934).
+//! Intervals are of 95 %. Those of rounds are the product's own, widened where rounds that follow each other are alike; those of
+//! counts are exact (Clopper and Pearson, Biometrika 26, 1934).
 
 use hairpin_record::paired::{Shift, shift};
 use statrs::distribution::{Beta, ContinuousCDF};

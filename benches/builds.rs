@@ -1,4 +1,5 @@
-//! `make bench-builds OLD=… NEW=…`: two builds of the command by turns, path by path, to show that a change of the measuring loop costs nothing.
+//! `make bench-builds OLD=… NEW=…`: two builds of the command by turns, path by path, to show that a change of the measuring loop
+//! costs nothing.
 //!
 //! The bound of a path is met if the interval of new over old includes 1 or lies below it and is at most 2 % wide.
 

@@ -56,7 +56,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench -- caught`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Pairs of each cell without a bound; one with a bound takes as many as make its interval narrow, for at most 15 s times this; 0 leaves the cost out
+    /// Pairs of each cell without a bound; one with a bound takes as many as make its interval narrow, for at most 15 s times
+    /// this; 0 leaves the cost out
     #[arg(long, default_value_t = 32)]
     pairs: usize,
     /// Paths whose cost is measured, separated by commas
@@ -159,8 +160,8 @@ fn caught(tool: &Tool, path: &str, length: Nanos, warmup: Nanos, file: &Path) ->
     Ok(Block::of_median(p50 as f64, times.count().saturating_sub(without), [0, 1]).with_cores(cores(row)))
 }
 
-/// The median in ns of the round trips with hooks: of all, less the first `without`, which count as faster than it. Where some of those were slower, the true
-/// median is a little lower. `None` if nothing is left.
+/// The median in ns of the round trips with hooks: of all, less the first `without`, which count as faster than it. Where some of
+/// those were slower, the true median is a little lower. `None` if nothing is left.
 fn with_hooks(times: &Decoded, without: u64) -> Option<u64> {
     let all = times.count() as f64;
     times.quantile(Quantile::new((all + without as f64) / (2.0 * all))?)
@@ -200,7 +201,8 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     command.args(["--explain-above", "500us", "--incidents-rate", "1000", "--incidents"]).arg(&file);
     let mut run = command.stdin(Stdio::null()).stdout(File::create(&result).map_err(io)?).spawn().map_err(io)?;
     let mut rss_kib: Vec<i64> = Vec::new();
-    // The first half is for what is made once: the lists of blocks and of the series are full by then, and each kind of incident has been explained.
+    // The first half is for what is made once: the lists of blocks and of the series are full by then, and each kind of incident
+    // has been explained.
     let every = Duration::from_secs_f64(options.seconds as f64 / 10.0).saturating_sub(BETWEEN * LOOKS);
     let ended = loop {
         match ended_within(&mut run, every).map_err(io)? {
@@ -242,7 +244,8 @@ fn ended_within(run: &mut Child, time: Duration) -> std::io::Result<Option<ExitS
     }
 }
 
-/// Resident memory between two explanations, which take 2 MiB for some milliseconds and give them back: the least of several looks, in KiB.
+/// Resident memory between two explanations, which take 2 MiB for some milliseconds and give them back: the least of several
+/// looks, in KiB.
 fn at_rest_kib(pid: u32) -> i64 {
     let looks = (0..LOOKS).map(|_| {
         sleep(BETWEEN);

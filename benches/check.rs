@@ -1,7 +1,7 @@
 //! `make bench-check`: how often `hairpin check` keeps each of its bounds, out of all of its runs.
 //!
-//! A check tries a test up to three times, so a run may pass what it failed at first; both are counted. Exit codes: 0 the bound is met, 1 failed, 3 it is
-//! missed or unclear.
+//! A check tries a test up to three times, so a run may pass what it failed at first; both are counted. Exit codes: 0 the bound
+//! is met, 1 failed, 3 it is missed or unclear.
 
 use std::fmt::Write as _;
 

@@ -17,8 +17,8 @@ pub(crate) struct Guarded {
     output: Option<Receiver<String>>,
 }
 
-/// A command that runs `program` on `cpu`, in the network namespace `namespace` if there is one. Each program in front replaces itself by the
-/// next, so the child's process id is that of `program`; the kernel kills it if this process dies.
+/// A command that runs `program` on `cpu`, in the network namespace `namespace` if there is one. Each program in front replaces
+/// itself by the next, so the child's process id is that of `program`; the kernel kills it if this process dies.
 pub(crate) fn pinned(namespace: Option<&str>, cpu: u32, program: &str) -> Command {
     let mut words: Vec<String> = Vec::new();
     if let Some(namespace) = namespace {

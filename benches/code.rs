@@ -1,4 +1,5 @@
-//! Which measured code a record is of: its hash is in the command (`hairpin --version --verbose`), and in the last line of every table.
+//! Which measured code a record is of: its hash is in the command (`hairpin --version --verbose`), and in the last line of every
+//! table.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -9,15 +9,16 @@
 //!   gate     --baseline with ten runs, each row measured anew five times, nothing changed         ≤ 2 % of the words said close the gate
 //!   change   the same, and the server has come to wait 5 % of p50 longer                          ≥ 80 % of the gates close
 //! ```
-//! A word is any verdict but `unclear`. A share is told with its exact 95 % interval, and a bound holds if the whole interval does: for that all of
-//! 20 trials must say the word, and none of the first 72 words may be false.
+//! A word is any verdict but `unclear`. A share is told with its exact 95 % interval, and a bound holds if the whole interval
+//! does: for that all of 20 trials must say the word, and none of the first 72 words may be false.
 //!
-//! The ten runs of a gate's baseline are those before the last ten gates, as moods of a host last for minutes. A change of 5 % can be found that often
-//! where runs differ by at most 1.5 % (standard deviation); where they differ more, `change` has no bound, and the table says so.
+//! The ten runs of a gate's baseline are those before the last ten gates, as moods of a host last for minutes. A change of 5 %
+//! can be found that often where runs differ by at most 1.5 % (standard deviation); where they differ more, `change` has no
+//! bound, and the table says so.
 //!
-//! `injected` is how much longer the server really waited. In `power` a program that shares no code with hairpin makes that wait and measures it, during
-//! the very comparison; in `change` it is the difference of the turn-arounds by hairpin's own server. The trials of all cells are taken in turn. Exit
-//! codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
+//! `injected` is how much longer the server really waited. In `power` a program that shares no code with hairpin makes that wait
+//! and measures it, during the very comparison; in `change` it is the difference of the turn-arounds by hairpin's own server. The
+//! trials of all cells are taken in turn. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;

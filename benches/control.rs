@@ -35,14 +35,15 @@ pub(crate) fn sources(names: &[&str]) -> Result<String, String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// Names what pairs are measured with: hairpin's build, the sources of the C programs, and both CPUs. `--resume` leaves out pairs with another name. An error
-/// names the source that cannot be read.
+/// Names what pairs are measured with: hairpin's build, the sources of the C programs, and both CPUs. `--resume` leaves out pairs
+/// with another name. An error names the source that cannot be read.
 pub(crate) fn identity(hairpin: &str, names: &[&str], cpus: [u32; 2]) -> Result<String, String> {
     let [client, server] = cpus;
     Ok(format!("{hairpin} {} {client},{server}", sources(names)?))
 }
 
-/// One run: the time that it prints in ns, and its transactions. Its arguments are `words`, both CPUs, the length in ms, the payload in bytes, and `place`.
+/// One run: the time that it prints in ns, and its transactions. Its arguments are `words`, both CPUs, the length in ms, the
+/// payload in bytes, and `place`.
 pub(crate) fn control(
     program: &Path,
     words: &[&str],

@@ -1,8 +1,10 @@
-//! `make bench-equal`: `hairpin ping` by turns with the shortest C program over the same kind of sockets, connected on both sides (`equal.c`).
+//! `make bench-equal`: `hairpin ping` by turns with the shortest C program over the same kind of sockets, connected on both sides
+//! (`equal.c`).
 //!
-//! Other tools leave their sockets unconnected, so that each send looks up its route: a tool with connected sockets is ahead of them from
-//! the start. The bound: the whole interval of p50 over p50 is at most 1.03, in each state of the cores. A blocking receive of hairpin's ends after 100 ms at
-//! most; held against the program with the same limit it has no bound, and shows what the limit takes.
+//! Other tools leave their sockets unconnected, so that each send looks up its route: a tool with connected sockets is ahead of
+//! them from the start. The bound: the whole interval of p50 over p50 is at most 1.03, in each state of the cores. A blocking
+//! receive of hairpin's ends after 100 ms at most; held against the program with the same limit it has no bound, and shows what
+//! the limit takes.
 
 use std::time::Duration;
 

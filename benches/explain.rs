@@ -9,9 +9,9 @@
 //!            veth's for loopback
 //! ```
 //! On the link where it was measured, a cost is right by definition: there it is the hooks' time divided by
-//! their hits. Cells that take the cost of a hit from each other are run one after the other. If the distance of the cores after them differs from that
-//! before, they do not count; each distance has rows of its own. A bound holds if the whole 95 % interval over the rounds of one
-//! distance does. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
+//! their hits. Cells that take the cost of a hit from each other are run one after the other. If the distance of the cores after
+//! them differs from that before, they do not count; each distance has rows of its own. A bound holds if the whole 95 % interval
+//! over the rounds of one distance does. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -157,7 +157,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(missed)
 }
 
-/// True if a judged word misses its bound, or none is judged. The words are those of one cell, one for each distance of the cores.
+/// True if a judged word misses its bound, or none is judged. The words are those of one cell, one for each distance of the
+/// cores.
 fn missed(words: &[Word]) -> bool {
     let mut judged = words.iter().filter(|word| **word != Word::Few).peekable();
     judged.peek().is_none() || judged.any(|word| word.missed())

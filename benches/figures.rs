@@ -1,11 +1,13 @@
-//! `make figures`: every benchmark whole, one after the other, from one build of the shipped command, and the docs filled from the records.
+//! `make figures`: every benchmark whole, one after the other, from one build of the shipped command, and the docs filled from
+//! the records.
 //!
 //! ```text
 //!   for each part that has no record of this build:
 //!     is the host quiet? ──▶ scripts/bench.sh PART ──▶ runs/DAY-HOST/PART/, compressed ──▶ a line of runs/DAY-HOST/figures.txt
 //!   at the end:  what holds, misses and is unclear ──▶ the blocks of README and docs (blocks.rs)
 //! ```
-//! Exit codes: 0 every bound is met, 1 a part failed, 3 a bound is missed or unclear, 4 the host is busy, or something that a part needs is not here.
+//! Exit codes: 0 every bound is met, 1 a part failed, 3 a bound is missed or unclear, 4 the host is busy, or something that a
+//! part needs is not here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

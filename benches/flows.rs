@@ -1,5 +1,6 @@
-//! `make bench-flows`: many flows with one request in flight on each, by turns with the shortest C program that does the same with epoll (`flows.c`), and
-//! one flow through io_uring by turns with the shortest C program that does the same (`ring.c`) and with other ways through the kernel.
+//! `make bench-flows`: many flows with one request in flight on each, by turns with the shortest C program that does the same
+//! with epoll (`flows.c`), and one flow through io_uring by turns with the shortest C program that does the same (`ring.c`) and
+//! with other ways through the kernel.
 
 use std::process::Command;
 

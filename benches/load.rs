@@ -7,8 +7,9 @@
 //!   asleep   the same with udp:block, udp:poll and tcp:block, 1,000/s      for information: the cost of a sleeping wait
 //!   stall    room for one in flight, half the saturation rate, the server's process stopped for 10 ms: p99.9 from due and from sent
 //! ```
-//! Bounds hold for requests that were not due while the client's core stood still (a gap of more than 2 us between two looks at the clock); stalls are
-//! counted beside them, with their share of time. A bound is on the whole 95 % interval over the rounds; other figures are their medians.
+//! Bounds hold for requests that were not due while the client's core stood still (a gap of more than 2 us between two looks at
+//! the clock); stalls are counted beside them, with their share of time. A bound is on the whole 95 % interval over the rounds;
+//! other figures are their medians.
 //!
 //! Exit codes: 0 every bound is met, 1 failed, 3 a bound is missed or unclear, 4 two CPUs are not here.
 

@@ -1,10 +1,11 @@
 //! The benchmarks: `make bench-NAME`, or `cargo bench --package hairpin-cli --bench bench -- NAME`.
 //!
-//! `make figures` runs all of them and fills the docs from their records. Exit codes of each: 0 every bound is met, 1 failed, 3 a bound is missed or unclear,
-//! 4 something that it needs is not here.
+//! `make figures` runs all of them and fills the docs from their records. Exit codes of each: 0 every bound is met, 1 failed, 3 a
+//! bound is missed or unclear, 4 something that it needs is not here.
 
 #![forbid(unsafe_code)]
-// Cargo sets `test` for benchmarks, and without its harness no test is called here: the end-to-end tests have all of this as a module.
+// Cargo sets `test` for benchmarks, and without its harness no test is called here: the end-to-end tests have all of this as a
+// module.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
 use std::process::ExitCode;

@@ -8,7 +8,8 @@
 //!   curve     hairpin with batches of 1 to 64       for information
 //! ```
 //!
-//! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
+//! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it
+//! needs is not here.
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
@@ -44,7 +45,8 @@ const LARGE: u32 = 1500 - 42;
 const APART: &str = "veth:tx-queues=2";
 /// A pair with two queues each way …
 const BOTH: &str = "veth:queues=2";
-/// … and how AF_XDP sends on a queue of its own there in native mode, where veth keeps the queues apart: each side receives where the other sends.
+/// … and how AF_XDP sends on a queue of its own there in native mode, where veth keeps the queues apart: each side receives where
+/// the other sends.
 const NATIVE: &str = "xdp:spin,mode=native,queue=0,send-queue=1/xdp:spin,mode=native,queue=1,send-queue=0";
 /// Frames under way in a flood: fewer than the chunks that a ring favouring delay begins with.
 const WINDOW: usize = 128;

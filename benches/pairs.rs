@@ -1,10 +1,12 @@
-//! Compares two arms cell by cell, by the method of `hairpin compare`: rounds of both in random order, pairs of one core state, an interval of 95 %.
+//! Compares two arms cell by cell, by the method of `hairpin compare`: rounds of both in random order, pairs of one core state,
+//! an interval of 95 %.
 //!
 //! ```text
 //!   cell ──▶ hairpin_lab::experiment::outside ──▶ a line for each state of the cores: both figures, their ratio with its interval, the bound, a word
 //!               └─ each round is a line of pairs.jsonl, and --resume goes on after the last
 //! ```
-//! States are never put together: a line speaks of one distance of the cores, and a bound holds if it does in each that has enough pairs.
+//! States are never put together: a line speaks of one distance of the cores, and a bound holds if it does in each that has
+//! enough pairs.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
@@ -152,7 +154,8 @@ pub(crate) fn distance_text(cores: Option<u64>) -> String {
     cores.map_or("without a distance of the cores".to_owned(), |ns| format!("cores at {ns} ns"))
 }
 
-/// The lines of a table, by the distance of the cores; `heads` are the names of both columns, of which the first is divided by the second.
+/// The lines of a table, by the distance of the cores; `heads` are the names of both columns, of which the first is divided by
+/// the second.
 pub(crate) fn table(lines: &[Line], heads: [&str; 2]) -> String {
     table_of("p50", &lines.iter().collect::<Vec<_>>(), heads)
 }

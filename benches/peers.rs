@@ -1,7 +1,8 @@
-//! `make bench-peers`: hairpin against sockperf by turns, on the same cores; over UDP in the same rounds also with sockets as sockperf has them, and the
-//! shortest C program with sockets as hairpin has them.
+//! `make bench-peers`: hairpin against sockperf by turns, on the same cores; over UDP in the same rounds also with sockets as
+//! sockperf has them, and the shortest C program with sockets as hairpin has them.
 //!
-//! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
+//! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it
+//! needs is not here.
 
 use std::process::Command;
 use std::time::SystemTime;

@@ -110,8 +110,8 @@ pub(crate) fn table(directory: &Path, mut text: String, hairpin: &Path) -> Resul
     Ok(())
 }
 
-/// Cargo runs a benchmark in the directory of its package; whoever gives a relative path means the one that cargo was called in, which the shell leaves in
-/// $PWD.
+/// Cargo runs a benchmark in the directory of its package; whoever gives a relative path means the one that cargo was called in,
+/// which the shell leaves in $PWD.
 pub(crate) fn from_caller(path: &Path) -> PathBuf {
     env::var_os("PWD").map_or_else(|| path.to_owned(), |caller| Path::new(&caller).join(path))
 }

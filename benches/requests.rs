@@ -1,11 +1,11 @@
-//! `make bench-requests`: `hairpin ping --request` by turns with redis-benchmark, wrk and a C program (`asks.c`), on the same server and the same cores,
-//! which are held out of idle states.
+//! `make bench-requests`: `hairpin ping --request` by turns with redis-benchmark, wrk and a C program (`asks.c`), on the same
+//! server and the same cores, which are held out of idle states.
 //!
-//! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in steps of 8 us, so only its rate is compared. The
-//! bound: the interval of the ratio lies within 3 % of 1. wrk tells its p50 in whole us, a step of several per cent, so that has no bound.
-//! redis-benchmark with 16 requests in flight has none: it sends 16 in one call and waits for all their replies, hairpin sends one for each reply, as the
-//! C program does there. The C program that calls epoll_ctl for each request, as redis-benchmark and wrk do, has none either: it shows the effect of
-//! those calls.
+//! A cell is of the rate (as the time for a transaction) or of p50. redis-benchmark tells its p50 in steps of 8 us, so only its
+//! rate is compared. The bound: the interval of the ratio lies within 3 % of 1. wrk tells its p50 in whole us, a step of several
+//! per cent, so that has no bound. redis-benchmark with 16 requests in flight has none: it sends 16 in one call and waits for all
+//! their replies, hairpin sends one for each reply, as the C program does there. The C program that calls epoll_ctl for each
+//! request, as redis-benchmark and wrk do, has none either: it shows the effect of those calls.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -155,7 +155,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let _nginx = serving(master, server, nginx)?;
     let _memcached = serving(one_memcached(memcached), server, memcached)?;
     let program = compiled("asks", &[])?;
-    // A server's core seems to wake sooner while the client's is still awake, so a client that does more before it waits would be answered sooner.
+    // A server's core seems to wake sooner while the client's is still awake, so a client that does more before it waits would be
+    // answered sooner.
     let _awake = held_awake()?;
     for cell in CELLS.iter().filter(|cell| options.cells.as_ref().is_none_or(|named| cell.name().starts_with(named))) {
         let port = match cell.server {
@@ -231,7 +232,8 @@ fn hairpin(tool: &Tool, cell: &Cell, port: u16, length: Nanos, warmup: Nanos) ->
     command
 }
 
-/// Time for a transaction in ns, and the transactions. redis-benchmark takes a number of requests: as many as `length` holds at the last block's rate.
+/// Time for a transaction in ns, and the transactions. redis-benchmark takes a number of requests: as many as `length` holds at
+/// the last block's rate.
 fn redis_benchmark(cell: &Cell, port: u16, cpu: u32, length: Nanos, per_s: &mut f64) -> Result<(f64, u64), String> {
     let count = ((*per_s * length.0 as f64 / 1e9) as u64).max(10_000);
     let mut command = pinned(None, cpu, "redis-benchmark");

@@ -1,4 +1,5 @@
-//! The end-to-end tests in processes of their own. Those that measure or want both cores run one at a time; the others side by side.
+//! The end-to-end tests in processes of their own. Those that measure or want both cores run one at a time; the others side by
+//! side.
 
 #![forbid(unsafe_code)]
 

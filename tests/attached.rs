@@ -1,7 +1,8 @@
-//! `hairpin explain --port` and `--pid` from the command line: real servers from the distribution, and small ones of the test's own, watched without
-//! their co-operation.
+//! `hairpin explain --port` and `--pid` from the command line: real servers from the distribution, and small ones of the test's
+//! own, watched without their co-operation.
 //!
-//! The client is in this process, so that its RTTs are exact. One test at a time, except those that mostly pause: each one's traffic would be the others' noise.
+//! The client is in this process, so that its RTTs are exact. One test at a time, except those that mostly pause: each one's
+//! traffic would be the others' noise.
 
 mod found;
 mod mistaken;
@@ -72,7 +73,8 @@ const TESTS_OF_PAUSES: &[Listed] = &[
     ("a_server_on_unix_sockets_is_said_to_be_unseen", found::a_server_on_unix_sockets_is_said_to_be_unseen),
 ];
 
-// ---- servers of the test's own, and the other roles: each a process ----------------------------------------------------------------------------
+// ---- servers of the test's own, and the other roles: each a process
+// ----------------------------------------------------------------------------
 
 /// Bytes of a request and of a short reply.
 const SIZE: usize = 64;
@@ -434,8 +436,8 @@ fn datagrams_are_transactions_too(name: &str) -> bool {
     let record = beside_its_client(&home, &format!("--port {port}"), 0.20, || exchange(port, 20_000));
     assert_eq!(record["connections"][0]["protocol"], "udp");
     assert_eq!(stages(&record, "client")[0], "qdisc", "a datagram's first hook is the device's queue");
-    // Several peers at once: only their order in the socket tells whose datagram a receive call takes. The order of two that two CPUs put
-    // there at the same moment is unknown, and a busy host has more of these.
+    // Several peers at once: only their order in the socket tells whose datagram a receive call takes. The order of two that two
+    // CPUs put there at the same moment is unknown, and a busy host has more of these.
     let mut told = Vec::new();
     for _ in 0..3 {
         let explain = watch(&home, &format!("--port {port}"));

@@ -32,8 +32,8 @@ const BEYOND: u64 = 500;
 const EACH_BLOCK: u64 = 10;
 const BLOCK_NS: u64 = 100_000_000;
 
-/// Counts the calls of `hairpin ARGS` and of the processes it starts; `trace` selects them as strace's option does. `libraries` is where the loader looks, if
-/// that is not empty.
+/// Counts the calls of `hairpin ARGS` and of the processes it starts; `trace` selects them as strace's option does. `libraries`
+/// is where the loader looks, if that is not empty.
 fn count(home: &Home, libraries: &str, trace: &str, args: &str) -> (BTreeMap<String, u64>, Done) {
     let mut command = home.command("strace");
     if !libraries.is_empty() {

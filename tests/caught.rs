@@ -69,7 +69,8 @@ fn adds_up(line: &Value) -> bool {
     (1..=rtt).contains(&sum) && sum as f64 >= 0.9 * rtt as f64
 }
 
-/// True if a line has the switch to this thread on that CPU. On the server's CPU it may have come before the request was sent, and is only seen leaving.
+/// True if a line has the switch to this thread on that CPU. On the server's CPU it may have come before the request was sent,
+/// and is only seen leaving.
 fn tells_of(line: &Value, cpu: u32, thread: &str) -> bool {
     each(line, "events").filter(|event| event["name"] == "sched_switch" && event["cpu"] == cpu).any(|event| {
         let detail = event["detail"].as_str().unwrap_or_default();
@@ -129,7 +130,8 @@ fn a_competitor_is_named_on_either_core(name: &str) -> bool {
     }
 }
 
-/// Nagle's algorithm holds the second write of each message back until the first is acknowledged, and the other side waits with that for some 40 ms.
+/// Nagle's algorithm holds the second write of each message back until the first is acknowledged, and the other side waits with
+/// that for some 40 ms.
 fn a_delayed_acknowledgement_is_named(name: &str) -> bool {
     can(name, namespaces(), "BPF programs need root") && {
         let home = Home::new();

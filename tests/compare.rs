@@ -1,4 +1,5 @@
-//! `hairpin compare` and `hairpin sweep` from the command line: large differences are found, a known delay is reported, a gate closes, a killed sweep goes on.
+//! `hairpin compare` and `hairpin sweep` from the command line: large differences are found, a known delay is reported, a gate
+//! closes, a killed sweep goes on.
 //!
 //! Small differences, false alarms and power are the benchmark's (`make bench-compare`). One test at a time: each one measures.
 

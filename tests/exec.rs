@@ -315,8 +315,9 @@ fn numbers() -> bool {
     namespaces() && made("echo 100 > /proc/sys/kernel/ns_last_pid") && compiles.is_ok_and(|status| status.success())
 }
 
-/// A user without rights waits until `exec` has ended, becomes the process with its id, and offers a library of his own as each of the first descriptors.
-/// `exec` runs `program`, which starts another program after `read x < go`. `end` is the way `exec` ends.
+/// A user without rights waits until `exec` has ended, becomes the process with its id, and offers a library of his own as each
+/// of the first descriptors. `exec` runs `program`, which starts another program after `read x < go`. `end` is the way `exec`
+/// ends.
 fn next_owner_of_the_number(program: &str, end: &str) {
     let home = Home::new();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("chmod");

@@ -271,7 +271,8 @@ fn found_where_idle(detector: &str, args: &str) -> Option<String> {
     last
 }
 
-/// True if the CPUs together are idle for at least `share` of the time just now. Takes 300 ms, so it is asked only after a run that went wrong.
+/// True if the CPUs together are idle for at least `share` of the time just now. Takes 300 ms, so it is asked only after a run
+/// that went wrong.
 fn idles(share: f64) -> bool {
     let before = idle_ticks();
     sleep(Duration::from_millis(300));
@@ -310,8 +311,8 @@ fn competing_process() {
     assert!(server.contains(&format!("{} ({})", noise.name(), noise.pid())), "{said}");
 }
 
-/// Two veth ends of a namespace hand packets to and fro for as long as the namespace lives, on the CPU on which they were sent. These are
-/// ARP requests, which belong to no socket: a socket would keep the namespace alive, and with it the packets, for ever.
+/// Two veth ends of a namespace hand packets to and fro for as long as the namespace lives, on the CPU on which they were sent.
+/// These are ARP requests, which belong to no socket: a socket would keep the namespace alive, and with it the packets, for ever.
 const TO_AND_FRO: &str = "set -e
 ip link add name x0 type veth peer name x1
 for end in x0 x1; do

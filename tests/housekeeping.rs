@@ -1,5 +1,5 @@
-//! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in all. And the scripts that depend
-//! on the host, with programs in the place of the host's.
+//! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in
+//! all. And the scripts that depend on the host, with programs in the place of the host's.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -182,7 +182,8 @@ fn the_version_in_a_word_and_in_full() {
     }
 }
 
-/// Every verb that prints a record; a short command of it, where one is over at once on any host; and the first name of its CSV. `latest` is the run of `ping`.
+/// Every verb that prints a record; a short command of it, where one is over at once on any host; and the first name of its CSV.
+/// `latest` is the run of `ping`.
 const RECORDS: &[(&str, &str, &str)] = &[
     ("ping", "--link loopback --path udp --count 50 --warmup 0s", "started"),
     ("load", "--link loopback --path udp --rate 1000 --duration 100ms --warmup 0s --no-store", "started"),
@@ -253,7 +254,8 @@ fn completions_are_made_for_each_shell() {
     home.hairpin("completions tcsh").fails(2, &["tcsh", "bash", "fish"]);
 }
 
-/// The words that bash's own function offers for the last one of a line, as bash calls it: it parts words at colons and equal signs.
+/// The words that bash's own function offers for the last one of a line, as bash calls it: it parts words at colons and equal
+/// signs.
 #[test]
 fn bash_completes_existing_words() {
     let home = Home::new();

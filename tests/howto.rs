@@ -1,4 +1,5 @@
-//! The guides of docs/howto: the commands of each, run as they are written but for the time that measuring takes, in a network namespace of the test's own.
+//! The guides of docs/howto: the commands of each, run as they are written but for the time that measuring takes, in a network
+//! namespace of the test's own.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -53,7 +54,8 @@ fn runs(name: &str, page: &str, words: &[&str]) -> bool {
     let folder = home.file("bin");
     fs::create_dir(&folder).expect("a folder");
     symlink(HAIRPIN, folder.join("hairpin")).expect("a link");
-    // Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by, and whose package starts no service.
+    // Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by, and whose package starts
+    // no service.
     let path = env::var_os("PATH").unwrap_or_default();
     let found = |name: &str| env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
     if let Some(redis) = found("redis-server").or_else(|| found("redis-check-rdb")) {

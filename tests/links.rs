@@ -50,7 +50,8 @@ fn p50(comparison: &Value) -> Option<&Value> {
     comparison["figures"].as_array()?.iter().find(|figure| figure["figure"] == "p50")
 }
 
-/// A comparison of these sides, measured for longer while it lacks this part: a ratio takes two blocks of one state of the cores, an interval several.
+/// A comparison of these sides, measured for longer while it lacks this part: a ratio takes two blocks of one state of the cores,
+/// an interval several.
 fn compared(home: &Home, times: [&str; 3], sides: &str, part: &str) -> Value {
     let measured = |time: &str| {
         let done = home.hairpin(&format!("compare --json --for {time} -p udp {sides}"));
@@ -185,7 +186,8 @@ fn two_namespaces_that_exist_are_measured_and_keep_what_they_had() {
         let [low, ratio, high] = ["low", "ratio", "high"].map(|part| p50(&compared["comparisons"][0])?[part].as_f64());
         assert!(Some(0.0) < low && low <= ratio && ratio <= high, "{compared}");
         fails(&format!("ping netns:{0},{0} -c 10", one.pid()), 4, &["one network namespace"]);
-        // The bouncer starts where its interface is not. Frames that come back unchanged are not addressed to east, which is promiscuous meanwhile.
+        // The bouncer starts where its interface is not. Frames that come back unchanged are not addressed to east, which is
+        // promiscuous meanwhile.
         one.enter();
         let mut bouncer =
             home.start(&format!("bounce --netns {} west -p packet:block --rewrite none --json --no-store", other.pid()));

@@ -1,5 +1,5 @@
-//! The live line on a real terminal (tmux): what it shows while a verb measures, that it keeps to a terminal whose size changes, and that nothing of
-//! it is left.
+//! The live line on a real terminal (tmux): what it shows while a verb measures, that it keeps to a terminal whose size changes,
+//! and that nothing of it is left.
 
 use std::fs;
 use std::process::Command;
@@ -58,7 +58,8 @@ fn line_and_table_keep_to_a_terminal(name: &str, last: usize) -> bool {
     }
     let home = Home::new();
     let ping = "ping loopback -p udp -p udp:spin -p unix --for 90s --warmup 50ms --no-store";
-    // Earlier text stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the screen.
+    // Earlier text stays. tmux keeps the cursor's row, and makes room for lines that it breaks by moving the topmost off the
+    // screen.
     let before = "before\n".repeat(12);
     fs::write(home.file("before"), before).expect("a file");
     let terminal = Terminal::start(&home, &format!("cat {}; {HAIRPIN} {ping}", home.file("before").display()));

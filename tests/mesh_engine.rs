@@ -1,4 +1,5 @@
-//! `hairpin mesh --engine slurm` with a stand-in for srun, which starts the ranks on this host or ends as Slurm's does; cluster/cases has the real one.
+//! `hairpin mesh --engine slurm` with a stand-in for srun, which starts the ranks on this host or ends as Slurm's does;
+//! cluster/cases has the real one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +10,8 @@ use serde_json::Value;
 
 use crate::support::{Done, HAIRPIN, Home, LIMIT, Running};
 
-/// The ranks of one host, with the last of srun's options before the command. `$ranks` is set, `"$@"` is the command, and `rank K` runs it.
+/// The ranks of one host, with the last of srun's options before the command. `$ranks` is set, `"$@"` is the command, and `rank
+/// K` runs it.
 const RANKS: &str = r#"
 echo "$@" >"$HOME/line"
 while [ "${1#--}" != "$1" ]; do
@@ -98,8 +100,8 @@ fn without_rank_0s_record_the_files_are_merged() {
 
 #[test]
 fn ctrl_c_reaches_the_ranks() {
-    // As srun does it: the signal goes on to the ranks, and it stays until they have ended. A shell's background commands take no SIGINT, nor does a shell that
-    // was started with it ignored, as tests in the background are.
+    // As srun does it: the signal goes on to the ranks, and it stays until they have ended. A shell's background commands take no
+    // SIGINT, nor does a shell that was started with it ignored, as tests in the background are.
     let ranks = r#"
         [ -n "$AGAIN" ] || AGAIN=1 exec env --default-signal=INT sh "$0" $(cat "$HOME/line")
         (rank 1 "$@") & one=$!

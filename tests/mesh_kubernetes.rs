@@ -1,4 +1,5 @@
-//! `hairpin mesh --engine kubernetes --print`: the manifests as a cluster reads them; cluster/cases/kubernetes hands them to a real API server.
+//! `hairpin mesh --engine kubernetes --print`: the manifests as a cluster reads them; cluster/cases/kubernetes hands them to a
+//! real API server.
 
 use std::fs;
 use std::net::UdpSocket;

@@ -1,5 +1,5 @@
-//! Command lines that scripts use: those of version 0.1.0, each with its exit code and the fields of its JSON (`old_lines.txt`), and lines with the words of
-//! today (`new_lines.txt`), in a network namespace of the test's own.
+//! Command lines that scripts use: those of version 0.1.0, each with its exit code and the fields of its JSON (`old_lines.txt`),
+//! and lines with the words of today (`new_lines.txt`), in a network namespace of the test's own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

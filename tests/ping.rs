@@ -1,4 +1,5 @@
-//! `hairpin ping` from the command line to the record: every path over loopback and veth, every flag of the work, every form of output.
+//! `hairpin ping` from the command line to the record: every path over loopback and veth, every flag of the work, every form of
+//! output.
 
 use std::fs;
 use std::io::{Read, Write};

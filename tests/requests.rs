@@ -1,4 +1,5 @@
-//! Requests of the user's own to servers that know nothing of Hairpin: real ones, and small ones of the test's own that misbehave.
+//! Requests of the user's own to servers that know nothing of Hairpin: real ones, and small ones of the test's own that
+//! misbehave.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -275,8 +276,8 @@ fn every_rule_finds_the_end_of_replies_that_come_in_pieces() {
     }
 }
 
-/// The last words of a server after 40 replies of two bytes, whether it closes the connection then, and how that is told: it closes in the middle of a
-/// reply, does not end it, answers twice in one piece, or says nothing.
+/// The last words of a server after 40 replies of two bytes, whether it closes the connection then, and how that is told: it
+/// closes in the middle of a reply, does not end it, answers twice in one piece, or says nothing.
 const FAULTS: [(&str, bool, &str); 4] = [
     ("part", true, "the server closed the connection (4 bytes into a reply, after 40 whole ones)"),
     ("endless", false, "7 bytes of a reply came and not its end within 300ms: endless"),

@@ -390,7 +390,8 @@ fn a_client_gets_no_more_of_the_host_than_was_granted() {
     home.hairpin("serve --listen 127.0.0.1:0 --allow-sched other").fails(2, &["write fifo:N"]);
 }
 
-/// Holds `count` connections from this address to the server, and opens each anew once the server has closed it, until told to stop.
+/// Holds `count` connections from this address to the server, and opens each anew once the server has closed it, until told to
+/// stop.
 fn hold_connections(from: [u8; 4], to: SocketAddr, count: usize, say: &'static [u8], stop: &AtomicBool) {
     let open_one = || {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

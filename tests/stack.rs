@@ -1,5 +1,5 @@
-//! `--stack` and what the record says of it, with a library of the tests' own in the place of the kernel's sockets (`support/stack/standin.c`): it carries
-//! all messages, a part of them, or none.
+//! `--stack` and what the record says of it, with a library of the tests' own in the place of the kernel's sockets
+//! (`support/stack/standin.c`): it carries all messages, a part of them, or none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -152,7 +152,8 @@ fn messages_that_pass_the_kernel_are_counted(name: &str) -> bool {
         let run = stand.json(&format!("ping veth {QUICK} -p udp -p tcp:spin --stack LIBRARY"), Some(carried));
         for (row, side) in rows(&run).iter().flat_map(|row| [(row, "client"), (row, "server")]) {
             let (received, count) = counts(row, side);
-            // The opening of a connection is carried too. A datagram may be lost or late, and TCP's count holds segments without data.
+            // The opening of a connection is carried too. A datagram may be lost or late, and TCP's count holds segments without
+            // data.
             let past = received.saturating_sub(count);
             assert!(past <= carried + 5 && count >= 195, "{carried} carried, {side}: {row}");
             assert!(row["path"].as_str().unwrap().starts_with("tcp") || past + 20 >= carried, "{carried} carried, {side}: {row}");
@@ -284,7 +285,8 @@ fn a_server_has_its_own(name: &str) -> bool {
 
 fn two_sides_are_compared_with_and_without(name: &str) -> bool {
     let Some(stand) = Stand::new(name) else { return false };
-    // Other work on the machine takes pairs away, at worst all and with them the figure, and then it is tried again; a verdict takes twelve.
+    // Other work on the machine takes pairs away, at worst all and with them the figure, and then it is tried again; a verdict
+    // takes twelve.
     let tried = (0..3).map(|_| stand.json("compare --for 2s -- udp:spin -- udp:spin --stack LIBRARY", None));
     let mut tried = tried.filter_map(|record| {
         let figures = record["comparisons"][0]["figures"].as_array().unwrap();

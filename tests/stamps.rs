@@ -1,4 +1,5 @@
-//! `hairpin ping --hw-stamps`: how much of a round trip is either host's and how much the wire's, with the kernel's own stamps where no NIC stamps.
+//! `hairpin ping --hw-stamps`: how much of a round trip is either host's and how much the wire's, with the kernel's own stamps
+//! where no NIC stamps.
 //!
 //! ```text
 //!   proof    the parts of typical round trips add up to their RTT, over every link and way of waiting
@@ -67,8 +68,8 @@ fn typical(split: &Value, name: &str) -> f64 {
     number(&part(split, name).unwrap_or_else(|| panic!("no {name} in {split}"))["typical_ns"])
 }
 
-/// The splits of a run, by the kernel's own stamps of both hosts. The kernel begins to stamp from a work queue, which a very busy host leaves
-/// until the run is over; then this measures again.
+/// The splits of a run, by the kernel's own stamps of both hosts. The kernel begins to stamp from a work queue, which a very busy
+/// host leaves until the run is over; then this measures again.
 fn splits(home: &Home, args: &str) -> Vec<Value> {
     let measured = || rows(&home.json(&format!("ping {SHORT} {args}"))).to_vec();
     let all = (0..2).map(|_| measured()).find(|rows| rows.iter().all(are_stamped)).unwrap_or_else(measured);
@@ -228,8 +229,8 @@ fn holds(parts: &[&str], delay_ns: f64, grown: &[f64; 6]) -> bool {
     (sum / delay_ns - 1.0).abs() <= NEAR && others.iter().all(|(_, ns)| ns.abs() <= OTHERS * delay_ns)
 }
 
-/// Runs without and with a delay in turn: in the median of three rounds, `parts` grow by `delay_ns` of the RTT without a delay, and no other part
-/// does. The median lies between any two of the rounds, so two may be enough.
+/// Runs without and with a delay in turn: in the median of three rounds, `parts` grow by `delay_ns` of the RTT without a delay,
+/// and no other part does. The median lies between any two of the rounds, so two may be enough.
 #[track_caller]
 fn only(parts: &[&str], delay_ns: impl Fn(f64) -> f64, without: impl Fn() -> Value, with: impl Fn() -> Value) {
     let round = || {

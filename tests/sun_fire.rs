@@ -1,5 +1,5 @@
-//! The published Sun Fire 6800 finding, run again over the same payloads: with delayed ACKs the reply carries the ACK, so each side sends one
-//! segment per transaction; with an ACK at once, two. Nagle's algorithm cannot matter with one request in flight.
+//! The published Sun Fire 6800 finding, run again over the same payloads: with delayed ACKs the reply carries the ACK, so each
+//! side sends one segment per transaction; with an ACK at once, two. Nagle's algorithm cannot matter with one request in flight.
 
 use crate::support::alone::{self, Part, Plain};
 use crate::support::{Home, can, links, rows};

@@ -1,5 +1,5 @@
-//! Requests over TLS to openssl's `s_server`, which answers each line with its bytes in reverse, with a certificate that the test makes. `make test-tls`
-//! builds the command with the feature.
+//! Requests over TLS to openssl's `s_server`, which answers each line with its bytes in reverse, with a certificate that the test
+//! makes. `make test-tls` builds the command with the feature.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

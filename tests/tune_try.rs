@@ -1,5 +1,5 @@
-//! `hairpin tune try`, and settings switched by `compare` and `sweep`, on the real kernel: a demand on idle states, sysctls of a network namespace. Whatever is
-//! changed is as before afterwards, and that is looked at.
+//! `hairpin tune try`, and settings switched by `compare` and `sweep`, on the real kernel: a demand on idle states, sysctls of a
+//! network namespace. Whatever is changed is as before afterwards, and that is looked at.
 //!
 //! Each test runs in a network namespace of its own; the demand on idle states is the host's, and ends with its process.
 
@@ -137,7 +137,8 @@ fn demand_tried(host: &Host, seconds: u32) -> Value {
     record
 }
 
-/// The first of some experiments that finds the winner. There is none if the cores of this host never rest, as where the guest polls or others keep them busy.
+/// The first of some experiments that finds the winner. There is none if the cores of this host never rest, as where the guest
+/// polls or others keep them busy.
 fn winner(host: &Host) -> Result<Value, Ended> {
     let mut rested = 0;
     for seconds in EXPERIMENTS {

@@ -51,8 +51,8 @@ fn a_forbidden_user_namespace_names_the_sysctl() {
     {
         return;
     }
-    // The sysctl counts per user namespace: inside one of the test's own it can be set to 0 and binds those below, and a process that
-    // has dropped its capabilities there is like an ordinary user on a host where it is 0.
+    // The sysctl counts per user namespace: inside one of the test's own it can be set to 0 and binds those below, and a process
+    // that has dropped its capabilities there is like an ordinary user on a host where it is 0.
     let home = home_of_nobody();
     let script = format!(
         "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs {}/hairpin ping --link veth {QUICK} --path udp",

@@ -1,5 +1,5 @@
-//! Wrong command lines and their answers: a line or two each, with the cause and the fix. The answers are in `wrong_lines.txt`; INSTA_UPDATE=always
-//! writes it anew.
+//! Wrong command lines and their answers: a line or two each, with the cause and the fix. The answers are in `wrong_lines.txt`;
+//! INSTA_UPDATE=always writes it anew.
 
 use std::fs;
 

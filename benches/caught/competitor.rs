@@ -11,7 +11,8 @@ use serde_json::Value;
 /// If more time than this passes between two looks at the clock, in ns, the competitor did not have the CPU.
 const GAP_NS: u128 = 100_000;
 
-/// After `first` wakes every `every` for `busy` of work, for ever. Prints begin and end of every stretch in which it had the CPU, in ns since 1970.
+/// After `first` wakes every `every` for `busy` of work, for ever. Prints begin and end of every stretch in which it had the CPU,
+/// in ns since 1970.
 pub(crate) fn wakes(first: Duration, every: Duration, busy: Duration) -> io::Result<()> {
     sleep(first);
     loop {
@@ -52,7 +53,8 @@ pub(crate) struct Judged {
     pub(crate) all: usize,
 }
 
-/// Judges the lines of a file of incidents by what the competitor `pid` printed; also returns the lines of the incidents that it caused.
+/// Judges the lines of a file of incidents by what the competitor `pid` printed; also returns the lines of the incidents that it
+/// caused.
 pub(crate) fn judge<'a>(incidents: &'a str, printed: &str, pid: u32, busy: Duration) -> (Judged, Vec<&'a str>) {
     let wakes: Vec<Vec<u128>> =
         printed.lines().map(|line| line.split(' ').filter_map(|word| word.parse().ok()).collect()).collect();

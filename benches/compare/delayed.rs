@@ -13,7 +13,8 @@ use super::super::control::compiled;
 use super::trial::{Delay, Trial, compared, comparison, pinged, told};
 use super::{Cell, Options};
 
-/// Compares the two ports of an echo server that waits at the second. The server measures its wait itself, by a clock that hairpin has no part in.
+/// Compares the two ports of an echo server that waits at the second. The server measures its wait itself, by a clock that
+/// hairpin has no part in.
 pub(super) fn power(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> {
     let without = Delayed::start(cell, 0)?;
     let run = pinged(options, &[&format!("echo:{}", without.ports[0])], cell.path, 1.0, &["--cpu", &without.cpus])?;

@@ -28,8 +28,8 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Measures one more run, which takes the place of the oldest. If the work is to become slower, the record names the slower path, so that
-    /// this is measured anew.
+    /// Measures one more run, which takes the place of the oldest. If the work is to become slower, the record names the slower
+    /// path, so that this is measured anew.
     pub(super) fn measure(&mut self, options: &Options, cell: &Cell) -> Result<(), String> {
         let text = pinged(options, &["--link", cell.link], cell.path, options.seconds.unwrap_or(cell.part.seconds()), &[])?;
         let mut run: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;

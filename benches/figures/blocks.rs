@@ -6,8 +6,8 @@
 //!     …
 //!     <!-- end -->
 //! ```
-//! Below the text stands whether it is of the measured code of this tree. A block that says so falsely is wrong; a block of older code is wrong only for the
-//! strict check.
+//! Below the text stands whether it is of the measured code of this tree. A block that says so falsely is wrong; a block of older
+//! code is wrong only for the strict check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,8 @@ impl<'a> Block<'a> {
         Ok(format!("```text\n{}\n```\n\n[Record]({up}{}), {claim}.\n", lines.join("\n"), self.record))
     }
 
-    /// The chosen lines, each below its state of the cores and with its rest from the next line; and the lines that tell of the record.
+    /// The chosen lines, each below its state of the cores and with its rest from the next line; and the lines that tell of the
+    /// record.
     fn lines<'t>(&self, table: &'t str, tells: &dyn Fn(&str) -> bool) -> Vec<&'t str> {
         let (mut lines, mut state, mut goes_on) = (Vec::new(), None, false);
         for line in table.trim_end().lines() {
@@ -171,8 +172,8 @@ fn pointed(line: &str, folder: &str, is_new: &dyn Fn(&str) -> bool) -> String {
     }
 }
 
-/// The faults of the blocks and of the sentences that cite a record, a line each. A block of older code is wrong if it says that it is of
-/// the present one, and with `strict` in any case.
+/// The faults of the blocks and of the sentences that cite a record, a line each. A block of older code is wrong if it says that
+/// it is of the present one, and with `strict` in any case.
 pub(crate) fn wrong(root: &Path, here: &str, strict: bool) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     for page in pages(root)? {
@@ -257,7 +258,8 @@ fn is_day(word: &str) -> bool {
     word.get(..10).is_some_and(|day| day.bytes().enumerate().all(fits))
 }
 
-/// True if a number of the text, in its unit or in one a thousand or a hundred times as large or small, is this figure when rounded like it.
+/// True if a number of the text, in its unit or in one a thousand or a hundred times as large or small, is this figure when
+/// rounded like it.
 fn stands(figure: &str, text: &str) -> bool {
     let digits = figure.replace(',', "");
     let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());

@@ -14,7 +14,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// … and the number of looks, as what a part or a build leaves behind ends soon.
 const LOOKS: usize = 5;
 
-/// The share of the CPU time that others use, in percent, once it is at most [`MOST`]; if it stays above that, an error, or with `go_on` the last share.
+/// The share of the CPU time that others use, in percent, once it is at most [`MOST`]; if it stays above that, an error, or with
+/// `go_on` the last share.
 pub(crate) fn wait(go_on: bool) -> Result<f64, String> {
     judged((0..LOOKS).map(|_| look()), go_on)
 }

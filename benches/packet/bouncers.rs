@@ -55,7 +55,8 @@ impl Yard<'_> {
                 command
             }
             Bouncer::Testpmd => {
-                // Its main core only prints; the other forwards. EAL wants two, and takes the lower one as the main one unless told.
+                // Its main core only prints; the other forwards. EAL wants two, and takes the lower one as the main one unless
+                // told.
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", &self.veth.server, "setpriv", "--pdeathsig", "KILL", "dpdk-testpmd"]);
                 command.args(["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "-l"]);

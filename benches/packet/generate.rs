@@ -5,8 +5,8 @@
 //!   W frames ── AF_XDP ──▶ peer0 ─── veth ───▶ peer1 ──▶ hairpin │ testpmd │ xdp-bench
 //!            ◀────────────────────────────────────────────┘
 //! ```
-//! At most W frames are under way and W is less than every ring, so a bouncer that is too slow makes the generator wait and loses nothing; a frame that does
-//! not come back is counted as lost.
+//! At most W frames are under way and W is less than every ring, so a bouncer that is too slow makes the generator wait and loses
+//! nothing; a frame that does not come back is counted as lost.
 
 use std::io;
 use std::time::{Duration, Instant};

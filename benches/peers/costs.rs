@@ -28,7 +28,8 @@ impl Tool {
         (0..ROUNDS).map(|_| once()).collect()
     }
 
-    /// The instrument's own cost per transaction over a null endpoint, in ns, as each of several runs of `hairpin check` finds it.
+    /// The instrument's own cost per transaction over a null endpoint, in ns, as each of several runs of `hairpin check` finds
+    /// it.
     pub(crate) fn own_costs(&self) -> Result<Vec<f64>, String> {
         (0..ROUNDS).map(|_| Ok(self.check()?.own_cost_ns)).collect()
     }

@@ -1,6 +1,7 @@
 //! Other tools, as information: no bound, since most print means, wait in another way, or are not here to be tried.
 //!
-//! Each is told as its own definition says and turned into a round trip: qperf, NPtcp and sfnt-pingpong print half of one, and none of them one-way time.
+//! Each is told as its own definition says and turned into a round trip: qperf, NPtcp and sfnt-pingpong print half of one, and
+//! none of them one-way time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

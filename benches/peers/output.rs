@@ -74,13 +74,14 @@ pub(crate) fn netperf(text: &str) -> Result<f64, String> {
     Ok(1e3 * positive(number(after(text, "MEAN_LATENCY=")?)?)?)
 }
 
-/// Reads the output of neper's `tcp_rr` and `udp_rr` with `-p 50`: the median round trip in ns; they print s (`neper_histo_print` of histo.c,
-/// github.com/google/neper).
+/// Reads the output of neper's `tcp_rr` and `udp_rr` with `-p 50`: the median round trip in ns; they print s (`neper_histo_print`
+/// of histo.c, github.com/google/neper).
 pub(crate) fn neper(text: &str) -> Result<f64, String> {
     Ok(1e9 * positive(number(after(text, "latency_p50=")?)?)?)
 }
 
-/// Reads the table of sfnt-pingpong (sfnettest): the median round trip in ns of this size; it prints half of one unless told otherwise.
+/// Reads the table of sfnt-pingpong (sfnettest): the median round trip in ns of this size; it prints half of one unless told
+/// otherwise.
 pub(crate) fn sfnt(text: &str, size: u32) -> Result<f64, String> {
     let times = match after(text, "# reporting:")? {
         "1/2 RTT" => 2.0,

@@ -1,8 +1,8 @@
 //! sockperf, measured the way its users measure, in less of their time.
 //!
-//! A sockperf client of version 3.7 waits 0.1 s for its clock, sends a few messages, sleeps 2 s (`sleep(2)`, no option changes it), runs for at least 1 s
-//! (`-t`; whole seconds) of which it leaves out the first 400 ms and the last 50 ms, and waits 0.1 s more. Two things shorten that here, and neither
-//! affects its measurement:
+//! A sockperf client of version 3.7 waits 0.1 s for its clock, sends a few messages, sleeps 2 s (`sleep(2)`, no option changes
+//! it), runs for at least 1 s (`-t`; whole seconds) of which it leaves out the first 400 ms and the last 50 ms, and waits 0.1 s
+//! more. Two things shorten that here, and neither affects its measurement:
 //!
 //! ```text
 //!   ready     several servers and clients are started together and stopped (SIGSTOP) while the clients sleep: their 2 s pass
@@ -123,7 +123,8 @@ impl Ahead {
         Ahead { cell, waiting: VecDeque::new() }
     }
 
-    /// Called before every block of either arm: makes more runs ready while one is left, so that they get there while others measure.
+    /// Called before every block of either arm: makes more runs ready while one is left, so that they get there while others
+    /// measure.
     pub(crate) fn fill(&mut self, place: &mut Place<'_>) -> Result<(), String> {
         if self.waiting.len() <= 1 {
             self.waiting.extend(place.ready(self.cell, TOGETHER)?);

@@ -97,8 +97,8 @@ const GROUPS: [Group; 3] = [
     ("blocking", |cell| cell.wait == Wait::Block),
 ];
 
-/// The bounds on the geometric means of `lines`, for each distance of the cores by itself. A group is judged by those of its cells that have their pairs
-/// at that distance, and says so if others lack them.
+/// The bounds on the geometric means of `lines`, for each distance of the cores by itself. A group is judged by those of its
+/// cells that have their pairs at that distance, and says so if others lack them.
 pub(crate) fn means(lines: &[Line]) -> Vec<Bound> {
     let mut bounds = Vec::new();
     for of in &COMPARED {

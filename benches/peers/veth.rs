@@ -1,7 +1,7 @@
 //! Two network namespaces with a veth pair between them, for tools that make none.
 //!
-//! The pair is the same as that of `hairpin --link veth`: every option left to the kernel. The namespaces carry this process's id in their names; those
-//! of a benchmark that was killed are removed by the next.
+//! The pair is the same as that of `hairpin --link veth`: every option left to the kernel. The namespaces carry this process's id
+//! in their names; those of a benchmark that was killed are removed by the next.
 
 use std::path::Path;
 use std::process::{Command, id};

@@ -33,7 +33,8 @@ impl Line<'_> {
     }
 }
 
-/// True if a judged state misses the bound, or none is judged. The lines are those of one figure, one for each state of the cores.
+/// True if a judged state misses the bound, or none is judged. The lines are those of one figure, one for each state of the
+/// cores.
 pub(crate) fn missed(states: &[Line]) -> bool {
     let mut judged = states.iter().map(Line::word).filter(|word| !matches!(word, Word::Few | Word::None)).peekable();
     judged.peek().is_none() || judged.any(Word::missed)

@@ -1,4 +1,5 @@
-//! A rank lies: its words, its card and its visits are read or refused, and a mesh of four with them has its record and is judged.
+//! A rank lies: its words, its card and its visits are read or refused, and a mesh of four with them has its record and is
+//! judged.
 #![no_main]
 
 use std::collections::BTreeMap;

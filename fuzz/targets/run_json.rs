@@ -1,4 +1,5 @@
-//! Any bytes are a run's record or none, and records of several schemas or none; a run that is read, written and read again stays the same.
+//! Any bytes are a run's record or none, and records of several schemas or none; a run that is read, written and read again stays
+//! the same.
 #![no_main]
 
 use hairpin_record::any::AnyRecord;

@@ -56,7 +56,8 @@ pub fn other_first(home: &Home, role: &str, port: u16, cpu: u32) -> Running {
     other
 }
 
-/// The observer goes before client and server, and these before all others, on the server's CPU, each time that it takes records out of the kernel.
+/// The observer goes before client and server, and these before all others, on the server's CPU, each time that it takes records
+/// out of the kernel.
 pub fn observer_is_not_a_cause(name: &str) -> bool {
     let cpus = allowed_cpus().expect("CPUs");
     if !hooks(name) || !can(name, cpus.len() >= 2, "the client needs another CPU") {

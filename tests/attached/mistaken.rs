@@ -1,4 +1,5 @@
-//! Data that answers no request, packets and threads that move, sockets and processes of another role: `explain :PORT` takes none of them for something else.
+//! Data that answers no request, packets and threads that move, sockets and processes of another role: `explain :PORT` takes none
+//! of them for something else.
 
 use std::env;
 use std::io::{Read, Write};
@@ -155,8 +156,8 @@ pub fn the_error_queue_is_no_reply(name: &str) -> bool {
     true
 }
 
-/// Clients at 10.77.0.1 in `one`, where the calling thread is afterwards, connected to a server at 10.77.0.2 in `other` that answers each datagram after
-/// `pause`; its port.
+/// Clients at 10.77.0.1 in `one`, where the calling thread is afterwards, connected to a server at 10.77.0.2 in `other` that
+/// answers each datagram after `pause`; its port.
 fn clients<const COUNT: usize>(one: &Net, other: &Net, pause: Duration) -> ([UdpSocket; COUNT], u16) {
     let socket = |host: u8| {
         let socket = UdpSocket::bind((Ipv4Addr::new(10, 77, 0, host), 0)).expect("a socket");
@@ -230,8 +231,8 @@ pub fn datagrams_of_one_poll_are_told_apart(name: &str) -> bool {
     if !can(name, polls, "it takes NAPI instances with threads (Linux 6.17)") {
         return false;
     }
-    // One that a reader takes before the programs have looked at it is not known. The pause is longer than a poll, so that the reader comes for the second
-    // one only after that. Were they taken for each other, one of each pair would be missing.
+    // One that a reader takes before the programs have looked at it is not known. The pause is longer than a poll, so that the
+    // reader comes for the second one only after that. Were they taken for each other, one of each pair would be missing.
     let (clients, port) = clients::<2>(&one, &other, Duration::from_millis(1));
     asked_at_once(&clients);
     let home = Home::new();
@@ -298,7 +299,8 @@ pub fn a_thread_that_moves_names_who_took_its_cpu(name: &str) -> bool {
     });
     server.until("spinning");
     let taker = other_first(&home, "hold", 0, cpus[1]);
-    // Most of the request's time, and before the kernel takes the CPU from a real-time thread for others' sake (950 ms of a second).
+    // Most of the request's time, and before the kernel takes the CPU from a real-time thread for others' sake (950 ms of a
+    // second).
     thread::sleep(Duration::from_millis(500));
     keep_on(cpus[0], server.pid());
     client.join().expect("the client");

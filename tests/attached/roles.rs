@@ -97,7 +97,8 @@ pub fn play(role: &str, port: u16) -> bool {
             thread::sleep(Duration::from_millis(20));
             socket.send_to(bytes, from)
         }),
-        // Once somebody has connected: from sockets of which each has a chosen address, and every other one a chosen port, five requests from each.
+        // Once somebody has connected: from sockets of which each has a chosen address, and every other one a chosen port, five
+        // requests from each.
         "ask-bound" => {
             let server: u16 = rest.parse().expect("the server's port");
             let start = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("its port");
@@ -117,7 +118,8 @@ pub fn play(role: &str, port: u16) -> bool {
                 }
             }
         }
-        // Once somebody has connected: a connection from a port of its own, and then requests to a server on the same port of another address.
+        // Once somebody has connected: a connection from a port of its own, and then requests to a server on the same port of
+        // another address.
         "ask-from" => {
             let (shared, behind) = rest.split_once(':').expect("two ports");
             let at = |host: u8, port: &str| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, host), port.parse().expect("a port"));

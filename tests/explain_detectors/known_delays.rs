@@ -84,9 +84,10 @@ impl Round {
     }
 }
 
-/// Runs without and with a delay in turn: in the median of three rounds, `stage` grows by the round's `delay_ns`, and no other does. The median
-/// lies between any two of the rounds, so two may be enough. The paths sleep, because there the cost of the hooks is measured apart; on a
-/// spinning path it is the slowdown, which a busy host distorts. They run ahead of all ordinary threads, so that the run queue has no other.
+/// Runs without and with a delay in turn: in the median of three rounds, `stage` grows by the round's `delay_ns`, and no other
+/// does. The median lies between any two of the rounds, so two may be enough. The paths sleep, because there the cost of the
+/// hooks is measured apart; on a spinning path it is the slowdown, which a busy host distorts. They run ahead of all ordinary
+/// threads, so that the run queue has no other.
 #[track_caller]
 fn only(stage: &str, delay_ns: impl Fn(&Round) -> f64, without: impl Fn() -> Typical, with: impl Fn() -> Typical) -> Round {
     let round = || Round::of(&without(), &with());
@@ -161,7 +162,8 @@ pub fn somebody_who_goes_before_the_server() {
             &["-f", "60", "taskset", "-c", "1", &program(), "play", FIRST, &BYTES.to_string(), &us.to_string()],
         );
         first.is_this_program();
-        // With time between the requests, so that the server sleeps when one comes: otherwise the request waits in its queue, in `receive`.
+        // With time between the requests, so that the server sleeps when one comes: otherwise the request waits in its queue, in
+        // `receive`.
         let args =
             "--link loopback --rate 400 --duration 800ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block --reply 64";
         let run = typical(&format!("{args} --request {BYTES}"));
@@ -173,8 +175,9 @@ pub fn somebody_who_goes_before_the_server() {
 
 /// Is woken by each packet of loopback with `bytes` bytes, before its receiver, and keeps the CPU for `us`.
 pub fn goes_first(bytes: usize, us: u64) -> ! {
-    // A socket for all protocols (ETH_P_ALL) has each packet before IP has it: as it leaves, and again as it comes. One for IPv4 alone has it after IP
-    // since Linux 6.15 (`__netif_receive_skb_core`), when the server has been woken already and may have the CPU.
+    // A socket for all protocols (ETH_P_ALL) has each packet before IP has it: as it leaves, and again as it comes. One for IPv4
+    // alone has it after IP since Linux 6.15 (`__netif_receive_skb_core`), when the server has been woken already and may have
+    // the CPU.
     let all = NonZeroU32::new(u32::from(0x0003_u16.to_be())).map(Protocol::from_raw);
     let fd = socket(AddressFamily::PACKET, SocketType::DGRAM, all).expect("a packet socket: root has it");
     let headers = 20 + 8;

@@ -241,8 +241,8 @@ fn groups(crate_: &BTreeMap<Module, File>, may: impl Fn(&Module, &Module) -> boo
     all.into_iter().filter(|group| group.len() > 1).collect()
 }
 
-/// The circles among modules: those that need no use of a module's own parts, and those that lead through such uses beyond a module
-/// and its parts.
+/// The circles among modules: those that need no use of a module's own parts, and those that lead through such uses beyond a
+/// module and its parts.
 fn circles(crate_: &BTreeMap<Module, File>) -> BTreeSet<BTreeSet<&Module>> {
     let apart = groups(crate_, |module, used| !used.starts_with(module));
     let whole = groups(crate_, |module, _| !module.is_empty());

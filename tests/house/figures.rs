@@ -1,5 +1,5 @@
-//! The figures of README and docs: each block is as its record gives it, none says that it is of the present measured code when it is not, and
-//! each figure of a sentence stands in a record that the sentence cites.
+//! The figures of README and docs: each block is as its record gives it, none says that it is of the present measured code when
+//! it is not, and each figure of a sentence stands in a record that the sentence cites.
 //!
 //! Blocks of older code that say so are no fault here; `make figures CHECK=1` and `make test-packages` name them.
 

@@ -7,7 +7,8 @@ use hairpin_plan::paths::PATHS;
 
 use super::{files, root};
 
-/// Where a word that is also a path's name means another thing: the end of the file's name, what is written before the text, the reason.
+/// Where a word that is also a path's name means another thing: the end of the file's name, what is written before the text, the
+/// reason.
 const ALLOWED: &[(&str, &str, &str)] = &[
     ("plan/src/paths.rs", "", "the list of paths itself"),
     ("plan/src/path.rs", "=> ", "names of protocols"),

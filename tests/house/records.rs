@@ -1,5 +1,5 @@
-//! Tests read fixtures of their own, and no record of `runs/`, which may be moved. A record there that a comment cites exists. Only `figures.rs`
-//! holds the docs against the records that they name.
+//! Tests read fixtures of their own, and no record of `runs/`, which may be moved. A record there that a comment cites exists.
+//! Only `figures.rs` holds the docs against the records that they name.
 
 use std::fs;
 use std::path::Path;

@@ -5,7 +5,8 @@ use std::fs;
 /// Crates that others use.
 const CRATES: [&str; 4] = ["packet", "wire", "units", "record"];
 
-/// Enums that stay as they are. A loop has to tell all outcomes of the rings; a checksum is there, right or wrong; the words of a schema are fixed by it.
+/// Enums that stay as they are. A loop has to tell all outcomes of the rings; a checksum is there, right or wrong; the words of a
+/// schema are fixed by it.
 const CLOSED: &[(&str, &[&str])] = &[
     ("packet", &["Injected", "Kicked", "Received"]),
     (

@@ -1,7 +1,8 @@
 //! A server that stands still, seen by Hairpin and by a client in C that shares no code with it (`open_loop.c`).
 //!
-//! Both send at the same rate over the same kind of connection, and both servers are stopped for 50, 300 and 1,000 ms at the same moments, which differ
-//! from run to run; where the client spins, for 50 and 300 ms. A Redis is one server for both, which they ask the same.
+//! Both send at the same rate over the same kind of connection, and both servers are stopped for 50, 300 and 1,000 ms at the same
+//! moments, which differ from run to run; where the client spins, for 50 and 300 ms. A Redis is one server for both, which they
+//! ask the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,15 +23,17 @@ const SLOW_NS: u64 = 10_000_000;
 const DURATION_MS: u64 = 2_700;
 /// A client that spins has the cores to itself, and only the first two stops. This is its time for some requests after them.
 const SPINS_ON_MS: u64 = 300;
-/// A server of the test is stopped by kill(1), a process for each signal, so its stops are some ms longer or shorter than those that the client in C makes.
+/// A server of the test is stopped by kill(1), a process for each signal, so its stops are some ms longer or shorter than those
+/// that the client in C makes.
 const STOPS_DIFFER_MS: f64 = 20.0;
-/// On a busy host a client waits for another process's slice of its core before it reads the first reply after a stop: up to a tick, which is 4 ms
-/// on most kernels. The rest is for the steps of a histogram, 0.1 % of a second.
+/// On a busy host a client waits for another process's slice of its core before it reads the first reply after a stop: up to a
+/// tick, which is 4 ms on most kernels. The rest is for the steps of a histogram, 0.1 % of a second.
 const SLICE_MS: f64 = 5.0;
 /// A busy host stalls either side by itself; one quiet round of a kind is enough.
 const TRIES: usize = 4;
 
-/// Most that two clients of one Redis differ by, in ms: the first request in a stop is due up to an interval of `rate` later for one than for the other.
+/// Most that two clients of one Redis differ by, in ms: the first request in a stop is due up to an interval of `rate` later for
+/// one than for the other.
 fn clients_differ_ms(rate: u64) -> f64 {
     1e3 / rate as f64 + SLICE_MS
 }
@@ -148,7 +151,8 @@ fn part(is_spin: bool, stops: &Stops) -> (u64, &[(u64, u64)]) {
     if is_spin { (at + long + SPINS_ON_MS, &stops[..2]) } else { (DURATION_MS, &stops[..]) }
 }
 
-/// Every kind of connection, waiting and loop. All that sleep run side by side, with the clients in C; each that spins has the cores to itself.
+/// Every kind of connection, waiting and loop. All that sleep run side by side, with the clients in C; each that spins has the
+/// cores to itself.
 pub(crate) fn as_seen_by_another_client() {
     if !can("load: stalls as seen by another client", two_cpus(), "it takes CPUs 0 and 1") {
         return;

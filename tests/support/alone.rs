@@ -34,7 +34,8 @@ pub enum Ended {
     Passed,
     /// It cannot run here; the reason, unless it has been printed.
     Skipped(Option<String>),
-    /// The test ran, but this host cannot show the effect: its cores have other work. Where tests must run, this is a skip as well.
+    /// The test ran, but this host cannot show the effect: its cores have other work. Where tests must run, this is a skip as
+    /// well.
     Unshown(&'static str),
     Failed(String),
 }
@@ -135,7 +136,8 @@ pub fn play() -> Command {
     command
 }
 
-/// The `main` of such a program: takes parts of names to choose tests by, `--skip NAME` and `--list`, as the standard harness does.
+/// The `main` of such a program: takes parts of names to choose tests by, `--skip NAME` and `--list`, as the standard harness
+/// does.
 pub fn main(parts: &[Part]) -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -78,8 +78,8 @@ pub fn veth(one: &str, other: &str) {
     }
 }
 
-/// A veth pair between two namespaces: `east`, 10.77.0.1, `MAC_A`, in `one` and `west`, 10.77.0.2, `MAC_B`, in `other`. Afterwards the calling
-/// thread is in `one`.
+/// A veth pair between two namespaces: `east`, 10.77.0.1, `MAC_A`, in `one` and `west`, 10.77.0.2, `MAC_B`, in `other`.
+/// Afterwards the calling thread is in `one`.
 pub fn joined(one: &Net, other: &Net) {
     one.enter();
     let [ours, theirs] = [MAC_A, MAC_B].map(text);

@@ -78,7 +78,8 @@ pub fn memcached(home: &Home, port: u16) -> Running {
     memcached
 }
 
-/// The folder of PostgreSQL's programs. Debian has one for each version: `lib/postgresql/VERSION/bin` beside a folder of the PATH.
+/// The folder of PostgreSQL's programs. Debian has one for each version: `lib/postgresql/VERSION/bin` beside a folder of the
+/// PATH.
 pub fn postgres_programs() -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let versions = env::split_paths(&path).filter_map(|folder| fs::read_dir(folder.parent()?.join("lib/postgresql")).ok());
@@ -130,8 +131,8 @@ pub fn service_at(socket: &Path, play: impl Fn(UnixStream) + Send + Sync + 'stat
     spawn(move || listener.incoming().flatten().for_each(play));
 }
 
-/// Plays a server that answers requests of two bytes by `b\n`. On connections after the first `sound` ones it says `last` after `replies` of them, and closes
-/// the connection or goes on in silence.
+/// Plays a server that answers requests of two bytes by `b\n`. On connections after the first `sound` ones it says `last` after
+/// `replies` of them, and closes the connection or goes on in silence.
 pub fn faulty<S: Read + Write + 'static>(
     sound: usize,
     replies: usize,

@@ -1,4 +1,5 @@
-//! A real terminal (tmux): its screen, its keys, its size, and its state at the end; and one without a size that only writes (script(1)).
+//! A real terminal (tmux): its screen, its keys, its size, and its state at the end; and one without a size that only writes
+//! (script(1)).
 
 use std::fs;
 use std::path::PathBuf;

@@ -220,7 +220,8 @@ fn help_of(word: &CompletionCandidate) -> Option<String> {
     Some(word.get_help()?.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
-/// As clap's own for bash, but its script splits the line itself: bash splits words at colons and equal signs, which path specs have.
+/// As clap's own for bash, but its script splits the line itself: bash splits words at colons and equal signs, which path specs
+/// have.
 struct Bash;
 
 impl EnvCompleter for Bash {

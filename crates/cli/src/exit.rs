@@ -112,7 +112,8 @@ pub fn note(line: impl Display) {
     }
 }
 
-/// Prints on stderr; on a terminal, a line that is too long is broken between words. Ignores errors: nothing can be done about a closed stderr.
+/// Prints on stderr; on a terminal, a line that is too long is broken between words. Ignores errors: nothing can be done about a
+/// closed stderr.
 pub fn say(text: impl Display) {
     let text = text.to_string();
     let columns = if io::stderr().is_terminal() { width(&io::stderr()) } else { usize::MAX };

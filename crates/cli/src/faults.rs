@@ -1,12 +1,13 @@
-//! Wrong lines that clap finds, in our words: a flag without its value, words that exclude each other, and words that are missing.
+//! Wrong lines that clap finds, in our words: a flag without its value, words that exclude each other, and words that are
+//! missing.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 use crate::help;
 
-/// A value of each flag that takes one: by the flag's id, behind its verb where verbs differ, else by the name of its value. A flag with a
-/// default or with listed values needs none.
+/// A value of each flag that takes one: by the flag's id, behind its verb where verbs differ, else by the name of its value. A
+/// flag with a default or with listed values needs none.
 const EXAMPLES: &str = "\
 A,B: ns1,ns2
 A-B: 24500-24599

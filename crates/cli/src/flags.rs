@@ -33,10 +33,12 @@ pub struct WorkFlags {
     /// Payload of request and reply in bytes
     #[arg(short = 's', long, value_name = "N", value_parser = whole::<u32>, default_value_t = 64, conflicts_with_all = ["request", "reply", "sizes"])]
     pub size: u32,
-    /// Payload of a request in bytes; or what to ask a server that is there (echo:HOST:PORT): text:PING\r\n, hex:0d0a, @FILE, or a preset's name (`hairpin help requests`)
+    /// Payload of a request in bytes; or what to ask a server that is there (echo:HOST:PORT): text:PING\r\n, hex:0d0a, @FILE, or
+    /// a preset's name (`hairpin help requests`)
     #[arg(long, value_name = "N|text:…|hex:…|@FILE|PRESET", value_parser = asked)]
     pub request: Option<Asked>,
-    /// Payload of a reply in bytes; after such a request where a reply ends: N bytes, a delimiter such as '\r\n', length-prefix:4, http or resp
+    /// Payload of a reply in bytes; after such a request where a reply ends: N bytes, a delimiter such as '\r\n',
+    /// length-prefix:4, http or resp
     #[arg(long, value_name = "M|END", requires = "request", visible_alias = "until")]
     pub reply: Option<ReplyEnd>,
     #[command(flatten)]
@@ -77,7 +79,8 @@ pub struct WorkFlags {
     /// Scheduling of the measuring threads: other, or fifo:N with locked memory
     #[arg(long, value_name = "other|fifo:N", value_parser = schedule, default_value = "other")]
     pub sched: Schedule,
-    /// The client's source port: P for flow 0 and the following ones, or rotate:N for N flows (tcp-crr: connections) on N ports in turn
+    /// The client's source port: P for flow 0 and the following ones, or rotate:N for N flows (tcp-crr: connections) on N ports
+    /// in turn
     #[arg(long, value_name = "P|rotate:N", value_parser = local_port)]
     pub local_port: Option<LocalPort>,
     /// Fill whole payloads and compare the replies with them

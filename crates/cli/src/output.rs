@@ -269,8 +269,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a line to stdout while something goes on. Where nobody reads it, this process ends, after `undo`. Other errors show when
-/// the record is printed.
+/// Writes a line to stdout while something goes on. Where nobody reads it, this process ends, after `undo`. Other errors show
+/// when the record is printed.
 pub fn print_live(line: &str, undo: impl FnOnce()) {
     if write(line).is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         undo();

@@ -151,8 +151,8 @@ enum Means {
     Either,
 }
 
-/// The meaning of a value of `--rate`: up to 10 million it is requests per second; with a unit of bits, or more than any path can do, a link's
-/// speed.
+/// The meaning of a value of `--rate`: up to 10 million it is requests per second; with a unit of bits, or more than any path can
+/// do, a link's speed.
 fn means(value: &str) -> Means {
     let plain = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match (plain, value.parse::<BitRate>(), parse_decimal(value)) {

@@ -26,7 +26,9 @@ pub const PORT: u16 = 24_444;
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct Where {
-    /// A host on which `hairpin serve` runs; loopback, veth[:…], bridge and more, links of this host; netns:A,B, between two network namespaces; echo:HOST:PORT or echo:/SOCKET, a plain echo service, with --request any server; frames:IF, whatever returns Ethernet frames there; ring:K:HOST, the K-th host after this one among the addresses of HOST (`hairpin help link`)
+    /// A host on which `hairpin serve` runs; loopback, veth[:…], bridge and more, links of this host; netns:A,B, between two
+    /// network namespaces; echo:HOST:PORT or echo:/SOCKET, a plain echo service, with --request any server; frames:IF, whatever
+    /// returns Ethernet frames there; ring:K:HOST, the K-th host after this one among the addresses of HOST (`hairpin help link`)
     #[arg(value_name = "HOST[:PORT]")]
     pub host: Option<Place>,
     /// The same as loopback or veth[:…]
@@ -58,7 +60,8 @@ pub struct Mirror {
 }
 
 impl Where {
-    /// The target of a group: a link of this host, on which responders are started, or the interface that leads to responders that run.
+    /// The target of a group: a link of this host, on which responders are started, or the interface that leads to responders
+    /// that run.
     pub fn towards(self, group: &mut Group) -> Result<Target, Failure> {
         let link = self.link.or(self.netns.map(LinkSpec::Netns));
         let link = match (self.host, link, self.echo, self.reflector) {

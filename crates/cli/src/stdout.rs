@@ -1,4 +1,5 @@
-//! Writes to stdout. A reader that stalls, such as one that Ctrl-Z has stopped, holds the output up, but not the end of this process.
+//! Writes to stdout. A reader that stalls, such as one that Ctrl-Z has stopped, holds the output up, but not the end of this
+//! process.
 
 use std::fs;
 use std::io::{self, Write};

@@ -19,7 +19,8 @@ use crate::exit::Failure;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Declared link")]
 pub struct Declared {
-    /// The link, for its floor: its rate, cable, NIC design at both ends and what else it has, in any order, such as 10G,twinax:3m,niq; `hairpin floor --help` has each part
+    /// The link, for its floor: its rate, cable, NIC design at both ends and what else it has, in any order, such as
+    /// 10G,twinax:3m,niq; `hairpin floor --help` has each part
     #[arg(long, value_name = "RATE,CABLE,NIC", conflicts_with_all = ["link_rate", "cable", "nic", "hops", "fec", "pcie", "vlan"])]
     pub wire: Option<Wire>,
     /// Rate of the link, 10M to 800G; the published one of the NIC design if not given
@@ -36,7 +37,8 @@ pub struct Declared {
         help = "NIC design at both ends: niq, dma, sniffer10g, dna-82599, sun-fire-6800, none (the wire alone, the default) or FILE.toml"
     )]
     pub nic: Option<Nic>,
-    /// A switch on the way, repeatable: cut-through:LATENCY or store-and-forward:LATENCY, and the cable behind it, such as cut-through:300ns,twinax:2m
+    /// A switch on the way, repeatable: cut-through:LATENCY or store-and-forward:LATENCY, and the cable behind it, such as
+    /// cut-through:300ns,twinax:2m
     #[arg(long = "hop", value_name = "HOP", hide = true)]
     pub hops: Vec<Hop>,
     /// Forward error correction: on or off; if not given, on at rates where every PHY has it (50G, 200G, 400G, 800G)

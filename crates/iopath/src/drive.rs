@@ -479,8 +479,8 @@ impl<C: Clock> Loop<'_, C> {
         self.timeout.saturating_add(pause)
     }
 
-    /// Ticks from the request before to the next one, in a schedule with a pause of more than half of the timeout there; else 0. A datagram that was lost
-    /// before it has been given up by then.
+    /// Ticks from the request before to the next one, in a schedule with a pause of more than half of the timeout there; else 0.
+    /// A datagram that was lost before it has been given up by then.
     fn long_pause(&self) -> u64 {
         self.pace.timetable().map(Timetable::pause).filter(|pause| *pause > self.timeout / 2).unwrap_or(0)
     }

@@ -6,9 +6,9 @@ use hairpin_sys::clock::Ticks;
 
 use crate::content::Content;
 
-/// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `await_room`, `waited_until`, `recv`
-/// and `received`; on the server [`echo`](crate::echo::echo) calls `recv`, `replying`, `reply` and `await_room`. `Self: Sized` keeps the
-/// methods that only a server calls out of the table of a client's loops.
+/// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `await_room`, `waited_until`,
+/// `recv` and `received`; on the server [`echo`](crate::echo::echo) calls `recv`, `replying`, `reply` and `await_room`. `Self:
+/// Sized` keeps the methods that only a server calls out of the table of a client's loops.
 pub trait Endpoint {
     /// True if the path may drop a message: an unanswered request then means a loss, not a dead peer.
     fn is_lossy(&self) -> bool;
@@ -20,8 +20,8 @@ pub trait Endpoint {
     /// Sends a request of `len` bytes on `flow`, written in place. `false`: the path is full for now and nothing was sent.
     fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool>;
 
-    /// After a send on `flow` found the path full, while no message is waited for: sleeps until there may be room, for a short time at most, if the wait policy
-    /// sleeps. Does nothing by default.
+    /// After a send on `flow` found the path full, while no message is waited for: sleeps until there may be room, for a short
+    /// time at most, if the wait policy sleeps. Does nothing by default.
     fn await_room(&mut self, _flow: u32) -> io::Result<()> {
         Ok(())
     }

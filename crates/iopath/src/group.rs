@@ -98,7 +98,8 @@ fn stay_on(socket: &Socket, interface: u32) -> Result<(), PathError> {
     ))
 }
 
-/// Asks until as many responders as expected have answered or, if none are expected, until the round is over and one has answered.
+/// Asks until as many responders as expected have answered or, if none are expected, until the round is over and one has
+/// answered.
 fn discover(asking: &mut Asking<'_>, job: &Job, group: &Group, stopped: &dyn Fn() -> bool) -> Result<Vec<SocketAddr>, PathError> {
     let (begun, timeout) = (Instant::now(), Duration::from(job.timeout));
     let expected = group.responders.map(|count| count as usize);

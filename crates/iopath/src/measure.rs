@@ -179,8 +179,8 @@ impl<'a> ClientRun<'a> {
         Cores { allowed: self.allowed, of_host: self.allowed.len() }
     }
 
-    /// The cache line by which the first thread measures the distance to the other side's core. `None` if both are one core: the other side would hold it for
-    /// milliseconds with the reply to a request already sent.
+    /// The cache line by which the first thread measures the distance to the other side's core. `None` if both are one core: the
+    /// other side would hold it for milliseconds with the reply to a request already sent.
     fn neighbour(&self) -> Option<&'a Shared> {
         let cpu = |side| cpu_of(self.job, side, 0, self.allowed);
         self.neighbour.filter(|_| cpu(Side::Client) != cpu(Side::Server))

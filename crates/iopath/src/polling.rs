@@ -33,7 +33,8 @@ impl Polling {
     }
 }
 
-/// Packets that busy polling took from devices in this network namespace, since it was made (`BusyPollRxPackets`); `None` if the kernel does not count.
+/// Packets that busy polling took from devices in this network namespace, since it was made (`BusyPollRxPackets`); `None` if the
+/// kernel does not count.
 fn busy_polled_packets() -> Option<u64> {
     packets_in(&RealHost.read("/proc/self/net/netstat").ok()?)
 }

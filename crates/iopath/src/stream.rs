@@ -119,7 +119,8 @@ impl<'fd> Stream<'fd> {
         or_nothing(recv(self.fd, buffer, flags))
     }
 
-    /// Sends a message in several writes, like a program that writes head and body separately; `asking` for stamps of the last one.
+    /// Sends a message in several writes, like a program that writes head and body separately; `asking` for stamps of the last
+    /// one.
     #[inline(never)]
     fn send_in_parts(&mut self, message: &[u8], asking: bool) -> io::Result<bool> {
         let mut sent = 0;

@@ -4,7 +4,8 @@
 //!   SO_INCOMING_NAPI_ID of each flow ──▶ instance ──▶ a link of Hairpin's own     set, and put back at the end; the link dies with its processes
 //!                                                 └─▶ any other                   as asked already; if not, an error names the command
 //! ```
-//! The kernel suspends interrupts for `irq-suspend-timeout` only while they are deferred, so `defer-hard-irqs` and `gro-flush-timeout` must not be 0.
+//! The kernel suspends interrupts for `irq-suspend-timeout` only while they are deferred, so `defer-hard-irqs` and
+//! `gro-flush-timeout` must not be 0.
 
 use hairpin_units::Gather;
 use std::collections::BTreeSet;
@@ -119,8 +120,8 @@ const NO_INSTANCE: &str = "no NAPI instance delivers the packets of this side, s
                            veth:gro=on,tso=off has)";
 const AS_ROOT: &str = "run as root of the host: the kernel asks for CAP_NET_ADMIN outside of any user namespace";
 
-/// The settings that are not as asked, with the value to give them; `None` if the kernel does not report them. An instance of others may defer its
-/// interrupts for as long as it likes.
+/// The settings that are not as asked, with the value to give them; `None` if the kernel does not report them. An instance of
+/// others may defer its interrupts for as long as it likes.
 fn differing(
     now: impl Fn(NapiSetting) -> Option<u64>,
     usecs: u32,

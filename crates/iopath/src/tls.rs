@@ -29,8 +29,8 @@ use rustls::{
 
 use crate::error::PathError;
 
-/// Most times that one receive call takes bytes from the socket, so that a server whose records have no bytes of a reply holds nobody
-/// past a deadline. The longest record takes a dozen where each segment of an Ethernet comes alone.
+/// Most times that one receive call takes bytes from the socket, so that a server whose records have no bytes of a reply holds
+/// nobody past a deadline. The longest record takes a dozen where each segment of an Ethernet comes alone.
 const TAKES: u32 = 32;
 /// Where distributions keep the certificates that they trust.
 const TRUSTED: [&str; 3] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];

@@ -47,7 +47,8 @@ use self::tally::Tally;
 use self::usual::Usual;
 use crate::explain::{Cores, Hooked, NO_SESSION, route_of};
 
-/// Most incidents of a block that are explained, the slowest first: a limit below the usual RTT makes an incident of every round trip.
+/// Most incidents of a block that are explained, the slowest first: a limit below the usual RTT makes an incident of every round
+/// trip.
 const AT_ONCE: usize = 64;
 /// Longest wait for the stamps of a server that has no CPU.
 const LATE: Duration = Duration::from_millis(100);
@@ -83,9 +84,9 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RunError> {
     })
 }
 
-/// The fewest stamping hooks that tell the two sides apart, which leaves time for the hooks on the cores: one in the sender's call, and one
-/// before a sleeping receiver is woken. A receiver that spins has its CPU all the time, or an event names who has it. A frame past the stack is
-/// stamped first on the receiver's device, and last in the receiver's ring.
+/// The fewest stamping hooks that tell the two sides apart, which leaves time for the hooks on the cores: one in the sender's
+/// call, and one before a sleeping receiver is woken. A receiver that spins has its CPU all the time, or an event names who has
+/// it. A frame past the stack is stamped first on the receiver's device, and last in the receiver's ring.
 fn hooks(route: Route, sleeps: bool) -> Vec<&'static Hook> {
     let is_direct = matches!(route, Route::Packet | Route::Xdp);
     let takes = |moment| match moment {
@@ -262,8 +263,8 @@ impl<'a> Caught<'a> {
         self.lines.no_room(left_out);
     }
 
-    /// The server's stamps of the last block. Waits for the stamp of its last slow round trip, `last`: a server that lost its CPU after sending the reply
-    /// writes it late.
+    /// The server's stamps of the last block. Waits for the stamp of its last slow round trip, `last`: a server that lost its CPU
+    /// after sending the reply writes it late.
     fn servers(&mut self, last: Option<&Stamp>) -> Vec<Stamp> {
         let until = Instant::now() + LATE;
         loop {
@@ -404,7 +405,8 @@ impl Watcher for Caught<'_> {
             self.pass();
         } else {
             self.look(&block, &slow, above_ns, told);
-            // The more other work the host has, the more events a block has, and the allocator keeps the memory of the largest one.
+            // The more other work the host has, the more events a block has, and the allocator keeps the memory of the largest
+            // one.
             allocator::return_freed();
         }
         let turn = (!std::mem::replace(&mut self.on, true)).then(|| self.attach()).transpose()?;

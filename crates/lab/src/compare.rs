@@ -43,7 +43,8 @@ const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
 pub const ANEW: u32 = 5;
 /// By default a difference of less than 2 % does not matter.
 pub const MARGIN: f64 = 0.02;
-/// Most blocks of all arms in a record, which would else be too large to be read again. The figures are of all that were measured.
+/// Most blocks of all arms in a record, which would else be too large to be read again. The figures are of all that were
+/// measured.
 const KEPT: usize = 100_000;
 
 #[derive(Debug)]

@@ -32,10 +32,11 @@ use hairpin_units::Nanos;
 
 /// Time between the two readings of a NIC's clock.
 const BETWEEN: Duration = Duration::from_millis(50);
-/// Round trips of a probe. The kernel begins to stamp incoming packets a moment after a socket asks (from a work queue), so that the first of them
-/// have none.
+/// Round trips of a probe. The kernel begins to stamp incoming packets a moment after a socket asks (from a work queue), so that
+/// the first of them have none.
 const ROUND_TRIPS: u64 = 500;
-/// Drivers that stamp one sent packet at a time, by their sources (`__IGB_PTP_TX_IN_PROGRESS` and the like in drivers/net/ethernet/intel).
+/// Drivers that stamp one sent packet at a time, by their sources (`__IGB_PTP_TX_IN_PROGRESS` and the like in
+/// drivers/net/ethernet/intel).
 const ONE_AT_A_TIME: &[&str] = &["e1000e", "igb", "ixgbe", "i40e"];
 /// How to see the stamps of a device.
 pub const TO_SEE: &str = "hairpin ping HOST --hw-stamps";

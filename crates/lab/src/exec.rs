@@ -166,7 +166,8 @@ impl ExecError {
     }
 }
 
-/// False if the program is a plain name that no folder of `path` shows: execvp(3) ends with EACCES where it may not search one of them.
+/// False if the program is a plain name that no folder of `path` shows: execvp(3) ends with EACCES where it may not search one of
+/// them.
 fn is_on(program: &OsStr, path: Option<&OsStr>) -> bool {
     let mut folders = path.into_iter().flat_map(std::env::split_paths);
     program.as_bytes().contains(&b'/') || folders.any(|folder| folder.join(program).exists())

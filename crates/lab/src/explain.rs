@@ -181,8 +181,8 @@ fn explain(
     Ok(found)
 }
 
-/// The pace of a path, and its p50 when run flat out: before the paced run and after it, so that a change of the host's state in between is not taken for
-/// the penalty of a low rate.
+/// The pace of a path, and its p50 when run flat out: before the paced run and after it, so that a change of the host's state in
+/// between is not taken for the penalty of a low rate.
 ///
 /// # Errors
 /// The run was interrupted, or failed.
@@ -374,7 +374,8 @@ impl<'a> Tracing<'a> {
         Some((more / self.fold.hooks_per_transaction().max(1.0)).max(0.0))
     }
 
-    /// The interval of `ns`, a median without hooks. Its ends, as ratios to `ns`, are those of the typical median of a bare phase.
+    /// The interval of `ns`, a median without hooks. Its ends, as ratios to `ns`, are those of the typical median of a bare
+    /// phase.
     fn ends(&self, ns: u64) -> Option<[u64; 2]> {
         let bare = self.medians.iter().filter(|(phase, ns)| *phase == Phase::Bare && *ns > 0.0);
         let found = paired::shift(&bare.map(|(_, ns)| ns.ln()).collect::<Vec<_>>(), CONFIDENCE)?;

@@ -14,7 +14,8 @@ pub fn facts(group: &Group, found: usize) -> GroupFacts {
     GroupFacts { address: group.to_string(), responders: found as u32, expected: group.responders }
 }
 
-/// All rows. `last` has the facts of the client and of all responders together; `responders`: the reports of those that ran on this host.
+/// All rows. `last` has the facts of the client and of all responders together; `responders`: the reports of those that ran on
+/// this host.
 pub fn rows(job: &Job, mut last: Row, replies: Vec<Row>, responders: Vec<(Address, Result<ServerReport, String>)>) -> Vec<Row> {
     // It is the turn-around of the first responder alone.
     last.turnaround_ns = None;

@@ -26,8 +26,8 @@ pub struct StampingDevices<'h> {
 }
 
 impl<'h> StampingDevices<'h> {
-    /// Switches the stamps of each interface on, where it has them in both directions and they are off. Returns a sentence for each that was switched, or
-    /// could not be; none for a device without hardware stamps, and for one that stamps already.
+    /// Switches the stamps of each interface on, where it has them in both directions and they are off. Returns a sentence for
+    /// each that was switched, or could not be; none for a device without hardware stamps, and for one that stamps already.
     pub fn on(host: &'h dyn Host, journal: &Journal, interfaces: &[String], about: &About) -> (StampingDevices<'h>, Vec<String>) {
         let asked: Vec<(&String, &str)> = interfaces.iter().filter_map(|name| Some((name, value_for(name)?))).collect();
         let (mut said, mut of, mut all) = (Vec::new(), Vec::new(), Vec::new());

@@ -103,7 +103,8 @@ pub struct ListenError {
 }
 
 impl Exporter {
-    /// Binds the address and answers scrapers from now on, from a thread off the cores that `rows` measure on if there are others.
+    /// Binds the address and answers scrapers from now on, from a thread off the cores that `rows` measure on if there are
+    /// others.
     ///
     /// # Errors
     /// [`ListenError`].

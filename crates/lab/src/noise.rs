@@ -1,4 +1,5 @@
-//! `hairpin check --host`: how often each core stalls under a thread that only reads the clock, who had it instead, and how near the cores are.
+//! `hairpin check --host`: how often each core stalls under a thread that only reads the clock, who had it instead, and how near
+//! the cores are.
 //!
 //! ```text
 //!   cores     dealt into turns: at most half of those allowed spin at once, SMT siblings never together
@@ -223,8 +224,8 @@ fn pairs(cpus: &[u32], interrupted: &mut bool, signals: &Signals, watcher: &mut 
     found
 }
 
-/// Reasons why the figures may mislead. `only`: the one core that this process is allowed, if it was looked at; `left_out`: the number of cores that were
-/// not, since nobody named any.
+/// Reasons why the figures may mislead. `only`: the one core that this process is allowed, if it was looked at; `left_out`: the
+/// number of cores that were not, since nobody named any.
 fn warnings(host: &dyn Host, noise: &NoiseBody, only: Option<u32>, left_out: usize, missing: &[&str], lost: u64) -> Vec<Note> {
     let note = |code: &str, message: String| Note { code: code.into(), message };
     let mut found = Vec::new();

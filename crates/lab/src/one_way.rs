@@ -7,9 +7,9 @@
 //!
 //!   both clocks   one clock (a link of this host) │ one kernel │ one source, by chrony's or ptp4l's word │ else refused
 //! ```
-//! A delay is right to within the errors of both clocks against their common source, the growth of these between two readings, and the error
-//! of placing the stamps. The states of the clocks are read before the row, every few seconds between two blocks, and after it. Blocks count if the
-//! next reading still finds the common source.
+//! A delay is right to within the errors of both clocks against their common source, the growth of these between two readings,
+//! and the error of placing the stamps. The states of the clocks are read before the row, every few seconds between two blocks,
+//! and after it. Blocks count if the next reading still finds the common source.
 
 mod fold;
 mod shared_source;
@@ -139,8 +139,8 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// Takes in a reading of both clocks. If they have lost their common source, it was lost at some time since the reading before, and
-    /// the blocks since then do not count.
+    /// Takes in a reading of both clocks. If they have lost their common source, it was lost at some time since the reading
+    /// before, and the blocks since then do not count.
     fn reading(&mut self, own: Told, told: Told) {
         let Between::Source(readings) = &mut self.clocks.between else { return };
         if readings.ended.is_some() {

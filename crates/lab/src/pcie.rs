@@ -356,9 +356,10 @@ mod tests {
         (median(&mut said.borrow_mut()) as f64 + beyond, found.read_ns.p50.unwrap() as f64)
     }
 
-    /// Ten new random latencies between 100 ns and 3 us each time. The injected wait, the reading and the clock's own cost are each
-    /// the median of whole steps of the clock (10 ns on many CPUs), so up to half a step off. Neighbours of a virtual machine may change the speed of its
-    /// CPU in the middle of a block, which no figure can tell from a longer read: of up to twenty blocks per latency, over 2 s, one must be right.
+    /// Ten new random latencies between 100 ns and 3 us each time. The injected wait, the reading and the clock's own cost are
+    /// each the median of whole steps of the clock (10 ns on many CPUs), so up to half a step off. Neighbours of a virtual
+    /// machine may change the speed of its CPU in the middle of a block, which no figure can tell from a longer read: of up to
+    /// twenty blocks per latency, over 2 s, one must be right.
     #[test]
     fn injected_latencies_are_reported_within_10_ns_and_the_step_of_the_clock() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {

@@ -1,5 +1,5 @@
-//! Hairpin's own client asks a running server, which is watched meanwhile: the stages of both sides and the client's figures, of the same
-//! transactions.
+//! Hairpin's own client asks a running server, which is watched meanwhile: the stages of both sides and the client's figures, of
+//! the same transactions.
 //!
 //! ```text
 //!   this thread   ────── ping ─────▶ the client's worker ── requests ──▶ the server, unmodified
@@ -84,8 +84,8 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     Ok(seen)
 }
 
-/// Runs `watch` on a thread of its own, and `ask` on this one as soon as the first flag says that the watching has begun. The second flag
-/// tells the watching to end. No second result: the watching ended before it began.
+/// Runs `watch` on a thread of its own, and `ask` on this one as soon as the first flag says that the watching has begun. The
+/// second flag tells the watching to end. No second result: the watching ended before it began.
 fn watched<W: Send, A>(
     watch: impl FnOnce(&AtomicBool, &AtomicBool) -> W + Send,
     ask: impl FnOnce() -> A,

@@ -6,7 +6,8 @@
 //!                 the row's figures       └ the kernel begins to stamp        └ stamps that come late, and the kernel's end of it
 //!   between    the client waits ─▶ stamps of the block before are joined ─▶ go
 //! ```
-//! So no figure of the row contains the stamps or the work of switching them, and the split describes the RTT of its own transactions.
+//! So no figure of the row contains the stamps or the work of switching them, and the split describes the RTT of its own
+//! transactions.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -64,8 +65,8 @@ pub(crate) fn interface_of<'p>(place: &'p Place, target: &Target) -> Option<&'p 
     place.link.interface.as_deref().filter(|_| !matches!(target, Target::Link(_)))
 }
 
-/// True where the kernel stamps a packet that comes in late: a segment over a link of this host still carries the time at which TCP sent it, in place of a
-/// stamp, until IP delivers it (`skb_clear_delivery_time` of the kernel's include/linux/skbuff.h).
+/// True where the kernel stamps a packet that comes in late: a segment over a link of this host still carries the time at which
+/// TCP sent it, in place of a stamp, until IP delivers it (`skb_clear_delivery_time` of the kernel's include/linux/skbuff.h).
 pub(crate) fn in_ip(job: &Job, place: &Place) -> bool {
     let is_here = !matches!(place.link.kind.as_str(), "host" | "echo" | "reflector");
     let of_kernel = place.link.interface.as_deref() == Some("lo")
@@ -183,7 +184,8 @@ impl<'a> Stamping<'a> {
         self.nics.block((&block.stamps, &block.packets), halves, block.clocks, self.every, counted);
     }
 
-    /// Begins the other phase. Once the limit of kept transactions is reached, all are bare. Returns the change for a remote server.
+    /// Begins the other phase. Once the limit of kept transactions is reached, all are bare. Returns the change for a remote
+    /// server.
     fn turn(&mut self) -> Option<Turn> {
         let next = match self.phase {
             Phase::Bare if self.nics.len() < MOST => Phase::Stamped,
@@ -274,8 +276,8 @@ pub(crate) fn of_rings(mut row: Row) -> Row {
     row
 }
 
-/// The step between stamped transactions, such that at most `per_s` of `transactions_per_s` are stamped. With a step both sides tell from the sequence
-/// number alone which ones.
+/// The step between stamped transactions, such that at most `per_s` of `transactions_per_s` are stamped. With a step both sides
+/// tell from the sequence number alone which ones.
 fn every(transactions_per_s: f64, per_s: Option<f64>) -> u32 {
     per_s.map_or(1, |per_s| (transactions_per_s / per_s).ceil().clamp(1.0, f64::from(u32::MAX)) as u32)
 }

@@ -5,9 +5,8 @@
 //!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
 //!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) while a process works on it; renamed when all of it is on the disk
 //! ```
-//! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store, unless it holds something that
-//! is not of the store.
-//! Ids sort by time, so the last one is the latest run.
+//! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store, unless it
+//! holds something that is not of the store. Ids sort by time, so the last one is the latest run.
 
 mod id;
 
@@ -278,8 +277,8 @@ impl Store {
         Ok(ids)
     }
 
-    /// Resolves a RUN: a run by its age, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash
-    /// is always a path; any other text is tried as a run first.
+    /// Resolves a RUN: a run by its age, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a
+    /// slash is always a path; any other text is tried as a run first.
     pub fn resolve(&self, text: &str) -> Result<RunFile, ResolveError> {
         if text.contains('/') {
             return self.resolve_path(Path::new(text));
@@ -360,7 +359,8 @@ impl Store {
     }
 }
 
-/// True if this directory holds only what a writer or a remover of runs puts there: others may use the name in the user's own directory.
+/// True if this directory holds only what a writer or a remover of runs puts there: others may use the name in the user's own
+/// directory.
 fn is_ours(temporary: &Path) -> bool {
     let ours = |name: &OsStr| name == RECORD || name.to_str().and_then(RunId::parse).is_some();
     fs::read_dir(temporary).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|entry| ours(&entry.file_name()))))
@@ -398,8 +398,8 @@ fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
     if record.len() as u64 > MAX_RECORD { Err(LoadError::TooLarge { file: file.into() }) } else { Ok(record) }
 }
 
-/// The number of runs later than a RUN named by its age: none for `latest` and `last`, one for `latest~1` (or `latest-1`). `-1` is the last run, `-2` the
-/// one before. `None` for other texts.
+/// The number of runs later than a RUN named by its age: none for `latest` and `last`, one for `latest~1` (or `latest-1`). `-1`
+/// is the last run, `-2` the one before. `None` for other texts.
 pub fn before_the_latest(text: &str) -> Option<usize> {
     let number = |digits: &str| digits.parse::<usize>().ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_digit()));
     if let Some(from_the_end) = text.strip_prefix('-') {

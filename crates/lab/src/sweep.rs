@@ -83,7 +83,8 @@ pub trait SweepWatcher: BlockWatcher {
     fn resumes(&mut self, rounds: u32);
 }
 
-/// Runs a sweep. The rounds are kept in `store`, if there is one, until the record exists, so that the same command resumes after a crash.
+/// Runs a sweep. The rounds are kept in `store`, if there is one, until the record exists, so that the same command resumes after
+/// a crash.
 ///
 /// # Errors
 /// The plan cannot be measured, or a cell fails before one round is complete.

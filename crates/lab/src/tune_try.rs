@@ -242,7 +242,8 @@ fn measure(
     Ok(())
 }
 
-/// Makes the profile of the winners if they were measured again to the end and without a contradiction. Else there are no winners.
+/// Makes the profile of the winners if they were measured again to the end and without a contradiction. Else there are no
+/// winners.
 fn conclude(record: &mut TuneTry, tried: &[Candidate], winners: &[usize]) {
     let TuneTryBody { paths, contradictions, winners: settings, .. } = &mut record.body;
     *contradictions = contradict(paths, winners, settings);

@@ -47,8 +47,8 @@ pub fn write(file: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     }
 }
 
-/// The number of the descriptor of this process that a name such as `/dev/stdout` or `/dev/fd/3` stands for. Others may go on writing
-/// to the file behind it, which therefore must not be replaced.
+/// The number of the descriptor of this process that a name such as `/dev/stdout` or `/dev/fd/3` stands for. Others may go on
+/// writing to the file behind it, which therefore must not be replaced.
 fn descriptor(file: &Path) -> Option<u32> {
     let own = Path::new("/proc/self/fd").canonicalize().ok()?;
     let mut at = file.to_path_buf();

@@ -32,8 +32,8 @@ fn join(addresses: &[IpAddr]) -> String {
     addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The address towards the others: loopback if all are on this host; else the one from which this host reaches `towards` (rank 0), or has its
-/// default route, or that its name stands for, or the only one.
+/// The address towards the others: loopback if all are on this host; else the one from which this host reaches `towards` (rank
+/// 0), or has its default route, or that its name stands for, or the only one.
 pub fn own(one_host: bool, towards: Option<IpAddr>, name: &str) -> Result<IpAddr, AddressError> {
     if one_host {
         return Ok(Ipv4Addr::LOCALHOST.into());

@@ -74,7 +74,8 @@ impl Station<'_> {
         }
     }
 
-    /// Asks rank 0 until `take` accepts its answer; rank 0 may be late as long as it lives. Returns what `take` returned, and true if a signal has come.
+    /// Asks rank 0 until `take` accepts its answer; rank 0 may be late as long as it lives. Returns what `take` returned, and
+    /// true if a signal has come.
     fn insist<T>(
         &mut self,
         question: Ask,
@@ -121,7 +122,8 @@ impl Station<'_> {
         }
     }
 
-    /// At rank 0: waits for the deliveries of those of `others` that live; returns the ranks that did not deliver, with the reason.
+    /// At rank 0: waits for the deliveries of those of `others` that live; returns the ranks that did not deliver, with the
+    /// reason.
     pub fn collect(&mut self, others: &BTreeSet<u32>, until: Instant) -> (Collection, BTreeMap<u32, String>, bool) {
         let mut gone: BTreeMap<u32, String> = BTreeMap::new();
         let (mut silent, mut looked) = (BTreeMap::<u32, Instant>::new(), BTreeMap::<u32, Instant>::new());

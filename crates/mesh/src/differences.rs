@@ -49,7 +49,8 @@ pub fn differences(body: &MeshBody, rank: u32, slow: &[u32]) -> Vec<String> {
     found.into_iter().take(NAMED).map(|(_, text)| text).collect()
 }
 
-/// The cost of a wrong value of a setting in every round trip, in ns, as an order of magnitude; 0: it is in the tail only, or not known.
+/// The cost of a wrong value of a setting in every round trip, in ns, as an order of magnitude; 0: it is in the tail only, or not
+/// known.
 fn stake_ns(name: &str) -> u64 {
     knob(name).and_then(|knob| knob.change.as_ref()).map_or(0, |change| change.stake_ns)
 }

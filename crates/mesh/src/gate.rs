@@ -1,4 +1,5 @@
-//! The gate of a rank. In a slot in which the rank serves, the gate lets its partner in and tells all others its round; at rank 0 it also takes deliveries.
+//! The gate of a rank. In a slot in which the rank serves, the gate lets its partner in and tells all others its round; at rank 0
+//! it also takes deliveries.
 
 use hairpin_units::Gather;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,8 @@ const PIECE_WITHIN: Duration = Duration::from_secs(5);
 const DELIVERED_WITHIN: Duration = Duration::from_secs(60);
 /// The shortest and the longest time after which another rank is asked to try again.
 const AGAIN: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
-/// All others ask rank 0 to take their visits, maybe while it measures. Each is asked to try again after this time for every rank …
+/// All others ask rank 0 to take their visits, maybe while it measures. Each is asked to try again after this time for every rank
+/// …
 const FOR_EACH: Duration = Duration::from_millis(5);
 /// … but no later than after this, unless a visit lasts longer.
 const OF_ALL: Duration = Duration::from_millis(500);

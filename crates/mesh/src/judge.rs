@@ -88,8 +88,8 @@ impl Judge {
         })
     }
 
-    /// The pairs that noise does not explain and those of ranks that look slow, with as many ordinary ones beside them; none if no pair is
-    /// suspicious, or if pairs were visited again before.
+    /// The pairs that noise does not explain and those of ranks that look slow, with as many ordinary ones beside them; none if
+    /// no pair is suspicious, or if pairs were visited again before.
     #[must_use]
     pub fn again(&self, body: &MeshBody) -> Vec<Pair> {
         if body.pairs.iter().any(|pair| pair.visits.len() > body.schedule.visits as usize) {
@@ -177,13 +177,15 @@ fn effects(body: &MeshBody, verdict: &Verdict) -> Vec<Effect> {
     all
 }
 
-/// The first round of further slots after `last_round`. Ranks that have ended their slots are in the round between, and ask for patience with it.
+/// The first round of further slots after `last_round`. Ranks that have ended their slots are in the round between, and ask for
+/// patience with it.
 #[must_use]
 pub fn further(last_round: u32) -> u32 {
     last_round + 2
 }
 
-/// The slots of each rank in which these pairs are visited twice more: in rounds of disjoint pairs after `last_round`, as visits after `last_visit`.
+/// The slots of each rank in which these pairs are visited twice more: in rounds of disjoint pairs after `last_round`, as visits
+/// after `last_visit`.
 pub fn slots(pairs: &[Pair], last_round: u32, last_visit: u32) -> BTreeMap<u32, Vec<Slot>> {
     let mut rounds: Vec<Vec<Pair>> = Vec::new();
     for (a, b) in pairs {

@@ -13,8 +13,8 @@
 //!             ├ topology  which switches each host is behind, from topology.conf       hosts        lists of hosts, n[1-3,7], to names and back
 //!             └ pick      the ranks of lowest mutual latency                           parquet      the store of many meshes
 //! ```
-//! `slurm` makes a job of all ranks, `kubernetes` prints the manifests of one. There is no coordinator: each rank computes the same schedule and
-//! walks its own slots. Rank 0 only collects, decides and prints.
+//! `slurm` makes a job of all ranks, `kubernetes` prints the manifests of one. There is no coordinator: each rank computes the
+//! same schedule and walks its own slots. Rank 0 only collects, decides and prints.
 
 #![forbid(unsafe_code)]
 

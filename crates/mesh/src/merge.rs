@@ -72,7 +72,8 @@ pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
         }
         visits.extend(told);
     }
-    // Only the client reports a measured visit: a rank that was always the server, or had no visit yet, has an empty file and is not missing.
+    // Only the client reports a measured visit: a rank that was always the server, or had no visit yet, has an empty file and is
+    // not missing.
     let mut was_met: BTreeMap<u32, bool> = BTreeMap::new();
     for told in &visits {
         for rank in [told.pair.0, told.pair.1] {

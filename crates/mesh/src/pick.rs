@@ -1,10 +1,10 @@
 //! The ranks of lowest mutual latency: `--pick K`.
 //!
 //! The latency of K ranks is the mean over all their pairs; a pair that was not measured counts with the time expected from the
-//! other pairs of its two ranks. Up to [`EXACT`] choices are all tried. Beyond, a set grows from every rank (the quickest ones, if
-//! there are many) by the rank that adds least, then the best exchange of a member for another one is made until none helps. That
-//! may miss the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are tried; if more than that
-//! are asked for, the effects alone choose.
+//! other pairs of its two ranks. Up to [`EXACT`] choices are all tried. Beyond, a set grows from every rank (the quickest ones,
+//! if there are many) by the rank that adds least, then the best exchange of a member for another one is made until none helps.
+//! That may miss the lowest. Of more than [`CANDIDATES`] ranks, those with the lowest effects are tried; if more than that are
+//! asked for, the effects alone choose.
 
 use hairpin_units::Arrange;
 

@@ -7,8 +7,9 @@
 //!         └ server: its gate lets the partner in ──▶ the session ends ──▶ the next slot
 //!                     └ looks after it once a second; gone or too late: the reason is the visit
 //! ```
-//! No barrier: two ranks meet when both have come to their common slot. A rank that is behind says so, and is waited for; one that says nothing is given
-//! up after `PATIENCE`, and after two such slots gets one short try. Nothing is waited for longer than [`Station::deadline`].
+//! No barrier: two ranks meet when both have come to their common slot. A rank that is behind says so, and is waited for; one
+//! that says nothing is given up after `PATIENCE`, and after two such slots gets one short try. Nothing is waited for longer than
+//! [`Station::deadline`].
 
 use std::collections::HashMap;
 use std::io;

@@ -211,7 +211,8 @@ fn circle_rounds(ranks: u32) -> u32 {
     ranks - 1 + ranks % 2
 }
 
-/// The seat across from `seat` in a round of the circle, from 0; `None` if it rests. An odd number of seats has one more, which stays empty.
+/// The seat across from `seat` in a round of the circle, from 0; `None` if it rests. An odd number of seats has one more, which
+/// stays empty.
 fn across(seats: u32, seat: u32, round: u32) -> Option<u32> {
     let circle = u64::from(circle_rounds(seats));
     let (still, twice, here) = (circle as u32, u64::from(round) * 2, u64::from(seat));

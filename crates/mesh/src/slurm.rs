@@ -1,4 +1,5 @@
-//! A mesh as a job of Slurm: srun makes it, places a rank on each of its nodes and ends with it; rank 0's record comes from srun's standard output.
+//! A mesh as a job of Slurm: srun makes it, places a rank on each of its nodes and ends with it; rank 0's record comes from
+//! srun's standard output.
 //!
 //! ```text
 //!   hairpin mesh --engine slurm ──▶ srun ──▶ slurmd of each node ──▶ a rank
@@ -154,7 +155,8 @@ pub fn run(job: &Job, signals: &Signals, say: &dyn Fn(String), pass: &dyn Fn(Str
 fn start(job: &Job) -> Result<Child, SlurmError> {
     let mut command = Command::new("srun");
     command.args(["--job-name=hairpin-mesh", "--ntasks-per-node=1", "--exclusive", "--mpi=none", "--input=none"]);
-    // One SIGINT goes on to the ranks; a rank or node that ends costs its own pairs only, and the others go on for as long as they mean to.
+    // One SIGINT goes on to the ranks; a rank or node that ends costs its own pairs only, and the others go on for as long as
+    // they mean to.
     command.args(["--disable-status", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]);
     command.args([
         format!("--nodes={}", job.nodes),
@@ -238,7 +240,8 @@ impl Outcome {
         if own.contains("queued and waiting") || own.contains("has been allocated") {
             say(own.to_owned());
         } else if let Some(error) = own.strip_prefix("error: ") {
-            // The first error says more than the one that sums up: "Unable to allocate resources: Requested nodes are busy" follows "Partition in DOWN state".
+            // The first error says more than the one that sums up: "Unable to allocate resources: Requested nodes are busy"
+            // follows "Partition in DOWN state".
             let error = error.strip_prefix("Unable to allocate resources: ").unwrap_or(error);
             if self.refusal.is_empty() {
                 self.refusal = error.to_owned();

@@ -27,8 +27,8 @@ pub struct Beside {
     pub ordinary: u32,
 }
 
-/// The slowest pair of the first convicted rank or link, and an ordinary pair beside it, of ranks that still measure. `None` if nobody is
-/// convicted, or there are no such pairs.
+/// The slowest pair of the first convicted rank or link, and an ordinary pair beside it, of ranks that still measure. `None` if
+/// nobody is convicted, or there are no such pairs.
 #[must_use]
 pub fn choose(body: &MeshBody, effects: &[Effect], measures: impl Fn(u32) -> bool) -> Option<Beside> {
     let convicted = |subject: &Subject| effects.iter().any(|effect| effect.convicted && effect.subject == *subject);
@@ -81,7 +81,8 @@ impl Beside {
     }
 }
 
-/// The stage with most of the difference between a slow pair of the subject and the ordinary one, if the stages of both were measured.
+/// The stage with most of the difference between a slow pair of the subject and the ordinary one, if the stages of both were
+/// measured.
 #[must_use]
 pub fn difference(body: &MeshBody, subject: &Subject) -> Option<String> {
     let of_pair = body.pairs.iter().flat_map(|pair| pair.visits.iter().map(move |visit| ((pair.a, pair.b), visit)));

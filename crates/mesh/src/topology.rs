@@ -8,8 +8,9 @@
 //! Words in front of `=` are read in any case, text after `#` is a comment, a line that ends in `\` goes on in the next one, and
 //! `LinkSpeed` is ignored, as by Slurm. Source: topology.conf(5) and slurm.conf(5) of Slurm 24.05.
 //!
-//! A switch with hosts alone has height 0; any other is one higher than the highest switch below it. At each height a host belongs to the group of the
-//! highest of its switches up to that height. So the groups of a height share no host, and each lies within one group of the next height.
+//! A switch with hosts alone has height 0; any other is one higher than the highest switch below it. At each height a host
+//! belongs to the group of the highest of its switches up to that height. So the groups of a height share no host, and each lies
+//! within one group of the next height.
 
 use std::collections::BTreeMap;
 

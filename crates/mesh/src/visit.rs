@@ -1,6 +1,7 @@
 //! The visits that a rank has made, one JSON object a line in `pairs-K.jsonl`, and the file they are in.
 //!
-//! A rank writes each visit at once, so that its visits outlive it. A line that is torn, as by a kill or a full disk, is left out when the file is read.
+//! A rank writes each visit at once, so that its visits outlive it. A line that is torn, as by a kill or a full disk, is left out
+//! when the file is read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

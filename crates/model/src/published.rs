@@ -1,5 +1,5 @@
-//! Published figures and claims other than NIC designs: on-the-wire accounting, cables, PCIe reads, claims without figures. Each group names its source;
-//! Hairpin measured none of them.
+//! Published figures and claims other than NIC designs: on-the-wire accounting, cables, PCIe reads, claims without figures. Each
+//! group names its source; Hairpin measured none of them.
 
 use hairpin_record::floor::Class;
 use hairpin_record::published::{Claim, Claims};
@@ -32,8 +32,8 @@ static ALL: Published = Published {
         // Does not fit its own velocity factor, which gives 5.13; the published value is kept and the misfit told.
         Cable { name: "twinax", velocity_factor: 0.65, ns_per_m: 5.10, source: INTERFACES },
     ],
-    // Every minimum and maximum is a multiple of 4 ns, a 250 MHz device clock, so most likely the device reads a line of host memory that the CPU meanwhile
-    // touches. A reference only: never to be set against a CPU's own read of a device.
+    // Every minimum and maximum is a multiple of 4 ns, a 250 MHz device clock, so most likely the device reads a line of host
+    // memory that the CPU meanwhile touches. A reference only: never to be set against a CPU's own read of a device.
     pcie_read_4b: PcieRead {
         label: "read by the device of host memory (initiator inferred)",
         source: "Flajslik and Rosenblum, \"Low Latency Network Interfaces\", Cache Effects",

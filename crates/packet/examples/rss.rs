@@ -1,4 +1,5 @@
-//! Receives on four rings, a thread each; the device (AF_XDP) or the kernel (AF_PACKET) shares the flows out: see the usage below.
+//! Receives on four rings, a thread each; the device (AF_XDP) or the kernel (AF_PACKET) shares the flows out: see the usage
+//! below.
 
 #![forbid(unsafe_code)]
 

@@ -44,9 +44,9 @@ pub use queue::Queue;
 /// Bytes of a VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
-/// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue, and under the lock of all network settings
-/// (`xp_release_deferred` of `net/xdp/xsk_buff_pool.c`), so others on a busy host can hold it up for seconds. Only pauses between attempts count: an
-/// attempt (bind(2)) waits for the same lock, and may get it before the release does.
+/// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue, and under the lock of all
+/// network settings (`xp_release_deferred` of `net/xdp/xsk_buff_pool.c`), so others on a busy host can hold it up for seconds.
+/// Only pauses between attempts count: an attempt (bind(2)) waits for the same lock, and may get it before the release does.
 const RELEASE: Duration = Duration::from_secs(5);
 /// A step that takes some links down.
 const ATTACHING: &str = "attaching the XDP program";
@@ -370,8 +370,8 @@ impl Sizes {
     }
 }
 
-/// Metadata of received frames that the driver claims to tell, if the XDP program asks for it (`asked`). `refused` gets a reason for each missing
-/// kind, unless it has one already.
+/// Metadata of received frames that the driver claims to tell, if the XDP program asks for it (`asked`). `refused` gets a reason
+/// for each missing kind, unless it has one already.
 fn knows(link: &LinkFacts, told: &Result<XdpMetadata, String>, asked: bool, refused: &mut Vec<Refused>) -> XdpMetadata {
     let why = match told {
         Ok(_) => format!("the driver of {} does not tell it (rx-metadata-features)", link.name),

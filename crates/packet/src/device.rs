@@ -27,16 +27,17 @@ use crate::io::PacketIo;
 pub struct Config {
     /// The frames that go to the rings; all others stay with the kernel.
     pub filter: Filter,
-    /// Place of the XDP program (AF_XDP). `None` takes the faster one: over veth by a measurement when the device is opened, elsewhere native mode
-    /// if the driver has it. If AF_XDP cannot run in the requested mode, the open is an error.
+    /// Place of the XDP program (AF_XDP). `None` takes the faster one: over veth by a measurement when the device is opened,
+    /// elsewhere native mode if the driver has it. If AF_XDP cannot run in the requested mode, the open is an error.
     pub mode: Option<Mode>,
     /// Use zero-copy (AF_XDP in native mode) if the driver supports it; otherwise frames are copied.
     pub zero_copy: bool,
-    /// Metadata of each received frame, if the driver provides it: receive timestamp by the device, flow hash, VLAN tag. For AF_XDP this
-    /// requires native mode. The device stamps only while its stamping is on (`hardware_timestamping` of `hairpin tune`, SIOCSHWTSTAMP); an open does not
-    /// switch it.
+    /// Metadata of each received frame, if the driver provides it: receive timestamp by the device, flow hash, VLAN tag. For
+    /// AF_XDP this requires native mode. The device stamps only while its stamping is on (`hardware_timestamping` of `hairpin
+    /// tune`, SIOCSHWTSTAMP); an open does not switch it.
     pub metadata: bool,
-    /// A stamp of each sent frame, by the device or by the kernel: [`PacketIo::departures`] returns them. As with `metadata`, the device's stamping has to be on.
+    /// A stamp of each sent frame, by the device or by the kernel: [`PacketIo::departures`] returns them. As with `metadata`, the
+    /// device's stamping has to be on.
     pub departures: bool,
     /// The queue that a ring sends on (AF_XDP in copy mode). With a queue of its own, sending shares no memory with the
     /// core that sends to this ring. `None` chooses the queue with the ring's own index behind the receive queues, if
@@ -153,8 +154,8 @@ pub trait BackEnd: Sized {
     /// The kernel's error.
     fn stop(&mut self) -> Result<(), OpenError>;
 
-    /// The queue of the last frame that matched the filter but found no ring at its queue. `None` if every matching frame found a ring, or if
-    /// the back end cannot tell.
+    /// The queue of the last frame that matched the filter but found no ring at its queue. `None` if every matching frame found a
+    /// ring, or if the back end cannot tell.
     fn astray(&self) -> Option<u32> {
         None
     }

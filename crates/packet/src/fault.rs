@@ -52,9 +52,9 @@ pub struct Faults {
 
 /// A device that adds [`Faults`] to the frames received by another.
 ///
-/// Faults are drawn from the seed in the order of arrival, so a run with the same frames has the same faults. Give each direction its
-/// own `Fault`; a program under test sees only an unreliable link. The [counters](PacketIo::counters) have lost frames as `rx_dropped`
-/// and frames with a wrong FCS as `rx_invalid`.
+/// Faults are drawn from the seed in the order of arrival, so a run with the same frames has the same faults. Give each direction
+/// its own `Fault`; a program under test sees only an unreliable link. The [counters](PacketIo::counters) have lost frames as
+/// `rx_dropped` and frames with a wrong FCS as `rx_invalid`.
 ///
 /// ```
 /// use hairpin_packet::fault::{Fault, Faults};

@@ -54,8 +54,8 @@ pub struct Granted {
     pub rx_hash: bool,
     /// True if a received frame comes with the VLAN tag that the device took out of it.
     pub rx_vlan: bool,
-    /// The source of the stamps of sent frames, as the kernel and the driver claim it; `None` without stamps. If it is hardware, a frame
-    /// may have a stamp of the kernel too.
+    /// The source of the stamps of sent frames, as the kernel and the driver claim it; `None` without stamps. If it is hardware,
+    /// a frame may have a stamp of the kernel too.
     pub tx_time: Option<TimeSource>,
     /// The longest frame in bytes, Ethernet header included, FCS not.
     pub longest_frame: usize,

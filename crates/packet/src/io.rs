@@ -84,8 +84,9 @@ pub trait PacketIo: Send {
         self.waitable()
     }
 
-    /// Switches the granted stamps and other metadata of frames on or off; they are on after the open. A frame that is on its way during the switch may come
-    /// with or without them. For AF_XDP the metadata of received frames switches for all rings of the device. Does nothing if none were granted.
+    /// Switches the granted stamps and other metadata of frames on or off; they are on after the open. A frame that is on its way
+    /// during the switch may come with or without them. For AF_XDP the metadata of received frames switches for all rings of the
+    /// device. Does nothing if none were granted.
     ///
     /// # Errors
     /// The kernel's error.
@@ -93,13 +94,15 @@ pub trait PacketIo: Send {
         Ok(())
     }
 
-    /// Asks for stamps of the frames passed to [`tx_batch`](PacketIo::tx_batch) from now on, or for none. All frames are stamped after the open, and after a
+    /// Asks for stamps of the frames passed to [`tx_batch`](PacketIo::tx_batch) from now on, or for none. All frames are stamped
+    /// after the open, and after a
     /// [`take_stamps`](PacketIo::take_stamps) that switches stamps on. A call costs nothing, so that single frames can be chosen.
     fn ask_departures(&mut self, _asked: bool) {}
 
-    /// Appends the stamps of sent frames that are ready to `into`, and returns their number. A frame may have none, or one of each kind. A device's stamp may
-    /// come later than the answer to the frame. The stamps of at most as many frames as the ring has entries are kept for this call; further ones are lost and
-    /// counted ([`Counters::tx_unstamped`]). It may enter the kernel.
+    /// Appends the stamps of sent frames that are ready to `into`, and returns their number. A frame may have none, or one of
+    /// each kind. A device's stamp may come later than the answer to the frame. The stamps of at most as many frames as the ring
+    /// has entries are kept for this call; further ones are lost and counted ([`Counters::tx_unstamped`]). It may enter the
+    /// kernel.
     ///
     /// # Errors
     /// The kernel's error.
@@ -220,7 +223,8 @@ pub struct Vlan {
 }
 
 impl Vlan {
-    /// The tag of the type `protocol` (0x8100, 0x88a8) with priority and VLAN number in `tci`. `None` for type 0, which no tag has.
+    /// The tag of the type `protocol` (0x8100, 0x88a8) with priority and VLAN number in `tci`. `None` for type 0, which no tag
+    /// has.
     pub fn new(protocol: u16, tci: u16) -> Option<Vlan> {
         NonZeroU16::new(protocol).map(|protocol| Vlan { protocol, tci })
     }
@@ -276,7 +280,8 @@ pub enum Departed {
     Hardware(u64),
     /// CLOCK_REALTIME, taken by the driver as it handed the frame to the device.
     Software(u64),
-    /// CLOCK_TAI, taken by the kernel when it had done with the frame, which a virtual device has delivered by then: not the time at which it left.
+    /// CLOCK_TAI, taken by the kernel when it had done with the frame, which a virtual device has delivered by then: not the time
+    /// at which it left.
     Completed(u64),
 }
 
@@ -309,8 +314,8 @@ pub struct Counters {
     pub tx_dropped: u64,
     /// Kicks after which frames stayed in the TX ring because the device was busy. Those frames are not lost.
     pub tx_busy: u64,
-    /// Requested stamps of sent frames that are lost: the device stamped nothing, where the kernel tells that, the stamps were not taken in time
-    /// ([`PacketIo::departures`]), or they may be those of another frame. The frames are not lost.
+    /// Requested stamps of sent frames that are lost: the device stamped nothing, where the kernel tells that, the stamps were
+    /// not taken in time ([`PacketIo::departures`]), or they may be those of another frame. The frames are not lost.
     pub tx_unstamped: u64,
 }
 

@@ -33,7 +33,8 @@
 //! ```
 //!
 //! [`clock::Tsc::calibrate`] is an error where the CPU's counter cannot be trusted, as on some virtual machines. A program that has to run there too
-//! uses [`clock::AnyClock::calibrate`], which returns the counter, or the kernel's CLOCK_MONOTONIC_RAW and the reason; or [`clock::MonotonicRaw`] itself.
+//! uses [`clock::AnyClock::calibrate`], which returns the counter, or the kernel's CLOCK_MONOTONIC_RAW and the reason; or
+//! [`clock::MonotonicRaw`] itself.
 //!
 //! The same program runs without privileges or hardware over the pair in memory:
 //!
@@ -63,19 +64,22 @@
 //!
 //! # Packet memory
 //!
-//! Each queue pair has its own memory, a [`umem::Umem`]: one mapping, divided into chunks of one size. A [`umem::Frame`] is the right to one chunk, and has the
-//! length of the frame in it; [`umem::Umem::bytes`] and [`umem::Umem::bytes_mut`] reach its bytes. Free chunks are in the queue pair's [`umem::Pool`]:
+//! Each queue pair has its own memory, a [`umem::Umem`]: one mapping, divided into chunks of one size. A [`umem::Frame`] is the
+//! right to one chunk, and has the length of the frame in it; [`umem::Umem::bytes`] and [`umem::Umem::bytes_mut`] reach its
+//! bytes. Free chunks are in the queue pair's [`umem::Pool`]:
 //! [`umem::Pool::take`] hands out an empty frame, [`umem::Pool::give`] takes it back. A dropped frame takes its chunk out of use.
 //!
-//! A [`ring::Ring`] does all of this itself. A program needs these types to drive an [`io::PacketIo`] without a ring, or to implement one.
+//! A [`ring::Ring`] does all of this itself. A program needs these types to drive an [`io::PacketIo`] without a ring, or to
+//! implement one.
 //!
 //! # Later versions
 //!
-//! Enums and structs that will grow are `#[non_exhaustive]`: granted features, counters, modes, errors, policies. The outcomes [`ring::Received`],
+//! Enums and structs that will grow are `#[non_exhaustive]`: granted features, counters, modes, errors, policies. The outcomes
+//! [`ring::Received`],
 //! [`ring::Injected`] and [`io::Kicked`] are not, since a loop that overlooks one is wrong: another outcome is another version. The structs that a
-//! program fills in (`Config`, [`ring::RingConfig`], [`bounce::BounceConfig`], [`fault::Faults`]) are not either, so that `..Config::default()` works: always
-//! write it, and a new field changes nothing. Nor are [`io::Arrival`], which a caller's own device makes, and [`niq::Delay`], which a caller's own NIC
-//! design makes.
+//! program fills in (`Config`, [`ring::RingConfig`], [`bounce::BounceConfig`], [`fault::Faults`]) are not either, so that
+//! `..Config::default()` works: always write it, and a new field changes nothing. Nor are [`io::Arrival`], which a caller's own
+//! device makes, and [`niq::Delay`], which a caller's own NIC design makes.
 //!
 //! The directory `examples/` has a receiver, a capture, a bouncer, a paced sender and receive-side scaling over several
 //! queues.

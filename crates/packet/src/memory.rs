@@ -33,7 +33,8 @@ const LONGEST: usize = 1514;
 const ON_THE_WAY: usize = 128 << 10;
 
 /// One end of an in-memory pair, made by [`pair`]. The ends may be on different threads. After one end is dropped, a kick of
-/// the other is ENETDOWN: one to send if it has frames, which it forgets; one to receive once all frames of the dropped end are received.
+/// the other is ENETDOWN: one to send if it has frames, which it forgets; one to receive once all frames of the dropped end are
+/// received.
 #[derive(Debug)]
 pub struct MemoryIo {
     granted: Granted,

@@ -150,8 +150,8 @@ enum Due {
 
 /// Two joined ports of one queue pair in this process, usually for two threads.
 ///
-/// `config.queues` is ignored: each port is one queue pair. Without a [`Timing`] a frame is visible as soon as it is kicked; with one,
-/// when the emulated NIC and link would have delivered it.
+/// `config.queues` is ignored: each port is one queue pair. Without a [`Timing`] a frame is visible as soon as it is kicked; with
+/// one, when the emulated NIC and link would have delivered it.
 ///
 /// ```
 /// use hairpin_packet::niq;
@@ -314,7 +314,8 @@ fn no_stamps(feature: Feature) -> Refused {
     Refused { feature, why: why.into() }
 }
 
-/// True if the other side has ended. It gives no more credits, so what was sent is forgotten, and the kick of what follows is refused.
+/// True if the other side has ended. It gives no more credits, so what was sent is forgotten, and the kick of what follows is
+/// refused.
 #[cold]
 fn abandoned(receives: &Lane, driver: &mut Driver<CoherentBar>) -> bool {
     let closed = receives.is_closed();
@@ -344,8 +345,8 @@ impl PacketIo for Port {
     #[inline(always)]
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
         let (mut received, mut bytes_received, mut last, mut line) = (0, 0, 0, [0; LINE]);
-        // Lines that give the caller no frame: a correct sender has credits for a ring of them, and one that needs none could keep
-        // this call for ever.
+        // Lines that give the caller no frame: a correct sender has credits for a ring of them, and one that needs none could
+        // keep this call for ever.
         let mut skipped = 0;
         while received < most {
             let Some(found) = self.driver.poll(&mut line) else { break };

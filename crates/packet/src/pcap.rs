@@ -3,8 +3,8 @@
 //! ```text
 //!   file:  |header 24|record 16|frame …|record 16|frame …|          record: seconds 4, ns 4, length 4, length on the wire 4
 //! ```
-//! Written: nanosecond pcap, little endian, Ethernet (magic 0xa1b23c4d, link type 1). Read: pcap of micro- or nanoseconds in either byte
-//! order. Source: draft-ietf-opsawg-pcap, "PCAP Capture File Format".
+//! Written: nanosecond pcap, little endian, Ethernet (magic 0xa1b23c4d, link type 1). Read: pcap of micro- or nanoseconds in
+//! either byte order. Source: draft-ietf-opsawg-pcap, "PCAP Capture File Format".
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -168,8 +168,8 @@ impl PcapFile {
 
 /// A device that delivers the frames of a file as received ones, and then receives from the device below.
 ///
-/// Frames come as fast as they are requested: their timestamps are delivered ([`Arrived::Software`]) but not waited for. The file's
-/// frames for which a chunk has no room are left out and counted as `rx_too_long`. Sending goes to the device below.
+/// Frames come as fast as they are requested: their timestamps are delivered ([`Arrived::Software`]) but not waited for. The
+/// file's frames for which a chunk has no room are left out and counted as `rx_too_long`. Sending goes to the device below.
 ///
 /// ```
 /// use hairpin_packet::memory;
@@ -289,11 +289,11 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
     }
 }
 
-/// A device that writes every received frame to a pcap file, with the frame's timestamp, or with CLOCK_REALTIME at the receive if it has
-/// none, and with the VLAN tag that the device took out of it, if it tells one. Sent frames are not written.
+/// A device that writes every received frame to a pcap file, with the frame's timestamp, or with CLOCK_REALTIME at the receive if
+/// it has none, and with the VLAN tag that the device took out of it, if it tells one. Sent frames are not written.
 ///
-/// A failed write does not disturb receiving: it ends the recording, and [`finish`](PcapOut::finish) returns the error. Frames still in
-/// the buffer are lost unless `finish` is called.
+/// A failed write does not disturb receiving: it ends the recording, and [`finish`](PcapOut::finish) returns the error. Frames
+/// still in the buffer are lost unless `finish` is called.
 ///
 /// ```
 /// use hairpin_packet::memory;

@@ -110,8 +110,8 @@ pub struct RingCounters {
 /// [`recv_batch`](Ring::recv_batch) lend frames in place; a dropped [`Lease`] returns its chunk, [`Lease::send_back`]
 /// sends it out again without a copy. [`sender`](Ring::sender) returns a handle to send with. No call allocates.
 ///
-/// The ring owns its queue pair; [`with_io`](Ring::with_io) lends it, and [`into_io`](Ring::into_io) gives it back. A ring can move
-/// to another thread, but only one thread at a time uses it. The [crate's first page](crate) has a complete program.
+/// The ring owns its queue pair; [`with_io`](Ring::with_io) lends it, and [`into_io`](Ring::into_io) gives it back. A ring can
+/// move to another thread, but only one thread at a time uses it. The [crate's first page](crate) has a complete program.
 ///
 /// ```
 /// use hairpin_packet::memory;

@@ -1,5 +1,5 @@
-//! AF_XDP over veth pairs: both modes, filters beside the kernel's own traffic, everything that can be refused, and everything that can go
-//! away under an open ring.
+//! AF_XDP over veth pairs: both modes, filters beside the kernel's own traffic, everything that can be refused, and everything
+//! that can go away under an open ring.
 //!
 //! ```text
 //!   each test, in a namespace of its own ──spawns──▶ "peer": kernel sockets at the other end, in a namespace of its own

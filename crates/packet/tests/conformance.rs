@@ -1,5 +1,5 @@
-//! One suite over a pair of queue pairs that are joined to each other: in memory, bare and behind each device round a device, and over a
-//! veth pair whose two ends lie in a network namespace made for the test.
+//! One suite over a pair of queue pairs that are joined to each other: in memory, bare and behind each device round a device, and
+//! over a veth pair whose two ends lie in a network namespace made for the test.
 //!
 //! Each test runs in a process of its own, because namespaces are entered by processes with one thread.
 

@@ -75,8 +75,8 @@ pub struct Job {
     /// Latency that the path `niq` emulates for a frame; `None`: plain shared memory. Other paths ignore it.
     #[serde(default)]
     pub emulated: Option<Emulated>,
-    /// The user's own request, to a server of another program; `request` is then its length, and `reply` the length of the reply if it is known, else
-    /// 0.
+    /// The user's own request, to a server of another program; `request` is then its length, and `reply` the length of the reply
+    /// if it is known, else 0.
     #[serde(default)]
     pub own: Option<Request>,
     /// The multicast group that is asked in place of one server.
@@ -97,7 +97,8 @@ const OPENS_WITHIN: Duration = Duration::from_millis(5);
 const HANDSHAKES_WITHIN: Duration = Duration::from_secs(3_600);
 
 impl Job {
-    /// All flows are open within this time, or the row fails. Each must open, and then shake hands, within `timeout` of the one before.
+    /// All flows are open within this time, or the row fails. Each must open, and then shake hands, within `timeout` of the one
+    /// before.
     pub fn opens_within(&self) -> Duration {
         let timeout = Duration::from(self.timeout);
         let tls = self.own.as_ref().and_then(|own| own.tls.as_ref());
@@ -110,8 +111,8 @@ impl Job {
         [&self.spec.client, &self.spec.server].iter().any(|side| side.path.route == Route::XdpRing)
     }
 
-    /// True if a server can answer this job beside others of its kind: few requests on few flows, a server's side that sleeps between them and is an
-    /// ordinary thread with ordinary sockets, and nothing that follows its packets.
+    /// True if a server can answer this job beside others of its kind: few requests on few flows, a server's side that sleeps
+    /// between them and is an ordinary thread with ordinary sockets, and nothing that follows its packets.
     pub fn is_probe(&self) -> bool {
         let server = &self.spec.server;
         let polls = server.device_polling_usecs().is_some() || server.options.number(&DELAY).is_some();

@@ -40,7 +40,8 @@ pub fn taking_requests() -> Vec<&'static str> {
     PATHS.iter().filter(|path| path.takes_request).map(|path| path.name).collect()
 }
 
-/// The paths of the client's and the server's side of a spec, such as a record has; `None` for one that this version does not know.
+/// The paths of the client's and the server's side of a spec, such as a record has; `None` for one that this version does not
+/// know.
 pub fn sides(spec: &str) -> [Option<&'static Path>; 2] {
     let (client, server) = spec.split_once('/').unwrap_or((spec, spec));
     [client, server].map(|side| by_name(side.split(':').next().unwrap_or_default()))

@@ -3,8 +3,8 @@
 //! ```text
 //!   SPEC = SIDE ['/' SIDE]     SIDE = PATH [':' WORDS] | WORDS     WORDS = WORD {',' WORD}     WORD = POLICY | NAME=VALUE
 //! ```
-//! The first side is the client's. The server's side inherits the policy if it names none, and on the same path each option that it does not set,
-//! except options of a policy that it does not share.
+//! The first side is the client's. The server's side inherits the policy if it names none, and on the same path each option that
+//! it does not set, except options of a policy that it does not share.
 
 use std::fmt;
 use std::str::FromStr;
@@ -229,7 +229,8 @@ fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<Side
     Ok(SideSpec { path, policy: inherited, options })
 }
 
-/// The client's options, except those that the server's words name themselves; an option such as `usecs` is dropped together with its policy.
+/// The client's options, except those that the server's words name themselves; an option such as `usecs` is dropped together with
+/// its policy.
 fn inherit(path: &'static Path, from: &Options, words: &str) -> Result<Options, SpecError> {
     let named: Vec<&str> = words.split(',').filter_map(|word| word.split_once('=').map(|(name, _)| option_name(name))).collect();
     let policy = words.split(',').find_map(|word| word.parse::<Policy>().ok());

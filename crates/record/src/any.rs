@@ -25,8 +25,9 @@ use crate::tune_try::TuneTry;
 /// A measurement's record, one variant per schema.
 ///
 /// [`AnyRecord::all`] reads records. [`head`](AnyRecord::head), [`host`](AnyRecord::host) and [`place`](AnyRecord::place) return the
-/// facts that several kinds share; the results are in the variants. A `match` needs an arm for further kinds, which a later version
-/// may add. Serialized, a record is one JSON object. Fields that a later version added to a schema are dropped on reading.
+/// facts that several kinds share; the results are in the variants. A `match` needs an arm for further kinds, which a later
+/// version may add. Serialized, a record is one JSON object. Fields that a later version added to a schema are dropped on
+/// reading.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -160,8 +161,8 @@ impl AnyRecord {
     /// ```
     ///
     /// # Errors
-    /// The first value that is not a record; the records before it are not returned. Also `bytes` without any record: for lines of
-    /// progress alone the error is [`ParseError::Schema`] with their schema.
+    /// The first value that is not a record; the records before it are not returned. Also `bytes` without any record: for lines
+    /// of progress alone the error is [`ParseError::Schema`] with their schema.
     pub fn all(bytes: &[u8]) -> Result<Vec<AnyRecord>, ParseError> {
         // The schemas are read first; they decide the type of each value.
         let mut heads = serde_json::Deserializer::from_slice(bytes).into_iter::<Named>();

@@ -19,11 +19,12 @@ use crate::warning::Note;
 
 /// The record `hairpin.explain-attached/1`, which `hairpin explain :PORT --json` prints: a head and an [`AttachedBody`].
 ///
-/// The kernel's hooks stamped the messages of other programs, which took no part. [`totals`](AttachedBody::totals) has the sums of all
-/// transactions, one [`Total`] per view and side of the watched process, and in it the stages in the order in which a transaction passes
-/// them. `connections` and `slowest` single some out, the busiest and the slowest first. Quantiles are in ns; one that the count does not
-/// support is `None`, and so is the process of a side that is not on this host. [`Attached::parse`](Record::parse) fails where a field is
-/// missing or wrong; `slow_observer` and `findings`, which older records lack, are 0 and empty.
+/// The kernel's hooks stamped the messages of other programs, which took no part. [`totals`](AttachedBody::totals) has the sums
+/// of all transactions, one [`Total`] per view and side of the watched process, and in it the stages in the order in which a
+/// transaction passes them. `connections` and `slowest` single some out, the busiest and the slowest first. Quantiles are in ns;
+/// one that the count does not support is `None`, and so is the process of a side that is not on this host.
+/// [`Attached::parse`](Record::parse) fails where a field is missing or wrong; `slow_observer` and `findings`, which older
+/// records lack, are 0 and empty.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -73,7 +74,8 @@ pub struct AttachedBody {
     pub totals: Vec<Total>,
     /// Connections, the one with most transactions first; where there are many, one that came late lacks its first transactions.
     pub connections: Vec<Connection>,
-    /// Number of other connections. One with the addresses of an earlier one counts with it, unless thousands of others came between the two.
+    /// Number of other connections. One with the addresses of an earlier one counts with it, unless thousands of others came
+    /// between the two.
     pub other_connections: u64,
     /// The slowest transactions, slowest first.
     pub slowest: Vec<Slow>,

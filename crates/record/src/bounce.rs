@@ -10,9 +10,10 @@ use crate::warning::Note;
 
 /// The record `hairpin.bounce/1`, which `hairpin bounce --json` prints: a head and a [`BounceBody`].
 ///
-/// A bounce server sends frames back as they come, and knows of no round trips: it counts. [`Bounced`] has the frames of the whole run,
-/// sent, kept back on purpose ([`Kept`]) or lost, by cause. Their bytes leave out the FCS, and those on the wire have it, preamble and gap.
-/// Times are in ns, rates per second. `output` is `None` if frames go out where they came in, `repeats` without a limit.
+/// A bounce server sends frames back as they come, and knows of no round trips: it counts. [`Bounced`] has the frames of the
+/// whole run, sent, kept back on purpose ([`Kept`]) or lost, by cause. Their bytes leave out the FCS, and those on the wire have
+/// it, preamble and gap. Times are in ns, rates per second. `output` is `None` if frames go out where they came in, `repeats`
+/// without a limit.
 /// [`Bounce::parse`](Record::parse) fails where a field is missing or wrong. A [`BounceSecond`] has no head and is no record:
 /// [`AnyRecord::all`](crate::any::AnyRecord::all) skips its lines, and `serde_json` reads one.
 ///

@@ -9,11 +9,11 @@ use crate::run::ClockFacts;
 
 /// The record `hairpin.check/1`, which `hairpin check --json` prints: a head and a [`CheckBody`].
 ///
-/// A device caused delays that were known beforehand, and the instrument reported them: `delays` has one [`Delay`] per length, the shortest
-/// first, and `latencies` one [`Latency`] per declared latency of an emulated NIC. An `error_ns` is the reported time minus the true one, and
-/// each row passes or fails by a bound, in ns too. The verdict is on all of them, and on the clock. `elapsed` is `None` where the clock is the one
-/// that it would be compared with. [`Check::parse`](Record::parse) fails where a field is missing or wrong; records from before
-/// latencies and `elapsed` have none, with 0 for bound and tries of the former.
+/// A device caused delays that were known beforehand, and the instrument reported them: `delays` has one [`Delay`] per length,
+/// the shortest first, and `latencies` one [`Latency`] per declared latency of an emulated NIC. An `error_ns` is the reported
+/// time minus the true one, and each row passes or fails by a bound, in ns too. The verdict is on all of them, and on the clock.
+/// `elapsed` is `None` where the clock is the one that it would be compared with. [`Check::parse`](Record::parse) fails where a
+/// field is missing or wrong; records from before latencies and `elapsed` have none, with 0 for bound and tries of the former.
 ///
 /// ```
 /// use hairpin_record::check::{Check, Verdict};
@@ -39,8 +39,8 @@ pub struct CheckBody {
     pub verdict: Verdict,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a check is too short to tell.
     pub clock: ClockFacts,
-    /// Time per transaction of the whole measuring loop over a path that does nothing, both stamps included: the median of many short
-    /// blocks.
+    /// Time per transaction of the whole measuring loop over a path that does nothing, both stamps included: the median of many
+    /// short blocks.
     pub own_cost_ns: f64,
     /// The same in the quickest of these blocks, in ns: the cost without disturbance.
     pub own_cost_least_ns: f64,
@@ -87,8 +87,8 @@ pub struct Elapsed {
     pub verdict: Verdict,
 }
 
-/// A declared latency, and the round trip measured over it: 2 × declared + turn-around + own. The figures are those of one round of
-/// interleaved blocks, the one with the middle error.
+/// A declared latency, and the round trip measured over it: 2 × declared + turn-around + own. The figures are those of one round
+/// of interleaved blocks, the one with the middle error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// One way, as declared to the device.

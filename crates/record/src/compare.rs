@@ -15,8 +15,8 @@ pub const OTHER_HOST: &str = "other-host";
 
 /// The record `hairpin.compare/1`, which `hairpin compare --json` prints: a head and a [`CompareBody`].
 ///
-/// Each [`Comparison`] has a verdict on the figure that `method` names, and for every figure the ratio of the arm to the arm `against`
-/// with its interval; below 1, a time is shorter. With too few pairs of blocks the verdict is unclear.
+/// Each [`Comparison`] has a verdict on the figure that `method` names, and for every figure the ratio of the arm to the arm
+/// `against` with its interval; below 1, a time is shorter. With too few pairs of blocks the verdict is unclear.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -53,8 +53,8 @@ pub struct CompareBody {
     pub states: Vec<State>,
     /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
-    /// One for each arm except the first. `against` is the first arm, except in `compare placements`, which compares the placements of a path
-    /// with each other.
+    /// One for each arm except the first. `against` is the first arm, except in `compare placements`, which compares the
+    /// placements of a path with each other.
     pub comparisons: Vec<Comparison>,
     /// Thresholds, and the verdict on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,13 +73,15 @@ pub struct Placement {
     pub client: u32,
     /// The server's CPU.
     pub server: u32,
-    /// As in the fact `core_relation`: `same CPU`, `SMT siblings`, `same package` or `different packages`; `null` if the kernel does not say.
+    /// As in the fact `core_relation`: `same CPU`, `SMT siblings`, `same package` or `different packages`; `null` if the kernel
+    /// does not say.
     pub relation: Option<String>,
     /// The nearest data cache that both CPUs share, such as `L3`; `null` if there is none.
     pub shared_cache: Option<String>,
     /// The NUMA nodes of the two.
     pub numa_nodes: Vec<u32>,
-    /// Cache-line round trip between the two before the first round, the median; `null` on one CPU, and where it could not be measured.
+    /// Cache-line round trip between the two before the first round, the median; `null` on one CPU, and where it could not be
+    /// measured.
     pub core_rtt_ns: Option<u64>,
     /// The number of pairs of this kind at about this distance; this one was measured for all of them.
     pub stands_for: u32,
@@ -167,7 +169,8 @@ pub struct Arm {
     pub bulk_bits_per_s: Option<f64>,
     /// The link between the two sides.
     pub link: Option<Link>,
-    /// Its figures over all transactions of the blocks that count, whatever their state: a closed loop has more of them in its fast blocks.
+    /// Its figures over all transactions of the blocks that count, whatever their state: a closed loop has more of them in its
+    /// fast blocks.
     pub figures: Figures,
     /// The medians of its blocks' figures, in which all blocks weigh alike, as they do in ratios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,8 +185,8 @@ pub struct Arm {
     pub transactions: u64,
     /// Requests that were never answered in time.
     pub lost: u64,
-    /// Its blocks, in the order measured; of a long experiment those of every second round, or of fewer, with the same rounds in every arm; of long stored
-    /// runs every second one, or fewer.
+    /// Its blocks, in the order measured; of a long experiment those of every second round, or of fewer, with the same rounds in
+    /// every arm; of long stored runs every second one, or fewer.
     pub blocks: Vec<ArmBlock>,
     /// Options requested of the kernel and not granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -298,8 +301,8 @@ pub struct Threshold {
     pub given: String,
     /// The arm.
     pub arm: String,
-    /// True if the interval lies wholly beyond the threshold, and did so again in a repetition; for a gate, so must the interval of both
-    /// together, which includes moods of the host.
+    /// True if the interval lies wholly beyond the threshold, and did so again in a repetition; for a gate, so must the interval
+    /// of both together, which includes moods of the host.
     pub crossed: bool,
     /// The reason if there is no verdict.
     pub unknown: Option<String>,

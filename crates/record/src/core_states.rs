@@ -23,8 +23,8 @@ const STRAY: usize = 20;
 /// With at least `FEW` blocks, a single block of another state is always tolerated.
 const FEW: usize = 8;
 
-/// Splits sorted distances into groups, each a range of indices. Each split minimises the squared deviations of the logarithms from the
-/// halves' means, and is repeated as long as the halves' medians differ by at least the factor [`APART`].
+/// Splits sorted distances into groups, each a range of indices. Each split minimises the squared deviations of the logarithms
+/// from the halves' means, and is repeated as long as the halves' medians differ by at least the factor [`APART`].
 pub fn split(sorted: &[u64]) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     split_into(sorted, 0, &mut groups);
@@ -86,7 +86,8 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// The reason in words: `cores far apart: 394 to 462 ns a cache line; not comparable with the rows measured near (54 to 71 ns)`.
+    /// The reason in words: `cores far apart: 394 to 462 ns a cache line; not comparable with the rows measured near (54 to 71
+    /// ns)`.
     pub fn words(&self) -> String {
         let (low, high) = self.found;
         let (least, largest) = self.others;

@@ -93,7 +93,8 @@ pub struct ArmBlock {
     pub cpu_ns: Option<f64>,
     /// Cache-line round trip between the cores of both sides, the larger of before and after; `null` where they share no memory.
     pub core_rtt_ns: Option<u64>,
-    /// The state of the cores: an index into the record's `states`; `null` if they changed within the block, or if the arm runs on other CPUs than the first.
+    /// The state of the cores: an index into the record's `states`; `null` if they changed within the block, or if the arm runs
+    /// on other CPUs than the first.
     pub state: Option<u32>,
 }
 
@@ -129,7 +130,8 @@ pub struct Estimate {
     pub difference_high: Option<f64>,
     /// Pairs that it comes from.
     pub pairs: u64,
-    /// Blocks of a side that were merged into one value of a pair: more than 1 if one block has too few transactions for the quantile.
+    /// Blocks of a side that were merged into one value of a pair: more than 1 if one block has too few transactions for the
+    /// quantile.
     pub blocks_per_value: f64,
     /// Correlation of neighbouring pairs; above 0 it has widened the interval.
     pub autocorrelation: Option<f64>,
@@ -157,7 +159,8 @@ pub enum Verdict {
     Slower,
     /// The interval holds 1 and lies wholly within the margin.
     Same,
-    /// The interval holds 1 and reaches beyond the margin, there are fewer than 12 pairs, or there are only two single stored runs.
+    /// The interval holds 1 and reaches beyond the margin, there are fewer than 12 pairs, or there are only two single stored
+    /// runs.
     Unclear,
 }
 

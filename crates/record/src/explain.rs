@@ -21,9 +21,9 @@ use crate::warning::Note;
 
 /// The record `hairpin.explain/1`, which `hairpin explain --json` prints: a head and an [`ExplainBody`].
 ///
-/// An [`Explained`] has the round trips of one path. The headline figure is `untraced_rtt_ns`, because hooks lengthen the traced round
-/// trips. The stages' `typical_ns`, with observer and residual, add up to the mean RTT of the typical ones; `slow_ns` does so for the
-/// slow ones. Where a host lacks a hook, the stages beside it are merged, and `missing` has the hook and the reason.
+/// An [`Explained`] has the round trips of one path. The headline figure is `untraced_rtt_ns`, because hooks lengthen the traced
+/// round trips. The stages' `typical_ns`, with observer and residual, add up to the mean RTT of the typical ones; `slow_ns` does
+/// so for the slow ones. Where a host lacks a hook, the stages beside it are merged, and `missing` has the hook and the reason.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -74,7 +74,8 @@ pub struct Explained {
     pub rtt_ns: Quantiles,
     /// RTT in the blocks without any hook: the headline figure.
     pub untraced_rtt_ns: Quantiles,
-    /// Lower and upper end of the 95 % interval of its p50, from the medians of the phases without any hook; `null` where they are too few.
+    /// Lower and upper end of the 95 % interval of its p50, from the medians of the phases without any hook; `null` where they
+    /// are too few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untraced_p50_ends_ns: Option<[u64; 2]>,
     /// The CPUs of both sides; `null` where they are not known.
@@ -112,7 +113,8 @@ pub struct Explained {
     pub granted: Vec<Granted>,
     /// The physical floor of the declared link; `null` where none was declared.
     pub floor: Option<Box<Floor>>,
-    /// How much of a round trip is either host's and how much the wire's, by stamps of NIC and driver, in a row of its own; to another host only.
+    /// How much of a round trip is either host's and how much the wire's, by stamps of NIC and driver, in a row of its own; to
+    /// another host only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Box<Split>>,
     /// Every way in which these figures may mislead.

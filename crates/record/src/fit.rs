@@ -199,8 +199,8 @@ impl Error {
     }
 }
 
-/// Fits a line, or two lines with a step between them, to times in ns over sizes in bytes. `points` are (bytes, ns) pairs in any order,
-/// with one or several times per size; `step_ns` is the step of the clock that took the times, at least 1.
+/// Fits a line, or two lines with a step between them, to times in ns over sizes in bytes. `points` are (bytes, ns) pairs in any
+/// order, with one or several times per size; `step_ns` is the step of the clock that took the times, at least 1.
 ///
 /// ```
 /// use hairpin_record::fit::fit;

@@ -1,10 +1,12 @@
 //! The schemas of `hairpin floor`: the stages of one frame with their sources, two designs side by side, a table of sizes, and a
 //! fit of measured runs.
 //!
-//! Model times are decimal nanoseconds, exact to a picosecond. A stage whose source gives an interval has `ns: null` and both ends.
+//! Model times are decimal nanoseconds, exact to a picosecond. A stage whose source gives an interval has `ns: null` and both
+//! ends.
 //!
-//! A [`Floor`] has the stages of one frame's way, from the sending program to the receiving one. They are in the order of that way and add up to
-//! its total; the RTT is that of a request and a reply of the same size. A [`Comparison`] has two floors and their difference stage by stage,
+//! A [`Floor`] has the stages of one frame's way, from the sending program to the receiving one. They are in the order of that
+//! way and add up to its total; the RTT is that of a request and a reply of the same size. A [`Comparison`] has two floors and
+//! their difference stage by stage,
 //! [`Sizes`] a floor per size, and [`fit`](crate::fit) what measured runs tell. The row of a run whose link was declared has its floor too
 //! ([`Row::floor`](crate::run::Row::floor)).
 //!

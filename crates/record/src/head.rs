@@ -45,8 +45,8 @@ impl<B: DeserializeOwned> Record<B> {
     /// # Errors
     /// `json` is not one JSON object, or fields are missing or wrong.
     pub fn parse(json: &[u8]) -> serde_json::Result<Record<B>> {
-        // Read twice, for the head and for the body: the derived `Deserialize` of flattened fields buffers the whole body first, and takes
-        // half a megabyte of code over all kinds.
+        // Read twice, for the head and for the body: the derived `Deserialize` of flattened fields buffers the whole body first,
+        // and takes half a megabyte of code over all kinds.
         Ok(Record { head: serde_json::from_slice(json)?, body: serde_json::from_slice(json)? })
     }
 }
@@ -88,7 +88,8 @@ pub struct Head {
     pub schema: String,
     /// Name and version of the tool, such as `hairpin 0.1.0`.
     pub tool: String,
-    /// The command line, argument by argument; `--key-file` arguments are paths, never keys. Empty in older records of some kinds.
+    /// The command line, argument by argument; `--key-file` arguments are paths, never keys. Empty in older records of some
+    /// kinds.
     #[serde(default)]
     pub command: Vec<String>,
     /// Start of the measurement, RFC 3339 in UTC. Empty in older records of some kinds.

@@ -25,9 +25,9 @@ const HEADER: usize = 40;
 
 /// A distribution of times in ns, in constant memory.
 ///
-/// Made once, it allocates nothing afterwards, so it can be filled inside a measuring loop's pauses. Quantiles are within 0.1 % and are
-/// only given if at least ten times lie beyond them; count, minimum, maximum, sum and standard deviation are exact. Never average the
-/// quantiles of two histograms: [`add`](Times::add) the histograms.
+/// Made once, it allocates nothing afterwards, so it can be filled inside a measuring loop's pauses. Quantiles are within 0.1 %
+/// and are only given if at least ten times lie beyond them; count, minimum, maximum, sum and standard deviation are exact. Never
+/// average the quantiles of two histograms: [`add`](Times::add) the histograms.
 ///
 /// ```
 /// use hairpin_record::histogram::{Decoded, Times};
@@ -213,8 +213,8 @@ impl Times {
     }
 }
 
-/// Interpolated quantiles. `times` are (ns, number of times) pairs, ascending, with `count` times in total; `asked` must ascend too. A
-/// quantile is `None` if fewer than ten times lie beyond it.
+/// Interpolated quantiles. `times` are (ns, number of times) pairs, ascending, with `count` times in total; `asked` must ascend
+/// too. A quantile is `None` if fewer than ten times lie beyond it.
 ///
 /// ```
 /// use hairpin_record::histogram::between;
@@ -252,7 +252,8 @@ pub fn between<const N: usize>(
     found
 }
 
-/// A histogram read from a record, in ns. Unlike [`Times`] it has no exact minimum, maximum or sum: those are fields of the record.
+/// A histogram read from a record, in ns. Unlike [`Times`] it has no exact minimum, maximum or sum: those are fields of the
+/// record.
 ///
 /// The quantiles of several rows or runs together are those of their added histograms:
 ///
@@ -279,7 +280,8 @@ pub fn between<const N: usize>(
 pub struct Decoded(Histogram<u64>);
 
 impl Decoded {
-    /// Decodes the output of [`Times::encode`]. The text may come from anywhere: its claimed lengths are checked before memory is allocated.
+    /// Decodes the output of [`Times::encode`]. The text may come from anywhere: its claimed lengths are checked before memory is
+    /// allocated.
     ///
     /// # Errors
     /// The text is not base64, not a compressed HDR V2 histogram, or larger than [`MAX_ENCODED`].
@@ -329,14 +331,15 @@ impl Decoded {
         self.0.iter_recorded().map(|step| (self.0.lowest_equivalent(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// (upper edge in ns, number of times) of every bucket with times, ascending. [`Decoded::from_buckets`] makes the same histogram
-    /// of them.
+    /// (upper edge in ns, number of times) of every bucket with times, ascending. [`Decoded::from_buckets`] makes the same
+    /// histogram of them.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter_recorded().map(|step| (self.0.highest_equivalent(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// The histogram of (upper edge in ns, number of times) pairs in any order; the same edge may come several times. Those beyond the
-    /// range count in the last bucket. A pair is ignored if the total would exceed 2^64 times, which takes a forged histogram.
+    /// The histogram of (upper edge in ns, number of times) pairs in any order; the same edge may come several times. Those
+    /// beyond the range count in the last bucket. A pair is ignored if the total would exceed 2^64 times, which takes a forged
+    /// histogram.
     #[must_use]
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Decoded {
         let mut sum = Decoded::empty();

@@ -1,10 +1,12 @@
-//! Slow round trips of `ping --explain-above`: their counts in the row of a run, and the schema `hairpin.incident/1`, a line of their file for each.
+//! Slow round trips of `ping --explain-above`: their counts in the row of a run, and the schema `hairpin.incident/1`, a line of
+//! their file for each.
 //!
 //! [`Incidents`] stands in [`Row::incidents`](crate::run::Row::incidents), and with the counts so far in each line of
 //! [`progress`](crate::progress): how many round trips were above the limit, for how many there is a line and why not for the others, their
-//! causes, and in the row the slowest ones event by event. An [`Incident`] is one of those lines, complete in itself: RTT and limit in ns, the causes with
-//! the largest first, the stages beside their typical time, and the events in the order of time. It is only written here: a reader goes by its
-//! published schema, and [`AnyRecord::all`](crate::any::AnyRecord::all) takes it for no record.
+//! causes, and in the row the slowest ones event by event. An [`Incident`] is one of those lines, complete in itself: RTT and
+//! limit in ns, the causes with the largest first, the stages beside their typical time, and the events in the order of time. It
+//! is only written here: a reader goes by its published schema, and [`AnyRecord::all`](crate::any::AnyRecord::all) takes it for
+//! no record.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +34,8 @@ pub struct Incidents {
     pub failed: u64,
     /// Path of the file that has the lines.
     pub file: String,
-    /// Events and stamps that found no room, of the blocks that were read. An incident that goes on after the first lost event of its block is not explained.
+    /// Events and stamps that found no room, of the blocks that were read. An incident that goes on after the first lost event of
+    /// its block is not explained.
     #[serde(default)]
     pub lost_events: u64,
     /// Their main causes, the most frequent first; each incident counts with one.
@@ -68,7 +71,8 @@ pub struct Incident {
     pub sequence: u32,
     /// Incidents before it, since the last line, that have no line because of a limit or a full disk.
     pub dropped: u64,
-    /// Its causes, with the time that each took beyond a typical round trip, the largest first; empty where its stamps could not be matched.
+    /// Its causes, with the time that each took beyond a typical round trip, the largest first; empty where its stamps could not
+    /// be matched.
     pub causes: Vec<Cause>,
     /// Its stages in order, hooks included.
     pub stages: Vec<StageTime>,

@@ -13,8 +13,8 @@ use crate::warning::Note;
 /// The record `hairpin.load/1`, which `hairpin load --json` prints: a head and a [`LoadBody`].
 ///
 /// A [`LoadCurve`] has one [`LoadRow`] per offered rate, in 1/s, and the [`Knee`] up to which the path keeps up. The RTT from due
-/// starts when a request was due, even if it was sent later, and counts every request that was due. The RTT from sent starts at the
-/// send call.
+/// starts when a request was due, even if it was sent later, and counts every request that was due. The RTT from sent starts at
+/// the send call.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -112,8 +112,8 @@ pub struct Knee {
     pub factor: f64,
     /// The share of the offered rate that must be achieved.
     pub achieved_share: f64,
-    /// `stalls` if the place of the knee between the two rates is unknown, because stalls of the client's core explain every failure between
-    /// them; `null` if the two rates bound the knee.
+    /// `stalls` if the place of the knee between the two rates is unknown, because stalls of the client's core explain every
+    /// failure between them; `null` if the two rates bound the knee.
     #[serde(default)]
     pub unclear: Option<String>,
 }
@@ -129,14 +129,14 @@ pub struct LoadRow {
     pub due: u64,
     /// Requests sent.
     pub sent: u64,
-    /// Requests that were due but not sent before the end of the run. Each counts in the RTT from due with the time until that end, a
-    /// lower bound.
+    /// Requests that were due but not sent before the end of the run. Each counts in the RTT from due with the time until that
+    /// end, a lower bound.
     pub unsent: u64,
     /// Requests sent and never answered. Each counts in the RTT from due with the time until the end of the run.
     #[serde(default)]
     pub unanswered: u64,
-    /// Further requests that would have been due while the instrument did work of its own between blocks (`gap_ns`): not sent, and in no
-    /// figure.
+    /// Further requests that would have been due while the instrument did work of its own between blocks (`gap_ns`): not sent,
+    /// and in no figure.
     #[serde(default)]
     pub left_out: u64,
     /// From the beginning of the schedule to its end, or to the last reply.
@@ -145,8 +145,8 @@ pub struct LoadRow {
     /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
-    /// Requests that were due while the table of requests in flight, or the path, was full: sent as soon as there was room, with their due time
-    /// kept.
+    /// Requests that were due while the table of requests in flight, or the path, was full: sent as soon as there was room, with
+    /// their due time kept.
     pub found_no_room: u64,
     /// Requests answered.
     pub transactions: u64,
@@ -180,7 +180,8 @@ pub struct LoadRow {
     pub bulk: Option<BulkFacts>,
     /// CPU time of both sides.
     pub cpu: Cpu,
-    /// With `--hw-stamps`: how much of the RTT is either host's and how much the wire's at this rate, in a row of its own with one request in flight.
+    /// With `--hw-stamps`: how much of the RTT is either host's and how much the wire's at this rate, in a row of its own with
+    /// one request in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Box<Split>>,
     /// Every way in which these figures may mislead.

@@ -18,9 +18,10 @@ use crate::warning::Note;
 
 /// The record `hairpin.mesh/1`, which `hairpin mesh --json` prints: a head and a [`MeshBody`].
 ///
-/// A [`Pair`] has the RTTs of two ranks, all visits together, and each [`Visit`] with the side that each rank had. Pairs are in ascending order,
-/// visits in that of the schedule. Times are in ns. `rtt_ns` is `None` where none was measured, and `missing` of the visit then says why, unless
-/// it measured stages. An [`Effect`] is a ratio: 1.3 is 30 % slower than the others. Those that are `convicted` come first, then the slowest.
+/// A [`Pair`] has the RTTs of two ranks, all visits together, and each [`Visit`] with the side that each rank had. Pairs are in
+/// ascending order, visits in that of the schedule. Times are in ns. `rtt_ns` is `None` where none was measured, and `missing` of
+/// the visit then says why, unless it measured stages. An [`Effect`] is a ratio: 1.3 is 30 % slower than the others. Those that
+/// are `convicted` come first, then the slowest.
 /// [`Mesh::parse`](Record::parse) fails where a field is missing or wrong; lists that older records lack are empty.
 ///
 /// ```
@@ -193,7 +194,8 @@ pub struct Effect {
     pub high: f64,
     /// True if it is slow beyond what chance and the other pairs explain.
     pub convicted: bool,
-    /// What differs on it from the others, the setting with the most at stake first; empty if it is not convicted. Seen, not proved to be the cause.
+    /// What differs on it from the others, the setting with the most at stake first; empty if it is not convicted. Seen, not
+    /// proved to be the cause.
     pub because: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The schema `hairpin.noise/1`: the stalls of a host's own cores while nothing is measured on them, and how near the cores are to each other.
+//! The schema `hairpin.noise/1`: the stalls of a host's own cores while nothing is measured on them, and how near the cores are
+//! to each other.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,12 @@ use crate::warning::Note;
 
 /// The record `hairpin.noise/1`, which `hairpin check --host --json` prints: a head and a [`NoiseBody`].
 ///
-/// A thread read the clock on each core and did nothing else: a [`CoreNoise`] counts its stalls, with their lengths in ns, the time that they
-/// took together, their causes and the longest ones. Counts are of the blocks without hooks and causes of those with, so the two do not add up;
-/// `no_causes` has the reason if no hooks could look. `pairs` has the cache-line round trip between each two cores, and `choice` the two to take,
-/// `None` where there is none to make. [`Noise::parse`](Record::parse) fails where a field is missing or wrong. A [`NoiseComparison`] holds two
-/// such records beside each other; it is printed and never stored, so nothing here reads it.
+/// A thread read the clock on each core and did nothing else: a [`CoreNoise`] counts its stalls, with their lengths in ns, the
+/// time that they took together, their causes and the longest ones. Counts are of the blocks without hooks and causes of those
+/// with, so the two do not add up; `no_causes` has the reason if no hooks could look. `pairs` has the cache-line round trip
+/// between each two cores, and `choice` the two to take, `None` where there is none to make. [`Noise::parse`](Record::parse)
+/// fails where a field is missing or wrong. A [`NoiseComparison`] holds two such records beside each other; it is printed and
+/// never stored, so nothing here reads it.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -87,10 +89,11 @@ pub struct CoreNoise {
     pub above_100us: u64,
     /// Sum of all stalls, in ns.
     pub lost_ns: u64,
-    /// Time that the hypervisor took from this core by `/proc/stat`, in steps of 10 ms, over all blocks; `null` if it was not read.
+    /// Time that the hypervisor took from this core by `/proc/stat`, in steps of 10 ms, over all blocks; `null` if it was not
+    /// read.
     pub steal_ns: Option<u64>,
-    /// Interrupts that it served over all blocks, hard ones by the handler or the letters of `/proc/interrupts` (`LOC`, `RES`), soft ones as
-    /// `softirq:NET_RX`; empty if they were not read.
+    /// Interrupts that it served over all blocks, hard ones by the handler or the letters of `/proc/interrupts` (`LOC`, `RES`),
+    /// soft ones as `softirq:NET_RX`; empty if they were not read.
     #[serde(default)]
     pub interrupts: BTreeMap<String, u64>,
     /// Time for which a thread spun there with hooks, in ns.

@@ -1,9 +1,9 @@
 //! One-way delays: each direction of a round trip by the time of day of both hosts, with the error that their clocks allow.
 //!
-//! A [`OneWay`] stands in [`Row::one_way`](crate::run::Row::one_way), and is `None` there unless `--one-way` asked for it. Request, reply and
-//! their difference are each summarized in ns over all transactions, so the p50 of both directions do not add up to anything. Times may be
-//! negative, where the clocks differ by more than the delay. A [`ClockState`] tells what a host's clock follows and by how much it may be
-//! off, as the daemon that steers it says.
+//! A [`OneWay`] stands in [`Row::one_way`](crate::run::Row::one_way), and is `None` there unless `--one-way` asked for it.
+//! Request, reply and their difference are each summarized in ns over all transactions, so the p50 of both directions do not add
+//! up to anything. Times may be negative, where the clocks differ by more than the delay. A [`ClockState`] tells what a host's
+//! clock follows and by how much it may be off, as the daemon that steers it says.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,8 @@ pub struct OneWay {
     pub request_ns: SignedTimes,
     /// Server's send call entered → client's receive call returned.
     pub reply_ns: SignedTimes,
-    /// Request less reply, of each transaction; right to within twice `bound_ns`, since an offset of the clocks adds to one and is taken off the other.
+    /// Request less reply, of each transaction; right to within twice `bound_ns`, since an offset of the clocks adds to one and
+    /// is taken off the other.
     pub asymmetry_ns: SignedTimes,
     /// Largest error of a delay, in ns: the sum of `parts`.
     pub bound_ns: f64,

@@ -24,7 +24,8 @@ pub struct OwnRequest {
     pub longest_bytes: u64,
     /// Replies whose first line is another one than the first reply's.
     pub differing: u64,
-    /// Replies that are errors, as far as the rule tells: those of the Redis protocol, a status of HTTP from 400 on, those of memcached.
+    /// Replies that are errors, as far as the rule tells: those of the Redis protocol, a status of HTTP from 400 on, those of
+    /// memcached.
     pub errors: u64,
     /// The first line of the first error.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -114,8 +114,8 @@ fn walsh(sorted: &[f64], rank: u64) -> f64 {
     of_rank(sorted[0], sorted[sorted.len() - 1], rank, |limit| averages_up_to(sorted, limit))
 }
 
-/// The value between `low` and `high` that has `rank` values below it; `up_to` counts the values up to and including a limit. They are never listed:
-/// there are as many as pairs.
+/// The value between `low` and `high` that has `rank` values below it; `up_to` counts the values up to and including a limit.
+/// They are never listed: there are as many as pairs.
 fn of_rank(mut low: f64, mut high: f64, rank: u64, up_to: impl Fn(f64) -> u64) -> f64 {
     // Searches the least limit with more than `rank` values up to and including it.
     for _ in 0..HALVINGS {
@@ -261,8 +261,8 @@ pub fn widening(alike: f64) -> f64 {
 }
 
 /// The excess of the values of `second` over those of `first`: the median of all differences, with the interval of the rank-sum
-/// test (Mann and Whitney), widened if neighbours in either are correlated. For samples that were not measured in turn. `None` if a
-/// sample is empty or a value is not finite; with too few values for the confidence both ends are infinite.
+/// test (Mann and Whitney), widened if neighbours in either are correlated. For samples that were not measured in turn. `None` if
+/// a sample is empty or a value is not finite; with too few values for the confidence both ends are infinite.
 ///
 /// ```
 /// use hairpin_record::paired::apart;
@@ -311,8 +311,8 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_published_example() {
-        // Hollander and Wolfe, Nonparametric Statistical Methods, example 3.1 (depression scale of nine patients): the estimate is −0.46, and the Walsh
-        // averages six from either end hold it with 96.1 %: −0.786 and −0.010.
+        // Hollander and Wolfe, Nonparametric Statistical Methods, example 3.1 (depression scale of nine patients): the estimate
+        // is −0.46, and the Walsh averages six from either end hold it with 96.1 %: −0.786 and −0.010.
         let differences = [-0.952, 0.147, -1.022, -0.430, -0.620, -0.590, -0.490, 0.080, -0.010];
         let found = plain(&differences, 0.96).unwrap();
         near(found.typical, -0.46, 1e-9);
@@ -387,8 +387,8 @@ mod tests {
         }
     }
 
-    /// Number of 99 % intervals, out of `tries`, that contain the true difference `TRUTH`, if moods last for `lasts` pairs on average and
-    /// move one of the two sides by as much as the noise of a pair.
+    /// Number of 99 % intervals, out of `tries`, that contain the true difference `TRUTH`, if moods last for `lasts` pairs on
+    /// average and move one of the two sides by as much as the noise of a pair.
     fn held(tries: u32, pairs: usize, lasts: f64, interval: impl Fn(&[f64]) -> Shift) -> u32 {
         const TRUTH: f64 = 0.05;
         let mut dice = Dice(17);

@@ -29,8 +29,8 @@ impl Body for PublishedTable {
 /// The record `hairpin.floor-pcie/1`, which `hairpin floor pcie --device BDF --json` prints: a head and a [`ProbeBody`].
 ///
 /// [`Reads`] has the times of all 4-byte reads in ns, less the cost of the two stamps, and counts those with a stall apart. A published table
-/// stands beside them for reference. Facts of the device that sysfs lacks are `None`. [`Probe::parse`](Record::parse) fails where a field is
-/// missing or wrong.
+/// stands beside them for reference. Facts of the device that sysfs lacks are `None`. [`Probe::parse`](Record::parse) fails where
+/// a field is missing or wrong.
 pub type Probe = Record<ProbeBody>;
 
 impl Body for ProbeBody {
@@ -135,8 +135,9 @@ pub struct PublishedRead {
 
 /// The record `hairpin.floor-pcie-primitives/1`, which `hairpin floor pcie --json` prints: a head and a [`PrimitivesBody`].
 ///
-/// An [`Implementation`] is one way to do a NIC driver's steps, and has the median of each [`Step`] in ns: alone, and one of several in a row,
-/// which is `None` for a step that cannot be repeated so. [`Primitives::parse`](Record::parse) fails where a field is missing or wrong.
+/// An [`Implementation`] is one way to do a NIC driver's steps, and has the median of each [`Step`] in ns: alone, and one of
+/// several in a row, which is `None` for a step that cannot be repeated so. [`Primitives::parse`](Record::parse) fails where a
+/// field is missing or wrong.
 pub type Primitives = Record<PrimitivesBody>;
 
 impl Body for PrimitivesBody {

@@ -1,7 +1,7 @@
 //! The place of a measurement: hosts, link, clock. A record with both sides holds them in a [`Place`](crate::head::Place).
 //!
-//! A host's facts are JSON values, each under the name of the knob that read it; `hairpin tune list` describes the knobs. The name tells
-//! the unit, as in `cpu_dma_latency_us`. A fact that could not be read is in `unread`, with the reason.
+//! A host's facts are JSON values, each under the name of the knob that read it; `hairpin tune list` describes the knobs. The
+//! name tells the unit, as in `cpu_dma_latency_us`. A fact that could not be read is in `unread`, with the reason.
 //!
 //! ```
 //! use hairpin_record::run::Run;
@@ -49,8 +49,8 @@ impl HostFacts {
         self.facts.get("hypervisor").and_then(|name| name.as_str()).filter(|name| *name != "none")
     }
 
-    /// The longest exit from an idle state, in us, that the demands on this host's cores allow; `u64::MAX` without a demand. Where the
-    /// cores differ, that of the core with the weakest demand.
+    /// The longest exit from an idle state, in us, that the demands on this host's cores allow; `u64::MAX` without a demand.
+    /// Where the cores differ, that of the core with the weakest demand.
     pub fn longest_exit_us(&self) -> u64 {
         // -1 allows any exit.
         let allowed = |value: &serde_json::Value| value.as_u64().unwrap_or(u64::MAX);
@@ -77,7 +77,8 @@ impl HostFacts {
 /// The link between the two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
-    /// `host` (a remote server), `loopback`, `veth`, `echo` (a plain echo service) or `reflector` (anything that returns Ethernet frames).
+    /// `host` (a remote server), `loopback`, `veth`, `echo` (a plain echo service) or `reflector` (anything that returns Ethernet
+    /// frames).
     pub kind: String,
     /// The client's interface, where known.
     pub interface: Option<String>,
@@ -111,8 +112,8 @@ pub struct ClockFacts {
     pub source: String,
     /// Cost of a pair of ordered stamps, in ns; part of every RTT.
     pub cost_ns: f64,
-    /// The step in which the clock moves, in ns: nearly all differences of two readings are multiples of it. 0 if it did not move. In older
-    /// records this is the least difference of 1,000 readings, which a single outlier makes too small.
+    /// The step in which the clock moves, in ns: nearly all differences of two readings are multiples of it. 0 if it did not
+    /// move. In older records this is the least difference of 1,000 readings, which a single outlier makes too small.
     pub step_ns: f64,
     /// Ticks per second, calibrated against CLOCK_MONOTONIC_RAW.
     pub ticks_per_s: f64,

@@ -3,9 +3,9 @@
 //! Each line is complete in itself: results since the start and, if requested, a histogram of the time since the previous line.
 //! The histograms of all lines add up to the row's histogram, apart from transactions after the last line.
 //!
-//! With several measuring threads a line is of one of them. Times are in ns. Fields that earlier versions did not write are `None`, 0 or empty.
-//! A line has a schema and no head: [`AnyRecord::all`](crate::any::AnyRecord::all) skips it, and `serde_json` reads it, with an error where a
-//! field is missing or wrong.
+//! With several measuring threads a line is of one of them. Times are in ns. Fields that earlier versions did not write are
+//! `None`, 0 or empty. A line has a schema and no head: [`AnyRecord::all`](crate::any::AnyRecord::all) skips it, and `serde_json`
+//! reads it, with an error where a field is missing or wrong.
 //!
 //! ```
 //! use hairpin_record::progress::Progress;
@@ -47,7 +47,8 @@ pub struct Progress {
     /// Payload of a reply; absent in lines of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_bytes: Option<u64>,
-    /// The client's measuring thread, if there is more than one: each has lines of its own, in which all fields except `cpu` and `warnings` cover that thread alone.
+    /// The client's measuring thread, if there is more than one: each has lines of its own, in which all fields except `cpu` and
+    /// `warnings` cover that thread alone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub thread: u32,
     /// Number of measuring threads, if more than one.
@@ -71,7 +72,8 @@ pub struct Progress {
     /// With `--explain-above`: the round trips above its limit so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incidents: Option<Box<Incidents>>,
-    /// Warnings about the figures of the last minute, or of the whole row while that is younger. The record has those of the whole row.
+    /// Warnings about the figures of the last minute, or of the whole row while that is younger. The record has those of the
+    /// whole row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,
 }

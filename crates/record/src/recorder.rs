@@ -69,9 +69,9 @@ pub struct BlockFacts {
 
 /// The results of one measuring thread so far.
 ///
-/// A measuring thread collects the [`Sample`]s of a block, folds them in between two blocks, and ends with a row of the record. The
-/// memory is allocated at the start and does not grow, however long the run is; an endless run keeps its last [`KEPT`] blocks.
-/// All times are in ns since the start of measuring.
+/// A measuring thread collects the [`Sample`]s of a block, folds them in between two blocks, and ends with a row of the record.
+/// The memory is allocated at the start and does not grow, however long the run is; an endless run keeps its last [`KEPT`]
+/// blocks. All times are in ns since the start of measuring.
 ///
 /// ```
 /// use hairpin_record::recorder::{BlockFacts, Recorder, Sample};
@@ -223,8 +223,8 @@ impl Recorder {
         (self.wall_ns, self.left_out) = (wall_ns, left_out);
     }
 
-    /// The number of requests that were sent and never answered, and of those never sent. Both are in the distribution from due, with
-    /// the time that they had waited when the run ended.
+    /// The number of requests that were sent and never answered, and of those never sent. Both are in the distribution from due,
+    /// with the time that they had waited when the run ended.
     pub fn never(&self) -> (u64, u64) {
         (self.unanswered, self.unsent)
     }
@@ -297,8 +297,8 @@ impl Recorder {
         self.suspects += other.suspects;
     }
 
-    /// Writes counts, distributions, blocks, series and slowest transactions into a row. Its other fields, such as the path and the
-    /// warnings, stay as they are.
+    /// Writes counts, distributions, blocks, series and slowest transactions into a row. Its other fields, such as the path and
+    /// the warnings, stay as they are.
     pub fn finish(mut self, row: &mut Row) {
         self.end_point();
         row.transactions = self.rtt.count();
@@ -384,7 +384,8 @@ mod tests {
         Sample { due_ns: sent_ns, sent_ns, rtt_ns, sequence, ..Sample::default() }
     }
 
-    /// Pages of this memory, and those that are present (the top bit of an entry of /proc/self/pagemap; Documentation/admin-guide/mm/pagemap.rst).
+    /// Pages of this memory, and those that are present (the top bit of an entry of /proc/self/pagemap;
+    /// Documentation/admin-guide/mm/pagemap.rst).
     fn pages(address: usize, bytes: usize) -> (usize, usize) {
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
         let kib =

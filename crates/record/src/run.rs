@@ -3,9 +3,9 @@
 //! Times are integer nanoseconds with the unit in the field's name. A quantile that the sample count does not support is `null`
 //! (see [`Quantile::is_supported_by`](hairpin_units::Quantile::is_supported_by)). Later versions of the schema only add fields.
 //!
-//! A [`Row`] has the results of one path at one size. `rtt_ns` summarizes its RTTs, and `histogram` holds their whole distribution,
-//! which can be added to that of other rows. `blocks` and `series` are the course of the run. Fields of options that were not used
-//! are `None` or empty. `warnings` has every reason to doubt the row's figures.
+//! A [`Row`] has the results of one path at one size. `rtt_ns` summarizes its RTTs, and `histogram` holds their whole
+//! distribution, which can be added to that of other rows. `blocks` and `series` are the course of the run. Fields of options
+//! that were not used are `None` or empty. `warnings` has every reason to doubt the row's figures.
 //!
 //! ```
 //! use hairpin_record::histogram::Decoded;
@@ -88,7 +88,8 @@ pub struct Row {
     pub path: String,
     /// Source of the figures.
     pub origin: Origin,
-    /// Of a multicast group: the reply that the figures are of: `first`, `last`, or that of the responder with this address and port.
+    /// Of a multicast group: the reply that the figures are of: `first`, `last`, or that of the responder with this address and
+    /// port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
     /// Payload of a request.
@@ -118,7 +119,8 @@ pub struct Row {
     pub corrupt: u64,
     /// Measured time: the sum of the blocks, without `gap_ns`.
     pub duration_ns: u64,
-    /// Time between blocks, spent on folding samples and on cache-line pings; with `--hw-stamps` that of the blocks of its split too.
+    /// Time between blocks, spent on folding samples and on cache-line pings; with `--hw-stamps` that of the blocks of its split
+    /// too.
     pub gap_ns: u64,
     /// Time for which a probe stood still because another session measured at its server; a part of `gap_ns`, and of no figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,8 +202,8 @@ pub struct Due {
     pub unsent: u64,
     /// Requests that were sent and never answered.
     pub unanswered: u64,
-    /// Further requests that would have been due, at the mean rate, while the instrument did work of its own between blocks (`gap_ns`): not
-    /// sent, and in no figure.
+    /// Further requests that would have been due, at the mean rate, while the instrument did work of its own between blocks
+    /// (`gap_ns`): not sent, and in no figure.
     pub left_out: u64,
     /// From the beginning to the end of the run, or to the last reply; without the blocks of a split.
     pub wall_ns: u64,
@@ -226,7 +228,8 @@ pub struct Niq {
     pub client: Pcie,
     /// The same of the server's.
     pub server: Option<Pcie>,
-    /// Transactions that overlap a stall of either core: more than 2 us between two looks at the clock. `null` if stalls were not watched.
+    /// Transactions that overlap a stall of either core: more than 2 us between two looks at the clock. `null` if stalls were not
+    /// watched.
     pub stalled: Option<u64>,
     /// Mean RTT of the transactions without a stall.
     pub rtt_mean_without_stalled_ns: Option<f64>,
@@ -256,7 +259,8 @@ pub struct Pcie {
     pub credit_reads: u64,
 }
 
-/// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first, and more with over 1,024 requests in flight.
+/// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first, and more with over 1,024 requests
+/// in flight.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
     /// Start of the block, in ns since the start of measuring.
@@ -329,8 +333,8 @@ pub struct Cpu {
     pub server: Option<CpuSide>,
 }
 
-/// CPU time of one side. The worker's own times come from getrusage(2) and /proc/self/schedstat, those of its cores from /proc/stat,
-/// whose step is 10 ms on most kernels.
+/// CPU time of one side. The worker's own times come from getrusage(2) and /proc/self/schedstat, those of its cores from
+/// /proc/stat, whose step is 10 ms on most kernels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuSide {
     /// The CPUs that the measuring threads were pinned to.
@@ -351,11 +355,12 @@ pub struct CpuSide {
     pub switches_voluntary: u64,
     /// Times the worker was pushed off its core.
     pub switches_involuntary: u64,
-    /// CPU time per transaction: on the client that of the measured blocks alone, on the server without the time for meeting the client's core.
-    /// `null` if a sleeping side was woken more than once in ten transactions only to check its stop flag, which is the instrument's own work.
+    /// CPU time per transaction: on the client that of the measured blocks alone, on the server without the time for meeting the
+    /// client's core. `null` if a sleeping side was woken more than once in ten transactions only to check its stop flag, which
+    /// is the instrument's own work.
     pub per_transaction_ns: Option<f64>,
-    /// Packets that busy polling took from devices of its network namespace (BusyPollRxPackets), for any process in it; absent where the side did not
-    /// ask for it.
+    /// Packets that busy polling took from devices of its network namespace (BusyPollRxPackets), for any process in it; absent
+    /// where the side did not ask for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_polled_packets: Option<u64>,
     /// Interrupts on its cores by name, where any happened.
@@ -400,8 +405,8 @@ pub struct FlowFacts {
     pub incoming_cpu: Option<u32>,
 }
 
-/// The most flows with an entry each in [`Row::flow_facts`]. With more, [`Row::flow_groups`] counts them by queue and CPU, so that a record
-/// stays small.
+/// The most flows with an entry each in [`Row::flow_facts`]. With more, [`Row::flow_groups`] counts them by queue and CPU, so
+/// that a record stays small.
 pub const MOST_FLOW_FACTS: usize = 256;
 
 /// The flows whose replies the kernel delivered on one queue and CPU.

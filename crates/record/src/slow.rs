@@ -40,7 +40,8 @@ pub struct Cause {
     pub who: String,
     /// Slow transactions in which it took at least a tenth of the lost time; of a core's stalls, those that it caused.
     pub count: u64,
-    /// Time lost to it, in ns, out of the time by which all slow transactions exceeded the typical p50; of a core's stalls, their sum.
+    /// Time lost to it, in ns, out of the time by which all slow transactions exceeded the typical p50; of a core's stalls, their
+    /// sum.
     pub lost_ns: u64,
     /// A remedy, naming a knob or a path option.
     pub advice: String,

@@ -6,13 +6,14 @@
 //!                                  wire ┌ in ─ receive returned ─ send entered ─ out ┐ wire (both ways together)
 //!   server                              └ server-in ─── turn-around ──── server-out ─┘
 //! ```
-//! `out` and `in` are stamps of a NIC (hardware), or of driver and stack (software). A part is the difference of two stamps of one clock, and of every
-//! transaction: RTT = client-out + wire + server-in + turn-around + server-out + client-in.
+//! `out` and `in` are stamps of a NIC (hardware), or of driver and stack (software). A part is the difference of two stamps of
+//! one clock, and of every transaction: RTT = client-out + wire + server-in + turn-around + server-out + client-in.
 //!
-//! A [`Split`] stands in [`Row::split`](crate::run::Row::split) of a run with `--hw-stamps`, in a rate of [`load`](crate::load) and in a path of
+//! A [`Split`] stands in [`Row::split`](crate::run::Row::split) of a run with `--hw-stamps`, in a rate of [`load`](crate::load)
+//! and in a path of
 //! [`explain`](crate::explain). Parts are in ns, in the order in which a round trip passes them, then sums of them. A part that the stamps of
-//! these hosts cannot tell is not in the list, so ask for it with [`Split::part`]; [`StampsOf::why`] has the reason. Means of the typical
-//! transactions add up to their RTT, quantiles do not.
+//! these hosts cannot tell is not in the list, so ask for it with [`Split::part`]; [`StampsOf::why`] has the reason. Means of the
+//! typical transactions add up to their RTT, quantiles do not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,13 +37,15 @@ pub struct Split {
     pub stamps: Vec<StampsOf>,
     /// Counts of the stamped transactions and of their stamps.
     pub counts: StampCounts,
-    /// Transactions with a part of negative duration, or with stamps out of order: the first 16. They are in no other figure of this split.
+    /// Transactions with a part of negative duration, or with stamps out of order: the first 16. They are in no other figure of
+    /// this split.
     pub impossible: Vec<Impossible>,
     /// The step between stamped transactions; 1: each was stamped.
     pub every: u32,
     /// Stamped blocks that count.
     pub blocks: u64,
-    /// Stamped blocks that were rejected, because a clock was set or left its rate, or clocks disagreed by more than 50 ns over them.
+    /// Stamped blocks that were rejected, because a clock was set or left its rate, or clocks disagreed by more than 50 ns over
+    /// them.
     pub blocks_rejected: u64,
     /// The clocks of the NICs that were read, by which their stamps are placed on the clocks of the programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -188,7 +191,8 @@ pub enum StampPlace {
     Driver,
     /// The driver hands over a packet that came.
     Stack,
-    /// IP delivers a packet that came: on loopback and veth the kernel does not stamp those of TCP before, as they carry the time at which they were sent.
+    /// IP delivers a packet that came: on loopback and veth the kernel does not stamp those of TCP before, as they carry the time
+    /// at which they were sent.
     Ip,
 }
 

@@ -15,9 +15,9 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// The quantile `q` (0 to 1) of Student's t distribution with `freedom` degrees of freedom; infinite where the distribution is not
-/// defined. For large `freedom`, where the t distribution's series converge badly, the normal distribution's quantile is used; the two
-/// differ by less than 2 in 10,000.
+/// The quantile `q` (0 to 1) of Student's t distribution with `freedom` degrees of freedom; infinite where the distribution is
+/// not defined. For large `freedom`, where the t distribution's series converge badly, the normal distribution's quantile is
+/// used; the two differ by less than 2 in 10,000.
 ///
 /// ```
 /// use hairpin_record::statistics::t_quantile;
@@ -33,9 +33,9 @@ pub fn t_quantile(q: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(q))
 }
 
-/// The lower and upper end of the interval for the rate of `second` divided by the rate of `first`. Each is a count of events, which come
-/// independently of each other, and the time in which they were counted, in the same unit for both. A lower end that the counts do not
-/// support is 0, an upper one infinite.
+/// The lower and upper end of the interval for the rate of `second` divided by the rate of `first`. Each is a count of events,
+/// which come independently of each other, and the time in which they were counted, in the same unit for both. A lower end that
+/// the counts do not support is 0, an upper one infinite.
 ///
 /// ```
 /// use hairpin_record::statistics::rate_ratio;
@@ -47,8 +47,9 @@ pub fn t_quantile(q: f64, freedom: f64) -> f64 {
 /// assert_eq!(rate_ratio((0, 1.0), (1, 1.0), 0.95).1, f64::INFINITY);
 /// ```
 ///
-/// The second count's share of both has a binomial distribution. Its tail is bounded by the inequality of Zubkov and Serov (Theory of
-/// Probability and its Applications 57, 2013), so the interval holds the ratio with `confidence` or more at any counts, however small.
+/// The second count's share of both has a binomial distribution. Its tail is bounded by the inequality of Zubkov and Serov
+/// (Theory of Probability and its Applications 57, 2013), so the interval holds the ratio with `confidence` or more at any
+/// counts, however small.
 #[must_use]
 pub fn rate_ratio(first: (u64, f64), second: (u64, f64), confidence: f64) -> (f64, f64) {
     let z = Normal::standard().inverse_cdf(f64::midpoint(1.0, confidence));

@@ -10,10 +10,11 @@ use crate::warning::Note;
 
 /// The record `hairpin.stream/1`, which `hairpin stream --json` prints: a head and a [`StreamBody`].
 ///
-/// Frames were sent as fast as asked, and counted where they arrived. A [`StreamRow`] has two [`Trial`]s: `offered` at full speed or at
-/// the rate asked for, and `lossless` at the highest rate found at which nothing was lost. Rates are in frames/s, `wire_bits_per_s` in bit/s, with
-/// preamble, FCS and gap. `lossless` is `None` if no such rate was found or none was searched, `delivered` if nothing counts the frames that
-/// arrive. `search` has every trial on the way, in the order made. [`Stream::parse`](Record::parse) fails where a field is missing or wrong.
+/// Frames were sent as fast as asked, and counted where they arrived. A [`StreamRow`] has two [`Trial`]s: `offered` at full speed
+/// or at the rate asked for, and `lossless` at the highest rate found at which nothing was lost. Rates are in frames/s,
+/// `wire_bits_per_s` in bit/s, with preamble, FCS and gap. `lossless` is `None` if no such rate was found or none was searched,
+/// `delivered` if nothing counts the frames that arrive. `search` has every trial on the way, in the order made.
+/// [`Stream::parse`](Record::parse) fails where a field is missing or wrong.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -84,7 +85,8 @@ pub struct StreamRow {
     pub queues: u32,
     /// The highest offered rate at which nothing was lost; `null` where none was found, or none was searched.
     pub lossless: Option<Trial>,
-    /// The least rate offered at which most trials lost frames: the rate without loss lies below it; `null` where none did, or none was searched.
+    /// The least rate offered at which most trials lost frames: the rate without loss lies below it; `null` where none did, or
+    /// none was searched.
     #[serde(default)]
     pub loses_per_s: Option<f64>,
     /// The trial at full speed, at `--rate`, or at the rate of another host that sends.

@@ -11,10 +11,11 @@ use crate::warning::Note;
 
 /// The record `hairpin.sweep/1`, which `hairpin sweep --json` prints: a head and a [`SweepBody`].
 ///
-/// A [`Cell`] is one combination of the factors' levels, in the order of `factors`, with an [`Arm`] as in a comparison. An [`Effect`] holds a level
-/// against the first one of its factor, over all levels of the others. Its figures are ratios with an interval: below 1, a time is shorter; an end
-/// is `None` if there are too few rounds for it. An [`Interaction`] near 1 says that the two factors do not depend on each other. What was
-/// not measured is in `left_out`, in words. [`Sweep::parse`](Record::parse) fails where a field is missing or wrong.
+/// A [`Cell`] is one combination of the factors' levels, in the order of `factors`, with an [`Arm`] as in a comparison. An
+/// [`Effect`] holds a level against the first one of its factor, over all levels of the others. Its figures are ratios with an
+/// interval: below 1, a time is shorter; an end is `None` if there are too few rounds for it. An [`Interaction`] near 1 says that
+/// the two factors do not depend on each other. What was not measured is in `left_out`, in words. [`Sweep::parse`](Record::parse)
+/// fails where a field is missing or wrong.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;

@@ -40,7 +40,8 @@ impl Body for List {
 /// One NAPI instance: what polls some queues of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NapiRow {
-    /// The name that stays when the interface is set up again: its first queue, or its place (`napi-0`) where the driver tells no queue.
+    /// The name that stays when the interface is set up again: its first queue, or its place (`napi-0`) where the driver tells no
+    /// queue.
     pub name: String,
     /// All queues that it serves, as far as the driver tells them.
     pub queues: Vec<String>,

@@ -10,10 +10,10 @@ use crate::run::HostFacts;
 
 /// The record `hairpin.tune-try/1`, which `hairpin tune try --json` prints: a head and a [`TuneTryBody`].
 ///
-/// Each [`TriedPath`] has whole records `hairpin.compare/1` inside: `alone` has the host as it is for arm A, then one arm per setting, so its
-/// comparisons are in the order of `settings`; `together` holds all winners against the host as it is, measured anew. `together` is `None` if
-/// nothing won, `profile` also if that second measurement contradicts the first or ended early. [`TuneTry::parse`](Record::parse) fails where a field is missing
-/// or wrong, also in a record inside.
+/// Each [`TriedPath`] has whole records `hairpin.compare/1` inside: `alone` has the host as it is for arm A, then one arm per
+/// setting, so its comparisons are in the order of `settings`; `together` holds all winners against the host as it is, measured
+/// anew. `together` is `None` if nothing won, `profile` also if that second measurement contradicts the first or ended early.
+/// [`TuneTry::parse`](Record::parse) fails where a field is missing or wrong, also in a record inside.
 ///
 /// ```
 /// use hairpin_record::any::AnyRecord;
@@ -50,7 +50,8 @@ pub struct TuneTryBody {
     pub left_out: Vec<LeftOut>,
     /// One per path, in the order measured.
     pub paths: Vec<TriedPath>,
-    /// Settings that made a path faster and none slower; the better one where two were of one knob. Empty where `contradictions` is not, and where it ended before they were measured again.
+    /// Settings that made a path faster and none slower; the better one where two were of one knob. Empty where `contradictions`
+    /// is not, and where it ended before they were measured again.
     pub winners: Vec<String>,
     /// Paths on which the winners, measured again, contradict their first measurement: no winner is declared then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -112,10 +113,11 @@ pub struct LeftOut {
 pub struct TriedPath {
     /// Each setting alone. Arm A is the host as it is, and the others are the settings in their order.
     pub alone: Compare,
-    /// By arm: the share of all cores' time, while the arm's blocks were set up and measured, in idle states that take time to leave; `null` where the kernel
-    /// counts none.
+    /// By arm: the share of all cores' time, while the arm's blocks were set up and measured, in idle states that take time to
+    /// leave; `null` where the kernel counts none.
     pub deep_idle: Vec<Option<f64>>,
-    /// The host as it is, and all winners together: measured anew, because the best of several looks better than it is. `null` if nothing won.
+    /// The host as it is, and all winners together: measured anew, because the best of several looks better than it is. `null` if
+    /// nothing won.
     pub together: Option<Compare>,
     /// The same share of these two arms.
     pub together_deep_idle: Vec<Option<f64>>,

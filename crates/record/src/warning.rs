@@ -1,7 +1,8 @@
 //! Reasons why a figure may mislead: the observation, a likely cause, and the flag or command to use.
 //!
-//! A record has them as [`Note`]s, in the lists called `warnings`: one for the whole, or one per row, rate, arm or visit. A [`Warning`]
-//! is what one is made of, its values apart. Go by the `code`, which does not change; the `message` is for people, and may.
+//! A record has them as [`Note`]s, in the lists called `warnings`: one for the whole, or one per row, rate, arm or visit. A
+//! [`Warning`] is what one is made of, its values apart. Go by the `code`, which does not change; the `message` is for people,
+//! and may.
 //!
 //! ```
 //! use hairpin_record::warning::Warning;

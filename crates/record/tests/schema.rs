@@ -1,7 +1,7 @@
 //! The published schemas are those of the code, and the hand-written example keeps to the contract.
 //!
-//! After a change of the record's types run `HAIRPIN_BLESS=1 cargo test -p hairpin-record --test main schema` and review the difference:
-//! a version of a schema only ever gains fields.
+//! After a change of the record's types run `HAIRPIN_BLESS=1 cargo test -p hairpin-record --test main schema` and review the
+//! difference: a version of a schema only ever gains fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -6,8 +6,8 @@
 //!   to another host            |/// floor ///|## rest ##|### kernel ###|## calls ##|## waking ##|
 //!                               outside of both hosts, measured
 //! ```
-//! The page has the same arithmetic for the design and cable that its reader chooses, `web/src/budget.ts`; tests of both sides read
-//! `tests/data/budget.json`.
+//! The page has the same arithmetic for the design and cable that its reader chooses, `web/src/budget.ts`; tests of both sides
+//! read `tests/data/budget.json`.
 
 use serde::Serialize;
 

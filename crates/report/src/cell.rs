@@ -62,8 +62,8 @@ impl Bar {
         Bar { from, to, most: to, hatched: false }
     }
 
-    /// `#` (hatched `/`) from start to end, `-` on to the furthest possible end, `<` for a negative part. Less than half a column becomes a
-    /// dot.
+    /// `#` (hatched `/`) from start to end, `-` on to the furthest possible end, `<` for a negative part. Less than half a column
+    /// becomes a dot.
     fn drawn(self, room: usize) -> String {
         let exact = |at: f64| if at.is_nan() { 0.0 } else { at.clamp(0.0, 1.0) * room as f64 };
         let column = |at: f64| exact(at).round() as usize;

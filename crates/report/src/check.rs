@@ -1,5 +1,5 @@
-//! The output of `hairpin check`: how near the known times were, the instrument's own cost, its clock against another; in detail a row per injected
-//! delay, and a row per emulated NIC latency.
+//! The output of `hairpin check`: how near the known times were, the instrument's own cost, its clock against another; in detail
+//! a row per injected delay, and a row per emulated NIC latency.
 
 use hairpin_record::check::{Check, Delay, Elapsed, Latency, Verdict};
 use hairpin_units::Nanos;

@@ -1,4 +1,5 @@
-//! A fit in words and as lines, and the output of `hairpin floor --fit`: base, time per byte and step of each path, and their meaning.
+//! A fit in words and as lines, and the output of `hairpin floor --fit`: base, time per byte and step of each path, and their
+//! meaning.
 
 use hairpin_record::fit::{Estimate, Fit, Line};
 use hairpin_record::fit::{FitReport, PathFit};

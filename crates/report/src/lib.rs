@@ -92,8 +92,8 @@ pub use runs::{RunList, RunRow};
 pub use stream::{stream_row, stream_trial};
 pub use words::Tool;
 
-/// The record for a terminal of [`Options::width`] columns, in full or in short ([`Options::brief`]). Only a table whose figures do not
-/// fit gets wider.
+/// The record for a terminal of [`Options::width`] columns, in full or in short ([`Options::brief`]). Only a table whose figures
+/// do not fit gets wider.
 pub fn term(record: &(impl Show + ?Sized), options: &Options) -> String {
     term::term(&record.doc(options), options)
 }
@@ -103,7 +103,8 @@ pub fn markdown(record: &(impl Show + ?Sized), options: &Options) -> String {
     markdown::markdown(&record.doc(options))
 }
 
-/// The record as CSV: a header line with units, then a line per result. Unknown values are empty. [`Options::continues`] leaves out the header.
+/// The record as CSV: a header line with units, then a line per result. Unknown values are empty. [`Options::continues`] leaves
+/// out the header.
 pub fn csv(record: &(impl Show + ?Sized), options: &Options) -> String {
     csv::csv(&record.doc(options), options)
 }

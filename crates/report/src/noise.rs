@@ -1,4 +1,5 @@
-//! The output of `hairpin check --host`: the two cores to take, the stalls of each core, their causes, and the cores as a matrix of distances.
+//! The output of `hairpin check --host`: the two cores to take, the stalls of each core, their causes, and the cores as a matrix
+//! of distances.
 
 mod beside;
 
@@ -193,7 +194,8 @@ fn distances(doc: &mut Doc, noise: &NoiseBody) {
     }
 }
 
-/// The kernel's counts on each core over all blocks: stolen time, if there was some, and interrupts, which are all that is known without hooks.
+/// The kernel's counts on each core over all blocks: stolen time, if there was some, and interrupts, which are all that is known
+/// without hooks.
 fn meanwhile(doc: &mut Doc, noise: &NoiseBody) {
     let mut lines = Vec::new();
     for core in &noise.cores {

@@ -46,7 +46,8 @@ pub(crate) fn splits(rows: &[&Row]) -> Doc {
     doc
 }
 
-/// `22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network; stamps: …`
+/// `22.1 of 31.0 us (typical RTT) are the hosts: client 11.9, server 10.2 (turn-around 0.4 of it); 8.9 wire and network; stamps:
+/// …`
 pub(crate) fn sentence(split: &Split, without: Option<u64>) -> String {
     let Some(mut said) = hosts(split) else {
         return format!("no round trip could be split: {}", nothing(split));

@@ -1,4 +1,5 @@
-//! The output of `hairpin sweep`: the strongest effect, the effect of each factor; in detail a table of all cells, and interactions between factors.
+//! The output of `hairpin sweep`: the strongest effect, the effect of each factor; in detail a table of all cells, and
+//! interactions between factors.
 
 use hairpin_record::compare::{Arm, Figures};
 use hairpin_record::experiment::Figure;

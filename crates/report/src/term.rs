@@ -10,7 +10,8 @@ use crate::prose::{clean, fold, width, wrap};
 /// The last line of a document that has more.
 const MORE: &str = "(-v: all figures and how they were found)";
 
-/// Lines of a short view. With the command as typed, notes such as where the record is kept, and the prompt, it fits a terminal of 24.
+/// Lines of a short view. With the command as typed, notes such as where the record is kept, and the prompt, it fits a terminal
+/// of 24.
 pub(crate) const LINES: usize = 20;
 
 /// The document in [`Options::width`] columns. Only a table whose figures do not fit gets wider.

@@ -306,7 +306,8 @@ pub enum Wire {
 #[derive(Clone, Debug, Serialize)]
 pub struct StageRow {
     pub name: String,
-    /// The kind of work, in a word: `waking`, `kernel`, `calls`, `program`, `waiting`, `pieces`, `ring`, `outside`, `hooks`, `no stage`.
+    /// The kind of work, in a word: `waking`, `kernel`, `calls`, `program`, `waiting`, `pieces`, `ring`, `outside`, `hooks`, `no
+    /// stage`.
     pub part: String,
     /// `client`, `server`, or empty.
     pub side: String,

@@ -1,7 +1,8 @@
 //! A run in the words of other tools, for the scripts that parse those.
 //!
-//! docs/formats.md has each field with the tool's definition of it, which holds here too: half a round trip where the tool prints that, the
-//! tool's own rank of a percentile. A figure that was not measured is printed as the tool prints an unknown one, or left out.
+//! docs/formats.md has each field with the tool's definition of it, which holds here too: half a round trip where the tool prints
+//! that, the tool's own rank of a percentile. A figure that was not measured is printed as the tool prints an unknown one, or
+//! left out.
 
 use hairpin_plan::path::Speaks;
 use hairpin_plan::spec::Spec;

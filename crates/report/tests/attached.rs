@@ -1,6 +1,7 @@
 //! Terminal output of attached mode: the golden text.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main attached` and review the difference.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main attached` and review the
+//! difference.
 
 use hairpin_record::attached::{
     Attached, AttachedBody, Connection, Process, Slow, SlowCause, SlowStage, Stage, Total, Unmatched, View, Watched,

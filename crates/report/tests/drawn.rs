@@ -1,7 +1,7 @@
 //! The report without a browser: goldens of Markdown, SVG and terminal, and rules that hold for any view.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main drawn` and look at the difference, and at the pictures:
-//! cut a picture out of its golden and look at it with `rsvg-convert`.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main drawn` and look at the
+//! difference, and at the pictures: cut a picture out of its golden and look at it with `rsvg-convert`.
 
 pub mod views;
 

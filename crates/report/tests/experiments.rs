@@ -1,6 +1,7 @@
 //! Terminal output of `hairpin compare` and `hairpin sweep`: the golden text. All figures are made up.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main experiments` and review the difference.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main experiments` and review the
+//! difference.
 
 use hairpin_record::compare::{
     Arm, Compare, CompareBody, Comparison, Cpus, Design, Figures, Matched, Method, Placement, PlacementCell, Threshold,

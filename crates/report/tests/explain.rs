@@ -1,6 +1,7 @@
 //! Terminal output of `hairpin explain`: the golden text. All figures are made up.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main explain` and review the difference.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main explain` and review the
+//! difference.
 
 use hairpin_model::nic::find;
 use hairpin_model::waterfall::{self, Link, Size};

@@ -1,6 +1,7 @@
 //! The view behind a report, from measured records and from hostile ones.
 //!
-//! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test main view` and review the difference.
+//! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test main view` and review the
+//! difference.
 
 use std::collections::BTreeMap;
 use std::fs;

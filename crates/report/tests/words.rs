@@ -1,4 +1,5 @@
-//! A run in other tools' words, read as scripts read those tools: the patterns of PerfKitBenchmarker, k8s-netperf, LISA and one-liners, restated.
+//! A run in other tools' words, read as scripts read those tools: the patterns of PerfKitBenchmarker, k8s-netperf, LISA and
+//! one-liners, restated.
 
 use std::collections::BTreeMap;
 

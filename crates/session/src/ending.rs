@@ -7,8 +7,8 @@ use hairpin_sys::signal::SIGHUP;
 /// Nobody presses Ctrl-C again within this time.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
-/// True if a signal that came `now` belongs to the request that came `first`: timeout(1) sends one to its child and one to its process group, and a terminal
-/// that closes may send SIGHUP at any time again.
+/// True if a signal that came `now` belongs to the request that came `first`: timeout(1) sends one to its child and one to its
+/// process group, and a terminal that closes may send SIGHUP at any time again.
 pub fn repeats(first: Option<Instant>, signal: i32, now: Instant) -> bool {
     first.is_some_and(|first| signal == SIGHUP || now.duration_since(first) < AT_ONCE)
 }

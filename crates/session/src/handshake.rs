@@ -35,7 +35,8 @@ use crate::key::Key;
 use crate::printable::printable;
 use crate::socket::Socket;
 
-/// The session version of this build; any other version is refused. 2: a flow's proof names its index, and the server's port for it.
+/// The session version of this build; any other version is refused. 2: a flow's proof names its index, and the server's port for
+/// it.
 pub const VERSION: u16 = 2;
 
 /// Time limit of each side for the whole handshake, and for the TCP connection before it.
@@ -69,7 +70,8 @@ enum Refusal {
     Crowded = 5,
 }
 
-/// The kind of session that a client asks for, in the last byte of its preamble. A server of an earlier version does not look at it.
+/// The kind of session that a client asks for, in the last byte of its preamble. A server of an earlier version does not look at
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -106,7 +108,8 @@ pub fn turn_away(stream: &TcpStream) {
     let _ = send(stream, &preamble(REFUSED, Refusal::Crowded as u8), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
-/// Connects to `hairpin serve` and shakes hands, for a session that measures alone. Tries every address of `host` in turn, each for
+/// Connects to `hairpin serve` and shakes hands, for a session that measures alone. Tries every address of `host` in turn, each
+/// for
 /// [`TIME_LIMIT`], and retries for a while if the server is crowded.
 pub fn connect(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
     connect_as(Kind::Measuring, host, port, key)
@@ -377,8 +380,8 @@ fn is_local(socket: &Socket) -> io::Result<bool> {
     Ok(within_this_host(ends.map(|end| SocketAddr::try_from(end?).ok())))
 }
 
-/// True if the addresses of both ends are loopback's. With net.ipv4.conf.*.route_localnet=1 (kube-proxy sets it) another host reaches
-/// 127.0.0.1 too, from an address of its own.
+/// True if the addresses of both ends are loopback's. With net.ipv4.conf.*.route_localnet=1 (kube-proxy sets it) another host
+/// reaches 127.0.0.1 too, from an address of its own.
 fn within_this_host(ends: [Option<SocketAddr>; 2]) -> bool {
     ends.into_iter().flatten().all(|end| end.ip().to_canonical().is_loopback())
 }

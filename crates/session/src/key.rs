@@ -62,8 +62,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// True if the file's group or all users may read the key, which deserves a warning. Of a file of another user's, such as a Secret of Kubernetes, it is
-    /// the group by which this process may.
+    /// True if the file's group or all users may read the key, which deserves a warning. Of a file of another user's, such as a
+    /// Secret of Kubernetes, it is the group by which this process may.
     pub fn others_may_read(&self) -> bool {
         self.mode & if self.is_own { 0o044 } else { 0o004 } != 0
     }

@@ -1,5 +1,5 @@
-//! The link between the two sides of a run on this host: loopback, a link between two network namespaces that only the workers hold, or whatever connects two
-//! namespaces that exist.
+//! The link between the two sides of a run on this host: loopback, a link between two network namespaces that only the workers
+//! hold, or whatever connects two namespaces that exist.
 //!
 //! ```text
 //!      client's worker                         server's worker
@@ -54,7 +54,8 @@ pub enum LinkSpec {
     Netns(Namespaces),
 }
 
-/// Two network namespaces that exist, such as those of two containers: each a name of ip-netns(8), a path, or the number of a process in it.
+/// Two network namespaces that exist, such as those of two containers: each a name of ip-netns(8), a path, or the number of a
+/// process in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
     pub client: String,
@@ -306,8 +307,8 @@ impl LinkSpec {
         Link { kind: self.name().into(), interface: Some(ends.client.interface.clone()), mtu, peer, options, group: None }
     }
 
-    /// Puts another server's worker, number `index` from 1, on the link that is set up, whose server's end is `at`. On a bridge it has a namespace and an
-    /// address of its own, elsewhere it is beside the first.
+    /// Puts another server's worker, number `index` from 1, on the link that is set up, whose server's end is `at`. On a bridge
+    /// it has a namespace and an address of its own, elsewhere it is beside the first.
     pub fn add(&self, server: &mut WorkerSide, side: &mut WorkerSide, at: &At, index: u32) -> Result<At, SideError> {
         match self {
             LinkSpec::Loopback => {}

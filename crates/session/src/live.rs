@@ -1,9 +1,9 @@
 //! Additions of this process to a snapshot of a running row: the server's CPU time if its worker is local,
 //! and the current warnings.
 //!
-//! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, but of the last minute alone:
-//! of an endless row the whole would keep a warning of an hour ago, and drown a fresh one in an hour of good samples. All of it is
-//! read here, in the verb's process, and costs the workers nothing.
+//! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, but of the last minute
+//! alone: of an endless row the whole would keep a warning of an hour ago, and drown a fresh one in an hour of good samples. All
+//! of it is read here, in the verb's process, and costs the workers nothing.
 
 mod window;
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// A loop that has not looked for this long was stopped (Ctrl-Z), or waited for the reader of its output. Each looks once a second at
-/// least.
+/// A loop that has not looked for this long was stopped (Ctrl-Z), or waited for the reader of its output. Each looks once a
+/// second at least.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
 /// When a loop has looked last.

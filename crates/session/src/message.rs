@@ -179,8 +179,8 @@ pub enum Request {
     Hooks(bool),
     /// A traced block is over: report the records of the server's host.
     Halves,
-    /// Have the packets of one transaction in N stamped where they leave and enter the host; 0 for none. Only to a server whose facts say
-    /// that it does so.
+    /// Have the packets of one transaction in N stamped where they leave and enter the host; 0 for none. Only to a server whose
+    /// facts say that it does so.
     Stamps(u32),
     /// A stamped block is over: report the stamps of the server's host.
     Nics,
@@ -212,7 +212,8 @@ pub enum Answer {
         facts: HostFacts,
         /// The instrument's clock.
         clock: ClockFacts,
-        /// Packets can be stamped where they leave and enter this host ([`Request::Stamps`]); a server of an earlier version says nothing of it.
+        /// Packets can be stamped where they leave and enter this host ([`Request::Stamps`]); a server of an earlier version says
+        /// nothing of it.
         #[serde(default)]
         stamps: bool,
     },
@@ -269,7 +270,8 @@ pub enum Answer {
     Addresses(Vec<At>),
     /// The address that the network namespace would send from; `None` if it has no route.
     From(Option<IpAddr>),
-    /// To a probe: another session measures, for about this time if it is known. In a row: stand still. To a request between rows: ask again after it.
+    /// To a probe: another session measures, for about this time if it is known. In a row: stand still. To a request between
+    /// rows: ask again after it.
     Pause(Option<Nanos>),
     /// To a probe that stands still: go on.
     Resume,

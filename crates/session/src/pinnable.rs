@@ -1,7 +1,7 @@
 //! The CPUs that a thread of this process can be pinned to.
 //!
-//! Isolated CPUs (`isolcpus=`) are among them, though sched_getaffinity(2) leaves them out. Those that it names are called allowed: threads stay there unless
-//! other CPUs are asked for.
+//! Isolated CPUs (`isolcpus=`) are among them, though sched_getaffinity(2) leaves them out. Those that it names are called
+//! allowed: threads stay there unless other CPUs are asked for.
 
 use std::io;
 use std::thread::{Builder, scope};
@@ -16,8 +16,8 @@ const ALL: u32 = 1024;
 
 /// All pinnable CPUs, in ascending order.
 fn pinnable() -> io::Result<Vec<u32>> {
-    // The kernel keeps the CPUs of a set that exist and are in the cpuset. The thread stays where it is: pinned to a core that a real-time thread holds, it
-    // would never come back.
+    // The kernel keeps the CPUs of a set that exist and are in the cpuset. The thread stays where it is: pinned to a core that a
+    // real-time thread holds, it would never come back.
     let asks = || {
         thread::stay_on(&(0..ALL).collect::<Vec<u32>>())?;
         thread::allowed_cpus()

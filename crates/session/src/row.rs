@@ -178,8 +178,9 @@ pub fn not_accelerated(stacks: &Stacks) -> Vec<Warning> {
     slow.map(|(side, stack)| Warning::NotAccelerated { side, stack: stack.name.clone(), passed: stack.passed() }).collect()
 }
 
-/// A side's CPU times, without those that the `other` side may have had on shared cores: they are no other process's. Its threads may have cores of their
-/// own too, and their times are known only together; on the shared ones they had at most all of the `metered` time.
+/// A side's CPU times, without those that the `other` side may have had on shared cores: they are no other process's. Its threads
+/// may have cores of their own too, and their times are known only together; on the shared ones they had at most all of the
+/// `metered` time.
 pub fn without(cpu: &CpuSide, other: Option<&CpuSide>, metered: Nanos) -> CpuSide {
     let less = other.map_or(0, |other| {
         let shared = other.cpus.iter().filter(|at| cpu.cpus.contains(at)).collect::<BTreeSet<_>>().len();
@@ -191,8 +192,8 @@ pub fn without(cpu: &CpuSide, other: Option<&CpuSide>, metered: Nanos) -> CpuSid
 /// Warns of a side's cores that others used; `metered` is the time over which CPU time was metered.
 pub fn foreign_time(side: Side, cpu: &CpuSide, metered: Nanos) -> Option<Warning> {
     let cores = cores(cpu);
-    // A lower bound: interrupts, most of them for the side's own packets, may be part of no process's time. Accurate to one tick of
-    // /proc/stat per core.
+    // A lower bound: interrupts, most of them for the side's own packets, may be part of no process's time. Accurate to one tick
+    // of /proc/stat per core.
     let interrupts = cpu.irq_ns.unwrap_or(0) + cpu.softirq_ns.unwrap_or(0);
     let of = Nanos(metered.0 * cores as u64);
     let took = Nanos(cpu.foreign_ns?.saturating_sub(interrupts)).min(of);

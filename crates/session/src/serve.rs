@@ -271,7 +271,8 @@ fn connection(guest: &Guest, place: Place<'_>) {
     drop(pass);
 }
 
-/// Serves a probe, or tells it why not; until then it has its place inside the door, as those who are told are bounded in number too.
+/// Serves a probe, or tells it why not; until then it has its place inside the door, as those who are told are bounded in number
+/// too.
 fn probe(house: &House<'_>, mut channel: Channel, listen: Listen, from: SocketAddr, door: Place<'_>) {
     let place = match house.probes.enter() {
         Ok(place) => place,

@@ -19,13 +19,15 @@ use crate::side::{SideError, WorkerSide, wait};
 use crate::time_source;
 use crate::watch::{Told, Turn, Wants};
 
-/// Time limit for a server to listen: it may wait up to 6 s for probes, and up to 15 s twice for a link that a new XDP program takes down.
+/// Time limit for a server to listen: it may wait up to 6 s for probes, and up to 15 s twice for a link that a new XDP program
+/// takes down.
 const LISTENS_WITHIN: Duration = Duration::from_secs(40);
 /// Time limit for an answer that takes no preparation.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for the report of a server that was stopped: it may wait up to 15 s for a link that loses its XDP program.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
-/// The limit after a failed row, whose failure has taken long enough to notice; a link that loses its XDP program comes back meanwhile.
+/// The limit after a failed row, whose failure has taken long enough to notice; a link that loses its XDP program comes back
+/// meanwhile.
 const FAILED_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which a stopped worker is nudged until it reports.
 pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
@@ -187,7 +189,8 @@ impl Server {
         }
     }
 
-    /// The report of a remote server's host on the block that is over. Nothing for a local worker: the verb itself sees all of it.
+    /// The report of a remote server's host on the block that is over. Nothing for a local worker: the verb itself sees all of
+    /// it.
     pub fn told(&mut self, wants: Wants) -> Result<Told, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Told::Nothing) };
         let request = match wants {
@@ -203,8 +206,8 @@ impl Server {
         }
     }
 
-    /// Times of the block that is over, by the time of day of a remote server's host. For a local worker there are none: the verb has its stamps
-    /// itself.
+    /// Times of the block that is over, by the time of day of a remote server's host. For a local worker there are none: the verb
+    /// has its stamps itself.
     pub fn times(&mut self) -> Result<Times, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Times::default()) };
         channel.send(&Request::Times).map_err(SideError::ToServer)?;

@@ -85,8 +85,8 @@ impl SideError {
 }
 
 impl WorkerSide {
-    /// Starts a worker; it shares `neighbour` with the other side's worker, writes the stamps of each transaction to `stamps`, and
-    /// has `stack` in the place of the kernel's sockets.
+    /// Starts a worker; it shares `neighbour` with the other side's worker, writes the stamps of each transaction to `stamps`,
+    /// and has `stack` in the place of the kernel's sockets.
     pub fn start(neighbour: Option<&Shared>, stamps: Option<&Stamps>, stack: Option<&Library>) -> Result<WorkerSide, SideError> {
         let (ours, theirs) = UnixStream::pair()?;
         let stop = Shared::create()?;

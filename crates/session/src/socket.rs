@@ -59,8 +59,8 @@ impl Socket {
         Ok(())
     }
 
-    /// True if the kernel takes a short message at once, or the other side is gone: a socket is ready to be written to only while a good
-    /// part of its buffer is free.
+    /// True if the kernel takes a short message at once, or the other side is gone: a socket is ready to be written to only while
+    /// a good part of its buffer is free.
     pub(super) fn has_room(&self) -> bool {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         matches!(poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], Some(&at_once)), Ok(1))

@@ -364,7 +364,8 @@ impl Testbed {
         Ok(None)
     }
 
-    /// Asks the server about the block that is over, tells the watcher, and makes the server work as it wants. The inner error is the server's.
+    /// Asks the server about the block that is over, tells the watcher, and makes the server work as it wants. The inner error is
+    /// the server's.
     fn between_blocks(&mut self, watch: &RowState, watcher: &mut dyn Watcher) -> Result<Result<(), SideError>, RunError> {
         let told = match self.told(watcher) {
             Ok(told) => told,
@@ -434,7 +435,8 @@ impl Testbed {
                 ServerEvent::Gone(why) => (why.clone(), Err(why)),
             };
             watch.server_said = Some(said.1);
-            // A client that has just finished reports at once; one that waits for a dead server has to be stopped. The others of a group still answer.
+            // A client that has just finished reports at once; one that waits for a dead server has to be stopped. The others of
+            // a group still answer.
             if self.responders.is_empty() {
                 watch.end_at = Some((now + Duration::from_secs(1), format!("the server's side ended in mid-run: {}", said.0)));
             }
@@ -583,7 +585,8 @@ impl RowState {
     }
 }
 
-/// Waits until a server that measures for another, for about `left`, may be asked again; returns how long that took. Calls `beat` once a second.
+/// Waits until a server that measures for another, for about `left`, may be asked again; returns how long that took. Calls `beat`
+/// once a second.
 ///
 /// # Errors
 /// A signal came.

@@ -17,7 +17,8 @@ pub fn parsed(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }
 
-/// The time that [`rfc3339`] wrote, in the time zone of this host and without fractions: `2026-11-20 12:50:07`; other texts unchanged.
+/// The time that [`rfc3339`] wrote, in the time zone of this host and without fractions: `2026-11-20 12:50:07`; other texts
+/// unchanged.
 pub fn local(text: &str) -> String {
     let local = parsed(text).map(chrono::DateTime::<chrono::Local>::from);
     local.map_or(text.into(), |time| time.format("%Y-%m-%d %H:%M:%S").to_string())

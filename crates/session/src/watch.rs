@@ -79,7 +79,8 @@ pub trait Watcher {
     fn wants_snapshots(&self) -> bool {
         false
     }
-    /// True to draw: a row with [`stands_still`] then makes progress four times a second, and its next block begins when that is drawn.
+    /// True to draw: a row with [`stands_still`] then makes progress four times a second, and its next block begins when that is
+    /// drawn.
     fn draws(&self) -> bool {
         false
     }

@@ -54,8 +54,8 @@ use self::rings::{Open, Opened};
 use self::time_of_day::TimeOfDay;
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
 
-/// A worker waits for its next order, and for its message to be read, as long as its parent lives: the parent may be stopped, or wait
-/// for a reader of its own output.
+/// A worker waits for its next order, and for its message to be read, as long as its parent lives: the parent may be stopped, or
+/// wait for a reader of its own output.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// The kernel releases a queue within this time after its socket was closed.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
@@ -222,7 +222,8 @@ impl Worker {
         let (meter, start) = (Meter::start(&work.cpus), Instant::now());
         let since = || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let ran = rings.bounce(work, self.clock, &self.stop, &mut |frames| {
-            // The thread that bounces must not wait for its parent. If that is gone, this process dies with it; there is nobody to tell.
+            // The thread that bounces must not wait for its parent. If that is gone, this process dies with it; there is nobody
+            // to tell.
             let _ = channel.offer(&Answer::Bouncing { at: since(), frames: *frames });
         });
         let (duration, cpu) = (since(), meter.cpu(ran.counts.received, Policy::Spin, 0));

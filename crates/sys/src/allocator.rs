@@ -2,8 +2,8 @@
 
 /// Returns memory that has been freed to the kernel; the allocator keeps it otherwise, as much as was ever in use at once.
 ///
-/// It takes the allocator's locks and gives up pages that the next allocation faults in again, so it belongs between measurements. Only glibc has it
-/// (malloc_trim(3)); elsewhere nothing happens.
+/// It takes the allocator's locks and gives up pages that the next allocation faults in again, so it belongs between
+/// measurements. Only glibc has it (malloc_trim(3)); elsewhere nothing happens.
 pub fn return_freed() {
     // SAFETY: malloc_trim takes no pointer, and may be called from any thread.
     #[cfg(target_env = "gnu")]

@@ -109,7 +109,8 @@ mod tests {
             }
         }
 
-        /// The number of frames known when it fell asleep; `None` if it did not. An end that rings itself sleeps on the bell alone.
+        /// The number of frames known when it fell asleep; `None` if it did not. An end that rings itself sleeps on the bell
+        /// alone.
         fn receive(&self, rings_itself: bool) -> Option<u64> {
             let mut known = 0;
             for _ in 0..LOOKS {

@@ -39,8 +39,8 @@ pub struct BpfError {
 }
 
 impl BpfError {
-    /// The verifier's last line about a rejected program, which names the reason; `None` if it rejected none. The kernel runs the verifier only after it has
-    /// checked the capabilities.
+    /// The verifier's last line about a rejected program, which names the reason; `None` if it rejected none. The kernel runs the
+    /// verifier only after it has checked the capabilities.
     pub fn verdict(&self) -> Option<&str> {
         let (_, log) = self.log.split_once(VERIFIER)?;
         let lines = log.lines().map(str::trim).take_while(|line| !line.contains("-- END PROG LOAD LOG --"));
@@ -107,8 +107,8 @@ impl Object {
     /// `sized.0`, and its programs as `xdp` says.
     ///
     /// # Errors
-    /// EPERM without CAP_BPF and CAP_NET_ADMIN; EINVAL if the kernel does not know a feature; EACCES and others if the verifier rejects a program, for the
-    /// reasons in the log.
+    /// EPERM without CAP_BPF and CAP_NET_ADMIN; EINVAL if the kernel does not know a feature; EACCES and others if the verifier
+    /// rejects a program, for the reasons in the log.
     pub fn load(bytes: &[u8], constants: &[u8], sized: (&str, u32), xdp: Xdp) -> Result<Object, BpfError> {
         logged("load the BPF program", || {
             let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;

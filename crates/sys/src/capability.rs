@@ -22,9 +22,9 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// True if this thread has the capability in effect, directly or through CAP_SYS_ADMIN, which includes CAP_BPF and CAP_PERFMON
-    /// (`bpf_capable`, `perfmon_capable` in `linux/capability.h`). In a user namespace of its own a process has all capabilities, but only over objects of that
-    /// namespace.
+    /// True if this thread has the capability in effect, directly or through CAP_SYS_ADMIN, which includes CAP_BPF and
+    /// CAP_PERFMON (`bpf_capable`, `perfmon_capable` in `linux/capability.h`). In a user namespace of its own a process has all
+    /// capabilities, but only over objects of that namespace.
     #[must_use]
     pub fn is_effective(self) -> bool {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();

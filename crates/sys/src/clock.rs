@@ -256,7 +256,8 @@ pub struct Relation {
     pub monotonic_less_raw_ns: i64,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC_RAW, in ns; changes as NTP slews or the clock is set.
     pub realtime_less_raw_ns: i64,
-    /// Ticks between the two readings around CLOCK_MONOTONIC_RAW, at least a step of the clock; the error is at most half of it and a step.
+    /// Ticks between the two readings around CLOCK_MONOTONIC_RAW, at least a step of the clock; the error is at most half of it
+    /// and a step.
     pub width: u64,
     /// Step of the clock in ns.
     pub step_ns: f64,
@@ -296,8 +297,8 @@ impl Relation {
         (self.raw_ns.saturating_sub(from.raw_ns) as f64 - expected).abs()
     }
 
-    /// The difference in ns beyond which clocks disagree: 50 ns, or three steps of a coarse clock, such as 125 ns at the 24 MHz of
-    /// many arm64 machines. A reading of either end is wrong by up to a step, and so is the rate between them.
+    /// The difference in ns beyond which clocks disagree: 50 ns, or three steps of a coarse clock, such as 125 ns at the 24 MHz
+    /// of many arm64 machines. A reading of either end is wrong by up to a step, and so is the rate between them.
     pub fn tolerance_ns(&self) -> f64 {
         TOLERANCE_NS.max(3.0 * self.step_ns)
     }

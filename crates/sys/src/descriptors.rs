@@ -37,8 +37,8 @@ pub fn make_room(more: u64) -> Result<(), TooFew> {
     setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: hard }).map_err(refused)
 }
 
-/// The hard limit in force. fs.nr_open may have been lowered below the one of this process: the kernel then opens no more than that, and refuses to set any
-/// limit together with a higher hard one (`do_prlimit`, `expand_files`).
+/// The hard limit in force. fs.nr_open may have been lowered below the one of this process: the kernel then opens no more than
+/// that, and refuses to set any limit together with a higher hard one (`do_prlimit`, `expand_files`).
 fn hard_limit(maximum: Option<u64>, nr_open: Option<u64>) -> Option<u64> {
     maximum.into_iter().chain(nr_open).min()
 }

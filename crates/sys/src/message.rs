@@ -4,8 +4,8 @@
 //!   send, recv ─┬─ a library is in place (`stack`) ──▶ the C library's symbol, which that library provides
 //!               └─ none ─────────────────────────────▶ the kernel
 //! ```
-//! A spinning round trip calls recv(2) many times: by the C library's calls, which are points of cancellation (pthreads(7)), the RTT over UDP was 76 ns longer and
-//! over a UNIX socket 99 ns (docs/stacks.md).
+//! A spinning round trip calls recv(2) many times: by the C library's calls, which are points of cancellation (pthreads(7)), the
+//! RTT over UDP was 76 ns longer and over a UNIX socket 99 ns (docs/stacks.md).
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -85,7 +85,8 @@ pub fn send_to(fd: impl AsFd, message: &[u8], flags: SendFlags, peer: &SocketAdd
     length(unsafe { call(libc::SYS_sendto, fd.as_fd().as_raw_fd(), message.as_ptr() as usize, message.len(), flags.bits(), to) })
 }
 
-/// Receives into `buffer`, and returns the number of bytes, at most the buffer's length (recvfrom(2)). `None`: another address than `peer` sent them.
+/// Receives into `buffer`, and returns the number of bytes, at most the buffer's length (recvfrom(2)). `None`: another address
+/// than `peer` sent them.
 ///
 /// # Errors
 /// Those of recvfrom(2), such as [`Errno::AGAIN`] where nothing has come.
@@ -99,8 +100,8 @@ pub fn recv_from(fd: impl AsFd, buffer: &mut [u8], flags: RecvFlags, peer: &Sock
     let mut sender = MaybeUninit::<SocketAddrStorage>::uninit();
     let mut taken = size_of::<SocketAddrStorage>() as libc::socklen_t;
     let from = [sender.as_mut_ptr() as usize, (&raw mut taken) as usize];
-    // SAFETY: the kernel writes at most `buffer.len()` bytes to `buffer`, at most `taken` bytes of the address to `sender`, and the address's length to
-    // `taken`; all three are borrowed for that.
+    // SAFETY: the kernel writes at most `buffer.len()` bytes to `buffer`, at most `taken` bytes of the address to `sender`, and
+    // the address's length to `taken`; all three are borrowed for that.
     let len = length(unsafe {
         call(libc::SYS_recvfrom, fd.as_fd().as_raw_fd(), buffer.as_mut_ptr() as usize, buffer.len(), flags.bits(), from)
     })?;
@@ -123,7 +124,8 @@ fn length(returned: isize) -> Result<usize, Errno> {
     usize::try_from(returned).map_err(|_| Errno::from_raw_os_error(-returned as i32))
 }
 
-/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none (syscall(2)).
+/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none
+/// (syscall(2)).
 ///
 /// # Safety
 /// The call's accesses to `len` bytes at `bytes`, and to `address`, must be allowed.
@@ -150,7 +152,8 @@ unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, len: usize, flags:
     returned
 }
 
-/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none (syscall(2)).
+/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none
+/// (syscall(2)).
 ///
 /// # Safety
 /// The call's accesses to `len` bytes at `bytes`, and to `address`, must be allowed.
@@ -175,7 +178,8 @@ unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, len: usize, flags:
     returned
 }
 
-/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none (syscall(2)).
+/// A system call of the sockets; `address` is a pointer to an address, and its length or a pointer to the length; zeros: none
+/// (syscall(2)).
 ///
 /// # Safety
 /// The call's accesses to `len` bytes at `bytes`, and to `address`, must be allowed.

@@ -4,8 +4,9 @@
 //!   rx-0   id 8193   IRQ 40   defer-hard-irqs 0   gro-flush-timeout 0   irq-suspend-timeout 0   threaded 0
 //!   rx-1   id 8194   IRQ 41   …
 //! ```
-//! An instance is known by the first receive queue that it serves, otherwise by its first transmit queue, because ids change when a device is set
-//! up again. If the driver reports no queue for it (veth), its name is its place among the instances: `napi-0` has the lowest id.
+//! An instance is known by the first receive queue that it serves, otherwise by its first transmit queue, because ids change when
+//! a device is set up again. If the driver reports no queue for it (veth), its name is its place among the instances: `napi-0`
+//! has the lowest id.
 
 use std::io;
 
@@ -33,7 +34,8 @@ impl Napi {
         self.queues.first().map_or("", |name| name)
     }
 
-    /// True if it serves `queue`: a name, or the number of a receive queue. If the driver reports no queue, the number is the instance's place.
+    /// True if it serves `queue`: a name, or the number of a receive queue. If the driver reports no queue, the number is the
+    /// instance's place.
     #[must_use]
     pub fn serves(&self, queue: &str) -> bool {
         let numbered = |name: &String| name.strip_prefix("rx-").or(name.strip_prefix("napi-")) == Some(queue);
@@ -46,7 +48,8 @@ impl Napi {
         self.facts.value(setting).map(|value| text_of(setting, value))
     }
 
-    /// The NAPI instances of a device in the calling thread's network namespace; empty if it has none, or the kernel does not report them.
+    /// The NAPI instances of a device in the calling thread's network namespace; empty if it has none, or the kernel does not
+    /// report them.
     ///
     /// # Errors
     /// There is no such interface (ENODEV), or the kernel refuses.
@@ -84,8 +87,8 @@ impl Napi {
 /// Sets a setting of the instance called `name`. Read it back to see the value that the kernel chose.
 ///
 /// # Errors
-/// There is no such interface (ENODEV) or instance, the text is not a value of this setting, the kernel refuses, or CAP_NET_ADMIN in the initial user
-/// namespace is missing (EPERM).
+/// There is no such interface (ENODEV) or instance, the text is not a value of this setting, the kernel refuses, or CAP_NET_ADMIN
+/// in the initial user namespace is missing (EPERM).
 pub fn set(interface: &str, name: &str, setting: NapiSetting, text: &str) -> Result<(), DeviceError> {
     let wrong = || DeviceError::NapiText { text: text.to_owned(), setting, interface: interface.to_owned() };
     let value = value_of(setting, text).ok_or_else(wrong)?;

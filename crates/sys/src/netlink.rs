@@ -48,7 +48,8 @@ pub use self::qdisc::{RootQdisc, Tbf};
 pub use self::route::{QuickAck, Route};
 pub use self::virtual_link::VirtualLink;
 
-/// The peer's description inside `IFLA_INFO_DATA` of a pair: `VETH_INFO_PEER` of `linux/veth.h`, `IFLA_NETKIT_PEER_INFO` of `linux/if_link.h`.
+/// The peer's description inside `IFLA_INFO_DATA` of a pair: `VETH_INFO_PEER` of `linux/veth.h`, `IFLA_NETKIT_PEER_INFO` of
+/// `linux/if_link.h`.
 const PEER_INFO: u16 = 1;
 /// `IFLA_NETKIT_MODE`, and its value for Ethernet frames.
 const NETKIT_MODE: u16 = 5;
@@ -201,8 +202,8 @@ impl Netlink {
     /// Creates a pair with one end here and the other in the namespace of `config.peer_pid`, in one request.
     ///
     /// # Errors
-    /// The kernel has no such kind of link (EOPNOTSUPP), a name is taken (EEXIST), the process does not exist (ESRCH), the MTU or the number of
-    /// queues is out of range, or this process lacks CAP_NET_ADMIN over one of the two namespaces (EPERM).
+    /// The kernel has no such kind of link (EOPNOTSUPP), a name is taken (EEXIST), the process does not exist (ESRCH), the MTU or
+    /// the number of queues is out of range, or this process lacks CAP_NET_ADMIN over one of the two namespaces (EPERM).
     pub fn create_pair(&self, kind: PairKind, config: &VethConfig) -> Result<(), NetlinkError> {
         let operation = match kind {
             PairKind::Veth => "create veth",

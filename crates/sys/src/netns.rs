@@ -200,11 +200,12 @@ pub fn join_network_of(pid: u32) -> Result<(), NamespaceError> {
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|e| gone(e.into()))
 }
 
-/// Moves this process into the network namespace of `file`, such as /run/netns/blue or /proc/4711/ns/net, and into a mount namespace of its own, in which /sys shows
-/// that namespace's devices. Nothing is left there when the process ends.
+/// Moves this process into the network namespace of `file`, such as /run/netns/blue or /proc/4711/ns/net, and into a mount
+/// namespace of its own, in which /sys shows that namespace's devices. Nothing is left there when the process ends.
 ///
 /// # Errors
-/// The process has several threads, the file is missing or is no network namespace, or the kernel refuses: this needs CAP_SYS_ADMIN.
+/// The process has several threads, the file is missing or is no network namespace, or the kernel refuses: this needs
+/// CAP_SYS_ADMIN.
 pub fn join_network_at(file: &Path) -> Result<Entered, NamespaceError> {
     require_one_thread()?;
     let step = "join the network namespace";

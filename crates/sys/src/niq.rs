@@ -293,7 +293,8 @@ impl Lane {
 
     /// The lines of the ring and the credit line.
     pub fn bar(&self) -> CoherentBar {
-        // SAFETY: a lane begins with its lines and the credit line; Line is 64 bytes, as a lane's begin (page-aligned) is aligned.
+        // SAFETY: a lane begins with its lines and the credit line; Line is 64 bytes, as a lane's begin (page-aligned) is
+        // aligned.
         unsafe { CoherentBar::new(self.begin.cast::<Line>(), self.layout.lines() + 1, self.memory.clone()) }
     }
 
@@ -305,7 +306,8 @@ impl Lane {
     /// The word at `offset`, a multiple of 8 inside the lane.
     #[inline(always)]
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the callers below keep to the layout that the mapping was made for; aligned, because all of its parts are; it stays mapped.
+        // SAFETY: the callers below keep to the layout that the mapping was made for; aligned, because all of its parts are; it
+        // stays mapped.
         unsafe { self.begin.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
@@ -389,7 +391,8 @@ impl Lane {
     fn slot(&self, index: u32) -> &[AtomicU64] {
         let number = (index & (self.layout.slots() - 1)) as usize;
         let first = self.word(self.layout.slots_at() + number * self.slot_bytes);
-        // SAFETY: the slot's words lie behind its first, inside of the lane, and stay mapped; atomics may be written by others meanwhile.
+        // SAFETY: the slot's words lie behind its first, inside of the lane, and stay mapped; atomics may be written by others
+        // meanwhile.
         unsafe { std::slice::from_raw_parts(first, self.slot_bytes / WORD) }
     }
 }

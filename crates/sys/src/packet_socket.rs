@@ -303,8 +303,8 @@ impl PacketSocket {
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: the first `count` messages point to one part each, and these to frames that are borrowed until the call returns; the
-        // kernel reads the frames and writes nothing but the messages' lengths.
+        // SAFETY: the first `count` messages point to one part each, and these to frames that are borrowed until the call
+        // returns; the kernel reads the frames and writes nothing but the messages' lengths.
         let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -428,8 +428,8 @@ fn set<T: Copy>(fd: BorrowedFd<'_>, name: i32, value: &T) -> io::Result<()> {
 }
 
 fn set_at<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads `value`, whose size it is told, and for a program the instructions that its pointer and length name, which
-    // outlive the call.
+    // SAFETY: the kernel reads `value`, whose size it is told, and for a program the instructions that its pointer and length
+    // name, which outlive the call.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const *value).cast(), size_of::<T>() as u32) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -68,10 +68,11 @@ impl Worker {
     /// `stack`, if there is one, is loaded into it before the C library.
     ///
     /// The worker is cut off from this process's standard input and output (both are `/dev/null`); it shares standard error, the
-    /// rest of the environment and the signal mask (so signals blocked by [`Signals`](crate::signal::Signals) stay blocked in it). `SIGUSR1`
-    /// is ignored until it calls [`install_nudge_handler`], so an early [`nudge`](Worker::nudge) is lost but not deadly. exec
-    /// closes every descriptor except the inherited ones, including those that other code opened without close-on-exec
-    /// (close_range(2), Linux 5.11; older kernels close only close-on-exec descriptors, which covers everything Rust opens).
+    /// rest of the environment and the signal mask (so signals blocked by [`Signals`](crate::signal::Signals) stay blocked in
+    /// it). `SIGUSR1` is ignored until it calls [`install_nudge_handler`], so an early [`nudge`](Worker::nudge) is lost but not
+    /// deadly. exec closes every descriptor except the inherited ones, including those that other code opened without
+    /// close-on-exec (close_range(2), Linux 5.11; older kernels close only close-on-exec descriptors, which covers everything
+    /// Rust opens).
     ///
     /// # Errors
     /// [`SpawnError`]; no process is left running.

@@ -72,8 +72,8 @@ pub const IP_MULTICAST_ALL: IntOption = option(libc::IPPROTO_IP, 49);
 pub const IPV6_MULTICAST_ALL: IntOption = option(libc::IPPROTO_IPV6, 29);
 /// IP_BIND_ADDRESS_NO_PORT: connect chooses the port, so that connections to different destinations can share ports.
 pub const IP_BIND_ADDRESS_NO_PORT: IntOption = option(libc::IPPROTO_IP, 24);
-/// IP_LOCAL_PORT_RANGE: ports that connect chooses from, the lowest in the low half and the highest in the high half; a half outside the host's own range
-/// does not narrow it. Linux 6.3.
+/// IP_LOCAL_PORT_RANGE: ports that connect chooses from, the lowest in the low half and the highest in the high half; a half
+/// outside the host's own range does not narrow it. Linux 6.3.
 pub const IP_LOCAL_PORT_RANGE: IntOption = option(libc::IPPROTO_IP, 51);
 
 /// IP_MTU: the path MTU that the kernel knows for the peer of a connected socket; read only.

@@ -1,4 +1,5 @@
-//! Libraries that replace the kernel's sockets inside a process: Onload, libxlio, libvma, and others that LD_PRELOAD brings in (ld.so(8)).
+//! Libraries that replace the kernel's sockets inside a process: Onload, libxlio, libvma, and others that LD_PRELOAD brings in
+//! (ld.so(8)).
 //!
 //! ```text
 //!   --stack FILE ─▶ Library::at: an ELF library for this machine, and this program has a loader ─▶ LD_PRELOAD of a worker
@@ -61,7 +62,8 @@ impl LibraryError {
 }
 
 impl Library {
-    /// The library in the file `path`; without a slash, and if there is no such file here, the one that the loader finds under that name.
+    /// The library in the file `path`; without a slash, and if there is no such file here, the one that the loader finds under
+    /// that name.
     ///
     /// # Errors
     /// [`LibraryError`]: nothing has been started.
@@ -219,7 +221,8 @@ impl InPlace {
         name_and_suffix(&self.file).0
     }
 
-    /// Environment variables that configure it: `EF_…` of Onload; of the others those that begin with their name in capitals, such as `XLIO_…` and `VMA_…`.
+    /// Environment variables that configure it: `EF_…` of Onload; of the others those that begin with their name in capitals,
+    /// such as `XLIO_…` and `VMA_…`.
     pub fn prefix(&self) -> String {
         match self.name().as_str() {
             ONLOAD => "EF_".into(),
@@ -234,7 +237,8 @@ impl InPlace {
 const ONLOAD: &str = "onload";
 const ONLOAD_VERSION: &CStr = c"onload_version";
 
-/// The library that provides recv(2) to this process, unless the C library does. Libraries do not change after the start of a process.
+/// The library that provides recv(2) to this process, unless the C library does. Libraries do not change after the start of a
+/// process.
 pub fn in_place() -> Option<&'static InPlace> {
     static FOUND: OnceLock<Option<InPlace>> = OnceLock::new();
     FOUND
@@ -251,19 +255,21 @@ pub fn in_place() -> Option<&'static InPlace> {
         .as_ref()
 }
 
-/// No stack replaces these calls, so they identify the C library, and its libpthread, which before glibc 2.34 has socket calls too.
+/// No stack replaces these calls, so they identify the C library, and its libpthread, which before glibc 2.34 has socket calls
+/// too.
 fn is_of_the_c_library(base: usize) -> bool {
     [c"getauxval", c"pthread_kill"].iter().any(|call| provider(call).is_some_and(|(own, _)| own == base))
 }
 
-/// True if the C library provides the calls that send and receive, so that a call straight to the kernel does the same. False if that is unknown, as in a static
-/// program.
+/// True if the C library provides the calls that send and receive, so that a call straight to the kernel does the same. False if
+/// that is unknown, as in a static program.
 pub(crate) fn sockets_are_the_kernels() -> bool {
     let calls = [c"send", c"recv", c"sendto", c"recvfrom"];
     calls.iter().all(|call| provider(call).is_some_and(|(base, _)| is_of_the_c_library(base)))
 }
 
-/// True if the loader ignores environment variables in this process: secure mode, as for a program with file capabilities or a set-user-id bit.
+/// True if the loader ignores environment variables in this process: secure mode, as for a program with file capabilities or a
+/// set-user-id bit.
 pub fn is_secure() -> bool {
     // SAFETY: the call reads a number that the kernel gave to the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -282,8 +288,8 @@ pub fn is_mapped(name: &OsStr) -> bool {
 /// The base address and the file of the object whose `symbol` this process uses.
 fn provider(symbol: &CStr) -> Option<(usize, PathBuf)> {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dlsym takes a string that ends with NUL; dladdr fills in a local, whose zeroed form is valid (pointers and numbers); the name that it points to
-    // lives as long as its object, which is never unloaded.
+    // SAFETY: dlsym takes a string that ends with NUL; dladdr fills in a local, whose zeroed form is valid (pointers and
+    // numbers); the name that it points to lives as long as its object, which is never unloaded.
     unsafe {
         let address = libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr());
         if address.is_null() || libc::dladdr(address, info.as_mut_ptr()) == 0 {
@@ -295,7 +301,8 @@ fn provider(symbol: &CStr) -> Option<(usize, PathBuf)> {
     }
 }
 
-/// The version that Onload exports for programs (`extern const char* const onload_version`, as its own tools and sfnettest declare it).
+/// The version that Onload exports for programs (`extern const char* const onload_version`, as its own tools and sfnettest
+/// declare it).
 fn onload_version() -> Option<String> {
     // SAFETY: called only with Onload's library in place, in which the symbol is a pointer to a constant string.
     unsafe {

@@ -259,8 +259,8 @@ pub fn cpu_time_ns() -> u64 {
 
 /// CPU time and context switches since the start of the process or thread.
 ///
-/// The sum of the two times is as exact as the scheduler's clock; their division depends on the code that ran at each tick, unless the
-/// kernel counts every transition (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`), so below some hundred ms it is a guess.
+/// The sum of the two times is as exact as the scheduler's clock; their division depends on the code that ran at each tick,
+/// unless the kernel counts every transition (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`), so below some hundred ms it is a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user space, in ns (a multiple of 1,000).

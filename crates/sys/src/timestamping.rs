@@ -4,9 +4,9 @@
 //!   sending     queue: handed to the device's queue ─ driver: handed to the driver ─ NIC      from the error queue, later, each with its message's key
 //!   receiving   NIC ─ the receiver's stack has it                                             with the message
 //! ```
-//! Queue, driver and stack stamp in software, by CLOCK_REALTIME. The NIC stamps in hardware, by its own clock (PHC), and only if stamping is switched on
-//! for the device, which is a setting of the host. Sources: the kernel's `Documentation/networking/timestamping.rst`,
-//! `include/uapi/linux/{net_tstamp,errqueue}.h`.
+//! Queue, driver and stack stamp in software, by CLOCK_REALTIME. The NIC stamps in hardware, by its own clock (PHC), and only if
+//! stamping is switched on for the device, which is a setting of the host. Sources: the kernel's
+//! `Documentation/networking/timestamping.rst`, `include/uapi/linux/{net_tstamp,errqueue}.h`.
 
 mod control;
 
@@ -70,9 +70,9 @@ impl Ask {
     }
 }
 
-/// Switches stamps of this socket's packets on, and restarts the keys. The key of a datagram is the number of datagrams stamped before it; that of a
-/// message of a stream is the number of bytes before its last one. Returns the base of the next message's keys: 0, except for a
-/// stream on kernels before 6.2, which count from the oldest byte that is not acknowledged.
+/// Switches stamps of this socket's packets on, and restarts the keys. The key of a datagram is the number of datagrams stamped
+/// before it; that of a message of a stream is the number of bytes before its last one. Returns the base of the next message's
+/// keys: 0, except for a stream on kernels before 6.2, which count from the oldest byte that is not acknowledged.
 ///
 /// # Errors
 /// The errors of setsockopt(2).
@@ -167,7 +167,8 @@ pub fn send(socket: impl AsFd, message: &[u8]) -> Result<usize, Errno> {
     header.msg_iovlen = 1;
     header.msg_control = (&raw mut control).cast();
     header.msg_controllen = size_of::<Asking>() as _;
-    // SAFETY: the header points to a part over `message`, which sendmsg only reads, and to `control`, with their sizes; both live through the call.
+    // SAFETY: the header points to a part over `message`, which sendmsg only reads, and to `control`, with their sizes; both live
+    // through the call.
     let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
     if sent < 0 { Err(last_errno()) } else { Ok(sent as usize) }
 }
@@ -199,7 +200,8 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> Result<(usize, C
     header.msg_iovlen = 1;
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = CONTROL as _;
-    // SAFETY: the header points to a part over `buffer` and to `control`, with their sizes, which live through the call and are borrowed for it alone.
+    // SAFETY: the header points to a part over `buffer` and to `control`, with their sizes, which live through the call and are
+    // borrowed for it alone.
     let len = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, flags) };
     if len < 0 {
         return Err(last_errno());

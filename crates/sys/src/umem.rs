@@ -155,7 +155,8 @@ impl Umem {
         self.area.as_ptr() as u64 - self.mapping.begin.as_ptr() as u64
     }
 
-    /// The bytes in front of the frame in its chunk. The frame is borrowed for as long as they are, as with [`bytes`](Umem::bytes):
+    /// The bytes in front of the frame in its chunk. The frame is borrowed for as long as they are, as with
+    /// [`bytes`](Umem::bytes):
     ///
     /// ```compile_fail,E0505
     /// # let mut pool = hairpin_sys::umem::Pool::new(1, 2048)?;
@@ -242,8 +243,8 @@ impl Umem {
     #[inline(always)]
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         let at = self.offset(frame);
-        // SAFETY: offset() has checked that start and len lie in this area; the one Frame of this chunk is borrowed for as long as the slice
-        // lives, so that nobody writes it: not through bytes_mut(), not after give(), not from a ring.
+        // SAFETY: offset() has checked that start and len lie in this area; the one Frame of this chunk is borrowed for as long
+        // as the slice lives, so that nobody writes it: not through bytes_mut(), not after give(), not from a ring.
         unsafe { std::slice::from_raw_parts(self.area.as_ptr().add(at), frame.len as usize) }
     }
 

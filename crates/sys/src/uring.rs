@@ -1,4 +1,5 @@
-//! io_uring over the connected sockets of one thread (io_uring(7)): requests and completions, and the buffers that both share with the kernel.
+//! io_uring over the connected sockets of one thread (io_uring(7)): requests and completions, and the buffers that both share
+//! with the kernel.
 //!
 //! ```text
 //!   receive, send ─▶ submission queue ── submit, wait ──▶ kernel: registered sockets 0..n
@@ -8,8 +9,8 @@
 //!   buffers   one mapping: [receive 0 │ receive 1 │ … │ send 0 │ send 1 │ … ]
 //!             each is the program's, or lent to the kernel from its request to its completion
 //! ```
-//! A buffer's bytes can be reached only while no request has it. Dropping the ring cancels all open requests; if the kernel cannot confirm that, the memory's
-//! addresses outlive the ring.
+//! A buffer's bytes can be reached only while no request has it. Dropping the ring cancels all open requests; if the kernel
+//! cannot confirm that, the memory's addresses outlive the ring.
 
 mod memory;
 #[cfg(test)]
@@ -29,7 +30,8 @@ use self::memory::{Memory, Provided};
 const MOST_PROVIDED: u32 = 32_768;
 /// Most entries of a submission queue (kernel: `IORING_MAX_ENTRIES`).
 const MOST_ENTRIES: u32 = 32_768;
-/// An operation of Linux 6.7. Its presence shows that sends can be lent (6.0) with a report of copies (6.2); no operation of 6.2 shows that.
+/// An operation of Linux 6.7. Its presence shows that sends can be lent (6.0) with a report of copies (6.2); no operation of 6.2
+/// shows that.
 const LENT_AND_TOLD: u8 = opcode::FutexWait::CODE;
 /// An operation of Linux 5.19, as is IORING_RECVSEND_POLL_FIRST (include/uapi/linux/io_uring.h).
 const POLLS_FIRST: u8 = opcode::Socket::CODE;
@@ -54,7 +56,8 @@ pub struct Config {
     /// Bytes of a send buffer, and their number.
     pub send_bytes: usize,
     pub send_buffers: u32,
-    /// One standing request per socket receives all of its messages, each into a buffer that the kernel chooses. The value is the number of buffers. Linux 6.0.
+    /// One standing request per socket receives all of its messages, each into a buffer that the kernel chooses. The value is the
+    /// number of buffers. Linux 6.0.
     pub multishot: Option<u32>,
     /// A thread of the kernel takes the requests, so that submitting makes no system call (IORING_SETUP_SQPOLL).
     pub sqpoll: bool,
@@ -148,8 +151,8 @@ pub fn lacking() -> Result<Vec<&'static str>, UringError> {
 pub struct Completion {
     /// The socket's index.
     pub socket: u32,
-    /// The buffer, which is the program's again; `None` for an error of a request without one, or of a send whose buffer was back before,
-    /// and with multishot for the end of a stream.
+    /// The buffer, which is the program's again; `None` for an error of a request without one, or of a send whose buffer was back
+    /// before, and with multishot for the end of a stream.
     pub buffer: Option<u32>,
     pub what: Done,
     /// Bytes, or the negative error.
@@ -165,7 +168,8 @@ pub enum Done {
     Ended,
 }
 
-/// A ring with its sockets and buffers. It stays with the thread that opened it: another one could not tell that a cancelled request is over.
+/// A ring with its sockets and buffers. It stays with the thread that opened it: another one could not tell that a cancelled
+/// request is over.
 ///
 /// ```compile_fail,E0277
 /// fn moved(ring: hairpin_sys::uring::Uring) {
@@ -181,7 +185,8 @@ pub struct Uring {
     sockets: u32,
     /// Receive buffers come first.
     receives: u32,
-    /// IORING_RECVSEND_POLL_FIRST where the kernel has it: a message is asked for before it is there, so the first look would find nothing.
+    /// IORING_RECVSEND_POLL_FIRST where the kernel has it: a message is asked for before it is there, so the first look would
+    /// find nothing.
     receive_flags: u16,
     /// True where sends that lend their pages can name registered memory.
     fixed: bool,
@@ -355,7 +360,8 @@ impl Uring {
         self.memory.free_send()
     }
 
-    /// Asks for the next message of a socket: into its receive buffer from byte `from` to byte `to`, or, with multishot, for all its messages.
+    /// Asks for the next message of a socket: into its receive buffer from byte `from` to byte `to`, or, with multishot, for all
+    /// its messages.
     ///
     /// # Errors
     /// The queue is full, and the kernel takes nothing from it.
@@ -391,7 +397,8 @@ impl Uring {
         }
     }
 
-    /// Asks to send the first `len` bytes of a send buffer, without ever waiting for room: a full socket is an error of the completion.
+    /// Asks to send the first `len` bytes of a send buffer, without ever waiting for room: a full socket is an error of the
+    /// completion.
     ///
     /// # Errors
     /// The queue is full, and the kernel takes nothing from it.
@@ -463,8 +470,8 @@ impl Uring {
         if self.config.defer_taskrun && self.ring.submission().taskrun() { self.submit() } else { Ok(()) }
     }
 
-    /// Hands the queued requests to the kernel and sleeps until a message has arrived or `limit` has passed; with `least`, in us, it collects
-    /// messages for that time before a single one is enough.
+    /// Hands the queued requests to the kernel and sleeps until a message has arrived or `limit` has passed; with `least`, in us,
+    /// it collects messages for that time before a single one is enough.
     ///
     /// # Errors
     /// Those of io_uring_enter(2); neither the end of `limit` nor a signal is an error.
@@ -563,7 +570,8 @@ impl Uring {
 }
 
 impl Uring {
-    /// Cancels each socket's receive by its user data. A cancellation of all at once searches all requests for each one: 5 s with 20,000.
+    /// Cancels each socket's receive by its user data. A cancellation of all at once searches all requests for each one: 5 s with
+    /// 20,000.
     fn cancel_receives(&self) {
         for socket in 0..self.sockets {
             let data = Tag::Receive.of(socket, if self.provided.is_some() { 0 } else { socket });
@@ -580,15 +588,16 @@ impl Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         self.cancel_receives();
-        // Requests that were never submitted hold no memory. Once all others are cancelled the kernel no longer touches the memory (Linux 6.0).
+        // Requests that were never submitted hold no memory. Once all others are cancelled the kernel no longer touches the
+        // memory (Linux 6.0).
         let ended =
             self.ring.submitter().register_sync_cancel(Some(Timespec::from(Duration::from_secs(1))), CancelBuilder::any());
         let none_left = match ended {
             Ok(()) => true,
             Err(error) => error.raw_os_error() == Some(libc::ENOENT),
         };
-        // The polling thread may still take a queued request, or be about to carry out a cancelled one. Closing the ring ends both, but later, and the kernel
-        // tells nobody when (`io_ring_ctx_wait_and_kill`, `io_ring_exit_work`).
+        // The polling thread may still take a queued request, or be about to carry out a cancelled one. Closing the ring ends
+        // both, but later, and the kernel tells nobody when (`io_ring_ctx_wait_and_kill`, `io_ring_exit_work`).
         if self.config.sqpoll || !none_left {
             self.memory.leak();
             self.provided.iter_mut().for_each(Provided::leak);

@@ -78,8 +78,8 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Busy polling in epoll_wait(2): the kernel polls the devices that the descriptors' last packets came from before it sleeps (kernel: `struct epoll_params` of
-/// include/uapi/linux/eventpoll.h, Linux 6.9).
+/// Busy polling in epoll_wait(2): the kernel polls the devices that the descriptors' last packets came from before it sleeps
+/// (kernel: `struct epoll_params` of include/uapi/linux/eventpoll.h, Linux 6.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpollPolling {
     /// Time of polling before the thread sleeps, in us.
@@ -270,7 +270,8 @@ impl<'fd> Waiting<'fd> {
         }
     }
 
-    /// The spinning policy, for a loop that makes the attempts itself, so that both compile into one loop; `None` for every other policy.
+    /// The spinning policy, for a loop that makes the attempts itself, so that both compile into one loop; `None` for every other
+    /// policy.
     #[inline(always)]
     pub fn spinning(&mut self) -> Option<&mut Spin> {
         match &mut self.0 {

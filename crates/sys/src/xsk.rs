@@ -86,8 +86,9 @@ pub struct Options {
     /// Number of bytes in front of each received frame that are zero unless the XDP program writes them; read them with
     /// [`Umem::in_front`].
     pub metadata: usize,
-    /// Each sent frame is stamped, from the beginning on: read the stamps with [`Socket::departures`]. It takes [`DEPARTURE_BYTES`] in front of each frame, and a
-    /// kernel that knows metadata of sent frames (Linux 6.8; older ones would take the request and ignore it). Not for frames of several pages.
+    /// Each sent frame is stamped, from the beginning on: read the stamps with [`Socket::departures`]. It takes
+    /// [`DEPARTURE_BYTES`] in front of each frame, and a kernel that knows metadata of sent frames (Linux 6.8; older ones would
+    /// take the request and ignore it). Not for frames of several pages.
     pub departures: bool,
 }
 
@@ -144,8 +145,8 @@ pub struct Kicked {
 /// The sockets of a queue and the memory's pool. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Socket {
-    // The order matters: fields are dropped from the first to the last. The socket lives as long as its descriptor and its mapped rings do,
-    // and it has to go before the memory.
+    // The order matters: fields are dropped from the first to the last. The socket lives as long as its descriptor and its mapped
+    // rings do, and it has to go before the memory.
     /// Receiving socket; also has the fill and the completion ring.
     fd: OwnedFd,
     tx_fd: OwnedFd,
@@ -268,8 +269,8 @@ impl Socket {
             area: pool.area(),
             pool,
         };
-        // A zero-copy driver takes chunks while the socket is bound. One that finds none leaves its queue empty, for the kernel's own frames too, until it is
-        // woken (drivers/net/ethernet/intel/igb/igb_xsk.c, igb_alloc_rx_buffers_zc).
+        // A zero-copy driver takes chunks while the socket is bound. One that finds none leaves its queue empty, for the kernel's
+        // own frames too, until it is woken (drivers/net/ethernet/intel/igb/igb_xsk.c, igb_alloc_rx_buffers_zc).
         socket.refill();
         Ok(socket)
     }
@@ -277,9 +278,9 @@ impl Socket {
     /// Opens the sockets and binds them to queue `queue` of the interface with index `interface`.
     ///
     /// # Errors
-    /// The errors of each step; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was requested and the
-    /// driver does not support it, ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue, or
-    /// if frames of several pages were requested and the kernel does not support them (before Linux 6.6).
+    /// The errors of each step; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was requested and
+    /// the driver does not support it, ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such
+    /// queue, or if frames of several pages were requested and the kernel does not support them (before Linux 6.6).
     pub fn open(memory: Memory, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
         let mut socket = Socket::unbound(memory, options)?;
         // Only a driver that sends by itself can report that it needs no wake-up; copy mode sends in the system call.
@@ -309,9 +310,10 @@ impl Socket {
     /// Makes the kernel poll the device for up to `usecs` in each kick, with its interrupts off meanwhile.
     ///
     /// # Errors
-    /// EOPNOTSUPP if the socket has no NAPI context to poll. It gets one from a bind with zero-copy; in copy mode, native and generic,
-    /// from a bind on a queue whose driver says which context serves it (seen on Linux 7.3 with igb and e1000e; not with veth), and on older
-    /// kernels (6.1, 6.12) only from the first frame, which this does not wait for. EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
+    /// EOPNOTSUPP if the socket has no NAPI context to poll. It gets one from a bind with zero-copy; in copy mode, native and
+    /// generic, from a bind on a queue whose driver says which context serves it (seen on Linux 7.3 with igb and e1000e; not with
+    /// veth), and on older kernels (6.1, 6.12) only from the first frame, which this does not wait for. EPERM without
+    /// CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
     pub fn busy_poll(&self, usecs: u32) -> io::Result<()> {
         if socket::get(&self.fd, socket::SO_INCOMING_NAPI_ID)? == 0 {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
@@ -449,7 +451,8 @@ impl Socket {
         (room as usize, bytes)
     }
 
-    /// Gives an empty frame back. Since Linux 6.6 the kernel skips an entry of length 0, and its chunk never comes back (`xp_aligned_validate_desc`).
+    /// Gives an empty frame back. Since Linux 6.6 the kernel skips an entry of length 0, and its chunk never comes back
+    /// (`xp_aligned_validate_desc`).
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, frame: Frame) {
@@ -499,7 +502,8 @@ impl Socket {
             let left = self.sending.filled(self.tx.consumer());
             match done {
                 Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {}
-                // EAGAIN: its batch is full, or the device's queue is; EBUSY: a frame was refused and is lost (`__xsk_generic_xmit`).
+                // EAGAIN: its batch is full, or the device's queue is; EBUSY: a frame was refused and is lost
+                // (`__xsk_generic_xmit`).
                 Err(Errno::BUSY) => kicked.dropped += u32::from(left < waiting),
                 Err(error) => return Err(error.into()),
             }

@@ -33,8 +33,8 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// The text for a host with or without a cpuidle driver. Without one no demand is heeded (`cpuidle_idle_call` of kernel/sched/idle.c), and of advice that
-    /// names one the last clause is left, which is about wait policies.
+    /// The text for a host with or without a cpuidle driver. Without one no demand is heeded (`cpuidle_idle_call` of
+    /// kernel/sched/idle.c), and of advice that names one the last clause is left, which is about wait policies.
     pub(crate) fn for_host(self, has_idle_driver: bool) -> &'static str {
         let takes_driver = self.names.contains(&Name::Knob("cpu_dma_latency_us"));
         match self.text.rsplit_once("; ") {

@@ -64,8 +64,8 @@ const ASKED: u64 = 1;
 const ANSWERED: u64 = 2;
 const RECORDS: u64 = 32_768;
 
-/// Functions of the kernel that the programs use only if the kernel has all of them. Without them sockets are read more slowly, and a thread that took the CPU
-/// has a number and no name.
+/// Functions of the kernel that the programs use only if the kernel has all of them. Without them sockets are read more slowly,
+/// and a thread that took the CPU has a number and no name.
 const KERNEL_FUNCTIONS: [&str; 3] = ["bpf_rdonly_cast", "bpf_task_from_pid", "bpf_task_release"];
 
 /// A tracepoint and its purpose.

@@ -235,8 +235,8 @@ impl Causes {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }
 
-    /// Adds to each transaction, from the events of its block, the moment at which a sleeping receiver got its CPU, where no hook of the flow stamps it. One that
-    /// was pushed off its CPU did not sleep.
+    /// Adds to each transaction, from the events of its block, the moment at which a sleeping receiver got its CPU, where no hook
+    /// of the flow stamps it. One that was pushed off its CPU did not sleep.
     pub fn add_switches(&self, transactions: &mut [Transaction], events: &[Event], span: &Span) {
         for (way, receiver) in [(0, 1), (1, 0)] {
             let Some(cpu) = self.whose.cpus[receiver] else { continue };

@@ -275,7 +275,8 @@ impl During {
         stretches.iter().filter(|(.., busy)| *busy == Busy::Thread(thread)).map(|(_, until, _)| *until).max().unwrap_or(to)
     }
 
-    /// True if the thread, when it last left that CPU before `to`, could have gone on, and the CPU went idle: a limit on its process's time stopped it.
+    /// True if the thread, when it last left that CPU before `to`, could have gone on, and the CPU went idle: a limit on its
+    /// process's time stopped it.
     pub fn is_stopped(&self, cpu: u32, thread: u32, to: i64) -> bool {
         let left = |seen: &Seen| match seen.what {
             What::Switched { from, to: came, runnable } if seen.cpu == cpu && from == thread => Some(runnable && came == 0),
@@ -299,8 +300,8 @@ impl During {
         let mut since = self.from;
         for event in self.events.iter().filter(|event| event.cpu == cpu) {
             if let What::Switched { from: left, to: came, .. } = event.what {
-                // If no event shows `left` coming, the holder left at an unknown time: the whole stretch goes to `left`, which had the CPU at its end. For a
-                // thread of the flow, `left_by` knows more.
+                // If no event shows `left` coming, the holder left at an unknown time: the whole stretch goes to `left`, which
+                // had the CPU at its end. For a thread of the flow, `left_by` knows more.
                 let thread = holder.filter(|holder| *holder == left || !self.is_stranger(left)).unwrap_or(left);
                 add(since, self.left_by(cpu, since, event.at, thread == left), Busy::Thread(thread));
                 (holder, since) = (Some(came), event.at);

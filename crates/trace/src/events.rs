@@ -38,7 +38,8 @@ pub(crate) const INITIAL: u64 = 0xEFFF_FFFC;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventHook {
     pub name: &'static str,
-    /// The program's name: the tracepoint's, except for two of the light set. One of these replaces two programs, the other is on a function.
+    /// The program's name: the tracepoint's, except for two of the light set. One of these replaces two programs, the other is on
+    /// a function.
     pub program: &'static str,
     /// The sets that have it.
     sets: Sets,
@@ -54,7 +55,8 @@ enum Sets {
     Both,
     /// The whole set, whose hooks stay on for a phase.
     Whole,
-    /// The light set, whose hooks stay on. It includes a hook that every round trip passes only if no culprit can be named without it.
+    /// The light set, whose hooks stay on. It includes a hook that every round trip passes only if no culprit can be named
+    /// without it.
     Light,
 }
 
@@ -188,7 +190,8 @@ pub struct WatchedFlow {
     pub cpus: Vec<u32>,
     /// The light set of hooks: without idle states and calls from other CPUs.
     pub light: bool,
-    /// A message may wait for an acknowledgement of TCP; if none does, the light set does without their hook, which every packet passes.
+    /// A message may wait for an acknowledgement of TCP; if none does, the light set does without their hook, which every packet
+    /// passes.
     pub acks: bool,
 }
 
@@ -209,13 +212,15 @@ impl Taken {
         self.whole_until.is_none_or(|at| ns <= span.of_monotonic(at))
     }
 
-    /// Those of a block's transactions, given in the order of time, that ended before the first event was dropped: nobody knows who had the CPUs after it.
+    /// Those of a block's transactions, given in the order of time, that ended before the first event was dropped: nobody knows
+    /// who had the CPUs after it.
     pub fn seen<'a>(&self, transactions: &'a [Transaction], span: &Span) -> &'a [Transaction] {
         let is_seen = |one: &Transaction| self.is_whole_until(one.began() + one.rtt_ns() as i64, span);
         &transactions[..transactions.partition_point(is_seen)]
     }
 
-    /// Adds an event, and the name of the thread that left. It replaces an earlier name of that number, which may have been another thread's.
+    /// Adds an event, and the name of the thread that left. It replaces an earlier name of that number, which may have been
+    /// another thread's.
     fn add(&mut self, cpu: u32, words: &[u64; EVENT], names: &mut HashMap<u32, String>) {
         self.events.extend(event(cpu, words));
         names.extend(name(words));
@@ -241,7 +246,8 @@ pub struct Events {
     hooks: Vec<&'static EventHook>,
     missing: Vec<&'static EventHook>,
     names: HashMap<u32, String>,
-    /// The time at which the current block of each CPU began, in ns of CLOCK_MONOTONIC. A place with an earlier event is not written yet.
+    /// The time at which the current block of each CPU began, in ns of CLOCK_MONOTONIC. A place with an earlier event is not
+    /// written yet.
     since: [u64; CPUS],
 }
 
@@ -323,8 +329,9 @@ impl Events {
         taken
     }
 
-    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came to it, `None` if that event
-    /// had no room. Only the newest events are looked at, so the cores that write keep their cache lines of the others.
+    /// Drops all events unread, so that the next block begins with none; calls `came` with each CPU and the last thread that came
+    /// to it, `None` if that event had no room. Only the newest events are looked at, so the cores that write keep their cache
+    /// lines of the others.
     pub fn clear(&mut self, mut came: impl FnMut(u32, Option<u32>)) {
         for (slot, cpu) in self.cpus.iter().enumerate() {
             let (mut last, mut looked, mut words, since) = (None, 0, [0; EVENT], self.since[slot]);
@@ -358,8 +365,9 @@ impl Events {
     }
 }
 
-/// Calls `read` with the number of events kept for a CPU, again if one came meanwhile: a missed switch would leave the wrong thread on the CPU. A program takes a
-/// place before it writes it, so the newest is waited for. `word` reads a word of that CPU's. Returns the number of all events, including those without room.
+/// Calls `read` with the number of events kept for a CPU, again if one came meanwhile: a missed switch would leave the wrong
+/// thread on the CPU. A program takes a place before it writes it, so the newest is waited for. `word` reads a word of that
+/// CPU's. Returns the number of all events, including those without room.
 fn until_still(word: impl Fn(usize) -> u64, since: u64, mut read: impl FnMut(usize)) -> u64 {
     let mut looks = 0;
     loop {

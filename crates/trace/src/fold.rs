@@ -261,7 +261,8 @@ impl Fold {
                 stages.push(Sum { name, direction, from, to, times: Times::new(), passed: false });
                 stages.len() - 1
             });
-            // A sleeping receiver receives later on its way than one that is awake: the stage stands at the later place, whichever came first.
+            // A sleeping receiver receives later on its way than one that is awake: the stage stands at the later place,
+            // whichever came first.
             stages[at].from = stages[at].from.max(from);
             Part::Stage(at)
         };

@@ -68,7 +68,8 @@ impl Span {
         self.ns.round() as i64
     }
 
-    /// False if one of the clocks was stopped or set meanwhile, as in a guest that stood still: stamps of the two cannot be compared then.
+    /// False if one of the clocks was stopped or set meanwhile, as in a guest that stood still: stamps of the two cannot be
+    /// compared then.
     pub fn is_steady(&self) -> bool {
         self.ahead.abs() <= RATE_WITHIN * self.ns + self.tolerance_ns()
     }

@@ -8,8 +8,8 @@
 //!   server's host   out − in                            two stamps of the server's NIC
 //!   wire            (in − out) − the server's host      both ways together
 //! ```
-//! Only stamps of one clock are subtracted from each other, so clocks of different hosts are never compared, and the wire needs no relation between a NIC's
-//! clock and the program's. The two ways through a host, out and in, need one ([`Clocks`]).
+//! Only stamps of one clock are subtracted from each other, so clocks of different hosts are never compared, and the wire needs
+//! no relation between a NIC's clock and the program's. The two ways through a host, out and in, need one ([`Clocks`]).
 
 mod clocks;
 mod fold;
@@ -25,8 +25,8 @@ pub use self::fold::Why;
 use self::fold::{Fold, One};
 pub use self::gather::{Counts, Gather, Own};
 
-/// A side's hardware stamps are used where they came for at least this share of a block's transactions: a device that stamps one packet at a time misses
-/// most of them.
+/// A side's hardware stamps are used where they came for at least this share of a block's transactions: a device that stamps one
+/// packet at a time misses most of them.
 const ENOUGH: f64 = 0.05;
 
 /// The layers of stamps, the better one first.
@@ -116,8 +116,8 @@ impl Nics {
         self.len() == 0
     }
 
-    /// Adds a block that is over: the client's stamps of its transactions and packets, and the server's halves that came with it. Every `every`-th
-    /// transaction was stamped. The block counts only if `counted`, and with `clocks`.
+    /// Adds a block that is over: the client's stamps of its transactions and packets, and the server's halves that came with it.
+    /// Every `every`-th transaction was stamped. The block counts only if `counted`, and with `clocks`.
     pub fn block(
         &mut self,
         (stamps, packets): (&[Stamp], &[Packet]),
@@ -149,8 +149,8 @@ impl Nics {
         self.halves.retain(|sequence, _| client.is_of_last(*sequence));
     }
 
-    /// Chooses the layers by the stamps that came so far. A layer stays once it is hardware. Transactions split by software before are then left out, so that
-    /// no part mixes both.
+    /// Chooses the layers by the stamps that came so far. A layer stays once it is hardware. Transactions split by software
+    /// before are then left out, so that no part mixes both.
     fn choose(&mut self) {
         for own in self.client.before() {
             let half = self.halves.get(&own.stamp.sequence);
@@ -207,8 +207,8 @@ impl Nics {
         }
     }
 
-    /// The split. `of_server` has the server's counts of its own stamps; every `every`-th transaction was stamped; `why` has the reasons for missing
-    /// layers and parts.
+    /// The split. `of_server` has the server's counts of its own stamps; every `every`-th transaction was stamped; `why` has the
+    /// reasons for missing layers and parts.
     pub fn finish(mut self, of_server: Counts, every: u32, why: &Why) -> Split {
         // The last block's late stamps will not come.
         self.client.add(&[], &[], 0, false);

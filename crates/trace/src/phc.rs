@@ -13,7 +13,8 @@ use hairpin_sys::phc::Point;
 
 /// Deviations up to this are no change, whatever the brackets, in ns: the tolerance of two clocks of one host (`clock.rs`).
 const TOLERANCE_NS: f64 = 50.0;
-/// Two clocks of unknown rates differ by less than this, in parts per 10^9: crystals by 100 ppm, the kernel's slewing adds 500 (adjtimex(2)).
+/// Two clocks of unknown rates differ by less than this, in parts per 10^9: crystals by 100 ppm, the kernel's slewing adds 500
+/// (adjtimex(2)).
 const UNKNOWN_PPB: f64 = 1e6;
 /// Error of a reading by rounding alone, in ns.
 const ROUNDING_NS: f64 = 3.0;
@@ -33,8 +34,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span between two points; `rate` is that of the program's clock in ticks per ns. `None` if no time has passed by one of the clocks, for
-    /// example because the other one was set back.
+    /// The span between two points; `rate` is that of the program's clock in ticks per ns. `None` if no time has passed by one of
+    /// the clocks, for example because the other one was set back.
     pub fn new(from: Point, to: Point, rate: f64) -> Option<Span> {
         let own_ns = to.ticks.since(from.ticks) as f64 / rate;
         let nic_ns = to.nic_ns.checked_sub(from.nic_ns)? as f64;
@@ -46,7 +47,8 @@ impl Span {
         self.own_ns
     }
 
-    /// A time of the other clock, in ns of the program's clock since the first point. Outside the span it is negative, or beyond its length.
+    /// A time of the other clock, in ns of the program's clock since the first point. Outside the span it is negative, or beyond
+    /// its length.
     pub fn of_nic(&self, nic_ns: u64) -> i64 {
         // Two times of day are subtracted as integers: as floats they would not be exact.
         let since = nic_ns.wrapping_sub(self.from.nic_ns).cast_signed();
@@ -82,14 +84,14 @@ pub struct Leg {
     pub span: Span,
     /// The other clock's time at the end, less the one predicted from its rate before, in ns; 0 while no rate is known.
     pub deviation_ns: f64,
-    /// False if the other clock was stepped or slewed in this leg (a deviation beyond brackets and tolerance), or in the leg before and its new rate is
-    /// not known yet.
+    /// False if the other clock was stepped or slewed in this leg (a deviation beyond brackets and tolerance), or in the leg
+    /// before and its new rate is not known yet.
     pub steady: bool,
 }
 
 impl Leg {
-    /// Largest error of a time mapped within the leg, in ns. A clock that has changed its rate once in the leg is at no time further from
-    /// the straight line than from the line predicted.
+    /// Largest error of a time mapped within the leg, in ns. A clock that has changed its rate once in the leg is at no time
+    /// further from the straight line than from the line predicted.
     pub fn error_ns(&self) -> f64 {
         self.span.error_ns() + self.deviation_ns.abs()
     }
@@ -163,8 +165,8 @@ impl Course {
         }
     }
 
-    /// The next point; returns the leg that ends there. `None` for the first point, and if no time has passed by one of the clocks, for example because
-    /// the other one was set back.
+    /// The next point; returns the leg that ends there. `None` for the first point, and if no time has passed by one of the
+    /// clocks, for example because the other one was set back.
     pub fn add(&mut self, point: Point) -> Option<Leg> {
         let Some(from) = self.last.replace(point) else {
             self.since = Some(point);
@@ -218,7 +220,8 @@ impl Course {
         (self.since, self.unnamed) = (Some(point), true);
     }
 
-    /// The leg after a change shows its kind: after a step the old rate holds, after a slew a new rate is learnt from here. True for a step.
+    /// The leg after a change shows its kind: after a step the old rate holds, after a slew a new rate is learnt from here. True
+    /// for a step.
     fn name_last_change(&mut self, span: &Span) -> bool {
         self.unnamed = false;
         let within_ppb = (TOLERANCE_NS + half(span.from, span.to)) / span.own_ns * 1e9;

@@ -21,12 +21,13 @@ use crate::names::{LIMITED, Names};
 
 /// The cause of a stall without any event, and of one whose events were not recorded.
 pub const UNKNOWN: &str = "unknown";
-/// Longest way into an interrupt and out of it, hooks included, without the handler, in ns: in a virtual machine it leaves the guest, and took more than 10 us.
+/// Longest way into an interrupt and out of it, hooks included, without the handler, in ns: in a virtual machine it leaves the
+/// guest, and took more than 10 us.
 const ENTRY_NS: u64 = 20_000;
 
-/// The cause of each stall (from, to) of a core in a block, in the same order. `own` is the thread that spun, `smis` the number of system management
-/// interrupts that the core counted meanwhile. Stalls without an event go, the longest first, to stolen time, each ns of which counts for one stall only, and
-/// then to those interrupts.
+/// The cause of each stall (from, to) of a core in a block, in the same order. `own` is the thread that spun, `smis` the number
+/// of system management interrupts that the core counted meanwhile. Stalls without an event go, the longest first, to stolen
+/// time, each ns of which counts for one stall only, and then to those interrupts.
 pub fn causes(cores: &Cores, cpu: u32, own: u32, stalls: &[(i64, i64)], smis: u64, names: &Names) -> Vec<Part> {
     let mut found: Vec<(Part, Unseen)> = stalls.iter().map(|stall| cause(cores, cpu, own, *stall, names)).collect();
     let mut unseen: Vec<&mut (Part, Unseen)> = found.iter_mut().filter(|(part, _)| part.kind == Kind::Nothing).collect();

@@ -209,9 +209,11 @@ impl Tracer {
     }
 }
 
-/// Attaches a program on a function and detaches it, so that a kernel that refuses it does so while the tracepoint can still be chosen.
+/// Attaches a program on a function and detaches it, so that a kernel that refuses it does so while the tracepoint can still be
+/// chosen.
 pub(crate) fn try_function(object: &Object, program: &str) -> Result<(), BpfError> {
-    // Some kernels refuse a program only when it is attached, those before 5.13 only when it is attached again, as in each block with hooks.
+    // Some kernels refuse a program only when it is attached, those before 5.13 only when it is attached again, as in each block
+    // with hooks.
     (0..2).try_for_each(|_| object.attach_tracing(program).map(drop))
 }
 
@@ -247,8 +249,8 @@ fn constants(flow: &Flow) -> Vec<u8> {
     let (port, comes) = match flow.comes {
         Some(Direction::Request) => (server.port, 0_u16),
         Some(Direction::Reply) => (client.port, 1),
-        // No later hook looks for the packet, so it is forgotten once the driver has it, because the next packet may use its memory. Any port but 0 requests
-        // this.
+        // No later hook looks for the packet, so it is forgotten once the driver has it, because the next packet may use its
+        // memory. Any port but 0 requests this.
         None if flow.hooks.iter().all(|hook| hook.moment <= Moment::Started) => (1, NEITHER),
         None => (0, 0),
     };

@@ -20,8 +20,8 @@ const STAT: &str = "/proc/stat";
 const INTERRUPTS: &str = "/proc/interrupts";
 const SOFTIRQS: &str = "/proc/softirqs";
 
-/// One tick of /proc/stat. USER_HZ is 100 on every architecture but Alpha and IA-64, whatever the kernel's own HZ: it is part of the
-/// ABI (proc(5), `sysconf(_SC_CLK_TCK)`).
+/// One tick of /proc/stat. USER_HZ is 100 on every architecture but Alpha and IA-64, whatever the kernel's own HZ: it is part of
+/// the ABI (proc(5), `sysconf(_SC_CLK_TCK)`).
 const NS_PER_TICK: u64 = 10_000_000;
 
 /// The counters of a set of cores at one moment.

@@ -270,14 +270,15 @@ impl Address {
         }
     }
 
-    /// True if the present text is what the host makes of `to`: a driver may stamp more packets than it was asked for, and says so
-    /// (Documentation/networking/timestamping.rst, SIOCSHWTSTAMP).
+    /// True if the present text is what the host makes of `to`: a driver may stamp more packets than it was asked for, and says
+    /// so (Documentation/networking/timestamping.rst, SIOCSHWTSTAMP).
     pub(crate) fn meets(&self, now: &str, to: &str) -> bool {
         let is_stamping = matches!(self, Address::Device { attribute: Attribute::Stamping, .. });
         self.same(now, to) || is_stamping && self.same(now, &to.replace(",rx=12,", ",rx=1,"))
     }
 
-    /// True if the present text is what is left of `to`: a partition that could not be removed has its CPUs still, and reserves them no more.
+    /// True if the present text is what is left of `to`: a partition that could not be removed has its CPUs still, and reserves
+    /// them no more.
     pub(crate) fn is_left_of(&self, now: &str, to: &str) -> bool {
         let Address::Partition { .. } = self else { return false };
         now.split_once(" (").is_some_and(|(cpus, _)| self.same(cpus, to))
@@ -474,8 +475,8 @@ impl Address {
         Trouble::Failed(format!("{what}; it still holds {}: end or move them, and revert again", holds.join(", ")))
     }
 
-    /// Writes the file with the value that new NAPI instances take. The kernel sets the existing instances too, so each gets its own value back: an
-    /// instance is a place of its own.
+    /// Writes the file with the value that new NAPI instances take. The kernel sets the existing instances too, so each gets its
+    /// own value back: an instance is a place of its own.
     fn write_for_new_instances(
         &self,
         host: &dyn Host,

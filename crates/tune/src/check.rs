@@ -97,8 +97,8 @@ fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, 
     })
 }
 
-/// Two settings with the same effect make one finding: the demand that a process holds, and the lasting setting beside it. If either has
-/// the wanted value, there is no finding.
+/// Two settings with the same effect make one finding: the demand that a process holds, and the lasting setting beside it. If
+/// either has the wanted value, there is no finding.
 fn join_pairs(check: &mut TuneCheck) {
     for lasting in all() {
         let Some(held) = lasting.change.as_ref().and_then(|change| change.while_held) else { continue };

@@ -25,8 +25,8 @@ pub type FindSpots = fn(&dyn Host, &Place<'_>, &str) -> Result<Vec<Spot>, String
 
 /// One setting of a host that affects round trips.
 pub struct Knob {
-    /// The name of the fact in the record, of the setting on the command line, and of the section in `docs/knobs.md`: the kernel's own word
-    /// in snake case, with the unit where the kernel's word has none.
+    /// The name of the fact in the record, of the setting on the command line, and of the section in `docs/knobs.md`: the
+    /// kernel's own word in snake case, with the unit where the kernel's word has none.
     pub name: &'static str,
     /// A description in one line.
     pub summary: &'static str,
@@ -67,8 +67,8 @@ impl Knob {
         self.read.value(host, place).ok().flatten()
     }
 
-    /// Every place that holds the setting, and the text to write there for `value`, which is canonical. For the CPUs of `place`, or every
-    /// online CPU if it names none. Empty if the knob is only reported, or this host has no such thing. Writes nothing.
+    /// Every place that holds the setting, and the text to write there for `value`, which is canonical. For the CPUs of `place`,
+    /// or every online CPU if it names none. Empty if the knob is only reported, or this host has no such thing. Writes nothing.
     ///
     /// # Errors
     /// The place that could not be read.
@@ -138,8 +138,8 @@ pub struct Control {
     pub power: Option<&'static str>,
     /// The value for throughput.
     pub throughput: Option<&'static str>,
-    /// The share of a blocking round trip with one request in flight that is at stake, as an order of magnitude from the reference; 0 where
-    /// the effect shows in the tail or under load only.
+    /// The share of a blocking round trip with one request in flight that is at stake, as an order of magnitude from the
+    /// reference; 0 where the effect shows in the tail or under load only.
     pub stake_ns: u64,
     /// `stake_ns` from facts of this host, if these say more than the reference.
     pub stake_here: Option<StakeHere>,

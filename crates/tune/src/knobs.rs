@@ -171,7 +171,8 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 /// Every fact of the host, as the knobs read it now.
 ///
-/// Call it from a thread inside the run's network namespace, with a sysfs mounted there: both describe the namespace they are read in.
+/// Call it from a thread inside the run's network namespace, with a sysfs mounted there: both describe the namespace they are
+/// read in.
 pub fn facts(host: &dyn Host, place: &Place<'_>) -> HostFacts {
     let mut facts = HostFacts::default();
     match host.read(HOSTNAME) {

@@ -119,8 +119,8 @@ fn turn(setting: &Setting) -> u8 {
     }
 }
 
-/// If a plan has changes that replace the interrupts, leaves only these in it and returns true: the places of the other settings are known once these
-/// are made.
+/// If a plan has changes that replace the interrupts, leaves only these in it and returns true: the places of the other settings
+/// are known once these are made.
 pub fn keep_first(changes: &mut Plan) -> bool {
     let remakes = |change: &Change| {
         knob(&change.knob).and_then(|knob| knob.change.as_ref()).is_some_and(|control| control.remakes_interrupts)

@@ -106,7 +106,8 @@ impl ProfileFile {
     }
 }
 
-/// The settings of a built-in profile. With `held`, a demand that lasts as long as a process replaces the setting with the same effect.
+/// The settings of a built-in profile. With `held`, a demand that lasts as long as a process replaces the setting with the same
+/// effect.
 #[must_use]
 pub fn settings(profile: Profile, held: bool) -> Vec<Setting> {
     let settings = all().filter_map(|knob| Setting::new(knob.name, knob.change.as_ref()?.of_profile(profile)?).ok());

@@ -107,8 +107,8 @@ impl Read {
         }
     }
 
-    /// Every place on this host that holds the value, for the CPUs of `place` or all online CPUs if it names none. Empty if this host has
-    /// none, and for [`Read::By`].
+    /// Every place on this host that holds the value, for the CPUs of `place` or all online CPUs if it names none. Empty if this
+    /// host has none, and for [`Read::By`].
     pub(crate) fn addresses(&self, host: &dyn Host, place: &Place<'_>, form: Form) -> Result<Vec<Address>, String> {
         let existing = |paths: Vec<String>| -> Vec<Address> {
             paths.into_iter().filter(|path| host.exists(path)).map(|path| Address::File { path, form }).collect()

@@ -29,8 +29,8 @@ pub struct Applied {
 }
 
 impl Tuning<'_> {
-    /// Makes every change, then those that `later` plans on the changed host. If a permission is missing, all are taken back: nobody chose a part of
-    /// them.
+    /// Makes every change, then those that `later` plans on the changed host. If a permission is missing, all are taken back:
+    /// nobody chose a part of them.
     pub fn apply(&mut self, later: impl FnOnce() -> Result<Plan, PlanError>) -> Applied {
         let mut rows = Vec::new();
         let mut notes = Vec::new();

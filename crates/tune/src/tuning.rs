@@ -39,8 +39,8 @@ pub struct Tuning<'h> {
 }
 
 impl Journal {
-    /// Takes the lock and writes an entry with every change, so that all of them can be reverted from now on. Nothing is changed yet. Values
-    /// that were read before the lock was taken are read again: another process may have changed them meanwhile.
+    /// Takes the lock and writes an entry with every change, so that all of them can be reverted from now on. Nothing is changed
+    /// yet. Values that were read before the lock was taken are read again: another process may have changed them meanwhile.
     ///
     /// # Errors
     /// Another process holds the lock, a value has changed since, or the journal cannot be written.
@@ -154,8 +154,8 @@ impl Tuning<'_> {
         Ok(())
     }
 
-    /// Puts back a value that was refused, or has no line in the entry. If that fails, the change counts as on and unsettled, so that its
-    /// entry stays and it is tried again.
+    /// Puts back a value that was refused, or has no line in the entry. If that fails, the change counts as on and unsettled, so
+    /// that its entry stays and it is tried again.
     fn undo(&mut self, index: usize, change: &Change) {
         let undone = match change.address.read(self.host) {
             Ok(now) if change.address.same(&now, &change.from) => Ok(()),
@@ -189,8 +189,8 @@ impl Tuning<'_> {
         Ok(())
     }
 
-    /// Takes back every change that is on but those of `kept`, the last one first, and returns what is left. One setting may bar another as long as
-    /// it is on, as a governor does an energy preference, so what fails is tried once more.
+    /// Takes back every change that is on but those of `kept`, the last one first, and returns what is left. One setting may bar
+    /// another as long as it is on, as a governor does an energy preference, so what fails is tried once more.
     pub fn all_off_but(&mut self, kept: &[usize]) -> Vec<Trouble> {
         let on: Vec<usize> = self.on.iter().rev().filter(|index| !kept.contains(index)).copied().gather();
         for index in &on {
@@ -258,7 +258,8 @@ impl Tuning<'_> {
     /// Puts everything back and removes the entry.
     ///
     /// # Errors
-    /// The values that could not be put back, or that another program has changed since; the entry stays, for `hairpin tune revert`.
+    /// The values that could not be put back, or that another program has changed since; the entry stays, for `hairpin tune
+    /// revert`.
     pub fn restore(mut self) -> Result<(), Vec<Trouble>> {
         self.put_back()
     }

@@ -1,7 +1,7 @@
 //! Sorting outside the measuring loop: the algorithm is compiled once, not once for each order.
 //!
-//! The standard library's sort is 5 kB of code for each comparison, and a hundred of them were half a megabyte of the command. Here the order of the places
-//! is sorted, by a comparison behind a pointer, and the items are moved to their places.
+//! The standard library's sort is 5 kB of code for each comparison, and a hundred of them were half a megabyte of the command.
+//! Here the order of the places is sorted, by a comparison behind a pointer, and the items are moved to their places.
 
 use std::cmp::Ordering;
 

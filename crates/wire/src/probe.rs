@@ -36,8 +36,8 @@ pub fn cookie(payload: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(bytes))
 }
 
-/// True for a message that opens a flow, whole or cut to the length of a reply: `HRPN`, four letters, the session's cookie. A network that
-/// delays or duplicates it may deliver it while requests are under way.
+/// True for a message that opens a flow, whole or cut to the length of a reply: `HRPN`, four letters, the session's cookie. A
+/// network that delays or duplicates it may deliver it while requests are under way.
 pub fn is_opening(payload: &[u8], secret: u64) -> bool {
     payload.starts_with(b"HRPN")
         && payload.iter().skip(4).take(4).all(u8::is_ascii_uppercase)

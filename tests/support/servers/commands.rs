@@ -12,7 +12,8 @@ pub fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).chain(["/usr/sbin".into()]).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by, and whose package starts no service.
+/// Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by, and whose package starts no
+/// service.
 pub fn redis_program() -> Option<PathBuf> {
     program("redis-server").or_else(|| program("redis-check-rdb"))
 }
@@ -29,8 +30,8 @@ pub fn redis(folder: &Path, port: u16) -> Command {
     command
 }
 
-/// nginx with one worker on this port of loopback: `/` is five bytes, `/missing` is not there. `how`: what its configuration says of the port beyond the
-/// number, such as ` ssl; ssl_certificate …`.
+/// nginx with one worker on this port of loopback: `/` is five bytes, `/missing` is not there. `how`: what its configuration says
+/// of the port beyond the number, such as ` ssl; ssl_certificate …`.
 pub fn nginx(folder: &Path, port: u16, how: &str) -> Command {
     let place = folder.display();
     let temporary: String =

@@ -1,4 +1,5 @@
-//! The lines of a load: the current rate, below the finished ones. A loop with due times does not wait for a line, so it is drawn between rates.
+//! The lines of a load: the current rate, below the finished ones. A loop with due times does not wait for a line, so it is drawn
+//! between rates.
 
 use hairpin_lab::load::{LoadWatcher, Offer};
 use hairpin_record::load::LoadRow;

@@ -19,8 +19,8 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Call before the lines are drawn anew or removed. If the terminal has broken them into other rows, moves the cursor to where the last
-    /// line ends if each takes one row, counted from the first row that they take now.
+    /// Call before the lines are drawn anew or removed. If the terminal has broken them into other rows, moves the cursor to
+    /// where the last line ends if each takes one row, counted from the first row that they take now.
     pub fn settle(&self) {
         let (Some((was, lines)), Some(now)) = (self.last.get(), columns()) else { return };
         if was == now || !breaks_anew() {

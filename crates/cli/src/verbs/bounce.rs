@@ -37,7 +37,8 @@ pub struct Bounce {
     /// The same as IF
     #[arg(short = 'i', long, value_name = "IF", hide = true)]
     interface: Option<String>,
-    /// Answer the requests of `hairpin ping --group` to this multicast group instead, over udp: each goes back to its sender alone
+    /// Answer the requests of `hairpin ping --group` to this multicast group instead, over udp: each goes back to its sender
+    /// alone
     #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["on", "interface", "out_of", "queue", "filter", "rewrite", "flush", "repeats", "verify"])]
     group: Option<Group>,
     /// The network namespace in which the interface is: a name in /run/netns, a path, or the number of a process
@@ -84,7 +85,8 @@ pub struct Bounce {
     /// Bounce even the traffic that this host depends on
     #[arg(long)]
     yes: bool,
-    /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1); the same as --format jsonl
+    /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1); the same as --format
+    /// jsonl
     #[arg(long, group = "form", hide = true)]
     json_stream: bool,
     #[command(flatten)]

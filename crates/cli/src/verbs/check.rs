@@ -20,7 +20,8 @@ use crate::verbs::ping::signals;
 /// Prove the instrument, or look at the host
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Look at the host instead: how often its cores stall and why, how near they are to each other, and which two to take for --cpu
+    /// Look at the host instead: how often its cores stall and why, how near they are to each other, and which two to take for
+    /// --cpu
     #[arg(long = "host")]
     of_host: bool,
     /// The cores to look at, such as 2-5,8; those allowed if not given, isolated ones first, 16 of them at most

@@ -91,13 +91,15 @@ struct How {
     /// Seed of the random order; a new one each time if not given
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     seed: Option<u64>,
-    /// Measure the rows of this stored run anew and hold them against it; repeatable: how much runs differ from each other is then in the interval
+    /// Measure the rows of this stored run anew and hold them against it; repeatable: how much runs differ from each other is
+    /// then in the interval
     #[arg(long, value_name = "RUN")]
     baseline: Vec<String>,
     /// Number of new measurements of the baseline's rows; default 5
     #[arg(long, value_name = "N", requires = "baseline", value_parser = whole_in(1..=100u32))]
     anew: Option<u32>,
-    /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%'; repeatable
+    /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%';
+    /// repeatable
     #[arg(long, value_name = "THRESHOLD")]
     fail_if: Vec<Limit>,
     /// Change settings (--knob) without asking

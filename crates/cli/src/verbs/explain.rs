@@ -62,7 +62,8 @@ pub struct Explain {
     /// Write the transactions of --timeline to this file as Chrome trace events, which Perfetto opens
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Draw a server that runs on the terminal, stage by stage, once a second and without end; q ends it, and keeps and prints the result
+    /// Draw a server that runs on the terminal, stage by stage, once a second and without end; q ends it, and keeps and prints
+    /// the result
     #[arg(long)]
     live: bool,
     #[command(flatten)]

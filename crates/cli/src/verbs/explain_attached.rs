@@ -28,7 +28,8 @@ pub struct Attach {
     /// Watch the server on this port, TCP or UDP, and its clients on this host, for --duration; the same as :N
     #[arg(long, value_name = "N", hide = true, value_parser = whole_in(1..=u16::MAX))]
     port: Option<u16>,
-    /// Watch this process and those that it started, as server and as client, for --duration; the same as PID, or the program's name
+    /// Watch this process and those that it started, as server and as client, for --duration; the same as PID, or the program's
+    /// name
     #[arg(long, value_name = "PID", hide = true, value_parser = whole_in(1..=i32::MAX))]
     pid: Option<i32>,
 }

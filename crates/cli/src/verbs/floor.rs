@@ -43,7 +43,8 @@ pub struct Floor {
     /// Fit a measured run over its sizes: base time, ns per byte, and the step where a new mechanism starts
     #[arg(long, value_name = "RUN", conflicts_with_all = ["frame", "sizes", "compare", "explain", "wire", "cable", "nic", "hops", "fec", "pcie", "vlan"])]
     fit: Option<String>,
-    /// The least TCP window that fills the link: its rate times the RTT, the floor's own or one that is given, such as --window=1ms
+    /// The least TCP window that fills the link: its rate times the RTT, the floor's own or one that is given, such as
+    /// --window=1ms
     #[arg(
         long,
         value_name = "RTT",
@@ -79,8 +80,8 @@ enum Probe {
     /// Measure the time in which the CPU reads 4 bytes of a PCI device; without --device, the cost of a NIC
     /// driver's steps over memory
     ///
-    /// Nothing is written, but reading a register may have an effect on its device (clear a counter, acknowledge an interrupt): name one that its manual
-    /// calls safe to read.
+    /// Nothing is written, but reading a register may have an effect on its device (clear a counter, acknowledge an interrupt):
+    /// name one that its manual calls safe to read.
     Pcie(FloorPcie),
 }
 

@@ -28,8 +28,8 @@ pub fn missing(target: &Target, setting: &Setting) -> Option<String> {
     }
 }
 
-/// The changes of each arm, for traffic to its target, as the user agreed to them; `None` if no arm has a setting. Ctrl-C answers the question too, as
-/// long as no [`Signals`](hairpin_sys::signal::Signals) take it.
+/// The changes of each arm, for traffic to its target, as the user agreed to them; `None` if no arm has a setting. Ctrl-C answers
+/// the question too, as long as no [`Signals`](hairpin_sys::signal::Signals) take it.
 pub fn confirmed(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Vec<Vec<Change>>>, Failure> {
     if arms.iter().all(|(_, settings)| settings.is_empty()) {
         return Ok(None);
@@ -83,7 +83,8 @@ pub(super) fn journal() -> Result<Journal, Failure> {
     Ok(Journal::at(default_dir().map_err(Failure::failed)?))
 }
 
-/// Switches the hardware stamps of these interfaces on until the returned value is dropped, and says so. A run goes on without them.
+/// Switches the hardware stamps of these interfaces on until the returned value is dropped, and says so. A run goes on without
+/// them.
 pub(super) fn stamping(interfaces: &[String]) -> StampingDevices<'static> {
     if interfaces.is_empty() {
         return StampingDevices::default();

@@ -59,8 +59,8 @@ pub struct Load {
     /// Fill the same link with N TCP streams meanwhile
     #[arg(long, value_name = "tcp:N", value_parser = streams)]
     bulk: Option<u32>,
-    /// After each rate, how much of the RTT is either host's and how much the wire's, by stamps of the NICs, else of the kernel: one request in flight at
-    /// the same rate for a second; all transactions, or N per second
+    /// After each rate, how much of the RTT is either host's and how much the wire's, by stamps of the NICs, else of the kernel:
+    /// one request in flight at the same rate for a second; all transactions, or N per second
     #[arg(long, value_name = "N/s", num_args = 0..=1, require_equals = true, default_missing_value = ALL, value_parser = hw_stamps, conflicts_with = "replay")]
     hw_stamps: Option<NicStamps>,
     /// The NIC design that the path niq is to emulate, as `hairpin floor --nic` takes it, at its published rate

@@ -81,7 +81,8 @@ pub struct Mesh {
     /// Directory that the hosts share; hairpin-mesh-JOB, or -DATE without a launcher, in the current one if not given
     #[arg(long, value_name = "DIR", help_heading = "Ranks")]
     dir: Option<PathBuf>,
-    /// Names of the ranks in order, instead of a shared directory: `HOST[:PORT],…`, n[1-3] for several, or one with {} in place of the rank, such as job-{}.svc
+    /// Names of the ranks in order, instead of a shared directory: `HOST[:PORT],…`, n[1-3] for several, or one with {} in place
+    /// of the rank, such as job-{}.svc
     #[arg(long, value_name = "LIST", help_heading = "Ranks")]
     hosts: Option<String>,
     /// Address to listen on, or several, with commas; the one towards the others if not given
@@ -120,7 +121,8 @@ struct Outcome {
     /// Name the K hosts of lowest mutual latency
     #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     pick: Option<usize>,
-    /// Print only the slow hosts and those that are missing: nodes, a list such as `n[3,5]` for scontrol; nhc, a line each with its reason
+    /// Print only the slow hosts and those that are missing: nodes, a list such as `n[3,5]` for scontrol; nhc, a line each with
+    /// its reason
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "nodes", conflicts_with_all = ["json", "format", "csv"])]
     drain: Option<Drain>,
     /// Keep the visits in this directory as well, a Parquet file a mesh

@@ -79,8 +79,9 @@ pub enum Verb {
     ///
     ///   hairpin compare placements
     ///
-    /// --for is the time of the whole experiment, 30 s if not given; the blocks choose their own warm-up. Two stored runs: `hairpin compare RUN RUN`.
-    /// `placements`: the pairs of this host's CPUs, one of each kind, with a blocking and a spinning policy of one --path (udp over loopback if not given).
+    /// --for is the time of the whole experiment, 30 s if not given; the blocks choose their own warm-up. Two stored runs:
+    /// `hairpin compare RUN RUN`. `placements`: the pairs of this host's CPUs, one of each kind, with a blocking and a spinning
+    /// policy of one --path (udp over loopback if not given).
     Compare(Box<compare::Compare>),
     /// Measure every combination of several factors in turn, and report the effect of each
     ///

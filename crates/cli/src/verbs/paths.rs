@@ -25,7 +25,8 @@ use crate::verbs::ping::signals;
 /// List the paths, with this host's support for each
 #[derive(Debug, Args)]
 pub struct Paths {
-    /// These paths only, with their options in full; repeatable. loopback or veth is the link that they are asked about; default loopback
+    /// These paths only, with their options in full; repeatable. loopback or veth is the link that they are asked about; default
+    /// loopback
     #[arg(value_name = "PATH|loopback|veth")]
     names: Vec<Asked>,
     /// The same as loopback or veth

@@ -45,32 +45,40 @@ pub struct Ping {
     /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Ask a multicast group over udp: RTT to the first reply, to the last, and of each responder. On a link of this host the responders are started; without HOST those answer that joined the group (`hairpin bounce --group`)
+    /// Ask a multicast group over udp: RTT to the first reply, to the last, and of each responder. On a link of this host the
+    /// responders are started; without HOST those answer that joined the group (`hairpin bounce --group`)
     #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["hw_stamps", "one_way", "explain_above", "raw", "floor", "key_file", "interface", "rewrite", "dst_mac", "probe_shape"])]
     group: Option<Group>,
-    /// Responders of the group: on a link of this host N are started (2 if not given); elsewhere N are waited for, or without it all are measured that answer within 1 s
+    /// Responders of the group: on a link of this host N are started (2 if not given); elsewhere N are waited for, or without it
+    /// all are measured that answer within 1 s
     #[arg(long, value_name = "N", requires = "group", value_parser = whole_in(1..=MOST_RESPONDERS as u32))]
     responders: Option<u32>,
-    /// A library that takes the place of the kernel's sockets, loaded into the worker processes of this host (LD_PRELOAD): Onload, libxlio, libvma
+    /// A library that takes the place of the kernel's sockets, loaded into the worker processes of this host (LD_PRELOAD):
+    /// Onload, libxlio, libvma
     #[arg(long, value_name = "LIBRARY")]
     stack: Option<PathBuf>,
     #[command(flatten)]
     work: WorkFlags,
     #[command(flatten)]
     whole: Whole,
-    /// Stamps of the NICs, else of the drivers, in blocks of their own: how much of the RTT is the hosts' and how much the wire's; =1000/s: of at most 1,000 transactions per second
+    /// Stamps of the NICs, else of the drivers, in blocks of their own: how much of the RTT is the hosts' and how much the
+    /// wire's; =1000/s: of at most 1,000 transactions per second
     #[arg(long, value_name = "N/s", num_args = 0..=1, require_equals = true, default_missing_value = ALL, value_parser = hw_stamps)]
     hw_stamps: Option<NicStamps>,
-    /// Shape of the frames: ptp for PTP events (ethertype 88F7), for NICs that stamp nothing else; paths packet and xdp, a peer on the same link
+    /// Shape of the frames: ptp for PTP events (ethertype 88F7), for NICs that stamp nothing else; paths packet and xdp, a peer
+    /// on the same link
     #[arg(long, value_name = "ptp")]
     probe_shape: Option<ProbeShape>,
-    /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
+    /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the
+    /// interface says
     #[arg(long)]
     floor: bool,
-    /// One-way delays of both directions with their error bound, by the hosts' clocks: chrony or ptp4l must steer both from one source
+    /// One-way delays of both directions with their error bound, by the hosts' clocks: chrony or ptp4l must steer both from one
+    /// source
     #[arg(long, conflicts_with = "hw_stamps")]
     one_way: bool,
-    /// Explain each round trip above this RTT (200us), or above a multiple of a percentile so far ("p99.9 x3"): its stages, what ran on both cores meanwhile, and the cause, as a line of --incidents
+    /// Explain each round trip above this RTT (200us), or above a multiple of a percentile so far ("p99.9 x3"): its stages, what
+    /// ran on both cores meanwhile, and the cause, as a line of --incidents
     #[arg(long, value_name = "TIME|pN xF", conflicts_with_all = ["hw_stamps", "one_way", "raw"])]
     explain_above: Option<Above>,
     /// The file of these lines; they go after those of earlier runs
@@ -126,7 +134,8 @@ impl Ping {
             self.work.paths = plain(&[&UDP])?;
         }
         self.work.lead_to(&target);
-        // Beside the sleeping paths, one that spins. Not on one CPU, where the sides would keep each other off it, and not to another host, which may forbid it.
+        // Beside the sleeping paths, one that spins. Not on one CPU, where the sides would keep each other off it, and not to
+        // another host, which may forbid it.
         if self.work.paths.is_empty() && matches!(target, Target::Link(_)) && allowed_cpus().is_ok_and(|cpus| cpus.len() > 1) {
             self.work.paths = plain(&DEFAULT)?;
             self.work.paths.push(format!("{}:{}", UDP.name, Policy::Spin.name()).parse().map_err(Failure::usage)?);
@@ -178,7 +187,8 @@ impl Ping {
     }
 }
 
-/// Ctrl-C, SIGTERM and the end of the terminal as a descriptor. Called before any worker starts, since workers inherit the signal mask.
+/// Ctrl-C, SIGTERM and the end of the terminal as a descriptor. Called before any worker starts, since workers inherit the signal
+/// mask.
 pub fn signals() -> Result<Signals, Failure> {
     // A descriptor gets also a signal that nohup(1) has made ignored.
     let all = if is_ignored(SIGHUP) { &[SIGINT, SIGTERM][..] } else { &[SIGINT, SIGTERM, SIGHUP] };

@@ -11,7 +11,8 @@ use hairpin_session::time;
 use crate::exit::{Failure, say};
 use crate::output::{Output, RunOutput, open_store, print, store_of};
 
-/// Stored runs. RUN is an id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory or a JSON file
+/// Stored runs. RUN is an id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory or a JSON
+/// file
 #[derive(Debug, Args)]
 pub struct Runs {
     #[command(subcommand)]

@@ -50,7 +50,8 @@ pub struct Serve {
     /// The CPUs that clients' work may run on, such as 2,3 or 4-7; all that this process may use if not given
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<Cpus>,
-    /// A library that takes the place of the kernel's sockets, loaded into the processes that answer (LD_PRELOAD): Onload, libxlio, libvma
+    /// A library that takes the place of the kernel's sockets, loaded into the processes that answer (LD_PRELOAD): Onload,
+    /// libxlio, libvma
     #[arg(long, value_name = "LIBRARY")]
     stack: Option<PathBuf>,
     /// Switch the hardware stamps of this host's devices on while it serves, for clients with --hw-stamps
@@ -200,8 +201,8 @@ fn write_key(key: &Key, port: u16) -> io::Result<PathBuf> {
     write_beside(&directory, &format!("hairpin-{port}-{}", std::process::id()), &format!("{}\n", key.to_text()))
 }
 
-/// Writes NAME.key, else NAME-2.key and so on: a server that was killed has left its file, and in a container the next one has the
-/// same process id.
+/// Writes NAME.key, else NAME-2.key and so on: a server that was killed has left its file, and in a container the next one has
+/// the same process id.
 fn write_beside(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     let mut path = directory.join(format!("{name}.key"));
     for number in 2..10_000 {

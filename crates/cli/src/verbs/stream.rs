@@ -65,7 +65,8 @@ pub struct Stream {
 /// The peer: exactly one.
 #[derive(Debug, Args)]
 pub struct Where {
-    /// Both ends on this host: veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=], two network namespaces made for the run; or an interface of this host, with another host behind it, which needs one --direction
+    /// Both ends on this host: veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=], two network namespaces made for the run; or an
+    /// interface of this host, with another host behind it, which needs one --direction
     #[arg(value_name = "veth[:…]|IF", conflicts_with_all = ["link", "interface"])]
     place: Option<String>,
     /// The same as veth[:…]

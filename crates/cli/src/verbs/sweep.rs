@@ -33,7 +33,8 @@ use crate::version::code;
 /// Measure every combination of several factors in turn, and report the effect of each
 #[derive(Debug, Args)]
 pub struct Sweep {
-    /// A plan that comes with hairpin, or a file with one; and where to, in place of the plan's own link: loopback, veth[:…], or with --path also a host on which `hairpin serve` runs
+    /// A plan that comes with hairpin, or a file with one; and where to, in place of the plan's own link: loopback, veth[:…], or
+    /// with --path also a host on which `hairpin serve` runs
     #[arg(value_name = "PLAN|FILE.toml|HOST[:PORT]|loopback|veth", num_args = 0..=2)]
     plan: Vec<String>,
     /// List the plans that come with hairpin
@@ -48,7 +49,8 @@ pub struct Sweep {
     /// Payloads: a factor if there are several
     #[arg(short = 's', long, value_name = "LIST", value_parser = sizes)]
     sizes: Option<Sizes>,
-    /// What to ask a server that is there (echo:HOST:PORT): text:PING\r\n, hex:0d0a, @FILE, or a preset's name (`hairpin help requests`)
+    /// What to ask a server that is there (echo:HOST:PORT): text:PING\r\n, hex:0d0a, @FILE, or a preset's name (`hairpin help
+    /// requests`)
     #[arg(long, value_name = "text:…|hex:…|@FILE|PRESET", value_parser = asked, conflicts_with = "sizes")]
     request: Option<Asked>,
     /// Where its reply ends: N bytes, a delimiter such as '\r\n', length-prefix:4, http or resp
@@ -59,7 +61,8 @@ pub struct Sweep {
     /// The server that is asked.
     #[arg(skip)]
     echo: Option<Service>,
-    /// A factor: flows, outstanding, bulk (none,tcp:1), or an option of the path, with its values, such as quickack=on,off; repeatable
+    /// A factor: flows, outstanding, bulk (none,tcp:1), or an option of the path, with its values, such as quickack=on,off;
+    /// repeatable
     #[arg(long, value_name = "NAME=A,B,…", value_parser = vary)]
     vary: Vec<Factor>,
     /// A setting of this host as a factor, with its values; as-is leaves it as it is: cpu_dma_latency_us=as-is,0; repeatable

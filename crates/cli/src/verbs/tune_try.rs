@@ -54,7 +54,8 @@ pub struct Try {
     /// A setting to try; repeatable, also with several values of one
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     knobs: Vec<Setting>,
-    /// Try every setting that lowers latency, is put back at once, and can neither cut the network nor stop a service; the default without --knob
+    /// Try every setting that lowers latency, is put back at once, and can neither cut the network nor stop a service; the
+    /// default without --knob
     #[arg(long)]
     all_safe: bool,
     /// Interface to tune; default the one that leads to HOST; loopback and veth have none
@@ -66,7 +67,8 @@ pub struct Try {
     /// Begin without asking
     #[arg(long)]
     yes: bool,
-    /// Write the winners as a profile for `hairpin tune apply`, with the measured effect of each. `-o` before the name of a form, such as json, is --format
+    /// Write the winners as a profile for `hairpin tune apply`, with the measured effect of each. `-o` before the name of a form,
+    /// such as json, is --format
     #[arg(short = 'o', long = "output", value_name = "FILE.toml")]
     file: Option<PathBuf>,
     /// Seed of the random order; a new one each time if not given

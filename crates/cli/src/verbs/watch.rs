@@ -19,8 +19,8 @@ use crate::verbs::ping::{FROM_ELSEWHERE, signals};
 /// Look at a stored run, or at one that goes on, in the terminal
 #[derive(Debug, Args)]
 pub struct Watch {
-    /// A stored run: an id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory or a JSON file; or the output of `hairpin ping -o jsonl`: a file that
-    /// grows, or - for standard input
+    /// A stored run: an id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory or a JSON
+    /// file; or the output of `hairpin ping -o jsonl`: a file that grows, or - for standard input
     #[arg(value_name = "RUN|FILE|-")]
     what: String,
 }

@@ -224,9 +224,9 @@ impl Flight {
         }
     }
 
-    /// Gives up requests sent `patience` ago or earlier; `counts`: they belong to a block, whose `stalls` are known. Returns their
-    /// number, and the time at which the oldest of the others was sent. `forgotten` gets every earlier request that the table of
-    /// given-up requests drops.
+    /// Gives up requests sent `patience` ago or earlier; `counts`: they belong to a block, whose `stalls` are known. Returns
+    /// their number, and the time at which the oldest of the others was sent. `forgotten` gets every earlier request that the
+    /// table of given-up requests drops.
     #[cold]
     pub(super) fn give_up(
         &mut self,

@@ -102,7 +102,8 @@ impl<C: Clock> Loop<'_, C> {
                 } else {
                     self.counts.full += u64::from(!waits);
                     waits = true;
-                    // A full table needs a reply to make room; on a full path one attempt to receive makes room, or the next reply.
+                    // A full table needs a reply to make room; on a full path one attempt to receive makes room, or the next
+                    // reply.
                     until = match (room, sleeps) {
                         (false, _) => self.look_at,
                         (true, true) => now.plus(room_wait),

@@ -1,4 +1,5 @@
-//! The run around the blocks: warm-up, figures, the other core, the end. It sees its endpoint through [`Over`], so it is compiled once for all paths.
+//! The run around the blocks: warm-up, figures, the other core, the end. It sees its endpoint through [`Over`], so it is compiled
+//! once for all paths.
 
 use std::io;
 

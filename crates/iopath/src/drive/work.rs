@@ -37,15 +37,16 @@ pub struct Work {
     pub thread: u32,
     /// Measuring threads of the run.
     pub threads: u32,
-    /// Largest overrun of a wait past the next look, in ns: a blocking receive has a time limit of its own, and other sleeps of a closed loop are made no shorter
-    /// than a tick.
+    /// Largest overrun of a wait past the next look, in ns: a blocking receive has a time limit of its own, and other sleeps of a
+    /// closed loop are made no shorter than a tick.
     pub overstays_ns: u64,
     /// Most transactions in a block.
     pub block: usize,
 }
 
 impl Work {
-    /// True if a message can be an answer at all: checks its length, its cookie if both ways carry one (`proven`), and its content if `verify` is set.
+    /// True if a message can be an answer at all: checks its length, its cookie if both ways carry one (`proven`), and its
+    /// content if `verify` is set.
     #[inline(always)]
     pub(crate) fn accepts(&self, reply: &[u8], proven: bool) -> bool {
         reply.len() == self.reply
@@ -53,8 +54,8 @@ impl Work {
             && (!self.verify || has_pattern(reply, self.request))
     }
 
-    /// A look that comes later than planned by more than this, in ns, means that this core stood still: a wait may overrun its time
-    /// limit by a tick, or a tenth.
+    /// A look that comes later than planned by more than this, in ns, means that this core stood still: a wait may overrun its
+    /// time limit by a tick, or a tenth.
     pub(crate) fn late_look_ns(&self) -> u64 {
         self.overstays_ns + self.overstays_ns / 10 + 1_000_000
     }
@@ -171,7 +172,7 @@ pub struct LoopResult {
     /// The 16 longest stretches of 100 ms and more without a reply while requests were in flight, in order of time.
     pub silences: Vec<Silence>,
     pub end: LoopEnd,
-    /// Drift of the clock: its rate over the whole run less that over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per
-    /// 10^9; `None` if the run was too short to tell.
+    /// Drift of the clock: its rate over the whole run less that over its first stretch, against CLOCK_MONOTONIC_RAW, in parts
+    /// per 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
 }

@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::PathError;
 use crate::measure::Observer;
 
-/// Flows that a client opens at once: as many as the shortest usual queue of a listening socket takes (net.core.somaxconn, 128 before
-/// Linux 5.4), and as fit into the default receive buffer of a datagram socket.
+/// Flows that a client opens at once: as many as the shortest usual queue of a listening socket takes (net.core.somaxconn, 128
+/// before Linux 5.4), and as fit into the default receive buffer of a datagram socket.
 pub(super) const BATCH: u32 = 128;
 
 /// Progress of the opening. It is in time if a flow opens at least once every `--timeout`, and all within [`Job::opens_within`].

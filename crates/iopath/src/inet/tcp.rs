@@ -23,8 +23,8 @@ use super::{after_connect, again, before_connect, bind_local, new_socket, no_por
 use crate::error::PathError;
 use crate::measure::{Observer, SideFound};
 
-/// The kernel takes every second port first, and when those are used up it looks at each of them again for every connection: 1 ms by default. More
-/// flows than this may use them up.
+/// The kernel takes every second port first, and when those are used up it looks at each of them again for every connection: 1 ms
+/// by default. More flows than this may use them up.
 const MANY_PORTS: u32 = 8_192;
 /// A range that does not narrow the host's; a socket with a range of its own is given the next free port, whichever it is.
 const ANY_PORT: i32 = 1;

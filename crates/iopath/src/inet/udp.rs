@@ -5,8 +5,8 @@
 //!   client  another port than this door's: begins anew there
 //!   client ── HRPNPROO cookie nonce index ──▶ door: opens a socket connected to that address ── HRPNDONE cookie ──▶ client
 //! ```
-//! The kernel hands a datagram to the socket that is connected to its sender, and to the door if there is none. At each bind, and at each
-//! datagram for a door, it walks the sockets of that port (before Linux 6.13 at every datagram), so a port has few.
+//! The kernel hands a datagram to the socket that is connected to its sender, and to the door if there is none. At each bind, and
+//! at each datagram for a door, it walks the sockets of that port (before Linux 6.13 at every datagram), so a port has few.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -206,7 +206,8 @@ fn bind_beside(door: &UdpSocket, spec: &SideSpec, found: &mut SideFound) -> Resu
     Ok(UdpSocket::from(OwnedFd::from(socket)))
 }
 
-/// Accepts the session's flows at `doors`: one socket each, connected to the address that has proved itself, in the order of their indices.
+/// Accepts the session's flows at `doors`: one socket each, connected to the address that has proved itself, in the order of
+/// their indices.
 pub(crate) fn accept_udp(
     job: &Job,
     doors: &[UdpSocket],

@@ -20,7 +20,8 @@ pub(super) struct Cores<'a> {
     pub(super) of_host: usize,
 }
 
-/// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's. One that fails asks the others to `stop`.
+/// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's. One that fails asks the others to
+/// `stop`.
 pub(super) fn each_chunk<F: Send, R: Send>(
     job: &Job,
     side: Side,

@@ -97,8 +97,8 @@ impl Reader {
         self.token == Token::Rest
     }
 
-    /// The length of the reply whose bytes so far are `bytes`, if it is whole; the next call is for the reply after it. Until then `bytes` may
-    /// only grow.
+    /// The length of the reply whose bytes so far are `bytes`, if it is whole; the next call is for the reply after it. Until
+    /// then `bytes` may only grow.
     ///
     /// # Errors
     /// The bytes break the rule; the text says how.
@@ -293,8 +293,8 @@ pub(super) fn start(bytes: &[u8]) -> String {
     escaped(line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(line))
 }
 
-/// True if the reply says that the server refused the request, as far as the rule tells: an error of RESP, a status of HTTP from 400 on, and after
-/// a delimiter an error of memcached or Redis.
+/// True if the reply says that the server refused the request, as far as the rule tells: an error of RESP, a status of HTTP from
+/// 400 on, and after a delimiter an error of memcached or Redis.
 pub(super) fn is_error(end: &ReplyEnd, reply: &[u8]) -> bool {
     match end {
         ReplyEnd::Resp => matches!(reply.first(), Some(b'-' | b'!')),

@@ -1,4 +1,5 @@
-//! The replies of one flow: where each ends, and which request it answers. Replies of a stream come in the order of their requests.
+//! The replies of one flow: where each ends, and which request it answers. Replies of a stream come in the order of their
+//! requests.
 
 use std::collections::VecDeque;
 use std::io;

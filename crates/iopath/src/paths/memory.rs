@@ -46,8 +46,8 @@ impl Runner for Memory {
     }
 }
 
-// The CPU's counter is a type here and on `niq`: as a value the clock made the RTT of `niq` (p50 475 ns) 0.9 % longer (0.1 to 1.6, `make bench-builds`). A reading of
-// the kernel's clock takes longer than that.
+// The CPU's counter is a type here and on `niq`: as a value the clock made the RTT of `niq` (p50 475 ns) 0.9 % longer (0.1 to
+// 1.6, `make bench-builds`). A reading of the kernel's clock takes longer than that.
 fn ping_by<C: Clock>(run: &mut ClientRun<'_>, clock: C, shared: Shared) -> Result<(), PathError> {
     run.alone(|job, work, between| {
         let mut end = MemoryEnd::new(shared, clock.clone(), Direction::Reply, work.request.max(work.reply));

@@ -12,8 +12,8 @@ const IFF_LOOPBACK: u32 = 0x8;
 /// `ESTABLISHED` in /proc/net/tcp (`net/tcp_states.h`).
 const ESTABLISHED: &str = "01";
 
-/// Says which connection of this host would be cut off; `None` if none is known. `addresses_of` gives those of an interface, `ssh` is
-/// the value of $SSH_CONNECTION. Only reads.
+/// Says which connection of this host would be cut off; `None` if none is known. `addresses_of` gives those of an interface,
+/// `ssh` is the value of $SSH_CONNECTION. Only reads.
 pub fn cut_off(
     host: &dyn Host,
     interface: &str,

@@ -1,5 +1,5 @@
-//! The file of incidents: a line each, as long as the second and the file have room. A file has each line whole or not at all; in a pipe nothing comes
-//! between the parts of a line.
+//! The file of incidents: a line each, as long as the second and the file have room. A file has each line whole or not at all; in
+//! a pipe nothing comes between the parts of a line.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use hairpin_record::explain::{Cause, Timeline};
 use hairpin_units::Arrange;
 
-/// Most causes with a name of their own. Beyond that the cause with the fewest incidents, as of a short-lived thread, counts among the others of its kind.
+/// Most causes with a name of their own. Beyond that the cause with the fewest incidents, as of a short-lived thread, counts
+/// among the others of its kind.
 const NAMED: usize = 64;
 /// Incidents that are kept event by event.
 const SLOWEST: usize = 3;

@@ -38,8 +38,8 @@ pub struct Baseline<'a> {
 }
 
 impl Baseline<'_> {
-    /// Measures and compares. If a threshold is crossed, the rows are measured twice as often once more: it stays crossed where the second measurement
-    /// crosses it too, and both together do, with moods of the host in the interval.
+    /// Measures and compares. If a threshold is crossed, the rows are measured twice as often once more: it stays crossed where
+    /// the second measurement crosses it too, and both together do, with moods of the host in the interval.
     ///
     /// # Errors
     /// The errors of a ping; and Ctrl-C, since half a run cannot support a gate.
@@ -97,19 +97,21 @@ impl Baseline<'_> {
     }
 }
 
-/// Runs in the form that comparisons take. One that is given twice, as by its id and as `latest`, is one draw: it says nothing of how much runs differ.
+/// Runs in the form that comparisons take. One that is given twice, as by its id and as `latest`, is one draw: it says nothing of
+/// how much runs differ.
 pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
     let is_new = |at: usize| runs[..at].iter().all(|(_, before)| *before != runs[at].1);
     let new = runs.iter().enumerate().filter(|(at, _)| is_new(*at));
     new.map(|(_, (given, run))| (given.as_str(), run)).collect()
 }
 
-/// The rows of a run as jobs with the same durations; `template` supplies the fields that a record lacks, and may have other CPUs. `stack` says whether a
-/// library takes the place of the kernel's sockets.
+/// The rows of a run as jobs with the same durations; `template` supplies the fields that a record lacks, and may have other
+/// CPUs. `stack` says whether a library takes the place of the kernel's sockets.
 ///
 /// # Errors
-/// A row's path is unknown to this version, or emulated a declared device; the row had such a library, and `stack` is false; it had another request of
-/// the user's own than `template`, or TLS where that has none, or none where that has; or its record does not say how long it took.
+/// A row's path is unknown to this version, or emulated a declared device; the row had such a library, and `stack` is false; it
+/// had another request of the user's own than `template`, or TLS where that has none, or none where that has; or its record does
+/// not say how long it took.
 pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredError> {
     let job = |row: &Row| {
         let bad = |why: String| StoredError::Row { path: row.path.clone(), why };
@@ -233,8 +235,8 @@ mod tests {
         }
     }
 
-    /// Out of [`GATES`], each with its own baseline: how many close on `limit` if the work is slower by `slower`, and how many cannot tell. The runs of the
-    /// baseline were made at different times, those of the gate at one, and times differ by `moods`.
+    /// Out of [`GATES`], each with its own baseline: how many close on `limit` if the work is slower by `slower`, and how many
+    /// cannot tell. The runs of the baseline were made at different times, those of the gate at one, and times differ by `moods`.
     fn closed(runs: usize, anew: u32, moods: f64, slower: f64, limit: &str) -> [usize; 2] {
         let (plan, limits) = (plan(), [limit.parse().unwrap()]);
         let mut count = [0, 0];

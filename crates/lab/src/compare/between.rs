@@ -6,9 +6,9 @@
 //! the interval is Student's. A run that saw two states counts in both; its two deviations are treated as one, which can only
 //! widen the interval.
 //!
-//! A host has moods that last for minutes. Runs that were made one after the other lie within one of them, so they differ less than runs of
-//! different days, and their number says nothing of the next mood. Where the runs of one side differ more than those of the other, the other side is
-//! one draw of a mood, whose variance is the difference of both ([`Spread::WithMoods`]).
+//! A host has moods that last for minutes. Runs that were made one after the other lie within one of them, so they differ less
+//! than runs of different days, and their number says nothing of the next mood. Where the runs of one side differ more than those
+//! of the other, the other side is one draw of a mood, whose variance is the difference of both ([`Spread::WithMoods`]).
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub(super) const FEWEST_BLOCKS: usize = 6;
 
 /// Fewest runs of a side whose spread tells moods of the host.
 const FEWEST_FOR_MOODS: usize = 6;
-/// Confidence with which an interval includes the next mood: variances of ten runs are too vague for more, and of 200 gates without a change 6 to 8
-/// close where moods are as large as the deviation of runs or larger (22 without this).
+/// Confidence with which an interval includes the next mood: variances of ten runs are too vague for more, and of 200 gates
+/// without a change 6 to 8 close where moods are as large as the deviation of runs or larger (22 without this).
 const OF_MOODS: f64 = 0.95;
 
 /// The share of the run-to-run spread in an interval.
@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn one_state_is_the_two_sample_interval_of_student() {
-        // Means 0.1 and 0.4; squares 0.02 and 0.02 over 2 + 2 degrees: s = 0.1; half = t(4; 97.5 %) · 0.1 · √(2/3) = 2.776445 · 0.0816497.
+        // Means 0.1 and 0.4; squares 0.02 and 0.02 over 2 + 2 degrees: s = 0.1; half = t(4; 97.5 %) · 0.1 · √(2/3) = 2.776445 ·
+        // 0.0816497.
         let strata = [[cells(&[0.0, 0.1, 0.2]), cells(&[0.3, 0.4, 0.5])]];
         let found = runs(strata.iter(), Spread::Pooled, 0.95).unwrap();
         assert!((found.shift.typical - 0.3).abs() < 1e-12 && (found.deviation.unwrap() - 0.1).abs() < 1e-12);

@@ -125,8 +125,9 @@ fn are_others(who: &str) -> bool {
     who.strip_suffix(" others").is_some_and(|count| count.parse::<u64>().is_ok())
 }
 
-/// The causes of the two looks, summed over the cores, since it is chance which core a thread took. Beside each cause: the stalls of unnamed threads in
-/// each look, any of which may belong to the cause. `None` for the unnamed threads themselves, which the other look may name.
+/// The causes of the two looks, summed over the cores, since it is chance which core a thread took. Beside each cause: the stalls
+/// of unnamed threads in each look, any of which may belong to the cause. `None` for the unnamed threads themselves, which the
+/// other look may name.
 fn of_causes(both: &[[&CoreNoise; 2]]) -> Vec<(Rates, Option<[u64; 2]>)> {
     let ns = [0, 1].map(|side| sum(both, |core| core[side].traced_ns));
     if ns.contains(&0) {
@@ -177,7 +178,8 @@ mod tests {
 
     use super::*;
 
-    /// The look of an earlier version, with one core of these stalls above 1, 10 and 100 us in two seconds, and of these causes in two more.
+    /// The look of an earlier version, with one core of these stalls above 1, 10 and 100 us in two seconds, and of these causes
+    /// in two more.
     fn look(cpu: u32, above: [u64; 3], causes: &[(&str, &str, u64)]) -> Noise {
         let records = AnyRecord::all(include_bytes!("../../../record/tests/data/older.jsonl")).unwrap();
         let mut noise = records.into_iter().find_map(|record| match record {

@@ -4,8 +4,8 @@
 //!   CPUs that this process may use ──▶ pairs, each with its relation (sysfs) and its core distance (measured)
 //!                                         └──▶ one pair of each kind and distance ──▶ an arm per wait policy ──▶ a comparison ──▶ the matrix
 //! ```
-//! The first arm is the pair that a run takes by itself. A placement of a path is compared with that pair on the same path, and the second path with the
-//! first on that pair.
+//! The first arm is the pair that a run takes by itself. A placement of a path is compared with that pair on the same path, and
+//! the second path with the first on that pair.
 
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
@@ -68,8 +68,8 @@ pub(crate) fn related(host: &dyn Host, client: u32, server: u32) -> Placement {
     }
 }
 
-/// The first pair of each kind. Where pairs of one kind lie at different distances, as in a virtual machine, whose topology does not
-/// show them: the first pair of each distance.
+/// The first pair of each kind. Where pairs of one kind lie at different distances, as in a virtual machine, whose topology does
+/// not show them: the first pair of each distance.
 fn one_of_each(all: Vec<Placement>) -> Vec<Placement> {
     let kind =
         |pair: &Placement| (pair.client == pair.server, pair.relation.clone(), pair.shared_cache.clone(), pair.numa_nodes.len());
@@ -130,7 +130,8 @@ pub struct Placements {
 }
 
 impl Placements {
-    /// An arm for each placement and each of two wait policies of the template's path: one that sleeps (its own, if that does), and `spin`.
+    /// An arm for each placement and each of two wait policies of the template's path: one that sleeps (its own, if that does),
+    /// and `spin`.
     ///
     /// # Errors
     /// Nothing can be measured: the path only spins, and there is one CPU.

@@ -283,7 +283,8 @@ fn value(block: &Block, figure: Figure) -> Option<f64> {
     (ns > 0.0).then_some(ns)
 }
 
-/// The figure of each block. A rate is the sum over all threads: each other thread counts with its latest block, or before that with its first.
+/// The figure of each block. A rate is the sum over all threads: each other thread counts with its latest block, or before that
+/// with its first.
 fn values(row: &Row, figure: Figure) -> impl Iterator<Item = (&Block, Option<f64>)> {
     let is_rate = figure == Figure::Rate;
     let backwards = row.blocks.iter().rev().filter(move |_| is_rate);
@@ -313,12 +314,14 @@ fn whole(row: &Row) -> Figures {
     }
 }
 
-/// True if the block has a value of its own for this figure. A rate is that of all threads, so the blocks of the first one stand for all.
+/// True if the block has a value of its own for this figure. A rate is that of all threads, so the blocks of the first one stand
+/// for all.
 fn counts(block: &Block, figure: Figure) -> bool {
     figure != Figure::Rate || block.thread == 0
 }
 
-/// The distance between the cores in each block. Only the first thread meets the other core; the blocks of the others have what it saw last.
+/// The distance between the cores in each block. Only the first thread meets the other core; the blocks of the others have what
+/// it saw last.
 fn distances(row: &Row) -> impl Iterator<Item = Option<u64>> {
     let mut seen = row.blocks.iter().find_map(|block| block.core_rtt_ns);
     row.blocks.iter().map(move |block| {

@@ -107,8 +107,9 @@ impl Bench for Outside<'_, '_> {
 /// Two arms that are compared: the first with the second.
 pub type Arms = [usize; 2];
 
-/// Measures the arms of `compared` in turn, in random order within each round, and passes each round to `keep`; `before` holds the rounds
-/// of an experiment that goes on. Returns p50 of each comparison's first arm over that of its second, with its 95 % interval.
+/// Measures the arms of `compared` in turn, in random order within each round, and passes each round to `keep`; `before` holds
+/// the rounds of an experiment that goes on. Returns p50 of each comparison's first arm over that of its second, with its 95 %
+/// interval.
 ///
 /// # Errors
 /// A block could not be measured, or a round not be kept: the reason, or `None` after Ctrl-C.
@@ -193,8 +194,8 @@ pub struct InState {
     pub comparison: Comparison,
 }
 
-/// The comparison of each of several experiments, given with its rounds, in each state of the cores, nearest first. The states are those of
-/// all experiments together, so that a state means the same in each experiment. A state without a pair is left out.
+/// The comparison of each of several experiments, given with its rounds, in each state of the cores, nearest first. The states
+/// are those of all experiments together, so that a state means the same in each experiment. A state without a pair is left out.
 #[must_use]
 pub fn by_state(experiments: &[(&[Pair], Arms)]) -> Vec<Vec<InState>> {
     let rounds = |pairs: &[Pair]| pairs.iter().map(|Pair(round)| round.clone()).collect::<Vec<_>>();
@@ -222,8 +223,8 @@ pub fn by_state(experiments: &[(&[Pair], Arms)]) -> Vec<Vec<InState>> {
     experiments.iter().map(of).collect()
 }
 
-/// The same rounds; a block that could not tell how far the cores were from each other gets the distances of the blocks before and
-/// after it.
+/// The same rounds; a block that could not tell how far the cores were from each other gets the distances of the blocks before
+/// and after it.
 fn with_distances_of_neighbours(measured: &[Round]) -> Vec<Round> {
     let mut rounds = measured.to_vec();
     let mut blocks: Vec<&mut Taken> = Vec::new();

@@ -1,4 +1,5 @@
-//! The hooks of one row: those in the kernel that stamp its flow and those that watch its cores, and the ones that this host lacks.
+//! The hooks of one row: those in the kernel that stamp its flow and those that watch its cores, and the ones that this host
+//! lacks.
 
 use std::thread;
 use std::time::{Duration, Instant};

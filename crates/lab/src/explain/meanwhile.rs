@@ -22,8 +22,8 @@ use hairpin_trace::tracer::TracerError;
 /// The longest message, in bytes, that is one segment wherever the MTU is at least 552 (`min_pmtu` of the kernel).
 const ONE_SEGMENT: u32 = 500;
 
-/// True if TCP may hold a message of this job back until an acknowledgement comes. One that leaves in a single segment waits for none: the message that it
-/// answers has acknowledged all before it.
+/// True if TCP may hold a message of this job back until an acknowledgement comes. One that leaves in a single segment waits for
+/// none: the message that it answers has acknowledged all before it.
 fn may_wait_for_acks(job: &Job) -> bool {
     let parted =
         |side: &SideSpec| [&option::WRITES, &option::CORK, &option::MSS].iter().any(|option| side.options.get(option).is_some());
@@ -110,7 +110,8 @@ impl Meanwhile {
         self.events.as_mut().filter(|_| self.on).map(Events::take).unwrap_or_default()
     }
 
-    /// Adds a block to the result, without its transactions after an event that found no room; it began `at_ns` after the first one.
+    /// Adds a block to the result, without its transactions after an event that found no room; it began `at_ns` after the first
+    /// one.
     pub(crate) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
         self.causes.add(taken.seen(transactions, span), &taken.events, span, at_ns);
         self.settle(taken);
@@ -139,8 +140,8 @@ impl Meanwhile {
         self.causes.add_switches(transactions, &taken.events, span);
     }
 
-    /// The `most` slowest of these transactions of one block, slowest first, each as a timeline with its causes; nothing is kept of earlier blocks. `names`
-    /// has the names of this host's interrupts and idle states.
+    /// The `most` slowest of these transactions of one block, slowest first, each as a timeline with its causes; nothing is kept
+    /// of earlier blocks. `names` has the names of this host's interrupts and idle states.
     pub(crate) fn slow(
         &mut self,
         transactions: &[Transaction],

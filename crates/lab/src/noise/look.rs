@@ -224,7 +224,8 @@ fn came(event: &Event) -> Option<u32> {
     if let What::Switched { to, .. } = event.what { Some(to) } else { None }
 }
 
-/// The system management interrupts that a core has counted; `None` without Intel's counter, the module msr, or the right to read it.
+/// The system management interrupts that a core has counted; `None` without Intel's counter, the module msr, or the right to read
+/// it.
 pub(super) fn smi_count(host: &dyn Host, cpu: u32) -> Option<u64> {
     let mut count = [0; 8];
     host.open(&format!("/dev/cpu/{cpu}/msr")).ok()?.read_exact_at(&mut count, SMI_COUNT).ok()?;

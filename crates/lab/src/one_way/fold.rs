@@ -4,7 +4,8 @@ use hairpin_record::histogram::Times;
 use hairpin_record::one_way::SignedTimes;
 use hairpin_units::Quantile;
 
-/// Most transactions kept, 16 bytes each. When they are reached, every other one is dropped, and from then on half as many are kept; and so on.
+/// Most transactions kept, 16 bytes each. When they are reached, every other one is dropped, and from then on half as many are
+/// kept; and so on.
 const MOST: usize = 1 << 19;
 
 /// The delays of a row.

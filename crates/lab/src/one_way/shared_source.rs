@@ -3,8 +3,8 @@
 //! ```text
 //!   client ≤ e₁ ─▶ source ◀─ e₂ ≥ server          |client − server| ≤ e₁ + e₂
 //! ```
-//! Both errors are against one source: if it is itself wrong, both clocks are wrong alike. Where one host follows the other, the other's own
-//! error is against its own source, and the sum holds as well.
+//! Both errors are against one source: if it is itself wrong, both clocks are wrong alike. Where one host follows the other, the
+//! other's own error is against its own source, and the sum holds as well.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

@@ -126,8 +126,8 @@ pub struct Factor {
     pub name: String,
     /// The levels; the others are compared with the first.
     pub levels: Vec<Level>,
-    /// If the host lacks the setting, the first level is measured, and the record says why. In a path, levels that the host lacks are left out, with the
-    /// reason.
+    /// If the host lacks the setting, the first level is measured, and the record says why. In a path, levels that the host lacks
+    /// are left out, with the reason.
     #[serde(default)]
     pub optional: bool,
 }
@@ -331,8 +331,9 @@ impl SweepPlan {
         factor
     }
 
-    /// The plan without the levels of optional factors of the path that this host lacks: `lacks` tries a combination, and returns the reason. It is called for
-    /// each level but the first, with the first level of every other factor. A factor that keeps only its first level is taken out.
+    /// The plan without the levels of optional factors of the path that this host lacks: `lacks` tries a combination, and returns
+    /// the reason. It is called for each level but the first, with the first level of every other factor. A factor that keeps
+    /// only its first level is taken out.
     ///
     /// # Errors
     /// The error of `lacks`.

@@ -6,10 +6,10 @@
 //! ```
 //! The fit minimises the sum of the sizes of all rests and effects, each as √(x² + ε²): absolute values, rounded off
 //! where noise rules. So a cause costs as much as a pair that is not explained: a slow rank is cheaper than its slow pairs, a
-//! slow pair cheaper than two ranks, a slow group cheaper than most of its ranks. Sums of absolute values ignore outliers and prefer few
-//! causes (Tibshirani, Journal of the Royal Statistical Society B 58, 1996), and this one is convex: there is one answer,
-//! wherever the search begins. It is found by weighted least squares, again and again (Green, Journal of the Royal Statistical
-//! Society B 46, 1984), each by conjugate gradients, in time proportional to the pairs.
+//! slow pair cheaper than two ranks, a slow group cheaper than most of its ranks. Sums of absolute values ignore outliers and
+//! prefer few causes (Tibshirani, Journal of the Royal Statistical Society B 58, 1996), and this one is convex: there is one
+//! answer, wherever the search begins. It is found by weighted least squares, again and again (Green, Journal of the Royal
+//! Statistical Society B 46, 1984), each by conjugate gradients, in time proportional to the pairs.
 
 use crate::topology::Level;
 
@@ -21,8 +21,8 @@ const ROUND: f64 = 0.5;
 const ROUND_EFFECT: f64 = 0.25;
 /// The least noise: a bucket of the histogram is up to 0.1 % wide.
 pub(super) const BUCKET: f64 = 1e-3;
-/// The cost of a group's effect, where a rank's costs 1. At 1 it would be a draw whether a rack of four is slow, or the other rack
-/// fast but for one slow rank. At this cost, of two racks the one with three slow ranks of four is called slow itself.
+/// The cost of a group's effect, where a rank's costs 1. At 1 it would be a draw whether a rack of four is slow, or the other
+/// rack fast but for one slow rank. At this cost, of two racks the one with three slow ranks of four is called slow itself.
 const GROUP_COST: f64 = 0.75;
 /// Rounds of fit and noise: the noise found rounds the next fit.
 const ROUNDS: usize = 3;
@@ -184,8 +184,8 @@ impl Rows {
     }
 }
 
-/// Fits the values `y` of the pairs. `visits` takes each pair's fitted value and the number of parameters, and returns the standard
-/// deviation of the visits.
+/// Fits the values `y` of the pairs. `visits` takes each pair's fitted value and the number of parameters, and returns the
+/// standard deviation of the visits.
 pub(super) fn fit(design: Design, pairs: &[(usize, usize)], y: &[f64], visits: impl Fn(&[f64], usize) -> f64) -> Fit {
     let mut rows = Rows { starts: vec![0], columns: Vec::new() };
     for &(a, b) in pairs {

@@ -4,8 +4,8 @@
 //!   near, CPU 0: tx_batch, kick ─▶ veth ═══ veth ─▶ rx_batch :far, CPU 1
 //!                rx_batch       ◀─               ◀─ tx_batch, kick
 //! ```
-//! Then the same with both ends on one thread: no cache line crosses between cores, so the rest is the kernel's own work for two frames.
-//! Prints the median and p99 of the round trip for each mode and frame size. Generic mode sends on a queue of its own.
+//! Then the same with both ends on one thread: no cache line crosses between cores, so the rest is the kernel's own work for two
+//! frames. Prints the median and p99 of the round trip for each mode and frame size. Generic mode sends on a queue of its own.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};

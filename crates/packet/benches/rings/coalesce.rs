@@ -4,10 +4,10 @@
 //!   saturation: this thread injects as fast as it can ──veth──▶ a second thread receives; CPU time per frame for each setting
 //!   low rate:   1 % of that, round trips: this thread ──veth──▶ a second thread sends back ──▶ median RTT for each setting
 //! ```
-//! Settings take turns in short blocks. Missed if adaptive coalescing adds more than 3 % at the low rate, reaches less than 95 % of fixed full batches at
-//! saturation, or has a batch over its bound in either without a stall. A stall is a gap of more than 2 us between two looks at the TSC while a batch waits; this
-//! thread does nothing but call, and no system call lies between a batch's first commit and its kick, so in
-//! such a gap the core did something else. The time of a kick is not part of a wait.
+//! Settings take turns in short blocks. Missed if adaptive coalescing adds more than 3 % at the low rate, reaches less than 95 %
+//! of fixed full batches at saturation, or has a batch over its bound in either without a stall. A stall is a gap of more than 2
+//! us between two looks at the TSC while a batch waits; this thread does nothing but call, and no system call lies between a
+//! batch's first commit and its kick, so in such a gap the core did something else. The time of a kick is not part of a wait.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};

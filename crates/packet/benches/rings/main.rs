@@ -1,9 +1,11 @@
-//! The packet rings by themselves, without a session: their own work, coalescing, AF_XDP between two processes, and the emulated NIC.
+//! The packet rings by themselves, without a session: their own work, coalescing, AF_XDP between two processes, and the emulated
+//! NIC.
 //!
 //!     cargo bench --package hairpin-packet --bench rings -- memory | coalesce packet|xdp | af-xdp | niq
 //!
-//! Parts of `make bench-packet` and `make bench-niq`; compiled in this crate, so with the optimisation that its users have. Figures are typical values of blocks
-//! with their 95 % intervals, by the method of `hairpin compare` for blocks that follow each other. Bounds and their words are those of `benches/bound.rs`.
+//! Parts of `make bench-packet` and `make bench-niq`; compiled in this crate, so with the optimisation that its users have.
+//! Figures are typical values of blocks with their 95 % intervals, by the method of `hairpin compare` for blocks that follow each
+//! other. Bounds and their words are those of `benches/bound.rs`.
 //!
 //! Exit codes: 0 every bound is met, 1 failed, 3 a bound is missed or unclear.
 

@@ -1,7 +1,7 @@
 //! The library's own work per round trip over the in-memory pair: inject, receive, send back, receive, on one thread.
 //!
-//! Also measures the bouncer's work on a frame between receiving and sending it. The bound is that of the default, no coalescing, with 64 bytes. Adaptive
-//! coalescing adds the clock readings of two sends.
+//! Also measures the bouncer's work on a frame between receiving and sending it. The bound is that of the default, no coalescing,
+//! with 64 bytes. Adaptive coalescing adds the clock readings of two sends.
 
 use hairpin_packet::bounce::{Bounce, BounceConfig, Rewrite};
 use hairpin_packet::device::Config;

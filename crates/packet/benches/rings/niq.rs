@@ -6,8 +6,9 @@
 //!   one way     batches of 64 frames ─▶ rx_batch of 64, pool
 //!   emulated    the ping-pong, with a declared latency
 //! ```
-//! Blocks take turns, and each ratio is of two neighbouring blocks, because the two CPUs change their distance. Bounds: a ratio of 60 bytes of
-//! at most 1.3 (p50) and 2 (p99), of 1,024 bytes of at most 2.5 (p50), and at least 60 million 60-byte frames/s one way.
+//! Blocks take turns, and each ratio is of two neighbouring blocks, because the two CPUs change their distance. Bounds: a ratio
+//! of 60 bytes of at most 1.3 (p50) and 2 (p99), of 1,024 bytes of at most 2.5 (p50), and at least 60 million 60-byte frames/s
+//! one way.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;

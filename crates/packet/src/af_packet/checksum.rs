@@ -1,7 +1,8 @@
 //! Finishing a transport checksum that its sender left to a device.
 //!
-//! A kernel socket that sends over veth or loopback leaves only the pseudo-header's sum in the checksum field, because the frame passes no
-//! wire. Forwarding that frame on a wire, or checking it, takes the whole sum, so it is filled in here as a device would.
+//! A kernel socket that sends over veth or loopback leaves only the pseudo-header's sum in the checksum field, because the frame
+//! passes no wire. Forwarding that frame on a wire, or checking it, takes the whole sum, so it is filled in here as a device
+//! would.
 //!
 //! Sources: RFC 1071, RFC 768, RFC 8200 section 8.1; `Documentation/networking/checksum-offloads.rst`.
 
@@ -11,8 +12,8 @@ const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Completes the checksum of TCP or UDP over IPv4 or IPv6 (without extension headers), behind at most two VLAN tags; leaves every other
-/// frame as it is.
+/// Completes the checksum of TCP or UDP over IPv4 or IPv6 (without extension headers), behind at most two VLAN tags; leaves every
+/// other frame as it is.
 pub(super) fn finish(frame: &mut [u8]) {
     let Some((start, field)) = places(frame) else { return };
     let Some(bytes) = frame.get_mut(start..) else { return };

@@ -6,8 +6,8 @@
 //!       ▼                              IPv4: header of 20 bytes or more, protocol 17, no fragment ─┐
 //!   the filter's question              IPv6: next header 17 ───────────────────────────────────────┴▶ lengths agree, port
 //! ```
-//! The kernel has already removed an outer VLAN tag, so the ethertype behind it follows the addresses. A load beyond the frame's end ends
-//! the program, which then takes nothing.
+//! The kernel has already removed an outer VLAN tag, so the ethertype behind it follows the addresses. A load beyond the frame's
+//! end ends the program, which then takes nothing.
 //!
 //! Sources: `Documentation/networking/filter.rst`, `include/uapi/linux/filter.h`; RFC 791, RFC 8200, RFC 768.
 

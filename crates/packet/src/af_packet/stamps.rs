@@ -5,8 +5,8 @@
 //!   kick     ─▶ sendmsg(2) with a request ─▶ driver, device
 //!                  key n: the n-th that was asked for      └─▶ error queue: key, stamp ─▶ departures: number, stamp
 //! ```
-//! The socket counts keys (SOF_TIMESTAMPING_OPT_ID), and a frame that it refuses may have used one up: then keys are counted anew. A stamp of the device
-//! that was under way then has a key that comes a second time, so it is told of neither frame.
+//! The socket counts keys (SOF_TIMESTAMPING_OPT_ID), and a frame that it refuses may have used one up: then keys are counted
+//! anew. A stamp of the device that was under way then has a key that comes a second time, so it is told of neither frame.
 
 use std::collections::VecDeque;
 use std::io;
@@ -202,7 +202,8 @@ impl Departures {
     }
 
     fn note(&mut self, sent: Sent) {
-        // A frame that was sent before the stamps were switched off may come with none. That is the device's: the driver's is there when the send returns.
+        // A frame that was sent before the stamps were switched off may come with none. That is the device's: the driver's is
+        // there when the send returns.
         let stamps = [sent.hardware.map(Departed::Hardware), sent.software.map(Departed::Software)];
         let by_device = sent.hardware.is_some() || sent.software.is_none();
         let doubtful = by_device && self.is_doubtful(sent.key);

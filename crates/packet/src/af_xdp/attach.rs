@@ -17,8 +17,8 @@ use super::program::Program;
 use crate::device::{Config, OpenError, is, step};
 use crate::granted::{Feature, Mode, Refused};
 
-/// The largest MTU at which a frame fits into a page in the driver, beside the kernel's headroom and tail (`veth_xdp_set`; other drivers are
-/// near it). Above it native mode takes only programs for several pages.
+/// The largest MTU at which a frame fits into a page in the driver, beside the kernel's headroom and tail (`veth_xdp_set`; other
+/// drivers are near it). Above it native mode takes only programs for several pages.
 const NATIVE_IN_A_PAGE: u32 = 3506;
 
 /// A program on an interface.

@@ -1,7 +1,8 @@
 //! Waits for a link that a change of its XDP program took down.
 //!
-//! Many drivers set their rings up anew for the first program, or without the last one, and some close and open the device for that (`igb_xdp_setup`,
-//! `ixgbe_xdp_setup`): the link is down until both ends have negotiated again, which takes seconds on copper. Frames to and from the peer are lost meanwhile.
+//! Many drivers set their rings up anew for the first program, or without the last one, and some close and open the device for
+//! that (`igb_xdp_setup`, `ixgbe_xdp_setup`): the link is down until both ends have negotiated again, which takes seconds on
+//! copper. Frames to and from the peer are lost meanwhile.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

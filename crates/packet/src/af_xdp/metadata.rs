@@ -3,8 +3,8 @@
 //! ```text
 //!   chunk  │ … headroom … │ time, ns: u64 │ hash: u32 │ VLAN type: be16 │ VLAN tci: u16 │ unused: u32 │ valid: u32 │ frame …
 //! ```
-//! The bytes are zeroed before the chunk goes to the kernel, so that a frame without metadata has none. A driver may write there too (igc its
-//! hardware stamp, with zero-copy), so `valid` begins with a mark of the program.
+//! The bytes are zeroed before the chunk goes to the kernel, so that a frame without metadata has none. A driver may write there
+//! too (igc its hardware stamp, with zero-copy), so `valid` begins with a mark of the program.
 
 use crate::io::{Arrived, Vlan};
 

@@ -152,7 +152,8 @@ mod tests {
     fn the_program_agrees_with_the_filter_on_any_bytes() {
         let done = netns::apart(|| -> Result<(), Box<dyn Error + Send + Sync>> {
             Netlink::open()?.set_up("lo")?;
-            // Nothing is attached: the kernel runs the program over one frame after the other, as if they came on queue 0 of loopback.
+            // Nothing is attached: the kernel runs the program over one frame after the other, as if they came on queue 0 of
+            // loopback.
             let options =
                 Options { entries: 4, zero_copy: false, few_chunks: false, send_on: None, metadata: 0, departures: false };
             let socket = Socket::open(Memory::new(8, 2048)?, 1, 0, options)?;

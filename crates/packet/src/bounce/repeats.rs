@@ -83,8 +83,8 @@ impl Repeats {
         }
     }
 
-    /// A hash of the length, the first 128 and the last 16 bytes, where headers, sequence numbers and time stamps are: multiply and fold,
-    /// as in wyhash. The key keeps others from making frames that share a place.
+    /// A hash of the length, the first 128 and the last 16 bytes, where headers, sequence numbers and time stamps are: multiply
+    /// and fold, as in wyhash. The key keeps others from making frames that share a place.
     #[inline]
     fn fingerprint(&self, frame: &[u8]) -> u64 {
         let fold = |state: u64, block: &[u8; BLOCK]| {

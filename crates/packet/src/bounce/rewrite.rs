@@ -106,8 +106,8 @@ fn has_ports(protocol: u8, segment: &[u8]) -> bool {
     matches!(protocol, udp::PROTOCOL | TCP) && segment.len() >= 4
 }
 
-/// False if the frame is an IPv4 packet with a wrong header checksum, or a whole UDP datagram with a wrong checksum. A checksum that was left to
-/// the device is not wrong: the frame never left this machine.
+/// False if the frame is an IPv4 packet with a wrong header checksum, or a whole UDP datagram with a wrong checksum. A checksum
+/// that was left to the device is not wrong: the frame never left this machine.
 pub(super) fn checksums_are_right(frame: &[u8]) -> bool {
     let Some(ethernet) = Ethernet::parse(frame) else { return true };
     let (segment, addresses) = match ethernet.ethertype() {

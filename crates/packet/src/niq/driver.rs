@@ -30,9 +30,9 @@ const SEQUENCE_SHIFT: u32 = 16;
 
 /// Transactions on PCI Express that a NIC of this design would have made, on this port's own bus.
 ///
-/// A frame of up to 60 bytes is one posted write on the sender's bus and one read on the receiver's. A larger one is announced by the same write and read;
-/// the NIC fetches its descriptor and its bytes, and on the other side writes them into memory. Source: Flajslik and Rosenblum, "Low Latency Network
-/// Interfaces" (slides); packets of at most 256 bytes are assumed.
+/// A frame of up to 60 bytes is one posted write on the sender's bus and one read on the receiver's. A larger one is announced by
+/// the same write and read; the NIC fetches its descriptor and its bytes, and on the other side writes them into memory. Source:
+/// Flajslik and Rosenblum, "Low Latency Network Interfaces" (slides); packets of at most 256 bytes are assumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pcie {
     /// Lines that the CPU wrote to send a frame: one for each, whatever its length.

@@ -18,7 +18,8 @@ use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 const FRACTION: u32 = 16;
 /// The longest time of a part: a second.
 const MOST: Picos = Picos(1_000_000_000_000);
-/// Trial waits, the shortest of them in ns, and the growth from one to the next, so that they end at every phase of a clock that moves in steps.
+/// Trial waits, the shortest of them in ns, and the growth from one to the next, so that they end at every phase of a clock that
+/// moves in steps.
 const TRIALS: usize = 255;
 const TRIAL_NS: u64 = 600;
 const LONGER_NS: u64 = 7;
@@ -155,8 +156,9 @@ impl Timing {
     }
 }
 
-/// Typical lateness of the reading that ends a wait, in ticks: half of the time from one reading to the next, or of the clock's step if that is longer. The
-/// time in which the CPU leaves the loop is not part of it: a receiver needs that time to leave a loop of looks without a deadline too.
+/// Typical lateness of the reading that ends a wait, in ticks: half of the time from one reading to the next, or of the clock's
+/// step if that is longer. The time in which the CPU leaves the loop is not part of it: a receiver needs that time to leave a
+/// loop of looks without a deadline too.
 fn lateness(clock: Tsc) -> u64 {
     let now = || clock.now().0;
     let mut late = [0; TRIALS];

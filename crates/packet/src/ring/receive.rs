@@ -51,8 +51,8 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
     /// Receives one frame. `timeout` is in milliseconds: below 0 waits forever, 0 does not wait. A wait first kicks
     /// every committed frame, then follows the ring's wait policy.
     ///
-    /// An empty ring, a timeout, a signal and a reached hold limit are values of [`Received`], not errors. The lease borrows the ring, so
-    /// further frames can be received while it is held; dropping it returns its memory to the device.
+    /// An empty ring, a timeout, a signal and a reached hold limit are values of [`Received`], not errors. The lease borrows the
+    /// ring, so further frames can be received while it is held; dropping it returns its memory to the device.
     ///
     /// ```
     /// use hairpin_packet::memory;
@@ -89,9 +89,9 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         })
     }
 
-    /// Receives all frames that have arrived, appends them to `into` and returns their number: at least one, at most the smallest of
-    /// `most`, 64 and the number that the hold limit leaves. The batch grows with the rate of arrival, and no frame waits for others.
-    /// `timeout` as in [`recv`](Ring::recv). Reserve capacity in `into` beforehand to avoid an allocation.
+    /// Receives all frames that have arrived, appends them to `into` and returns their number: at least one, at most the smallest
+    /// of `most`, 64 and the number that the hold limit leaves. The batch grows with the rate of arrival, and no frame waits for
+    /// others. `timeout` as in [`recv`](Ring::recv). Reserve capacity in `into` beforehand to avoid an allocation.
     ///
     /// ```
     /// use hairpin_packet::memory;

@@ -323,8 +323,8 @@ fn frames_pass_without_an_allocation() {
 }
 
 proptest! {
-    /// Any sequence of calls: all frames arrive once and in order, all chunks return, and after a call no frame has waited for longer than
-    /// the bound.
+    /// Any sequence of calls: all frames arrive once and in order, all chunks return, and after a call no frame has waited for
+    /// longer than the bound.
     #[test]
     fn any_schedule_of_calls_keeps_order_chunks_and_the_bound(
         calls in prop::collection::vec((0u8..7, 0u64..6_000), 1..200),

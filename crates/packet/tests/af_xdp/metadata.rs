@@ -169,7 +169,8 @@ pub fn a_frame_without_room_for_a_stamps_request_is_counted() -> Outcome {
     let ring = &mut a.rings[0];
     let umem = ring.umem().clone();
     let mut out = Vec::new();
-    // At the chunk's very start there is no room, but behind a short frame there is; the second one fills its chunk, and the third one is empty.
+    // At the chunk's very start there is no room, but behind a short frame there is; the second one fills its chunk, and the
+    // third one is empty.
     for bytes in [frame(60), frame(umem.chunk_bytes()), Vec::new(), frame(64)] {
         let mut sent = ring.pool().take().ok_or("no chunk")?;
         sent.clear();

@@ -17,7 +17,8 @@ use crate::paths::PATHS;
 pub const PORT: u16 = 24_446;
 /// Most responders told apart: a memory limit, also against one that answers from many ports.
 pub const MOST_RESPONDERS: usize = 64;
-/// The upper half of every cookie in a request to a group: responders answer nothing else, such as the datagrams of other senders to the same group.
+/// The upper half of every cookie in a request to a group: responders answer nothing else, such as the datagrams of other senders
+/// to the same group.
 const MARK: u64 = u32::from_le_bytes(*b"HRPG") as u64;
 
 /// A multicast group, and who is expected to answer.

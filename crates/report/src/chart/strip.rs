@@ -16,8 +16,8 @@ pub struct Strip {
 }
 
 impl Strip {
-    /// A distribution: dots from minimum to median (or to the maximum without one), a heavy line to p99, a light one to p99.9; the
-    /// times are positions.
+    /// A distribution: dots from minimum to median (or to the maximum without one), a heavy line to p99, a light one to p99.9;
+    /// the times are positions.
     pub(crate) fn spread([min, p50, p99, p999]: [Option<f64>; 4], max: Option<f64>, floor: Option<f64>, median: char) -> Strip {
         let mut strip = Strip::default();
         strip.range(min, p50.or(max), '·');

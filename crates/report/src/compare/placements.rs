@@ -1,4 +1,5 @@
-//! The output of `hairpin compare placements`: the best pair of CPUs in a sentence, and a matrix of pairs by wait policies as a heat map.
+//! The output of `hairpin compare placements`: the best pair of CPUs in a sentence, and a matrix of pairs by wait policies as a
+//! heat map.
 
 use hairpin_record::compare::{Compare, Comparison, Placement, PlacementCell};
 use hairpin_record::experiment::Verdict;

@@ -1,4 +1,5 @@
-//! Sections of a report for records without rows: loads, meshes, stalls of cores, frame rates, checks, applications and PCI devices.
+//! Sections of a report for records without rows: loads, meshes, stalls of cores, frame rates, checks, applications and PCI
+//! devices.
 
 use std::cmp::Reverse;
 

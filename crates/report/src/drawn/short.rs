@@ -1,5 +1,5 @@
-//! A report on a terminal of 24 lines: the findings in sentences, the first chart that there is, the bars by host and wire that there is room for,
-//! and where the rest is.
+//! A report on a terminal of 24 lines: the findings in sentences, the first chart that there is, the bars by host and wire that
+//! there is room for, and where the rest is.
 
 use super::results::offered;
 use super::strips::strips;

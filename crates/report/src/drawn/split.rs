@@ -1,4 +1,5 @@
-//! Host and wire: the parts of a round trip in the client's host, the wire and the server's host, by stamps; and its two ways apart, by synchronised clocks.
+//! Host and wire: the parts of a round trip in the client's host, the wire and the server's host, by stamps; and its two ways
+//! apart, by synchronised clocks.
 
 use hairpin_units::Arrange;
 
@@ -11,7 +12,8 @@ use crate::doc::{Column, Doc, Table};
 use crate::figure::us_short;
 use crate::view::{Delay, LoadCurve, LoadRate, Row, Split, SplitPart, SplitPiece, View};
 
-/// If the longest bar is more than this many times as long as the shortest, each has its own scale: the shortest could not be seen.
+/// If the longest bar is more than this many times as long as the shortest, each has its own scale: the shortest could not be
+/// seen.
 const MOST_APART: f64 = 10.0;
 const MEANS: &str = "means of typical round trips (RTT from p40 to p60), which add up";
 /// Places of a round trip, and the names of their columns in a table of rates.

@@ -44,7 +44,8 @@ pub(crate) struct Share {
     pub(crate) notices: usize,
 }
 
-/// The shares of ever smaller screens, with as few rows as are worth a table: causes give way first, then warnings, then the table.
+/// The shares of ever smaller screens, with as few rows as are worth a table: causes give way first, then warnings, then the
+/// table.
 const SHARES: [Share; 8] = [
     Share { rows: LEAST_ROWS, causes: CAUSES, notices: NOTICES },
     Share { rows: LEAST_ROWS, causes: 4, notices: NOTICES },

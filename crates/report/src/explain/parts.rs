@@ -11,7 +11,8 @@ use crate::prose::width;
 /// A part of a round trip's time. Every stage belongs to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// From the decision to wake a thread until a core runs it, `sched_waking` to `sched_switch`: the one meaning of wake-up time in all texts.
+    /// From the decision to wake a thread until a core runs it, `sched_waking` to `sched_switch`: the one meaning of wake-up time
+    /// in all texts.
     Waking,
     /// The server's program.
     Program,
@@ -83,7 +84,8 @@ impl Part {
         }
     }
 
-    /// The remedy in a few words; `path` is the path's spec, `None` for a running server, `idles` whether its host heeds a demand for less idle time.
+    /// The remedy in a few words; `path` is the path's spec, `None` for a running server, `idles` whether its host heeds a demand
+    /// for less idle time.
     pub(crate) fn fix(self, path: Option<&str>, idles: bool) -> &'static str {
         let client = path.and_then(|path| sides(path)[0]);
         let bypassed = client.is_some_and(|path| path.route.bypasses());

@@ -1,5 +1,5 @@
-//! The short view of a load, within a terminal of 24 lines: the facts that all rates share, the picture of one path, the rates that tell most while there is
-//! room, warnings, and the verdicts last.
+//! The short view of a load, within a terminal of 24 lines: the facts that all rates share, the picture of one path, the rates
+//! that tell most while there is room, warnings, and the verdicts last.
 
 use hairpin_record::load::{Load, LoadCurve, LoadRow};
 use hairpin_units::Arrange;

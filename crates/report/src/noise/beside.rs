@@ -1,4 +1,5 @@
-//! The output of `hairpin compare` for two looks of `check --host`: how the rates of stalls changed, and which causes came and went.
+//! The output of `hairpin compare` for two looks of `check --host`: how the rates of stalls changed, and which causes came and
+//! went.
 
 use hairpin_record::noise::{Change, Look, NoiseComparison, Rates};
 

@@ -186,7 +186,8 @@ pub fn everything() -> View {
     view
 }
 
-/// A load beyond its knee, with a rate that was measured again and one of another core state; and one that keeps up with all rates.
+/// A load beyond its knee, with a rate that was measured again and one of another core state; and one that keeps up with all
+/// rates.
 pub fn loads() -> View {
     let mut view = View { tool: "hairpin 0.1.0".into(), made: "2026-11-21T10:00:00Z".into(), ..View::default() };
     view.records.push(record(1, "hairpin.load/1", "hairpin load --link veth --path udp:spin --path tcp:block"));

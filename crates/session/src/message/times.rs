@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Times {
     /// In the order of the requests.
     pub transactions: Vec<Timed>,
-    /// Largest error of placing the program's stamps on the time of day, in ns; `None` if that was set or changed its rate in the block.
+    /// Largest error of placing the program's stamps on the time of day, in ns; `None` if that was set or changed its rate in the
+    /// block.
     pub error_ns: Option<u64>,
 }
 
@@ -22,7 +23,8 @@ const MOST_TRANSACTIONS: usize = 2 * TRACED_BLOCK;
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Times {
-    /// The times that another host told, as far as they make sense: it may run another version, or be hostile. A time of day may be any.
+    /// The times that another host told, as far as they make sense: it may run another version, or be hostile. A time of day may
+    /// be any.
     #[must_use]
     pub fn checked(mut self) -> Times {
         // The block that is over is the last; before the first block come the requests of the warm-up.

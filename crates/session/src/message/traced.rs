@@ -86,7 +86,8 @@ pub struct NicReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicHalf(u32, u64, NicLayer, NicLayer);
 
-/// One layer: whether the request was stamped, and the reply; time between both, and from the request's stamp to the return of the receive call, in ns.
+/// One layer: whether the request was stamped, and the reply; time between both, and from the request's stamp to the return of
+/// the receive call, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct NicLayer(bool, bool, Option<i64>, Option<i64>);
 

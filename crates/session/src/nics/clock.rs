@@ -39,7 +39,8 @@ impl FollowedPhc {
         FollowedPhc { followed: phc.map(|phc| Followed { phc, course: Course::new(clock.rate()), last: None, width_ns: 0 }) }
     }
 
-    /// Reads the clock. Returns the last reading and this one, to place stamps by, and whether the clock kept its rate between them.
+    /// Reads the clock. Returns the last reading and this one, to place stamps by, and whether the clock kept its rate between
+    /// them.
     pub(super) fn read(&mut self, clock: &AnyClock) -> Option<([Point; 2], bool)> {
         let followed = self.followed.as_mut().ok()?;
         match followed.phc.point(clock) {

@@ -5,8 +5,9 @@
 //!               └ beyond: refused                     └ full: the longest there of the source with most gives way
 //! ```
 //! The waiting connection whose source has fewest inside is let in first, and nobody gives way before their handshake has had its
-//! time, or while they wait for the session. So a source that reconnects as fast as it can gets its share of places and no more, and whoever
-//! waits, at the same address or beside 250 other sources, does so for at most two and a half seconds, half of the time that a client has.
+//! time, or while they wait for the session. So a source that reconnects as fast as it can gets its share of places and no more,
+//! and whoever waits, at the same address or beside 250 other sources, does so for at most two and a half seconds, half of the
+//! time that a client has.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};

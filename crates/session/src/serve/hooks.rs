@@ -1,4 +1,5 @@
-//! The host of a remote server: hands out its stamps, hooks and stamps of packets block by block, as times of its own clocks or of its time of day.
+//! The host of a remote server: hands out its stamps, hooks and stamps of packets block by block, as times of its own clocks or
+//! of its time of day.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -6,8 +6,9 @@
 //!
 //!   |true time − time of day| ≤ |system time| + root dispersion + root delay / 2                 (the same page; RFC 5905, section 11.2)
 //! ```
-//! The bound holds as far as the servers of stratum 1 at the end of the chain are right. Half of the root delay is in it since a request and its
-//! reply may take unlike times; the dispersion grows until the next update, by the skew and by the wander of a clock (`maxclockerror`).
+//! The bound holds as far as the servers of stratum 1 at the end of the chain are right. Half of the root delay is in it since a
+//! request and its reply may take unlike times; the dispersion grows until the next update, by the skew and by the wander of a
+//! clock (`maxclockerror`).
 
 use std::net::IpAddr;
 

@@ -6,12 +6,13 @@
 //!
 //!   |clock − source's clock| ≤ |offsetFromMaster| + meanPathDelay                                   for E2E
 //! ```
-//! The offset is ptp4l's last measurement, ((t2 − t1) − (t4 − t3)) / 2. If the two ways take unlike times it is wrong by half of their difference, and that is
-//! at most the mean path delay, since neither way takes less than nothing (IEEE 1588-2008, clause 11.3). With P2P only the delay of the last link is
-//! known, so that there is no bound. None of the figures contains the error of a NIC's stamps.
+//! The offset is ptp4l's last measurement, ((t2 − t1) − (t4 − t3)) / 2. If the two ways take unlike times it is wrong by half of
+//! their difference, and that is at most the mean path delay, since neither way takes less than nothing (IEEE 1588-2008, clause
+//! 11.3). With P2P only the delay of the last link is known, so that there is no bound. None of the figures contains the error of
+//! a NIC's stamps.
 //!
-//! With stamps in hardware ptp4l steers the NIC's clock, and something else (phc2sys) the time of day: the difference between the two is read
-//! here, not believed. Sources: pmc(8), ptp4l(8), IEEE 1588-2008 clauses 8.2 and 15.5.
+//! With stamps in hardware ptp4l steers the NIC's clock, and something else (phc2sys) the time of day: the difference between the
+//! two is read here, not believed. Sources: pmc(8), ptp4l(8), IEEE 1588-2008 clauses 8.2 and 15.5.
 
 use std::collections::BTreeMap;
 

@@ -122,8 +122,8 @@ fn above(end: &Overlay) -> Result<(), NetlinkError> {
     netlink.create(&end.interface, vxlan, None)
 }
 
-/// Lets each interface answer for its own addresses alone, and the links `between` send nothing of their own: else they would answer for the server's end,
-/// which is in the same namespace, and messages would take a shorter way.
+/// Lets each interface answer for its own addresses alone, and the links `between` send nothing of their own: else they would
+/// answer for the server's end, which is in the same namespace, and messages would take a shorter way.
 fn keep_apart(between: &[&str]) -> Result<(), SysctlError> {
     netns::set_sysctl("net.ipv4.conf.all.arp_ignore", "1")?;
     for link in between {

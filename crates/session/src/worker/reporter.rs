@@ -1,8 +1,8 @@
 //! Reports a side's progress to the parent, between blocks.
 //!
 //! The cost of a snapshot falls into the gap between two blocks, once a second: some 10 us for the quantiles since the start. If
-//! a watcher wants snapshots ([`Before`]), the difference of two histograms and its encoding come on top. If one draws, the gap lasts
-//! until it has drawn. None of it is inside a measured interval; it is in `gap_ns`.
+//! a watcher wants snapshots ([`Before`]), the difference of two histograms and its encoding come on top. If one draws, the gap
+//! lasts until it has drawn. None of it is inside a measured interval; it is in `gap_ns`.
 
 use std::io;
 use std::sync::Mutex;

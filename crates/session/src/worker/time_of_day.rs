@@ -10,8 +10,8 @@ const READINGS: usize = 5;
 /// A smaller step may be the time between the readings of two clocks.
 const LEAST: Nanos = Nanos::from_millis(1);
 
-/// CLOCK_REALTIME minus CLOCK_BOOTTIME, in ns. Both are steered alike (adjtimex(2)) and go on while the host is suspended, so it changes only where the time
-/// of day is set (clock_settime(2)).
+/// CLOCK_REALTIME minus CLOCK_BOOTTIME, in ns. Both are steered alike (adjtimex(2)) and go on while the host is suspended, so it
+/// changes only where the time of day is set (clock_settime(2)).
 pub(super) struct TimeOfDay(i128);
 
 impl TimeOfDay {

@@ -57,8 +57,8 @@ impl MappedBar {
     /// that `access` needs. That file begins with the page in which the BAR begins.
     ///
     /// # Errors
-    /// The errors of mmap(2) (`EPERM` if the kernel is locked down, `EINVAL` if a driver has exclusive use of the BAR or the BAR is
-    /// shorter); a CPU other than x86-64; zero bytes.
+    /// The errors of mmap(2) (`EPERM` if the kernel is locked down, `EINVAL` if a driver has exclusive use of the BAR or the BAR
+    /// is shorter); a CPU other than x86-64; zero bytes.
     pub fn map(file: &File, at: u64, bytes: u64, access: Access) -> Result<MappedBar, MapError> {
         let prot = match access {
             Access::Read => ProtFlags::READ,
@@ -164,7 +164,8 @@ mod arch {
     /// `to` is 64 writable bytes, 16-byte aligned.
     #[inline(always)]
     pub(super) unsafe fn write_line(to: NonNull<u8>, bytes: &[u8; LINE]) {
-        // SAFETY: reads the 64 bytes of the array and writes the 64 bytes that the caller vouches for; no flag and no stack is used.
+        // SAFETY: reads the 64 bytes of the array and writes the 64 bytes that the caller vouches for; no flag and no stack is
+        // used.
         unsafe {
             asm!(
                 "movdqu {a}, [{from}]",

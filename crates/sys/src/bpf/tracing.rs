@@ -46,7 +46,8 @@ pub fn missing_tracepoints<'a>(names: &[&'a str]) -> Vec<&'a str> {
     missing.unwrap_or_else(|_| names.to_vec())
 }
 
-/// The functions among `names` that this kernel does not have, or does not describe: it compiled them into their callers, or has no BTF.
+/// The functions among `names` that this kernel does not have, or does not describe: it compiled them into their callers, or has
+/// no BTF.
 pub fn missing_functions<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let missing = logged("read the kernel's types", || {
         let types = Btf::from_vmlinux()?;

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The variables as words of 64 bits, in the object's layout. The programs write them on any CPU at any time, so each access is atomic.
+/// The variables as words of 64 bits, in the object's layout. The programs write them on any CPU at any time, so each access is
+/// atomic.
 pub struct Variables {
     words: NonNull<AtomicU64>,
     len: NonZeroUsize,
@@ -34,8 +35,8 @@ impl Variables {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is page-aligned, has `len` words, and lives as long as `self`: the kernel keeps the map while it is mapped. Every content
-        // is a valid atomic, and writes by the programs are allowed.
+        // SAFETY: the mapping is page-aligned, has `len` words, and lives as long as `self`: the kernel keeps the map while it is
+        // mapped. Every content is a valid atomic, and writes by the programs are allowed.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len.get()) }
     }
 

@@ -2,7 +2,8 @@
 
 use super::{Clock, MonotonicRaw, NoTsc, Relation, Ticks, Tsc};
 
-/// The CPU's counter, or CLOCK_MONOTONIC_RAW if the counter cannot be trusted. Each reading branches on the variant, which the CPU predicts.
+/// The CPU's counter, or CLOCK_MONOTONIC_RAW if the counter cannot be trusted. Each reading branches on the variant, which the
+/// CPU predicts.
 #[derive(Clone, Copy, Debug)]
 pub enum AnyClock {
     Tsc(Tsc),

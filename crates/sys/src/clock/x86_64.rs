@@ -7,8 +7,9 @@ use super::NoTsc;
 pub(super) const NAME: &str = "tsc";
 /// Clock sources of a kernel that trusts the TSC. A hypervisor's paravirtual clock is itself read from the TSC.
 pub(super) const TRUSTED: &[&str] = &["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
-/// Those of [`TRUSTED`] that correct each CPU's TSC separately, and so still work where the TSCs differ. In that case the kernel takes [`NAME`] off the
-/// available clock sources. Hyper-V has one page for all CPUs; there Linux takes the TSC off because a migration may change its rate.
+/// Those of [`TRUSTED`] that correct each CPU's TSC separately, and so still work where the TSCs differ. In that case the kernel
+/// takes [`NAME`] off the available clock sources. Hyper-V has one page for all CPUs; there Linux takes the TSC off because a
+/// migration may change its rate.
 pub(super) const PER_CPU: &[&str] = &["kvm-clock", "xen"];
 
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! A device's claims about its stamps (`ETHTOOL_GET_TS_INFO`): flags, the clock, and the packets that it can tell apart.
 //!
-//! A claim is no stamp: drivers leave flags out, set too many, or stamp one packet at a time. Sources: `include/uapi/linux/net_tstamp.h`,
-//! `Documentation/networking/timestamping.rst`.
+//! A claim is no stamp: drivers leave flags out, set too many, or stamp one packet at a time. Sources:
+//! `include/uapi/linux/net_tstamp.h`, `Documentation/networking/timestamping.rst`.
 
 /// `HWTSTAMP_TX_ON`.
 const TX_ON: u32 = 1;
@@ -45,7 +45,8 @@ impl Claims {
         self.has(libc::SOF_TIMESTAMPING_RX_HARDWARE) && self.filters().next().is_some()
     }
 
-    /// Hands hardware stamps to sockets as they are (`SOF_TIMESTAMPING_RAW_HARDWARE`). Without this flag the driver, by its own claim, stamps but reports no stamps.
+    /// Hands hardware stamps to sockets as they are (`SOF_TIMESTAMPING_RAW_HARDWARE`). Without this flag the driver, by its own
+    /// claim, stamps but reports no stamps.
     pub fn raw_hardware(self) -> bool {
         self.has(libc::SOF_TIMESTAMPING_RAW_HARDWARE)
     }

@@ -138,8 +138,8 @@ impl FakeHost {
         self
     }
 
-    /// Sets how writes to `path` behave. For a device's setting the path is the interface, a blank and the attribute's name; for one of a NAPI
-    /// instance the interface, the instance and the setting's name.
+    /// Sets how writes to `path` behave. For a device's setting the path is the interface, a blank and the attribute's name; for
+    /// one of a NAPI instance the interface, the instance and the setting's name.
     #[must_use]
     pub fn with_refusal(mut self, path: &str, refusal: Refusal) -> FakeHost {
         self.refusals.insert(path.to_owned(), refusal);

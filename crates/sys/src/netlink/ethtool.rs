@@ -1,5 +1,6 @@
 //! Settings of a device over the kernel's generic netlink family `ethtool` (since Linux 5.6): one at a time, the others stay
-//! unchanged, a refusal carries the kernel's message, and a value that the driver lacks differs from a value of 0. The ioctl of [`crate::ethtool`] writes whole structures.
+//! unchanged, a refusal carries the kernel's message, and a value that the driver lacks differs from a value of 0. The ioctl of
+//! [`crate::ethtool`] writes whole structures.
 //!
 //! Sources: `include/uapi/linux/ethtool_netlink.h`, `Documentation/networking/ethtool-netlink.rst`.
 
@@ -133,8 +134,8 @@ impl CoalesceParts {
     const ALL: CoalesceParts =
         CoalesceParts { rx_usecs: true, rx_frames: true, tx_usecs: true, tx_frames: true, adaptive_rx: true, adaptive_tx: true };
 
-    /// Reads them for an interface in the calling thread's network namespace; all of them if this kernel lacks the family (before 5.6) and
-    /// cannot tell, or if the device has no coalescing at all.
+    /// Reads them for an interface in the calling thread's network namespace; all of them if this kernel lacks the family (before
+    /// 5.6) and cannot tell, or if the device has no coalescing at all.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).

@@ -1,5 +1,5 @@
-//! The NAPI instances of an interface and the queues that they serve, over the kernel's generic netlink family `netdev` (since Linux 6.8; most
-//! settings since 6.13, threads since 6.17).
+//! The NAPI instances of an interface and the queues that they serve, over the kernel's generic netlink family `netdev` (since
+//! Linux 6.8; most settings since 6.13, threads since 6.17).
 //!
 //! Sources: `include/uapi/linux/netdev.h`, `Documentation/netlink/specs/netdev.yaml`, `Documentation/networking/napi.rst`.
 
@@ -117,10 +117,12 @@ impl NapiFacts {
         Some(facts.with(|setting| unsigned(answer, setting.kind())))
     }
 
-    /// The NAPI instances of the interface with index `interface` in the calling thread's network namespace, by id; empty if it has none.
+    /// The NAPI instances of the interface with index `interface` in the calling thread's network namespace, by id; empty if it
+    /// has none.
     ///
     /// # Errors
-    /// ENOENT if the kernel lacks the family (before Linux 6.6), EOPNOTSUPP if it lacks the question (6.8), ENODEV if there is no such interface.
+    /// ENOENT if the kernel lacks the family (before Linux 6.6), EOPNOTSUPP if it lacks the question (6.8), ENODEV if there is no
+    /// such interface.
     pub fn of_interface(interface: u32) -> Result<Vec<NapiFacts>, NetlinkError> {
         let index = interface.to_string();
         let asked = Asked { operation: "list the NAPI instances of interface", interface: &index };
@@ -143,8 +145,8 @@ impl NapiFacts {
     /// Sets a setting of the NAPI instance `id`.
     ///
     /// # Errors
-    /// There is no such instance (ENOENT), the kernel does not know the value (ERANGE) or the setting (EOPNOTSUPP), or CAP_NET_ADMIN in the
-    /// initial user namespace is missing (EPERM).
+    /// There is no such instance (ENOENT), the kernel does not know the value (ERANGE) or the setting (EOPNOTSUPP), or
+    /// CAP_NET_ADMIN in the initial user namespace is missing (EPERM).
     pub fn set(id: u32, setting: NapiSetting, value: u64) -> Result<(), NetlinkError> {
         let number = id.to_string();
         let asked = Asked { operation: setting.operation(), interface: &number };

@@ -1,4 +1,5 @@
-//! The metadata of frames that a driver offers to XDP programs and to AF_XDP sockets, from the kernel's generic netlink family `netdev`.
+//! The metadata of frames that a driver offers to XDP programs and to AF_XDP sockets, from the kernel's generic netlink family
+//! `netdev`.
 //!
 //! ```text
 //!   CTRL_CMD_GETFAMILY "netdev" ─▶ its number ─▶ NETDEV_CMD_DEV_GET interface ─▶ NETDEV_A_DEV_XDP_RX_METADATA_FEATURES
@@ -30,8 +31,8 @@ const NETDEV_XSK_FLAGS_TX_TIMESTAMP: u64 = 1;
 
 pub(super) type Message = Genlmsghdr<u8, u16>;
 
-/// The metadata of frames that a driver claims to offer. A single frame may still have none: a device stamps nothing until its stamping is turned on, and veth
-/// has stamps only of frames that another device stamped before.
+/// The metadata of frames that a driver claims to offer. A single frame may still have none: a device stamps nothing until its
+/// stamping is turned on, and veth has stamps only of frames that another device stamped before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpMetadata {
     /// To an XDP program: arrival time by the device's clock (`bpf_xdp_metadata_rx_timestamp`).
@@ -40,8 +41,8 @@ pub struct XdpMetadata {
     pub rx_hash: bool,
     /// To an XDP program: the VLAN tag that the device took out of the frame (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8).
     pub rx_vlan: bool,
-    /// To an AF_XDP socket with zero-copy: the time of sending by the device's clock (`XDP_TXMD_FLAGS_TIMESTAMP`). `None`: this kernel's AF_XDP has no metadata of
-    /// sent frames (before Linux 6.8).
+    /// To an AF_XDP socket with zero-copy: the time of sending by the device's clock (`XDP_TXMD_FLAGS_TIMESTAMP`). `None`: this
+    /// kernel's AF_XDP has no metadata of sent frames (before Linux 6.8).
     pub tx_time: Option<bool>,
 }
 

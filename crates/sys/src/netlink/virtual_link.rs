@@ -42,8 +42,8 @@ impl Netlink {
     /// Creates the link `name` in this namespace, or in that of the process `in_pid`; its parent is in this one.
     ///
     /// # Errors
-    /// The kernel has no such kind of link (EOPNOTSUPP), the name is taken (EEXIST), there is no such parent (ENODEV), or this process lacks
-    /// CAP_NET_ADMIN over one of the two namespaces (EPERM).
+    /// The kernel has no such kind of link (EOPNOTSUPP), the name is taken (EEXIST), there is no such parent (ENODEV), or this
+    /// process lacks CAP_NET_ADMIN over one of the two namespaces (EPERM).
     pub fn create(&self, name: &str, link: VirtualLink<'_>, in_pid: Option<u32>) -> Result<(), NetlinkError> {
         let (kind, parent) = match link {
             VirtualLink::Bridge => ("create the bridge", None),

@@ -23,7 +23,8 @@ pub(super) fn into_words(words: &[AtomicU64], bytes: &[u8]) {
     assert!(bytes.len() <= size_of_val(words), "{} bytes for {} words", bytes.len(), words.len());
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= STEP && std::arch::is_x86_feature_detected!("avx") {
-        // SAFETY: AVX is there; both have bytes.len() bytes, at least a step; words are memory that may be written through a shared reference.
+        // SAFETY: AVX is there; both have bytes.len() bytes, at least a step; words are memory that may be written through a
+        // shared reference.
         unsafe { steps(words.as_ptr().cast::<u8>().cast_mut(), bytes.as_ptr(), bytes.len()) };
         return;
     }

@@ -36,7 +36,8 @@ struct State {
 }
 
 impl FakeNicClock {
-    /// A clock that shows `nic_ns` now and runs `ppb` parts in 10^9 too fast, read in the middle of brackets of 2, 1 and 3 us in turn.
+    /// A clock that shows `nic_ns` now and runs `ppb` parts in 10^9 too fast, read in the middle of brackets of 2, 1 and 3 us in
+    /// turn.
     pub fn new(nic_ns: i64, ppb: i64, has: &[Method]) -> FakeNicClock {
         FakeNicClock(Arc::new(Mutex::new(State {
             nic_ns,
@@ -115,7 +116,8 @@ impl FakeNicClock {
     }
 }
 
-/// CLOCK_REALTIME and CLOCK_MONOTONIC_RAW at one moment, and the time between their readings, in which this thread may lose its core.
+/// CLOCK_REALTIME and CLOCK_MONOTONIC_RAW at one moment, and the time between their readings, in which this thread may lose its
+/// core.
 fn at_once() -> (i64, i64, u64) {
     let read = |_| {
         let before = kernel_ns(ClockId::MonotonicRaw);

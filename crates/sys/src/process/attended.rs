@@ -20,7 +20,8 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 /// Lets `command` start with SIGINT, SIGTERM and SIGHUP unblocked, even if this process blocks them.
 pub fn unblocked(command: &mut Command) -> &mut Command {
     let unblock = || change_mask(libc::SIG_UNBLOCK, &[SIGINT, SIGTERM, SIGHUP]);
-    // SAFETY: between fork and exec the closure calls sigemptyset, sigaddset and pthread_sigmask only, which are async-signal-safe, and allocates nothing.
+    // SAFETY: between fork and exec the closure calls sigemptyset, sigaddset and pthread_sigmask only, which are
+    // async-signal-safe, and allocates nothing.
     unsafe { command.pre_exec(unblock) }
 }
 

@@ -44,8 +44,8 @@ impl Inherited {
     /// Takes the whole list; only once per process, so that no descriptor gets two owners.
     ///
     /// # Errors
-    /// `NotFound` if this process was not started by [`Worker::spawn`](super::Worker::spawn), `AlreadyExists` for the second claim, `InvalidData` if the environment
-    /// is garbled.
+    /// `NotFound` if this process was not started by [`Worker::spawn`](super::Worker::spawn), `AlreadyExists` for the second
+    /// claim, `InvalidData` if the environment is garbled.
     pub fn claim() -> io::Result<Inherited> {
         static CLAIMED: AtomicBool = AtomicBool::new(false);
         let text = std::env::var(VARIABLE)
@@ -66,7 +66,8 @@ impl Inherited {
     pub fn take(&mut self, number: RawFd) -> io::Result<OwnedFd> {
         let at = self.0.iter().position(|named| named.number == number);
         let named = self.0.swap_remove(at.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?);
-        // SAFETY: the borrow is used for three calls on a number that is not -1; a number that is not open makes the first of them fail.
+        // SAFETY: the borrow is used for three calls on a number that is not -1; a number that is not open makes the first of
+        // them fail.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         let flags = fcntl_getfd(fd)?;
         let file = fstat(fd)?;
@@ -74,8 +75,8 @@ impl Inherited {
             return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
         fcntl_setfd(fd, flags | FdFlags::CLOEXEC)?;
-        // SAFETY: the descriptor came over exec, as the parent says and its file proves, and has no owner: it is named once, and whoever is named here is
-        // taken out of the one list of this process (claim() gives it once).
+        // SAFETY: the descriptor came over exec, as the parent says and its file proves, and has no owner: it is named once, and
+        // whoever is named here is taken out of the one list of this process (claim() gives it once).
         Ok(unsafe { OwnedFd::from_raw_fd(number) })
     }
 }

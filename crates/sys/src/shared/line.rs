@@ -84,8 +84,8 @@ impl Line {
         }
         // Do not trust the peer's length beyond the capacity.
         let length = ((word & LENGTH_MASK) as usize).min(Line::CAPACITY);
-        // The receiver writes both lines next, so it requests them for writing before the copy, which saves a second transfer. A client does not write the first
-        // line at once; requesting it would take it from the server that polls it.
+        // The receiver writes both lines next, so it requests them for writing before the copy, which saves a second transfer. A
+        // client does not write the first line at once; requesting it would take it from the server that polls it.
         if direction == Direction::Request {
             own(slice::from_ref(&self.word));
         }

@@ -71,8 +71,8 @@ impl<T: Atomics> Mapped<T> {
 
     #[inline]
     pub(super) fn get(&self) -> &T {
-        // SAFETY: the mapping is page-aligned, as large as `T`, lives as long as `self`, and the file behind it is sealed, so it stays readable. `T` is
-        // atomics alone: every content is valid, and writes by others are allowed.
+        // SAFETY: the mapping is page-aligned, as large as `T`, lives as long as `self`, and the file behind it is sealed, so it
+        // stays readable. `T` is atomics alone: every content is valid, and writes by others are allowed.
         unsafe { self.value.as_ref() }
     }
 }

@@ -14,7 +14,8 @@
 //! ```text
 //!   writer   fence, the stamp's words, count + 1      reader   count, words of many stamps, fence, count again
 //! ```
-//! A stamp is dropped if, by the count read last, its place may have been overwritten meanwhile. This always drops the oldest stamp of a full ring.
+//! A stamp is dropped if, by the count read last, its place may have been overwritten meanwhile. This always drops the oldest
+//! stamp of a full ring.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -59,8 +60,8 @@ pub struct Stamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub which: Which,
-    /// Time: CLOCK_REALTIME in ns for the kernel's stamps, the NIC's clock in ns for those of a NIC, ticks of the program's clock for those of the ring
-    /// library.
+    /// Time: CLOCK_REALTIME in ns for the kernel's stamps, the NIC's clock in ns for those of a NIC, ticks of the program's clock
+    /// for those of the ring library.
     pub at: u64,
     /// Sequence number in the payload of its message; 0 for [`Which::Kicked`], [`Which::Seen`] and [`Which::Stray`].
     pub sequence: u32,
@@ -240,8 +241,8 @@ impl Stamps {
     }
 }
 
-/// Copies the items added to a ring of `kept` places since its count was `since`, except those that may have been overwritten meanwhile. Returns them and
-/// the count.
+/// Copies the items added to a ring of `kept` places since its count was `since`, except those that may have been overwritten
+/// meanwhile. Returns them and the count.
 fn whole<T>(count: &AtomicU64, since: u64, kept: u64, copy: impl FnMut(u64) -> T) -> (Vec<T>, u64) {
     let now = count.load(Ordering::Acquire);
     let first = since.max(now.saturating_sub(kept));

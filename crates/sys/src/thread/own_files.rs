@@ -29,10 +29,10 @@ const OPEN: &str = "/proc/thread-self/fd";
 /// because its number would mean another file elsewhere.
 ///
 /// # The caller's duty
-/// No descriptor that one side opens or closes while `work` runs may be used on the other, however it got there (a channel, a mutex, a static): there its
-/// number means another file, or none. The function is nevertheless safe, because no bound can express this rule: any code reaches statics, so no type of
-/// `work`, not even a plain `fn`, keeps it. Each of its two callers (`git grep spawn_with_own_files`) hands `work` sockets or rings that are open before, and
-/// gets back these and counts.
+/// No descriptor that one side opens or closes while `work` runs may be used on the other, however it got there (a channel, a
+/// mutex, a static): there its number means another file, or none. The function is nevertheless safe, because no bound can
+/// express this rule: any code reaches statics, so no type of `work`, not even a plain `fn`, keeps it. Each of its two callers
+/// (`git grep spawn_with_own_files`) hands `work` sockets or rings that are open before, and gets back these and counts.
 ///
 /// # Errors
 /// The thread cannot be started (EAGAIN). Passed to `work`: those of unshare(2), `CLONE_FILES`, and of reading
@@ -47,10 +47,11 @@ pub fn spawn_with_own_files<'scope, T: Send + 'scope>(
         }
         // If the table could not be checked at the end, do not create one.
         let parted = open_numbers().and_then(|_| {
-            // SAFETY: the thread was made for `work` and ends with it, so no descriptor of another owner's is used on it but those that `work` has. Those that
-            // are open now name the same files in both tables; `work` closing one leaves it open in the other, which is no harm. Those that it opens are
-            // closed when it returns (seen below), so no owner of one is left to close that number in the other table. That none passes between the two
-            // meanwhile is the caller's to keep, as said above.
+            // SAFETY: the thread was made for `work` and ends with it, so no descriptor of another owner's is used on it but
+            // those that `work` has. Those that are open now name the same files in both tables; `work` closing one leaves it
+            // open in the other, which is no harm. Those that it opens are closed when it returns (seen below), so no owner of
+            // one is left to close that number in the other table. That none passes between the two meanwhile is the caller's to
+            // keep, as said above.
             unsafe { unshare_files() }?;
             open_numbers()
         });
@@ -75,7 +76,8 @@ pub fn spawn_with_own_files<'scope, T: Send + 'scope>(
 /// and neither side has closed it. A descriptor's owner (`OwnedFd`, `File`, a socket) from one side must not be used or dropped
 /// on the other.
 unsafe fn unshare_files() -> io::Result<()> {
-    // SAFETY: copying the table leaves every open descriptor valid under its number in both tables; the rest is the caller's promise.
+    // SAFETY: copying the table leaves every open descriptor valid under its number in both tables; the rest is the caller's
+    // promise.
     match unsafe { unshare_unsafe(UnshareFlags::FILES) } {
         Err(Errno::PERM) => {}
         done => return Ok(done?),
@@ -160,8 +162,8 @@ mod tests {
         assert!(said.contains("outlives it"), "{said}");
     }
 
-    /// Answers the calling thread's unshare(2) with EPERM from now on, as container runtimes do; false if the kernel has no seccomp
-    /// filters.
+    /// Answers the calling thread's unshare(2) with EPERM from now on, as container runtimes do; false if the kernel has no
+    /// seccomp filters.
     fn forbid_unshare() -> bool {
         let step = |code: u32, k: u32, jf: u8| libc::sock_filter { code: code as u16, jt: 0, jf, k };
         let mut steps = [

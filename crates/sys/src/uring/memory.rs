@@ -11,7 +11,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munlock, 
 /// Buffers begin on cache lines of their own.
 const LINE: usize = 64;
 
-/// A mapping. Once it is leaked, its addresses stay mapped for ever, so that a late request of the kernel hits nothing else; its pages go all the same.
+/// A mapping. Once it is leaked, its addresses stay mapped for ever, so that a late request of the kernel hits nothing else; its
+/// pages go all the same.
 struct Mapping {
     begin: NonNull<u8>,
     bytes: usize,
@@ -171,8 +172,8 @@ impl Provided {
     pub(super) fn add(&mut self, at: *mut u8, len: u32, buffer: u16) {
         let begin: *mut BufRingEntry = self.mapping.begin.as_ptr().cast();
         let slot = usize::from(self.tail & (self.entries - 1));
-        // SAFETY: the slot lies in the mapping, which is zeroed memory of entries; the kernel reads it only below the tail. The tail is a field
-        // of the first entry that an entry's own fields do not overlap, and both sides access it atomically.
+        // SAFETY: the slot lies in the mapping, which is zeroed memory of entries; the kernel reads it only below the tail. The
+        // tail is a field of the first entry that an entry's own fields do not overlap, and both sides access it atomically.
         unsafe {
             let entry = &mut *begin.add(slot);
             entry.set_addr(at as u64);

@@ -4,12 +4,13 @@
 //!   chunk │ … │ flags: u64 │ request: 0 │ 0 │ frame …    sent with XDP_TX_METADATA
 //!         │ … │            │ stamp: u64 │   │            in the completion ring: the stamp lies where the request lay
 //! ```
-//! With zero-copy the device stamps, by its own clock. In copy mode the kernel stamps, by CLOCK_TAI, when it frees its copy of the frame: over veth, after the frame
-//! has reached the peer.
+//! With zero-copy the device stamps, by its own clock. In copy mode the kernel stamps, by CLOCK_TAI, when it frees its copy of
+//! the frame: over veth, after the frame has reached the peer.
 //!
 //! All of this is out of line, so that the code for frames without stamps stays small.
 //!
-//! Sources: `Documentation/networking/xsk-tx-metadata.rst`, `include/uapi/linux/if_xdp.h` (`struct xsk_tx_metadata`), `net/xdp/xsk.c` (`xsk_destruct_skb`).
+//! Sources: `Documentation/networking/xsk-tx-metadata.rst`, `include/uapi/linux/if_xdp.h` (`struct xsk_tx_metadata`),
+//! `net/xdp/xsk.c` (`xsk_destruct_skb`).
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -94,15 +95,16 @@ pub(super) fn register(fd: &OwnedFd, memory: XdpUmemReg) -> Result<(), Errno> {
 }
 
 impl Socket {
-    /// Asks for a stamp of each frame that is sent from now on, or for none; for a socket with [`Options::departures`](super::Options).
+    /// Asks for a stamp of each frame that is sent from now on, or for none; for a socket with
+    /// [`Options::departures`](super::Options).
     pub fn ask_departures(&mut self, asks: bool) {
         if let Some(departures) = &mut self.departures {
             departures.asks = asks;
         }
     }
 
-    /// Passes on the stamps that came since the last call: the number of frames that the socket sent before this one, and the time in ns. At most as many stamps as
-    /// the ring has entries are kept.
+    /// Passes on the stamps that came since the last call: the number of frames that the socket sent before this one, and the
+    /// time in ns. At most as many stamps as the ring has entries are kept.
     pub fn departures(&mut self, mut take: impl FnMut(u32, u64)) {
         self.reclaim();
         if let Some(departures) = &mut self.departures {

@@ -25,7 +25,8 @@ pub(super) struct Map<T> {
     entries: NonNull<T>,
 }
 
-// SAFETY: the mapping belongs to the process; the socket that owns it is driven by one thread at a time (no method takes &self and writes).
+// SAFETY: the mapping belongs to the process; the socket that owns it is driven by one thread at a time (no method takes &self
+// and writes).
 unsafe impl<T> Send for Map<T> {}
 
 impl<T: Copy> Map<T> {
@@ -88,8 +89,8 @@ impl<T: Copy> Map<T> {
     /// The slot must come from the ring's Producer or Consumer, which have this ring's size.
     #[inline(always)]
     pub(super) fn read(&self, slot: usize) -> T {
-        // SAFETY: slot < size of the ring, for which the mapping has room; the ring's protocol says that the kernel does not write it now,
-        // and T is plain numbers.
+        // SAFETY: slot < size of the ring, for which the mapping has room; the ring's protocol says that the kernel does not
+        // write it now, and T is plain numbers.
         unsafe { self.entries.add(slot).read() }
     }
 

@@ -146,8 +146,8 @@ impl<S: Spread> Sums<S> {
         }
     }
 
-    /// The usual time of a stage. Where no more than half of the transactions have it, those that have it may all be slow ones, as one of two: then it is at
-    /// most the time that the others take from its start to its end.
+    /// The usual time of a stage. Where no more than half of the transactions have it, those that have it may all be slow ones,
+    /// as one of two: then it is at most the time that the others take from its start to its end.
     fn usual(&self, stage: HookPair) -> u64 {
         let Some((times, total)) = self.stages.get(&stage) else { return 0 };
         let own = typical(times, *total);
@@ -282,8 +282,9 @@ impl Totals {
         }
     }
 
-    /// The connection's sums, if it has any. Where there are too many connections, one gets them when it has had twice as many transactions as the least of
-    /// those that have some, which loses them: busy connections have sums, and keep them where others are as busy or come and go.
+    /// The connection's sums, if it has any. Where there are too many connections, one gets them when it has had twice as many
+    /// transactions as the least of those that have some, which loses them: busy connections have sums, and keep them where
+    /// others are as busy or come and go.
     fn connection(&mut self, connection: Connection, kind: Kind) -> Option<&mut OfConnection> {
         let connection = (connection, kind);
         let mut before = 0;
@@ -593,7 +594,8 @@ mod tests {
             (total.sum_ns.count, total.sum_ns.p50.unwrap() / 10_000)
         };
         assert_eq!((p50(Side::Server), p50(Side::Client)), ((2000, 14), (2000, 0)));
-        // 20 of each kind lie above that kind's p99, although all of one kind are above all of the other; a bucket of the histogram may shift one.
+        // 20 of each kind lie above that kind's p99, although all of one kind are above all of the other; a bucket of the
+        // histogram may shift one.
         assert!((34..=42).contains(&record.slow), "{}", record.slow);
     }
 

@@ -6,8 +6,8 @@
 //!   shares       holders of that CPU meanwhile, its own thread left out      ─▶ causes, as far as the excess goes
 //!   rest         time without a holder: a gap, or, if short, many small delays
 //! ```
-//! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too. If its thread could have gone on, a limit on
-//! its process's time stopped it.
+//! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too. If its thread could
+//! have gone on, a limit on its process's time stopped it.
 
 use std::collections::HashMap;
 
@@ -192,8 +192,8 @@ impl Rule<'_> {
         let mut left = excess;
         let sides = self.interval.on();
         let mut order = sides.clone();
-        // Where other threads kept both sides, the side that went on last held the message up for all of that time. A packet that was left to ksoftirqd waited
-        // on its sender's core first.
+        // Where other threads kept both sides, the side that went on last held the message up for all of that time. A packet that
+        // was left to ksoftirqd waited on its sender's core first.
         order.arrange_by_key(|side| std::cmp::Reverse(self.kept_until(*side)));
         for side in &order {
             let Some(cpu) = self.whose.cpus[*side] else { continue };
@@ -209,8 +209,8 @@ impl Rule<'_> {
         }
     }
 
-    /// The moment until which a thread of neither side had the CPU of `side`, or nobody while its own was stopped: `i64::MIN` if none had it, `i64::MAX` where
-    /// ksoftirqd has the packet.
+    /// The moment until which a thread of neither side had the CPU of `side`, or nobody while its own was stopped: `i64::MIN` if
+    /// none had it, `i64::MAX` where ksoftirqd has the packet.
     fn kept_until(&self, side: usize) -> i64 {
         let Some(cpu) = self.whose.cpus[side] else { return i64::MIN };
         let (from, to) = (self.interval.from.1, self.interval.to.1);
@@ -287,7 +287,8 @@ impl Rule<'_> {
             found.take(kind, self.who(cpu, busy), ns as f64, left);
         }
         if let Some(Busy::Thread(thread)) = left_to {
-            // The packet waited until that thread had had its turn: the thread gets all of the time until then that no other holder had.
+            // The packet waited until that thread had had its turn: the thread gets all of the time until then that no other
+            // holder had.
             let end = self.during.last_of(cpu, thread, interval.to.1);
             let shares = self.during.shares(cpu, interval.from.1, end);
             let held =

@@ -454,7 +454,8 @@ fn a_switch_among_the_events_is_a_moment_of_the_receiver_that_slept() {
     let moments = [Send, Ready, Returned];
     let slept = slower(&moments, &[(Ready, 1_000), (Returned, 5_000)]);
     let ready = slept.ways[0][1].1 - BEGAN;
-    // The server's thread gets its CPU before the message is there, on another CPU, and then after it; another thread comes as well.
+    // The server's thread gets its CPU before the message is there, on another CPU, and then after it; another thread comes as
+    // well.
     let came = |cpu, at, to| event(cpu, at, 0, What::Switched { from: 0, to, runnable: false });
     let events =
         [came(1, ready - 500, SERVER), came(0, ready + 300, SERVER), came(1, ready + 400, 99), came(1, ready + 2_000, SERVER)];

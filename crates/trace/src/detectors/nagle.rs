@@ -1,4 +1,5 @@
-//! A request in two writes: Nagle holds the second back until the first is acknowledged, and the receiver delays its acknowledgement.
+//! A request in two writes: Nagle holds the second back until the first is acknowledged, and the receiver delays its
+//! acknowledgement.
 
 use super::{Detector, Observed, SIDES};
 use crate::advice::Advice;

@@ -24,8 +24,8 @@ struct Between {
 }
 
 impl Clocks {
-    /// For a program's clock of `rate` ticks per ns; `hardware` has two points of the NIC's clock, `software` two readings of the kernel's, before and
-    /// after the block.
+    /// For a program's clock of `rate` ticks per ns; `hardware` has two points of the NIC's clock, `software` two readings of the
+    /// kernel's, before and after the block.
     pub fn new(rate: f64, hardware: Option<[Point; 2]>, software: [&Relation; 2]) -> Clocks {
         let between = [hardware, Some(software.map(|relation| realtime(relation, rate)))];
         Clocks { rate, between: between.map(|points| Between::new(points?, rate)) }

@@ -89,7 +89,8 @@ impl Fold {
         }
     }
 
-    /// Distributions, typical transactions and impossible ones. With `both`, a transaction without the server's part is not complete.
+    /// Distributions, typical transactions and impossible ones. With `both`, a transaction without the server's part is not
+    /// complete.
     pub(super) fn finish(mut self, both: bool) -> Split {
         self.all.retain(|one| !both || one.server != UNKNOWN);
         let mut rtts: Vec<u32> = self.all.iter().map(|one| one.rtt).collect();
@@ -161,7 +162,8 @@ pub struct Why {
 }
 
 impl Why {
-    /// The stamps of each side and way: the client's by `counts`, the server's by `servers`, its halves' counts (request and reply, by layer).
+    /// The stamps of each side and way: the client's by `counts`, the server's by `servers`, its halves' counts (request and
+    /// reply, by layer).
     pub(super) fn stamps(&self, layers: [Layer; 2], counts: Counts, servers: [[u64; 2]; 2]) -> Vec<StampsOf> {
         let [of_nic, of_stack] = servers;
         let sides = [
@@ -195,7 +197,8 @@ impl Why {
     }
 }
 
-/// Why software stamps are used on a way: `hardware` counts the hardware stamps of that way, `other` those of the other way, `wanted` the transactions.
+/// Why software stamps are used on a way: `hardware` counts the hardware stamps of that way, `other` those of the other way,
+/// `wanted` the transactions.
 fn software_alone(hardware: u64, other: u64, wanted: u64) -> String {
     match (hardware, other) {
         (0, 0) => "no stamp of a NIC came: the device takes none, or is not told to".into(),

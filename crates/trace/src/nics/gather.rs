@@ -68,8 +68,9 @@ impl Gather {
         Gather::default()
     }
 
-    /// Adds a block that is over: the program's stamps of its transactions, of which every `every`-th was stamped (0: none), and stamps of packets.
-    /// Transactions that are not `counted` are known but do not count; nor do the first ones of each block, which follow a pause.
+    /// Adds a block that is over: the program's stamps of its transactions, of which every `every`-th was stamped (0: none), and
+    /// stamps of packets. Transactions that are not `counted` are known but do not count; nor do the first ones of each block,
+    /// which follow a pause.
     pub fn add(&mut self, stamps: &[Stamp], packets: &[Packet], every: u32, counted: bool) {
         self.before = std::mem::take(&mut self.last);
         self.before.owns.iter_mut().for_each(|own| own.changed = false);

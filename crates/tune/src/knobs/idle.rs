@@ -203,8 +203,8 @@ fn states_in_words(value: &str, changes: &[Change]) -> Option<String> {
     })
 }
 
-/// How long leaving idle takes, in ns. On bare metal the driver's table says it: the deepest state that may be entered, and at least 1 us. 0 without
-/// a cpuidle driver: the kernel then heeds no demand (`cpuidle_idle_call` of kernel/sched/idle.c).
+/// How long leaving idle takes, in ns. On bare metal the driver's table says it: the deepest state that may be entered, and at
+/// least 1 us. 0 without a cpuidle driver: the kernel then heeds no demand (`cpuidle_idle_call` of kernel/sched/idle.c).
 fn exit_ns(host: &dyn Host, place: &Place<'_>) -> Option<u64> {
     let cpus = cpus_or_online(host, place);
     let has_states = |cpu: &u32| host.list(&format!("{}/cpuidle", cpu_directory(*cpu))).is_ok_and(|states| !states.is_empty());

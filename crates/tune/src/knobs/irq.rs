@@ -82,7 +82,8 @@ fn interrupts_of(host: &dyn Host, place: &Place<'_>) -> Result<Vec<(u32, String)
     Ok(found)
 }
 
-/// The interrupts that the device's bus gave it; empty where the bus does not tell. A virtio device has those of the PCI function around it.
+/// The interrupts that the device's bus gave it; empty where the bus does not tell. A virtio device has those of the PCI function
+/// around it.
 fn own_interrupts(host: &dyn Host, directory: &str) -> Result<Vec<u32>, String> {
     let bus = format!("{directory}/device/subsystem");
     let virtio = present(&bus, host.link_target(&bus))?.is_some_and(|bus| bus == "virtio");

@@ -1,6 +1,7 @@
 //! The network stack below TCP.
 //!
-//! Under /proc/sys/net a thread sees the values of its own network namespace. A few exist in the initial namespace only and are absent elsewhere.
+//! Under /proc/sys/net a thread sees the values of its own network namespace. A few exist in the initial namespace only and are
+//! absent elsewhere.
 
 use crate::knob::{Control, Knob, Network};
 use crate::read::Read;

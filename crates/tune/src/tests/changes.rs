@@ -1,4 +1,5 @@
-//! Every setting on a host made of files: applied, applied again, reverted, and every byte as before. And every way this can fail.
+//! Every setting on a host made of files: applied, applied again, reverted, and every byte as before. And every way this can
+//! fail.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

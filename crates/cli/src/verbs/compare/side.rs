@@ -33,7 +33,8 @@ pub(super) const WARMUP: &str =
     mut_arg("reply", |arg| arg.visible_alias(None)),
 )]
 pub(super) struct Side {
-    /// Where to, loopback if not given: a host on which `hairpin serve` runs, loopback, veth[:…]; paths to compare (udp:spin tcp:spin); two stored runs (latest -2), of either several, with commas; or `placements`: the pairs of this host's CPUs
+    /// Where to, loopback if not given: a host on which `hairpin serve` runs, loopback, veth[:…]; paths to compare (udp:spin
+    /// tcp:spin); two stored runs (latest -2), of either several, with commas; or `placements`: the pairs of this host's CPUs
     #[arg(value_name = "HOST[:PORT]|RUN|placements", num_args = 0..=2)]
     pub(super) words: Vec<String>,
     /// The same as loopback or veth[:…]
@@ -56,7 +57,8 @@ pub(super) struct Side {
     /// IPv6 on loopback and veth
     #[arg(short = '6', long)]
     pub(super) ipv6: bool,
-    /// A library that takes the place of the kernel's sockets in this side's worker processes on this host (LD_PRELOAD): Onload, libxlio, libvma
+    /// A library that takes the place of the kernel's sockets in this side's worker processes on this host (LD_PRELOAD): Onload,
+    /// libxlio, libvma
     #[arg(long, value_name = "LIBRARY")]
     pub(super) stack: Option<PathBuf>,
     /// A setting of this host while this side is measured; repeatable (see `hairpin tune list`)

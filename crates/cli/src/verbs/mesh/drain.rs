@@ -16,8 +16,8 @@ pub enum Drain {
 }
 
 impl Drain {
-    /// The slow hosts, then those that did not answer to the end, each once; and a line for each reason to leave ranks out. `names` has a host for every
-    /// rank, if the user lists them.
+    /// The slow hosts, then those that did not answer to the end, each once; and a line for each reason to leave ranks out.
+    /// `names` has a host for every rank, if the user lists them.
     pub fn text(self, mesh: &Mesh, names: &[String]) -> (String, Vec<String>) {
         let name = |rank: u32| {
             let known = mesh.ranks.iter().find(|known| known.rank == rank).map(|known| &known.host);
