@@ -276,14 +276,83 @@ fn every_rule_finds_the_end_of_replies_that_come_in_pieces() {
     }
 }
 
+/// Answers requests without a body.
+fn serve_http(stream: TcpStream) {
+    let (from, mut to) = (BufReader::new(stream.try_clone().expect("the stream")), stream);
+    for line in from.lines().map_while(Result::ok) {
+        if line.is_empty() && to.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\npong\n").is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers a request of PostgreSQL's protocol once a connection, as a server without TLS does.
+fn refuse_tls(mut stream: TcpStream) {
+    let mut request = [0; 8];
+    if stream.read_exact(&mut request).is_ok() && request == [0, 0, 0, 8, 4, 210, 22, 47] {
+        let _ = stream.write_all(b"N");
+    }
+}
+
+#[test]
+fn presets_go_in_load_and_compare_too() {
+    let home = Home::new();
+    let [http, postgres] = [service(serve_http), service(refuse_tls)];
+    let load = format!("load echo:127.0.0.1:{http} --request http-get --rate 200,400 --duration 200ms --warmup 10ms");
+    let sides = "-- tcp-crr --rate 1k -- tcp-crr:poll --rate 1k";
+    let compare = format!("compare echo:127.0.0.1:{postgres} --request postgres-ssl-request --for 300ms");
+    let [load, compare] =
+        [(load, ""), (compare, sides)].map(|(line, end)| home.start(&format!("{line} --no-store --json {end}")));
+    let load = load.done().json();
+    let curve = &rows(&load)[0];
+    assert_eq!(
+        (&load["error"], &curve["request_bytes"], &curve["reply_bytes"]),
+        (&Value::Null, &35.into(), &43.into()),
+        "{load}"
+    );
+    assert_eq!((&own(&load)["first_reply"], &own(&load)["errors"]), (&"HTTP/1.1 200 OK".into(), &0.into()), "{load}");
+    let rates = curve["rates"].as_array().expect("rates");
+    assert!(rates.len() == 2 && rates.iter().all(|rate| rate["transactions"].as_u64() > Some(0)), "{load}");
+    let compare = compare.done().json();
+    let arms = compare["arms"].as_array().expect("arms");
+    assert_eq!((&compare["error"], arms.len()), (&Value::Null, 2), "{compare}");
+    for arm in arms {
+        assert_eq!((&arm["request_bytes"], &arm["reply_bytes"], &arm["lost"]), (&8.into(), &1.into(), &0.into()), "{compare}");
+        assert_eq!((&arm["own_request"]["first_reply"], &arm["own_request"]["differing"]), (&"N".into(), &0.into()), "{compare}");
+    }
+}
+
 /// The last words of a server after 40 replies of two bytes, whether it closes the connection then, and how that is told: it
 /// closes in the middle of a reply, does not end it, answers twice in one piece, or says nothing.
 const FAULTS: [(&str, bool, &str); 4] = [
-    ("part", true, "the server closed the connection (4 bytes into a reply, after 40 whole ones)"),
+    ("part", true, "the server closed the connection (4 bytes into a reply, after 40 whole ones"),
     ("endless", false, "7 bytes of a reply came and not its end within 300ms: endless"),
     ("b\nc\n", false, "the server sent 2 bytes more than the reply: c;"),
     ("", false, "no reply within 300ms: is the request whole?"),
 ];
+
+/// As many replies as TCP sends before the first is acknowledged (10 segments, RFC 6928): the kernel of a server drops any others
+/// when it resets the connection.
+const IN_FLIGHT: &str = "--outstanding 8";
+
+/// Plays a server that answers as many requests of two bytes by `b\n`, then begins a reply, and closes the connection with half a
+/// request unread.
+fn leaving<S: Read + Write + 'static>(replies: usize) -> impl Fn(S) + Send + Sync + 'static {
+    move |mut stream: S| {
+        let mut request = [0; 2];
+        for _ in 0..replies {
+            if stream.read_exact(&mut request).and_then(|()| stream.write_all(b"b\n")).is_err() {
+                return;
+            }
+        }
+        let _ = stream.read_exact(&mut [0; 3]).and_then(|()| stream.write_all(b"part"));
+    }
+}
+
+/// Plays a server that speaks first.
+fn greets<S: Read + Write>(mut stream: S) {
+    let _ = stream.write_all(b"220 mail\r\n").and_then(|()| stream.read_to_end(&mut Vec::new()).map(drop));
+}
 
 #[test]
 fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
@@ -311,15 +380,9 @@ fn a_server_that_misbehaves_is_named_and_what_was_measured_is_kept() {
     tells_once(&home.hairpin(&line), "Apache after MaxKeepAliveRequests: raise that");
     // The server's first reply is longer than any may be.
     let flood = answering(|stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
-    tells_once(&ask(flood, ""), "no end of the reply within 1048576 bytes: does --until name it? It begins xxx");
+    tells_once(&ask(flood, ""), "no end of the reply within 1048576 bytes: does --reply name it? It begins xxx");
     // It never says a thing.
     tells_once(&ask(answering(|_| {}), ""), "no reply within 300ms: is the request whole?");
-    // It speaks first.
-    let greets = service(|mut stream| {
-        stream.write_all(b"220 mail\r\n").expect("sent");
-        let _ = stream.read_to_end(&mut Vec::new());
-    });
-    tells_once(&ask(greets, ""), r"the server sent 10 bytes before it was asked: 220 mail;");
     // It answers twice, in two pieces.
     let twice = answering(|stream| {
         stream.write_all(b"b\n").expect("sent");
@@ -344,7 +407,8 @@ fn a_server_that_misbehaves_is_named_over_its_unix_socket_and_by_tcp_crr() {
     for (nth, (last, closes, part)) in FAULTS.into_iter().enumerate() {
         let socket = home.file(&format!("{nth}.sock"));
         service_at(&socket, faulty::<UnixStream>(0, 40, last, closes));
-        let port = service(faulty::<TcpStream>(40, 0, last, closes));
+        // Its first connection only hears it out.
+        let port = service(faulty::<TcpStream>(41, 0, last, closes));
         let ask = |at: &str| {
             home.start(&format!(
                 r"ping echo:{at} --request text:a\n --until \n --timeout 300ms --count 1000 --warmup 0s --json --no-store"
@@ -360,9 +424,85 @@ fn a_server_that_misbehaves_is_named_over_its_unix_socket_and_by_tcp_crr() {
 }
 
 #[test]
+fn a_server_that_misbehaves_while_further_requests_wait_is_named_as_well() {
+    let home = Home::new();
+    for (nth, (last, closes, part)) in FAULTS.into_iter().enumerate() {
+        // A second answer passes for that of the next request.
+        let part = if last == "b\nc\n" { FAULTS[3].2 } else { part };
+        let socket = home.file(&format!("{nth}.sock"));
+        service_at(&socket, faulty::<UnixStream>(0, 40, last, closes));
+        let port = service(faulty::<TcpStream>(0, 40, last, closes));
+        let begun = [socket.display().to_string(), format!("127.0.0.1:{port}")].map(|at| {
+            home.start(&format!(
+                r"ping echo:{at} --request text:a\n --until \n {IN_FLIGHT} --timeout 300ms --count 1000 --warmup 0s --json --no-store"
+            ))
+        });
+        for running in begun {
+            let done = running.done();
+            tells_once(&done, part);
+            assert!(rows(&done.json())[0]["transactions"].as_u64() >= Some(40), "{part}: {done:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reset_is_told_with_the_replies_that_came_before_it_and_none_of_them_is_lost() {
+    let home = Home::new();
+    let ask = |line: &str, at: &str, more: &str| {
+        home.start(&format!(r"{line} echo:{at} --request text:a\n --reply \n --warmup 0s --json --no-store {more}"))
+    };
+    let mut begun = Vec::new();
+    for policy in ["block", "epoll", "spin"] {
+        let socket = home.file(&format!("{policy}.sock"));
+        service_at(&socket, leaving::<UnixStream>(40));
+        let port = service(leaving::<TcpStream>(40));
+        let more = |path: &str| format!("-p {path}:{policy} {IN_FLIGHT} --count 1000");
+        begun.push((40, ask("ping", &socket.display().to_string(), &more("unix"))));
+        begun.push((40, ask("ping", &format!("127.0.0.1:{port}"), &more("tcp"))));
+    }
+    // Its room for requests in flight is 64.
+    let port = service(leaving::<TcpStream>(5));
+    begun.push((5, ask("load", &format!("127.0.0.1:{port}"), "--rate 1k --duration 300ms")));
+    for (whole, running) in begun {
+        let done = running.done();
+        tells_once(&done, &format!("the server closed the connection (4 bytes into a reply, after {whole} whole ones: "));
+        assert!(done.err.contains("(os error "), "{done:?}");
+        if whole == 40 {
+            assert_eq!(rows(&done.json())[0]["transactions"], whole, "{done:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_greets_or_closes_before_it_is_asked_is_refused_on_every_path_and_by_every_verb() {
+    let home = Home::new();
+    let [greets_at, closes_at] = ["greets.sock", "closes.sock"].map(|name| home.file(name));
+    service_at(&greets_at, greets::<UnixStream>);
+    service_at(&closes_at, drop);
+    let greeting = ("the server sent 10 bytes before it was asked: 220 mail;", service(greets), greets_at);
+    let closing = ("the server closed the connection before it was asked", service(drop), closes_at);
+    for (part, port, socket) in [greeting, closing] {
+        let (tcp, unix) = (format!("127.0.0.1:{port}"), socket.display().to_string());
+        for (verb, at, more) in [
+            ("ping", &tcp, "-p tcp"),
+            ("ping", &tcp, "-p tcp-crr"),
+            ("ping", &unix, ""),
+            ("load", &tcp, "--rate 1k --duration 200ms"),
+            ("compare", &tcp, "--for 9s -- tcp:poll -- tcp:block"),
+        ] {
+            let line = format!(r"{verb} echo:{at} --request text:a\n --reply \n --timeout 300ms --no-store {more}");
+            // A busy server may greet or close later than that is waited for.
+            let done = (0..5).map(|_| home.hairpin(&line)).find(|done| done.err.contains(part));
+            tells_once(&done.unwrap_or_else(|| panic!("not \"{part}\": {line}")), part);
+        }
+    }
+}
+
+#[test]
 fn load_compare_and_sweep_name_the_fault_and_keep_what_was_measured() {
     let home = Home::new();
     let closed = "the server closed the connection (4 bytes into a reply, after 5 whole ones)";
+    let endless = "7 bytes of a reply came and not its end within 1s: endless";
     let (more, silent) = ("the server sent 2 bytes more than the reply: c;", "no reply within 1s: is the request whole?");
     let rates = "--rate 1k,2k --outstanding 1 --duration 200ms --warmup 0s --timeout 1s";
     let sides = "--for 9s --timeout 1s -- tcp:poll -- tcp:block";
@@ -373,9 +513,11 @@ fn load_compare_and_sweep_name_the_fault_and_keep_what_was_measured() {
     for (verb, flags, sound, last, closes, part) in [
         ("load", rates, 1, "part", true, closed),
         ("load", rates, 1, "", false, silent),
+        ("load", rates, 1, "endless", false, endless),
         ("load", "--outstanding 1 --duration 200ms --warmup 0s", 0, "b\nc\n", false, more),
         ("compare", sides, 6, "part", true, closed),
         ("compare", sides, 0, "", false, silent),
+        ("compare", sides, 6, "endless", false, endless),
         ("sweep", cells, 6, "b\nc\n", false, more),
         ("sweep", cells, 0, "part", true, closed),
     ] {
@@ -431,7 +573,8 @@ fn replies_that_begin_otherwise_are_counted_where_the_rule_tells_no_error() {
 fn a_request_that_cannot_be_asked_is_refused_before_anything_is_sent() {
     let home = Home::new();
     for (line, code, part) in [
-        (r"ping echo:127.0.0.1:9 --request text:PING\r\n", 2, "does not say where its reply ends: write --until N"),
+        ("load echo:127.0.0.1:9 --request postgres-ssl-request --rate 100", 2, "use ping --rate, or --path tcp if the server"),
+        (r"ping echo:127.0.0.1:9 --request text:PING\r\n", 2, "does not say where its reply ends: write --reply N"),
         ("ping echo:127.0.0.1:9 --request redis-pong", 2, "no preset; there are fix-heartbeat, http-get, memcached-version"),
         ("ping echo:127.0.0.1:9 --request hex:0 --until 1", 2, "pairs of hexadecimal digits"),
         ("ping echo:127.0.0.1:9 --request text: --until 1", 2, "without a byte"),
@@ -485,6 +628,8 @@ fn a_users_own_presets_join_those_that_come_with_it() {
     assert!(matches!(of_its_name[..], [one] if one.contains("tcp-crr")), "{listed}");
     let done = with("[redis-ping]\nrequest = 7\n", &["ping", "echo:127.0.0.1", "--request", "redis-ping"]);
     done.fails(2, &["hairpin/requests.toml:1: redis-ping: request takes a text"]);
+    let done = with("# [\"my page\"]\n\n[\"my page\"]\nrequest = 7\n", &["ping", "echo:127.0.0.1", "--request", "my page"]);
+    done.fails(2, &["hairpin/requests.toml:3: my page: request takes a text"]);
     let mut nowhere = home.command(HAIRPIN);
     nowhere.env("XDG_CONFIG_HOME", "/dev/null").args(["help", "requests"]);
     let done = home.spawn(nowhere).done();

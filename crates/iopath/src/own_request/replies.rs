@@ -96,7 +96,7 @@ impl Replies {
         if self.have == self.buffer.len() {
             let most = self.buffer.len();
             return Err(strange(format!(
-                "no end of the reply within {most} bytes: does --until name it? It begins {}",
+                "no end of the reply within {most} bytes: does --reply name it? It begins {}",
                 start(&self.buffer)
             )));
         }
@@ -130,7 +130,7 @@ impl Replies {
                 }
                 Ok(Some((header, &self.buffer[from..from + len])))
             }
-            Err(why) => Err(strange(format!("the reply is not one that --until allows: {why}"))),
+            Err(why) => Err(strange(format!("the reply is not one that --reply allows: {why}"))),
         }
     }
 
@@ -153,7 +153,7 @@ impl Replies {
         strange(match self.ever_asked {
             false => greeting(&self.buffer[self.from..self.have]),
             true => format!(
-                "the server sent {} more than the reply: {}; it answers more than once, or --until ends the reply too early",
+                "the server sent {} more than the reply: {}; it answers more than once, or --reply ends the reply too early",
                 counted(self.begun() as u64, "byte"),
                 self.start()
             ),
@@ -322,7 +322,7 @@ mod tests {
             }
         };
         assert_eq!(got, LEAST);
-        assert!(why.starts_with("no end of the reply within 16384 bytes: does --until name it? It begins xxx"), "{why}");
+        assert!(why.starts_with("no end of the reply within 16384 bytes: does --reply name it? It begins xxx"), "{why}");
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Job {
             let (flows, threads) = (self.flows, self.threads);
             let most = most_of_reply(flows.div_ceil(threads).saturating_mul(threads));
             refuse(count as u64 <= most, || {
-                format!("with {flows} flows a reply has at most {most} bytes, not {count} (--until): use fewer --flows")
+                format!("with {flows} flows a reply has at most {most} bytes, not {count} (--reply): use fewer --flows")
             })?;
         }
         let replays = self.open.as_ref().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay { .. }));
@@ -171,8 +171,12 @@ impl Job {
             "an open loop takes more than 0 and up to 10,000,000 requests per second".into()
         })?;
         refuse(!path.one_at_a_time, || {
+            let instead = match self.own {
+                Some(_) => "use ping --rate, or --path tcp if the server answers more than one request on a connection",
+                None => "use --path tcp",
+            };
             format!(
-                "{} opens a connection for each request and is busy with it until that is closed, so no schedule can go on meanwhile: use --path tcp",
+                "{} opens a connection for each request and is busy with it until that is closed, so no schedule can go on meanwhile: {instead}",
                 path.name
             )
         })?;
@@ -429,6 +433,7 @@ mod tests {
     #[test]
     fn a_request_of_ones_own_has_limits_of_its_own() {
         use crate::request::Request;
+        use crate::schedule::OpenLoop;
         let own = |spec: &str, flows: u32, end: &str| {
             text(spec, |job| {
                 let (name, end) = ("x".into(), end.parse().unwrap());
@@ -441,9 +446,15 @@ mod tests {
             "closes=server is for a server of Hairpin's: with --request leave out closes, and the client closes"
         );
         assert_eq!(own("tcp-crr:closes=client", 1, "resp"), "goes");
+        let on_schedule = text("tcp-crr", |job| {
+            job.own = Some(Request { name: "x".into(), bytes: b"x".into(), end: ReplyEnd::Resp, tls: None });
+            job.open = Some(OpenLoop { per_s: 100.0, arrivals: Arrivals::Fixed, smallest: job.request });
+        });
+        let part = "use ping --rate, or --path tcp if the server answers more than one request on a connection";
+        assert!(on_schedule.ends_with(part), "{on_schedule}");
         assert_eq!(
             own("tcp:poll", 257, "1Mi"),
-            "with 257 flows a reply has at most 1044495 bytes, not 1048576 (--until): use fewer --flows"
+            "with 257 flows a reply has at most 1044495 bytes, not 1048576 (--reply): use fewer --flows"
         );
         for (flows, end) in [(256, "1Mi"), (257, "http"), (20_000, "16Ki")] {
             assert_eq!(own("tcp:poll", flows, end), "goes", "{flows} flows, {end}");

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use hairpin_units::parse_number;
+use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::{ReplyEnd, bytes_of};
@@ -80,10 +81,16 @@ fn parse(file: &str, text: &str) -> Result<Vec<Preset>, String> {
         format!("{file}:{}: {}", line_of(error.span().map_or(0, |span| span.start)), error.message())
     })?;
     let one = |(name, value): (String, Value)| {
-        let line = line_of(text.find(&format!("[{name}]")).unwrap_or(0));
-        preset(&name, value).map_err(|why| format!("{file}:{line}: {name}: {why}"))
+        preset(&name, value).map_err(|why| format!("{file}:{}: {name}: {why}", line_of(place_of(&name, text).unwrap_or(0))))
     };
     table.into_iter().map(one).collect()
+}
+
+/// The first byte of the name in the text, where its table or its first field begins.
+fn place_of(name: &str, text: &str) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let key = table.get_ref().keys().find(|key| key.get_ref() == name)?;
+    Some(key.span().start)
 }
 
 fn preset(name: &str, value: Value) -> Result<Preset, String> {
@@ -159,6 +166,13 @@ mod tests {
             ("[a]\nrequest = 7", "f:1: a: request takes a text"),
             ("[7]\nrequest = 'text:x'", "f:1: 7: is no name"),
             ("[4Ki]\nrequest = 'text:x'", "f:1: 4Ki: is no name"),
+            (
+                "# [\"my page\"]\n[z]\nrequest = 'text:[my page]'\nuntil = '1'\n[\"my page\"]\nuntil = '1'",
+                "f:5: my page: it has no request",
+            ),
+            ("# [a]\n\n [ a ] # ä\nuntil = '1'", "f:3: a: it has no request"),
+            ("['\"']\nuntil = '1'", "f:1: \": it has no request"),
+            ("\na.until = '1'\na.about = '[a]'", "f:2: a: it has no request"),
         ] {
             let found = parse("f", text).map(|_| ());
             assert!(found.as_ref().is_err_and(|found| found.starts_with(why)), "{text}: {found:?}");

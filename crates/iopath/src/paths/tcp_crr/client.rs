@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use hairpin_plan::job::Job;
+use hairpin_plan::job::{Job, LocalPort};
 use hairpin_plan::request::Request;
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{OwnRequest, Side};
@@ -100,10 +100,11 @@ impl<'a> Own<'a> {
     #[inline(always)]
     fn recv(&mut self, fd: &OwnedFd) -> io::Result<Option<()>> {
         let whole = loop {
-            match self.came(fd)? {
+            let came = self.came(fd).map_err(|error| own_request::with_count(error, &self.replies, &self.tally));
+            match came? {
                 (None, _) => return Ok(None),
                 (Some(0), _) if self.replies.ends_with_the_connection() => break self.replies.closed(),
-                (Some(0), _) => return Err(own_request::closed(&self.replies, &self.tally)),
+                (Some(0), _) => return Err(own_request::closed(&self.replies, &self.tally, None)),
                 (Some(len), more) => {
                     self.replies.came(len);
                     let whole = self.replies.next()?;
@@ -121,7 +122,11 @@ impl<'a> Own<'a> {
 }
 
 impl<'a> Client<'a> {
+    /// Hears the server out if it is to answer the user's own request, and prepares the first socket.
     pub(super) fn new(job: &'a Job, clock: AnyClock, peer: SocketAddr, tuples: Tuples) -> Result<Self, PathError> {
+        if job.own.is_some() {
+            hear_out(job, peer)?;
+        }
         let mut client = Client {
             job,
             clock,
@@ -228,6 +233,15 @@ impl<'a> Client<'a> {
         })
     }
 
+    /// The error of a send: with the count of replies if the server has closed the connection.
+    #[cold]
+    fn not_sent(&self, error: io::Error) -> io::Error {
+        match &self.own {
+            Some(own) => own_request::with_count(error, &own.replies, &own.tally),
+            None => error,
+        }
+    }
+
     /// Waits for the server's close.
     fn server_has_closed(&mut self, fd: &OwnedFd) -> io::Result<()> {
         let until = self.clock.now().plus(self.clock.to_ticks(self.job.timeout.0));
@@ -282,11 +296,12 @@ impl Endpoint for Client<'_> {
         self.parts.connected = self.clock.stop();
         self.parts.asked = self.parts.connected;
         #[cfg(feature = "tls")]
-        if let Some(Own { request, tls: Some(tls), .. }) = &mut self.own {
+        if let Some(Own { request, replies, tally, tls: Some(tls), .. }) = &mut self.own {
             let patience = Duration::from(self.job.timeout);
             let mut session = tls.connector.begin(fd.as_fd(), patience)?;
             self.parts.asked = self.clock.stop();
-            session.send(fd.as_fd(), &request.bytes, patience)?;
+            let sent = session.send(fd.as_fd(), &request.bytes, patience);
+            sent.map_err(|error| own_request::with_count(error, replies, tally))?;
             tls.handshakes.add(&session, self.clock.to_ns(self.parts.asked.since(self.parts.connected)));
             tls.session = Some(session);
             self.current = Some(fd);
@@ -297,10 +312,7 @@ impl Endpoint for Client<'_> {
             None => &self.outgoing[..len],
             Some(own) => &own.request.bytes,
         };
-        let sent = or_nothing(send(&fd, message, SendFlags::NOSIGNAL))?.unwrap_or(0);
-        if sent < message.len() {
-            push_to_socket(fd.as_fd(), &message[sent..], Duration::from(self.job.timeout))?;
-        }
+        send_whole(&fd, message, self.job.timeout.into()).map_err(|error| self.not_sent(error))?;
         self.current = Some(fd);
         self.connections += 1;
         Ok(true)
@@ -355,6 +367,30 @@ impl Endpoint for Client<'_> {
     }
 }
 
+/// Refuses a server that speaks first, whose greeting would be taken for the reply, by a connection before the run that asks
+/// nothing. There is none with a local port of the user's choice: that is for the run.
+fn hear_out(job: &Job, peer: SocketAddr) -> Result<(), PathError> {
+    if job.local_port != LocalPort::Any {
+        return Ok(());
+    }
+    let socket = inet::new_socket(peer, Type::STREAM, Protocol::TCP)?;
+    match socket.connect_timeout(&SockAddr::from(peer), job.timeout.into()) {
+        Ok(()) => own_request::hear_out(socket.into(), job),
+        // An earlier run has left a connection in TIME_WAIT on each port that the kernel would choose; the run chooses its own.
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(()),
+        Err(error) => Err(inet::unreached(job, "cannot connect to", peer, error)),
+    }
+}
+
+/// Sends a message whole; a server that takes nothing for `patience` is an error.
+#[inline(always)]
+fn send_whole(fd: &OwnedFd, message: &[u8], patience: Duration) -> io::Result<()> {
+    match or_nothing(send(fd, message, SendFlags::NOSIGNAL))?.unwrap_or(0) {
+        sent if sent == message.len() => Ok(()),
+        sent => push_to_socket(fd.as_fd(), &message[sent..], patience),
+    }
+}
+
 /// Times of each transaction's parts, kept like the samples and folded between blocks.
 struct Parts {
     clock: AnyClock,
@@ -400,7 +436,6 @@ impl Parts {
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
-    use hairpin_plan::job::LocalPort;
     use hairpin_sys::clock::MonotonicRaw;
 
     use super::*;
@@ -413,6 +448,8 @@ mod tests {
         let job = Job { reply: 0, own: Some(own), ..Job::new("tcp-crr:closes=server".parse().unwrap()) };
         let tuples = Tuples::new(peer, LocalPort::Any, 0);
         let mut client = Client::new(&job, AnyClock::Raw(MonotonicRaw), peer, tuples).unwrap();
+        // The connection by which the client has heard the server out.
+        drop(listener.accept().unwrap());
         let connection = OwnedFd::from(TcpStream::connect(peer).unwrap());
         drop(listener.accept().unwrap());
         client.server_has_closed(&connection).unwrap();
