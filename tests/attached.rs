@@ -19,8 +19,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
+use crate::support::net::{Net, joined};
 use crate::support::servers;
-use crate::support::{Done, HAIRPIN, Home, Running, can, free_port, home_of_nobody, root};
+use crate::support::{Done, HAIRPIN, Home, Running, can, free_port, home_of_nobody, namespaces, root};
 use hairpin_sys::bpf::tracing_links;
 use hairpin_sys::thread::{allowed_cpus, pin};
 use serde_json::Value;
@@ -34,6 +35,7 @@ const TESTS: &[Listed] = &[
     ("redis_is_watched_while_it_is_asked", redis_is_watched_while_it_is_asked),
     ("nginx_is_watched_while_it_is_asked", nginx_is_watched_while_it_is_asked),
     ("memcached_is_watched_while_it_is_asked", memcached_is_watched_while_it_is_asked),
+    ("a_server_in_another_namespace_is_watched_while_it_is_asked", a_server_in_another_namespace_is_watched_while_it_is_asked),
     ("a_server_that_misbehaves_is_told_beside_what_was_seen", a_server_that_misbehaves_is_told_beside_what_was_seen),
     ("nginx_within_10_percent_of_its_client", nginx_within_10_percent_of_its_client),
     ("datagrams_are_transactions_too", datagrams_are_transactions_too),
@@ -343,7 +345,6 @@ fn redis_is_watched_while_it_is_asked(name: &str) -> bool {
     assert_eq!(record["connections"][0]["server_process"]["pid"], redis.pid());
     let shown = home.hairpin(&at);
     assert!(shown.out.contains("the client: tcp") && shown.out.contains("redis-ping, until resp"), "{shown:?}");
-    home.hairpin("explain --echo 192.0.2.1:6379 --request redis-ping").fails(2, &["192.0.2.1:6379 is not on this host"]);
     home.hairpin(&format!("{at} --light")).fails(2, &["--light cannot be used with --request"]);
     true
 }
@@ -375,6 +376,32 @@ fn memcached_is_watched_while_it_is_asked(name: &str) -> bool {
     assert_eq!(record["connections"][0]["server_process"]["pid"], memcached.pid(), "one of its threads");
     let own = &record["client"]["own_request"];
     assert!(own["first_reply"].as_str().is_some_and(|first| first.starts_with("VERSION ")), "{own}");
+    true
+}
+
+/// As a container's does, its address belongs to no interface of the namespace from which it is asked.
+fn a_server_in_another_namespace_is_watched_while_it_is_asked(name: &str) -> bool {
+    if !hooks(name) || !can(name, namespaces(), "it takes namespaces") {
+        return false;
+    }
+    let (one, other) = (Net::new(), Net::new());
+    joined(&one, &other);
+    other.enter();
+    let listener = TcpListener::bind((Ipv4Addr::new(10, 77, 0, 2), 0)).expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    one.enter();
+    thread::spawn(move || listener.incoming().flatten().for_each(servers::faulty::<TcpStream>(usize::MAX, 0, "", false)));
+    let home = Home::new();
+    let ask = |host: &str| {
+        format!(r"explain --echo {host}:{port} --request text:a\n --until \n --duration 600ms --warmup 50ms --no-store")
+    };
+    let record = asked_and_watched(&home, &ask("10.77.0.2"));
+    assert_eq!(record["connections"][0]["server"], format!("10.77.0.2:{port}"));
+    assert_eq!(record["connections"][0]["server_process"]["pid"], std::process::id());
+    // To one host there is no way, and the other one does not answer.
+    for nobody in ["192.0.2.1", "10.77.0.3"] {
+        home.hairpin(&ask(nobody)).fails(2, &[&format!("{nobody}:{port} is not on this host")]);
+    }
     true
 }
 

@@ -21,6 +21,7 @@ const TESTS: &[Listed] = &[
     ("a_delayed_acknowledgement_is_named", a_delayed_acknowledgement_is_named),
     ("a_limit_by_a_percentile_follows_the_run", a_limit_by_a_percentile_follows_the_run),
     ("limits_and_a_full_disk_are_said_and_counted", limits_and_a_full_disk_are_said_and_counted),
+    ("incidents_beyond_the_slowest_of_a_block_are_told_apart", incidents_beyond_the_slowest_of_a_block_are_told_apart),
     ("ctrl_c_leaves_whole_lines_and_the_table", ctrl_c_leaves_whole_lines_and_the_table),
     ("without_privilege_the_way_is_told_and_not_the_cause", without_privilege_the_way_is_told_and_not_the_cause),
     ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
@@ -191,11 +192,38 @@ fn limits_and_a_full_disk_are_said_and_counted(_: &str) -> bool {
     let found = &rows(&run)[0]["incidents"];
     let number = |name: &str| found[name].as_u64().expect(name);
     assert_eq!((number("written"), number("failed")), (0, 0), "{found}");
-    assert_eq!(number("count"), number("over_rate") + number("over_size"), "{found}");
+    assert_eq!(number("count"), number("over_rate") + number("over_size") + number("over_block"), "{found}");
     assert!(number("over_size") > 0 && number("count") == rows(&run)[0]["transactions"], "{found}");
     let done = home.hairpin(&format!("{ALL} --incidents /dev/full"));
     assert_eq!((done.code, done.err.matches("cannot write incidents to /dev/full").count()), (Some(0), 1), "{done:?}");
     assert!(unwrapped(&done.out).contains("that could not be written"), "{done:?}");
+    true
+}
+
+/// The incidents of a row that count with this cause.
+fn counted_as(found: &Value, cause: &str) -> u64 {
+    each(found, "causes").filter(|one| one["cause"] == cause).filter_map(|one| one["count"].as_u64()).sum()
+}
+
+/// A second and the file have room for every line, and a block has more incidents than are explained.
+fn incidents_beyond_the_slowest_of_a_block_are_told_apart(_: &str) -> bool {
+    let home = Home::new();
+    let run = home.json(&format!("{ALL} --incidents-rate 1000000 --incidents-size 1G"));
+    let found = &rows(&run)[0]["incidents"];
+    let number = |name: &str| found[name].as_u64().expect(name);
+    assert_eq!((number("over_rate"), number("over_size"), number("failed")), (0, 0, 0), "{found}");
+    assert!(number("over_block") > 0, "{found}");
+    assert_eq!(number("count"), number("written") + number("over_block"), "{found}");
+    assert_eq!(lines(&home, FILE).len() as u64, number("written"), "{found}");
+    let by_cause: u64 = each(found, "causes").filter_map(|cause| cause["count"].as_u64()).sum();
+    assert_eq!(number("count"), by_cause, "{found}");
+    let passed_over = counted_as(found, "not looked at");
+    assert!(passed_over <= number("over_block"), "{found}");
+    // Without hooks none of them could be explained.
+    assert!(passed_over > 0 || !namespaces(), "{found}");
+    let shown = unwrapped(&home.hairpin("runs show latest").out);
+    assert!(shown.contains("left out beyond the slowest of a block"), "{shown}");
+    assert!(!shown.contains("left out by --incidents-rate"), "{shown}");
     true
 }
 
@@ -231,6 +259,7 @@ fn without_privilege_the_way_is_told_and_not_the_cause(name: &str) -> bool {
             (&"BPF".into(), &"not explained".into()),
             "{found}"
         );
+        assert_eq!(found["count"], counted_as(found, "not explained"), "{found}");
         let lines = lines(&home, &format!("runs/{FILE}"));
         let length = |line: &Value, field: &str| line[field].as_array().map_or(0, Vec::len);
         assert!(lines.iter().all(|line| length(line, "causes") == 0), "{lines:?}");

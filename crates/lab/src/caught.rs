@@ -47,13 +47,15 @@ use self::tally::Tally;
 use self::usual::Usual;
 use crate::explain::{Cores, Hooked, NO_SESSION, route_of};
 
-/// Most incidents of a block that are explained, the slowest first: a limit below the usual RTT makes an incident of every round
-/// trip.
+/// Most incidents of a block that are explained and have lines, the slowest first: a limit below the usual RTT makes an incident
+/// of every round trip.
 const AT_ONCE: usize = 64;
 /// Longest wait for the stamps of a server that has no CPU.
 const LATE: Duration = Duration::from_millis(100);
 /// The cause of an incident that is not explained.
 const UNEXPLAINED: &str = "not explained";
+/// The cause of an incident beyond the [`AT_ONCE`] slowest of its block, though hooks saw it.
+const PASSED_OVER: &str = "not looked at";
 
 /// The limit, and the file of incidents.
 #[derive(Debug)]
@@ -233,6 +235,8 @@ impl<'a> Caught<'a> {
         // Without events on the cores the causes are unknown.
         let is_loaded = self.hooked.meanwhile.is_loaded();
         let is_whole = |one: &Transaction| is_loaded && happened.is_whole_until(one.began() + one.rtt_ns() as i64, &span);
+        let told_whole = told.iter().filter(|(_, one, _)| is_whole(one)).count();
+        let passed_over = transactions.iter().filter(|one| is_whole(one)).count().saturating_sub(told_whole);
         let told = told.into_iter().map(|(timeline, transaction, parts)| match is_whole(&transaction) {
             true => Found { timeline, transaction: Some(transaction), parts },
             false => Found {
@@ -244,23 +248,48 @@ impl<'a> Caught<'a> {
         // An incident whose stamps cannot be matched still gets its line.
         let mut matched: Vec<u32> = transactions.iter().map(|one| one.sequence).collect();
         matched.sort_unstable();
-        let unmatched = slow.iter().filter(|stamp| matched.binary_search(&stamp.sequence).is_err()).take(AT_ONCE);
-        let mut all: Vec<Found> = told.chain(unmatched.map(|stamp| self.unmatched(stamp))).collect();
+        let is_unmatched = |stamp: &&Stamp| matched.binary_search(&stamp.sequence).is_err();
+        let mut unmatched: Vec<&Stamp> = slow.iter().filter(is_unmatched).collect();
+        unmatched.arrange_by_key(|stamp| Reverse(stamp.second.since(stamp.first)));
+        unmatched.truncate(AT_ONCE);
+        let all: Vec<Found> = told.chain(unmatched.into_iter().map(|stamp| self.unmatched(stamp))).collect();
         let began = now.checked_sub(Duration::from_nanos(self.clock.to_ns(after.ticks.since(self.first)))).unwrap_or(now);
-        for found in &all {
-            self.tally.add(found.main());
-            self.tally.keep(&found.timeline);
+        self.count_causes(&all, slow.len(), passed_over);
+        self.write_slowest(all, slow.len(), (began, now), (above_ns, typical_rtt_ns));
+    }
+
+    /// Counts the `of` incidents of a block by their causes. Of those that are not `found`, hooks saw `passed_over`.
+    fn count_causes(&mut self, found: &[Found], of: usize, passed_over: usize) {
+        for one in found {
+            self.tally.add(one.main());
+            self.tally.keep(&one.timeline);
         }
-        let rest = slow.len().saturating_sub(all.len()) as u64;
-        if rest > 0 {
-            self.tally.add(unexplained(rest));
+        let unexplained = of.saturating_sub(found.len() + passed_over);
+        for (cause, count) in [(PASSED_OVER, passed_over), (UNEXPLAINED, unexplained)] {
+            if count > 0 {
+                self.tally.add(nobodys(cause, count as u64));
+            }
         }
-        all.arrange_by_key(|found| Reverse(found.timeline.rtt_ns));
+    }
+
+    /// Writes the lines of a block with `of` incidents: those of the slowest `found` ones, as far as the limits allow. The row
+    /// began at `began`.
+    fn write_slowest(
+        &mut self,
+        mut found: Vec<Found>,
+        of: usize,
+        (began, now): (SystemTime, SystemTime),
+        (above_ns, typical_rtt_ns): (u64, Option<u64>),
+    ) {
+        found.arrange_by_key(|one| Reverse(one.timeline.rtt_ns));
+        found.truncate(AT_ONCE);
+        let over_block = of.saturating_sub(found.len()) as u64;
         let room = self.lines.room(now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
-        let left_out = all.split_off(room.min(all.len())).len() as u64 + rest;
-        all.arrange_by_key(|found| found.timeline.at_ns);
-        all.into_iter().for_each(|found| self.write(found, began, above_ns, typical_rtt_ns));
-        self.lines.no_room(left_out);
+        let over_rate = found.split_off(room.min(found.len())).len() as u64;
+        found.arrange_by_key(|one| one.timeline.at_ns);
+        found.into_iter().for_each(|one| self.write(one, began, above_ns, typical_rtt_ns));
+        self.lines.no_room(over_rate);
+        self.lines.passed_over(over_block);
     }
 
     /// The server's stamps of the last block. Waits for the stamp of its last slow round trip, `last`: a server that lost its CPU
@@ -321,6 +350,7 @@ impl<'a> Caught<'a> {
             written: now.written - earlier.written,
             over_rate: now.over_rate - earlier.over_rate,
             over_size: now.over_size - earlier.over_size,
+            over_block: now.over_block - earlier.over_block,
             failed: now.failed - earlier.failed,
             file: self.lines.path.display().to_string(),
             causes: self.tally.causes(),
@@ -363,13 +393,13 @@ impl Found {
     }
 
     fn main(&self) -> Cause {
-        self.causes().into_iter().next().unwrap_or_else(|| unexplained(1))
+        self.causes().into_iter().next().unwrap_or_else(|| nobodys(UNEXPLAINED, 1))
     }
 }
 
-/// The cause of `count` incidents that are not explained.
-fn unexplained(count: u64) -> Cause {
-    Cause { cause: UNEXPLAINED.into(), who: String::new(), count, lost_ns: 0, advice: String::new() }
+/// A cause of `count` incidents that names nobody, and no time.
+fn nobodys(cause: &str, count: u64) -> Cause {
+    Cause { cause: cause.into(), who: String::new(), count, lost_ns: 0, advice: String::new() }
 }
 
 impl Watcher for Caught<'_> {

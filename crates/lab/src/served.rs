@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use hairpin_plan::job::Job;
-use hairpin_record::attached::Attached;
+use hairpin_record::attached::{Attached, Total, View};
 use hairpin_session::address::{local_address_towards, server_at};
 use hairpin_session::error::{Blame, RunError};
 use hairpin_session::plan::{self, Plan, Target as Peer};
@@ -31,11 +31,16 @@ pub enum ServedError {
     Watching(#[from] AttachedError),
     #[error(transparent)]
     Asking(#[from] RunError),
-    /// The server's side cannot be seen from here.
+    /// The server's side was not seen.
     #[error(
-        "{0} is not on this host, and only a server of this host can be watched: there run `hairpin explain :{1}`, while `hairpin ping` asks it from here"
+        "{server} is not on this host, and only a server of this host can be watched: there run `hairpin explain :{port}`, while `hairpin ping` asks it from here{asking}"
     )]
-    Elsewhere(String, u16),
+    Elsewhere {
+        server: String,
+        port: u16,
+        /// In brackets why asking it failed; empty if it did not.
+        asking: String,
+    },
     #[error("the watching thread panicked")]
     Panicked,
 }
@@ -46,22 +51,22 @@ impl ServedError {
         match self {
             ServedError::Watching(error) => error.blame(),
             ServedError::Asking(error) => error.blame(),
-            ServedError::Elsewhere(..) => Blame::Usage,
+            ServedError::Elsewhere { .. } => Blame::Usage,
             ServedError::Panicked => Blame::Failed,
         }
     }
 }
 
-/// Sends the requests of the plan's only row to the server, and watches the server's port from the warm-up on.
+/// Sends the requests of the plan's only row to the server, and watches the server's port from the warm-up on. A server in any
+/// network namespace of this host is seen, so only the watching can tell that one is elsewhere.
 ///
 /// # Errors
 /// The errors of a ping and of the watching; figures from before an error in mid-run are kept, with the error in the record.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Attached, ServedError> {
     plan::check(plan)?;
-    let Peer::Echo { host, port } = &plan.target else { return Err(ServedError::Elsewhere(plan.target.label(), 0)) };
-    if !is_here(host, *port, &plan.rows) {
-        return Err(ServedError::Elsewhere(plan.target.label(), *port));
-    }
+    let elsewhere = |port, asking| ServedError::Elsewhere { server: plan.target.label(), port, asking };
+    let Peer::Echo { host, port } = &plan.target else { return Err(elsewhere(0, String::new())) };
+    let is_here = is_here(host, *port, &plan.rows);
     let watch =
         AttachPlan { target: Target::Port(*port), duration: None, live: false, drawn: false, command: plan.command.clone() };
     let (seen, run) = watched(
@@ -75,8 +80,12 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         || ping::run(plan, signals, watcher),
     );
     let mut seen = seen.map_err(|_| ServedError::Panicked)??;
-    if let Some(run) = run {
-        let run = run?;
+    let run = run.transpose();
+    let never_asked = run.as_ref().is_err_and(|error| matches!(error, RunError::Interrupted) || error.blame() != Blame::Failed);
+    if !is_here && !never_asked && !saw_server(&seen.totals, seen.unmatched + seen.open) {
+        return Err(elsewhere(*port, run.err().map(|error| format!(" (asking it failed: {error})")).unwrap_or_default()));
+    }
+    if let Some(run) = run? {
         seen.head.interrupted = run.head.interrupted;
         seen.head.error = run.head.error.clone().or(seen.head.error.take());
         seen.body.client = run.body.results.into_iter().next().map(Box::new);
@@ -113,7 +122,12 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// True if the server's address belongs to this host, or if it has none.
+/// True if the server's side was seen, or may have been: where no message was `whole`, nobody knows the sides of the `others`.
+fn saw_server(whole: &[Total], others: u64) -> bool {
+    whole.iter().any(|total| total.view != View::Client) || (whole.is_empty() && others > 0)
+}
+
+/// True if the server's address belongs to this network namespace, or if it has none.
 fn is_here(host: &str, port: u16, rows: &[Job]) -> bool {
     let address = server_at(host, port, rows).ok();
     address.is_none_or(|address| address.ip().is_loopback() || local_address_towards(address) == Some(address.ip()))
@@ -123,7 +137,17 @@ fn is_here(host: &str, port: u16, rows: &[Job]) -> bool {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
+    use hairpin_record::run::Quantiles;
+
     use super::*;
+
+    #[test]
+    fn a_server_is_elsewhere_if_only_its_client_was_seen() {
+        let total = |view| Total { view, roles: Vec::new(), sum_ns: Quantiles::default(), histogram: None, stages: Vec::new() };
+        assert!(saw_server(&[total(View::Both)], 0) && saw_server(&[total(View::Client), total(View::Server)], 0));
+        assert!(!saw_server(&[total(View::Client)], 3) && !saw_server(&[], 0));
+        assert!(saw_server(&[], 3), "all requests were pipelined");
+    }
 
     #[test]
     fn the_watching_ends_even_if_the_asking_panics() {

@@ -30,6 +30,9 @@ pub struct Incidents {
     pub over_rate: u64,
     /// Incidents without a line, because the file has reached its size limit.
     pub over_size: u64,
+    /// Incidents without a line, because they are not among the 64 slowest of their block.
+    #[serde(default)]
+    pub over_block: u64,
     /// Incidents without a line, because the file could not be written.
     pub failed: u64,
     /// Path of the file that has the lines.
@@ -38,7 +41,8 @@ pub struct Incidents {
     /// its block is not explained.
     #[serde(default)]
     pub lost_events: u64,
-    /// Their main causes, the most frequent first; each incident counts with one.
+    /// Their main causes, the most frequent first; each incident counts with one. `not looked at`: seen by hooks, and not among
+    /// the slowest of its block.
     pub causes: Vec<Cause>,
     /// The last one, without its events; `null` if there was none.
     pub last: Option<Timeline>,
@@ -80,7 +84,7 @@ pub struct Incident {
     pub events: Vec<Event>,
 }
 
-/// A stage of one round trip.
+/// A stage of one incident, beside its time in typical round trips.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StageTime {
     /// Its name.

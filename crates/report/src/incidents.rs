@@ -37,6 +37,7 @@ pub(crate) fn sentence(found: &Incidents) -> String {
         of(found.written, &format!("in {}", found.file)),
         of(found.over_rate, "left out by --incidents-rate"),
         of(found.over_size, "left out by --incidents-size"),
+        of(found.over_block, "left out beyond the slowest of a block"),
         of(found.failed, "that could not be written"),
     ];
     let lines: Vec<String> = lines.into_iter().flatten().collect();
@@ -85,6 +86,25 @@ pub(crate) fn slowest(rows: &[&Row]) -> Doc {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_reason_for_a_missing_line_is_told() {
+        let found = Incidents {
+            above: "200us".into(),
+            above_ns: Some(200_000),
+            count: 15,
+            written: 1,
+            over_rate: 2,
+            over_size: 3,
+            over_block: 4,
+            failed: 5,
+            file: "incidents.jsonl".into(),
+            ..Incidents::default()
+        };
+        let reasons = "2 left out by --incidents-rate, 3 left out by --incidents-size, 4 left out beyond the slowest of a block";
+        let told = format!("15 round trips above 200 us: 1 in incidents.jsonl, {reasons}, 5 that could not be written");
+        assert_eq!(sentence(&found), told);
+    }
 
     #[test]
     fn lost_events_are_told() {

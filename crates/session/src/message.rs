@@ -90,8 +90,8 @@ pub enum Order {
     /// Write every sample of the following rows to a Parquet file.
     Raw {
         path: PathBuf,
-        /// Path spec, request and reply bytes of each row.
-        rows: Vec<(String, u64, u64)>,
+        /// Path spec, request and reply bytes of each row; those of the reply if they are known.
+        rows: Vec<(String, u64, Option<u64>)>,
     },
     /// Answer requests: the server's side of a row.
     Plan {

@@ -57,8 +57,9 @@ pub struct RawRow {
     pub path: String,
     /// Payload of a request in bytes.
     pub request_bytes: u64,
-    /// Payload of a reply in bytes.
-    pub reply_bytes: u64,
+    /// Payload of a reply in bytes; left out where the end of a reply is no number of bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_bytes: Option<u64>,
 }
 
 /// Why samples were not written.
@@ -257,14 +258,15 @@ mod tests {
     }
 
     fn row(path: &str) -> RawRow {
-        RawRow { path: path.into(), request_bytes: 64, reply_bytes: 128 }
+        RawRow { path: path.into(), request_bytes: 64, reply_bytes: Some(128) }
     }
 
     #[test]
     fn samples_are_read_back_over_several_groups() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("samples.parquet");
-        let mut raw = RawWriter::create(&path, &[row("tcp:block"), row("udp:spin")]).unwrap();
+        let rows = [row("tcp:block"), RawRow { reply_bytes: None, ..row("tcp:spin") }];
+        let mut raw = RawWriter::create(&path, &rows).unwrap();
         let samples = GROUP as u64 + 1000;
         for block in 0..samples.div_ceil(65_536) {
             let end = samples.min((block + 1) * 65_536);
@@ -281,7 +283,7 @@ mod tests {
         assert_eq!(about("hairpin.schema"), SCHEMA);
         assert_eq!(
             about("hairpin.rows"),
-            r#"[{"path":"tcp:block","request_bytes":64,"reply_bytes":128},{"path":"udp:spin","request_bytes":64,"reply_bytes":128}]"#
+            r#"[{"path":"tcp:block","request_bytes":64,"reply_bytes":128},{"path":"tcp:spin","request_bytes":64}]"#
         );
         let mut read = 0;
         for found in reader.get_row_iter(None).unwrap() {

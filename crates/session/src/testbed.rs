@@ -165,7 +165,8 @@ impl Testbed {
             }
         };
         if let Some(path) = &plan.raw {
-            let rows = plan.rows.iter().map(|job| (job.spec.to_string(), job.request.into(), job.reply.into())).collect();
+            let reply = |job: &Job| (job.reply > 0).then_some(u64::from(job.reply));
+            let rows = plan.rows.iter().map(|job| (job.spec.to_string(), job.request.into(), reply(job))).collect();
             // The working directory may be another one inside a mount namespace.
             let path = std::path::absolute(path).map_err(SideError::from)?;
             testbed.client.order(&Order::Raw { path, rows })?;

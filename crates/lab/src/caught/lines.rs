@@ -34,6 +34,7 @@ pub(super) struct Counts {
     pub(super) written: u64,
     pub(super) over_rate: u64,
     pub(super) over_size: u64,
+    pub(super) over_block: u64,
     pub(super) failed: u64,
 }
 
@@ -91,6 +92,12 @@ impl Lines {
     /// Incidents that had no room in their second.
     pub(super) fn no_room(&mut self, count: u64) {
         self.counts.over_rate += count;
+        self.dropped += count;
+    }
+
+    /// Incidents beyond the slowest of their block.
+    pub(super) fn passed_over(&mut self, count: u64) {
+        self.counts.over_block += count;
         self.dropped += count;
     }
 
@@ -195,7 +202,7 @@ mod tests {
                 _ => assert_eq!(all.write(incident(number)), None),
             }
         }
-        let Counts { written, over_rate, over_size, failed } = all.counts;
+        let Counts { written, over_rate, over_size, failed, .. } = all.counts;
         assert_eq!((written + over_rate + over_size, over_rate, failed), (1_000_000, 998_000, 0));
         let kept = lines(&path);
         assert_eq!((kept.len() as u64, &kept[..4]), (written, &[(0, 0), (1, 0), (1_000, 998), (1_001, 0)][..]));
@@ -206,6 +213,18 @@ mod tests {
         assert_eq!(all.write(incident(7)), None);
         assert_eq!(lines(&path), [(7, 1_000_000 - 1 - u64::from(kept[kept.len() - 1].0 as u32))]);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn incidents_without_a_line_are_counted_by_reason_and_in_the_next_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("incidents.jsonl");
+        let mut all = Lines::open(&path, 1_000_000, 10).unwrap();
+        all.no_room(2);
+        all.passed_over(3);
+        assert_eq!(all.write(incident(7)), None);
+        assert_eq!(all.counts, Counts { written: 1, over_rate: 2, over_block: 3, ..Counts::default() });
+        assert_eq!(lines(&path), [(7, 5)]);
     }
 
     #[test]

@@ -3,20 +3,27 @@
 use std::collections::BTreeMap;
 
 use hairpin_plan::job::Job;
+use hairpin_plan::request::Request;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::incident::Incidents;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Quantiles, Row};
 use hairpin_units::Arrange;
 
+/// Most characters of a request in its label.
+const NAMED: usize = 64;
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Labels {
     pub(super) path: String,
     pub(super) peer: String,
     pub(super) request_bytes: u32,
-    pub(super) reply_bytes: u32,
+    /// `None` where the end of a reply is no number of bytes.
+    pub(super) reply_bytes: Option<u32>,
     /// `measured` or `emulated`.
     pub(super) origin: &'static str,
+    /// The request of the user's own, as the user wrote it; else empty.
+    pub(super) request: String,
 }
 
 impl Labels {
@@ -25,8 +32,9 @@ impl Labels {
             path: job.spec.to_string(),
             peer,
             request_bytes: job.request,
-            reply_bytes: job.reply,
+            reply_bytes: (job.reply > 0).then_some(job.reply),
             origin: if job.emulated.is_some() { "emulated" } else { "measured" },
+            request: job.own.as_ref().map(shortened).unwrap_or_default(),
         }
     }
 
@@ -36,9 +44,18 @@ impl Labels {
             ("path", self.path.clone()),
             ("peer", self.peer.clone()),
             ("request_bytes", self.request_bytes.to_string()),
-            ("reply_bytes", self.reply_bytes.to_string()),
+            ("reply_bytes", self.reply_bytes.map(|bytes| bytes.to_string()).unwrap_or_default()),
             ("origin", self.origin.into()),
+            ("request", self.request.clone()),
         ]
+    }
+}
+
+/// A preset's name or a request's text, cut to [`NAMED`] characters.
+fn shortened(request: &Request) -> String {
+    match request.name.char_indices().nth(NAMED) {
+        Some((end, _)) => format!("{}…", &request.name[..end]),
+        None => request.name.clone(),
     }
 }
 

@@ -120,6 +120,28 @@ fn snapshots_add_up_and_the_record_has_the_last_word() {
     assert_eq!(value(&text(&exporter), "hairpin_rtt_seconds_count"), 2_507.0);
 }
 
+/// A job with this request, whose reply ends with a line.
+fn asking(name: &str) -> Job {
+    let end = r"\n".parse().unwrap();
+    let own = hairpin_plan::request::Request { name: name.into(), bytes: b"x\n".to_vec(), end, tls: None };
+    Job { request: 2, reply: 0, own: Some(own), ..Job::new("tcp".parse().unwrap()) }
+}
+
+#[test]
+fn a_request_of_the_users_own_is_a_label_and_its_reply_has_no_size() {
+    let mut exporter = exporter();
+    exporter.begins(0, 1, &asking(r#"text:"x"\n"#));
+    exporter.progress(&line(1_000, &times(1_000..2_000)));
+    let plain = String::from_utf8(page(&exporter, exposition::Form::Plain)).unwrap();
+    assert_eq!(faults(&plain), [""; 0], "{plain}");
+    let labels = r#"request_bytes="2",reply_bytes="",origin="measured",request="text:\"x\"\\n""#;
+    assert!(plain.contains(labels), "{plain}");
+    let of = |name: &str| Labels::of(&asking(name), "there".into()).request;
+    assert_eq!((of("redis-ping").as_str(), of(&"ä".repeat(64))), ("redis-ping", "ä".repeat(64)));
+    assert_eq!(of(&"ä".repeat(65)), "ä".repeat(64) + "…");
+    assert_eq!(Labels::of(&Job::new("udp".parse().unwrap()), "there".into()).request, "");
+}
+
 #[test]
 fn a_wait_before_the_first_row_counts_in_it() {
     let mut exporter = exporter();
