@@ -21,6 +21,7 @@ mod program;
 mod queue;
 
 use std::io;
+use std::iter::successors;
 use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::Duration;
@@ -264,18 +265,18 @@ impl AfXdp {
         let metadata = if knows_any(granted) { metadata::BYTES } else { 0 };
         let open = |zero_copy, send_on| -> Result<Result<Socket, XskError>, OpenError> {
             let departures = self.departures(zero_copy).is_some_and(|departures| departures.is_ok());
-            let (mut left, mut pause) = (RELEASE, FIRST_PAUSE);
+            let mut pauses = pauses();
             loop {
                 let memory = self.sizes.memory(self.config.chunks, entries)?;
                 let few_chunks = self.config.favour == Favour::Delay;
                 let options = Options { entries, zero_copy, few_chunks, send_on, metadata, departures };
-                match Socket::open(memory, self.link.index, queue, options) {
-                    // A socket closed a moment ago releases its queue only now.
-                    Err(error) if taken(&error) && !left.is_zero() => sleep(pause),
-                    done => return Ok(done),
+                let opened = Socket::open(memory, self.link.index, queue, options);
+                let refused = opened.as_ref().err();
+                // A socket closed a moment ago releases its queue only now.
+                match refused.filter(|error| taken(error)).and_then(|_| pauses.next()) {
+                    Some(pause) => sleep(pause),
+                    None => return Ok(opened),
                 }
-                left = left.saturating_sub(pause);
-                pause = (2 * pause).min(LONGEST_PAUSE);
             }
         };
         let why = match no_zero_copy(&self.config, granted.mode, self.offers_zero_copy, queue) {
@@ -326,6 +327,16 @@ impl AfXdp {
             }
         })
     }
+}
+
+/// The pauses between attempts to open a socket on a queue that is taken: [`RELEASE`] in all.
+fn pauses() -> impl Iterator<Item = Duration> {
+    let longer = successors(Some(FIRST_PAUSE), |pause| Some((2 * *pause).min(LONGEST_PAUSE)));
+    longer.scan(RELEASE, |left, pause| {
+        let pause = pause.min(*left);
+        *left -= pause;
+        (!pause.is_zero()).then_some(pause)
+    })
 }
 
 /// The memory of a frame.
@@ -463,6 +474,13 @@ fn taken(error: &XskError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_before_a_released_queue_double_and_come_to_the_time_of_its_release() {
+        let all: Vec<_> = pauses().collect();
+        assert_eq!(all[..6].iter().map(Duration::as_millis).collect::<Vec<_>>(), [5, 10, 20, 40, 80, 100]);
+        assert_eq!(all.iter().sum::<Duration>(), RELEASE);
+    }
 
     #[test]
     fn combined_channels_come_on_top_of_those_of_one_way() {
