@@ -80,7 +80,7 @@ fn measured(
     for job in &plan.rows {
         stamping::check(job, plan.raw.is_some())?;
     }
-    check(plan)?;
+    // What cannot be asked for is told before what this host cannot do.
     if beside.one_way {
         one_way::check(plan)?;
     }
@@ -88,6 +88,7 @@ fn measured(
     if caught {
         caught::check(plan)?;
     }
+    check(plan)?;
     let stamped = beside.one_way || caught || plan.rows.iter().any(|job| job.nic_stamps.is_some());
     let stamps = stamped.then(stamping::areas).transpose()?;
     let head = rows::begin::<RunBody>(&plan.command);
