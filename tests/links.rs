@@ -252,6 +252,113 @@ fn a_namespace_outlives_its_process_and_a_deleted_link_ends_the_run() {
     });
 }
 
+/// Replies that have come to the client's end of two namespaces that are [`joined`]; the calling thread is in the client's.
+fn replies() -> u64 {
+    let table = fs::read_to_string("/proc/thread-self/net/dev").expect("the interfaces");
+    let east = table.lines().find_map(|line| line.trim_start().strip_prefix("east:")).expect("its line");
+    // The second field counts received frames.
+    east.split_whitespace().nth(1).expect("a count").parse().expect("a number")
+}
+
+/// Deletes the link of a verb that runs: it says so in one line with one of these causes, keeps `kept`, and leaves no process.
+/// Returns the record.
+#[track_caller]
+fn ends_with_its_link(home: &Home, running: Running, causes: &[&str], kept: &str) -> Value {
+    let verb = running.pid();
+    ip("link delete east");
+    let done = running.done();
+    let is_why = |line: &str| causes.iter().any(|cause| line.contains(cause));
+    let told: Vec<&str> = done.err.lines().filter(|line| line.starts_with("hairpin: ")).collect();
+    assert!(done.code == Some(1) && matches!(told[..], [line] if is_why(line)), "{done:?}");
+    let record = done.json();
+    assert!(record["error"].as_str().is_some_and(is_why), "{record}");
+    assert_eq!(home.json("runs show latest")[kept], record[kept], "stored");
+    // The last ones may end a moment after the verb.
+    let ended = Instant::now();
+    while !workers_of(verb).is_empty() {
+        assert!(ended.elapsed() < LIMIT, "left: {:?}", workers_of(verb));
+        sleep(Duration::from_millis(10));
+    }
+    record
+}
+
+/// The spec of a path with a millisecond and more a reply, so that their number says how long a verb has measured at least.
+const DELAYED: &str = "udp:block,delay=1000000";
+
+/// The record of a verb between two namespaces: first the process of the server's ends, then the link is deleted.
+#[track_caller]
+fn cut_off(verb: &str, work: &str, kept: &str) -> Value {
+    let (home, one, other) = (Home::new(), Net::new(), Net::new());
+    joined(&one, &other);
+    let mut running = home.start(&format!("{verb} netns:{},{} --json {work}", one.pid(), other.pid()));
+    let begun = Instant::now();
+    let mut until = |count: u64| {
+        while replies() < count {
+            assert!(running.goes_on() && begun.elapsed() < LIMIT, "{} replies: {}", replies(), running.err());
+            sleep(Duration::from_millis(10));
+        }
+    };
+    until(200);
+    drop(other);
+    until(1_500);
+    // A side that opens its sockets just then has no address any more.
+    ends_with_its_link(&home, running, &["Network is ", "Cannot assign requested address"], kept)
+}
+
+#[test]
+fn a_comparison_keeps_its_rounds_when_its_link_is_deleted() {
+    if !can("links::a_comparison_keeps", namespaces(), "it takes root and namespaces") {
+        return;
+    }
+    apart(|| {
+        // The discarded rounds and the first that counts, of four blocks of 50 ms and two of 250 ms, have fewer replies than are
+        // waited for.
+        let record = cut_off("compare", &format!("--for 600s -- {DELAYED} -- {DELAYED} --size 256"), "arms");
+        assert!(record["design"]["rounds"].as_u64() > Some(0), "{record}");
+        for arm in ["/arms/0", "/arms/1"] {
+            assert!(path(&record, &format!("{arm}/transactions")).as_u64() > Some(0), "{arm}: {record}");
+            assert_eq!(path(&record, &format!("{arm}/link/kind")), "netns", "{record}");
+        }
+    });
+}
+
+#[test]
+fn an_explanation_keeps_its_blocks_when_its_link_is_deleted() {
+    if !can("links::an_explanation_keeps", namespaces(), "it takes root and namespaces") {
+        return;
+    }
+    apart(|| {
+        // The first blocks without hooks, of 250 ms, and the first with them have fewer replies than are waited for.
+        let record = cut_off("explain", &format!("-t 600s -p {DELAYED} --warmup 20ms"), "results");
+        let [explained] = rows(&record) else { panic!("{record}") };
+        assert!(path(explained, "/untraced_rtt_ns/count").as_u64() > Some(0), "{record}");
+        // On a busy host the clocks may disagree over a block.
+        let traced: u64 = ["blocks", "blocks_rejected"].into_iter().filter_map(|kind| explained[kind].as_u64()).sum();
+        assert!(traced > 0, "{record}");
+    });
+}
+
+#[test]
+fn a_bouncer_keeps_its_counts_when_its_link_is_deleted() {
+    if !can("links::a_bouncer_keeps", namespaces(), "it takes root and namespaces") {
+        return;
+    }
+    apart(|| {
+        for io in ["packet:block", "xdp:spin"] {
+            let (home, one, other) = (Home::new(), Net::new(), Net::new());
+            joined(&one, &other);
+            let mut bouncer = home.start(&format!("bounce --netns {} west -p {io} --rewrite none --json", other.pid()));
+            bouncer.until("Ctrl-C ends it");
+            // The namespace outlives its process.
+            drop(other);
+            let ping = format!("ping frames:east --dst-mac {} -p packet:block -c 100 --warmup 0s --no-store", text(MAC_B));
+            let replies = rows(&home.json(&ping))[0]["transactions"].as_u64();
+            let record = ends_with_its_link(&home, bouncer, &["the ring of west failed: "], "frames");
+            assert!(replies > Some(0) && record["frames"]["sent"].as_u64() >= replies, "{io}: {replies:?}, {record}");
+        }
+    });
+}
+
 #[test]
 fn a_kind_that_the_kernel_lacks_is_named() {
     if !can("links::a_kind_that", namespaces(), "it takes root and namespaces") {

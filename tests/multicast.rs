@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::net::{Net, apart, ip};
+use crate::support::net::{Net, apart, ip, joined};
 use crate::support::{Home, Running, can, namespaces, rows, two_cpus, warnings, workers_of};
 
 const PORT: u16 = 24_446;
@@ -73,6 +73,33 @@ fn every_responder_of_a_link_has_its_rtt_and_so_have_the_first_and_the_last_repl
     assert!(["first", "last", "127.0.0.1:"].iter().all(|word| shown.out.contains(word)), "{shown:?}");
     let csv = home.hairpin("runs show latest --format csv").out;
     assert_eq!(csv.lines().filter(|line| line.contains("127.0.0.1:")).count(), 3, "{csv}");
+}
+
+#[test]
+fn a_group_is_asked_over_the_other_links_too_and_by_ipv6_over_veth() {
+    if !may("multicast::over_the_other_links") {
+        return;
+    }
+    apart(|| {
+        let (home, one, other) = (Home::new(), Net::new(), Net::new());
+        joined(&one, &other);
+        let both = format!("netns:{},{}", one.pid(), other.pid());
+        for (link, group, from) in [
+            ("macvlan", "239.255.7.9", "198.18.0.2:"),
+            ("vxlan", "239.255.7.9", "198.18.0.2:"),
+            ("veth", "ff15::9", "[2001:2::2]:"),
+            (both.as_str(), "239.255.7.9", "10.77.0.2:"),
+        ] {
+            let run = home.json(&format!("ping {link} --group {group} --responders 2 -p udp:poll/block -c 20 --warmup 0s"));
+            let all = responders(&run);
+            assert!(run["error"].is_null() && all.len() == 2, "{link}: {run}");
+            assert!(all.iter().all(|reply| reply.starts_with(from)), "{link}: {all:?}");
+            for row in rows(&run) {
+                let answered = count(row, "transactions");
+                assert!(answered > 0 && answered + count(row, "lost") == 20, "{link}: {row}");
+            }
+        }
+    });
 }
 
 #[test]

@@ -22,7 +22,8 @@ impl Net {
     pub fn new() -> Net {
         let holder = Command::new("unshare").args(["--net", "sleep", "1000"]).stdin(Stdio::null()).spawn().expect("unshare");
         let net = Net { holder };
-        let ours = net_of("self");
+        // The child's first one: that of this thread, which may be another than the process's.
+        let ours = net_of("thread-self");
         let begun = Instant::now();
         while net_of(&net.pid().to_string()) == ours {
             assert!(begun.elapsed() < Duration::from_secs(10), "no namespace was made");
