@@ -57,7 +57,7 @@ pub struct Bounced {
     pub rx_bytes: u64,
     /// Frames sent back.
     pub tx_frames: u64,
-    /// Their bytes, without FCS.
+    /// Their bytes, without FCS; a frame below 60 bytes counts as padded to 60.
     pub tx_bytes: u64,
     /// Their bytes on the wire: with padding, and 24 bytes of preamble, gap and FCS per frame.
     pub tx_wire_bytes: u64,
@@ -148,7 +148,7 @@ impl Bounce {
         Ok(Bounce { config, repeats, counters: Bounced::default() })
     }
 
-    /// The counters so far.
+    /// The counters since the bouncer was made.
     pub fn counters(&self) -> Bounced {
         self.counters
     }

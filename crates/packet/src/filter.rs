@@ -45,7 +45,7 @@ pub enum Filter {
     },
 }
 
-/// A text that is not a filter.
+/// The error of parsing a [`Filter`]; its message quotes the text and names the valid forms.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a filter; choose from udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all")]
 pub struct NotAFilter(String);

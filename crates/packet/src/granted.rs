@@ -63,7 +63,7 @@ pub struct Granted {
     pub refused: Vec<Refused>,
 }
 
-/// Place of the XDP program.
+/// Where the kernel runs the XDP program that hands frames to AF_XDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
@@ -73,13 +73,13 @@ pub enum Mode {
     Generic,
 }
 
-/// The source of a timestamp.
+/// What takes a timestamp, and by which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeSource {
-    /// The device.
+    /// The device, by its own clock.
     Hardware,
-    /// The kernel.
+    /// The kernel, by CLOCK_REALTIME.
     Software,
     /// The kernel, when it has done with a sent frame: by CLOCK_TAI, and later than the frame left.
     Completion,
@@ -144,17 +144,17 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A refused feature.
+/// A feature that was requested and not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
     /// The feature.
     pub feature: Feature,
-    /// The reason.
+    /// Why it was not granted, in words.
     pub why: String,
 }
 
-/// A required feature that was not granted.
+/// The error of [`Granted::require`]: a required feature that was not granted, or was never requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{interface} queue {queue} has no {feature}: {why}")]
 pub struct NotGranted {

@@ -170,7 +170,7 @@ impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
     }
 }
 
-/// The purpose of a kick.
+/// What a kick asks of the kernel, or of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kick {
@@ -180,7 +180,7 @@ pub enum Kick {
     Receive,
 }
 
-/// The outcome of a kick.
+/// The outcome of a kick that did not fail. [`PacketIo::kick`] returns failures of the kernel as errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kicked {
     /// Every frame in the TX ring is on its way; always the answer to [`Kick::Receive`].
@@ -266,7 +266,7 @@ pub struct Departure {
 }
 
 impl Departure {
-    /// The stamp of frame `frame`.
+    /// The stamp of frame `frame`, for a back end of the caller's own.
     pub fn new(frame: u32, time: Departed) -> Departure {
         Departure { frame, time }
     }

@@ -207,7 +207,7 @@ impl<P: PacketIo> PcapIn<P> {
         PcapIn { io, file, next: 0, counters: Counters::default() }
     }
 
-    /// The device below.
+    /// Returns the device below; frames of the file that were not received yet are dropped.
     pub fn into_inner(self) -> P {
         self.io
     }

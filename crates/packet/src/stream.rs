@@ -45,7 +45,7 @@ const SILENT: Nanos = Nanos::from_millis(100);
 /// Interval of the watcher's calls.
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// The frames to send.
+/// The frames that [`run`] sends: their headers, size, rate and duration. Each ring sends one flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outgoing {
     /// The destination address.
@@ -56,17 +56,17 @@ pub struct Outgoing {
     pub cookie: u64,
     /// The flow of the first ring; each further ring has the next number.
     pub first_flow: u16,
-    /// The first number of every flow.
+    /// The number of the first frame of every flow; later frames count up from it and wrap at 2^32.
     pub first_sequence: u32,
     /// Bytes of every frame, FCS not included; at least [`SHORTEST`].
     pub bytes: usize,
     /// Frames per second over all rings, an upper bound; `None` for as fast as it goes.
     pub per_s: Option<f64>,
-    /// The time for which frames are sent.
+    /// The time for which frames are sent, from the call of [`run`].
     pub duration: Nanos,
 }
 
-/// The frames to count.
+/// The frames that [`run`] counts: those of one sender at a time. All others are [`foreign`](Came::foreign).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incoming {
     /// The sender's cookie. `None` counts the first sender seen, and the next one when it falls silent.
@@ -75,7 +75,7 @@ pub struct Incoming {
     pub flows: u16,
 }
 
-/// Counters of sent frames.
+/// Counters of the frames that [`run`] sent, over all rings; 0 if it sends none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sent {
@@ -85,7 +85,7 @@ pub struct Sent {
     pub duration: Nanos,
 }
 
-/// Counters of received frames.
+/// Counters of the frames that came, over all rings; 0 if [`run`] counts none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Came {
@@ -95,17 +95,17 @@ pub struct Came {
     pub bytes: u64,
     /// The range of sequence numbers, lowest to highest, summed over the flows: the minimum number of frames sent.
     pub span: u64,
-    /// Duplicates.
+    /// Frames that came a second time.
     pub duplicates: u64,
     /// Frames overtaken by a later one of their flow.
     pub reordered: u64,
     /// Frames of other senders, of another format, or too late to be told from duplicates.
     pub foreign: u64,
-    /// Time from the first to the last of them.
+    /// Time from the first frame of the sender to the last one, duplicates included.
     pub duration: Nanos,
 }
 
-/// Counters of both directions.
+/// Counters of both directions since the start of [`run`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
@@ -115,7 +115,8 @@ pub struct Totals {
     pub came: Came,
 }
 
-/// Decides when a run ends, and follows its progress.
+/// Decides when a run ends, and follows its progress. Its calls come from the thread that sends and receives, which waits for
+/// them.
 pub trait Monitor {
     /// Called in every iteration: true stops the run. Frames under way are still counted.
     fn stop(&mut self) -> bool;
@@ -125,7 +126,7 @@ pub trait Monitor {
     fn failed(&mut self, _totals: &Totals) {}
 }
 
-/// Why a run failed.
+/// Why [`run`] failed: the size is invalid, and nothing was sent, or a ring failed on the way.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {

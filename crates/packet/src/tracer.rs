@@ -18,7 +18,7 @@ use crate::io::{Arrival, Counters, Departure, Kick, Kicked, PacketIo};
 /// Frames that can go into a TX ring at once without an allocation.
 const BATCH: usize = 4096;
 
-/// The kind of an event.
+/// The moment that an [`Event`] records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
@@ -96,7 +96,7 @@ impl<P: PacketIo, C: Clock> Tracer<P, C> {
         self.noted.saturating_sub(self.events.len() as u64)
     }
 
-    /// The device below.
+    /// Returns the device below; the recorded events are dropped.
     pub fn into_inner(self) -> P {
         self.io
     }

@@ -129,16 +129,16 @@ impl Unmatched {
     }
 }
 
-/// The connections to watch, by port, process or both.
+/// The connections that were watched: those to a server's port, or those of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Watched {
     /// The server's port, if one was given.
     pub port: Option<u16>,
     /// The process, if one was given; its descendants are watched too.
     pub pid: Option<i32>,
-    /// Its name.
+    /// Name of the process; `null` where a port was given.
     pub comm: Option<String>,
-    /// The sides on which the process was seen.
+    /// The sides on which the process took part in transactions, for a port the server; empty without any.
     pub roles: Vec<Side>,
     /// Ports on which it serves, as far as known at the start.
     pub serves: Vec<u16>,
@@ -156,7 +156,7 @@ pub enum View {
     Client,
 }
 
-/// Transactions of one view.
+/// Times of the transactions with one view and with the watched process on the same sides, over all connections or over one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Total {
     /// The sides that were seen.
@@ -180,7 +180,7 @@ impl Total {
     }
 }
 
-/// The time between two neighbouring hooks.
+/// The time between two neighbouring hooks, over all transactions that passed both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Its name; if the hook between two stages was not passed, both names joined by ` + `.
@@ -216,18 +216,18 @@ pub struct Connection {
     pub total: Total,
 }
 
-/// A thread.
+/// A process at one end of a connection, and the thread of it that read the last message there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
-    /// Number of the process.
+    /// Number of the process (pid).
     pub pid: i32,
-    /// Number of the thread.
+    /// Number of the thread (tid); that of the main thread equals `pid`.
     pub thread: i32,
-    /// The thread's name.
+    /// The thread's name as the kernel keeps it: 15 bytes at most.
     pub comm: String,
 }
 
-/// A slow transaction.
+/// One of the slowest transactions: its stages, the stage to blame, and the cause. A record has 16 at most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slow {
     /// Start, in ns since the hooks were attached.
@@ -257,7 +257,7 @@ pub struct Slow {
     pub who: String,
 }
 
-/// A stage of one transaction.
+/// A stage of one slow transaction, with its time there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowStage {
     /// As in [`Stage`].
@@ -268,7 +268,7 @@ pub struct SlowStage {
     pub ns: u64,
 }
 
-/// A cause of slow transactions.
+/// A cause of slow transactions. There is one entry for each thread that caused it and each stage that it made long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowCause {
     /// Name of the cause, such as `preempted`.

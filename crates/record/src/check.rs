@@ -31,11 +31,12 @@ impl Body for CheckBody {
     const SCHEMA: &'static str = "hairpin.check/1";
 }
 
-/// The instrument, measured.
+/// The instrument's own cost, and its errors at known delays, at known latencies and against a second clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Check")]
 pub struct CheckBody {
-    /// Passed if every delay and every latency was reported within its bound, and the clock agreed with another one.
+    /// Passed if every delay and every latency was reported within its bound, the clock agreed with another one, and its steps
+    /// are fine enough to tell the shortest delay from none.
     pub verdict: Verdict,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a check is too short to tell.
     pub clock: ClockFacts,
@@ -108,8 +109,8 @@ pub struct Latency {
     pub verdict: Verdict,
 }
 
-/// A delay that a device injected, and the delay that the instrument reported. Every figure is the median
-/// over interleaved blocks of the difference from the same pair with no delay.
+/// A delay that a device injected, and the delay that the instrument reported, both less those of a block with no delay. The
+/// figures are those of one round of interleaved blocks, the one with the median error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delay {
     /// Delay that the device was set to, in ns.
@@ -124,7 +125,7 @@ pub struct Delay {
     pub verdict: Verdict,
 }
 
-/// Within the bound, or not.
+/// The outcome of a test: whether the error lies within the bound that stands beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

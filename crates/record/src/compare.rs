@@ -39,7 +39,7 @@ impl Body for CompareBody {
     const SCHEMA: &'static str = "hairpin.compare/1";
 }
 
-/// A comparison of two arms or more.
+/// A comparison of two arms or more, which were measured in turn or are stored runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Compare")]
 pub struct CompareBody {
@@ -89,16 +89,16 @@ pub struct Placement {
     pub cells: Vec<PlacementCell>,
 }
 
-/// One path at one placement.
+/// One path, with its wait policy, on one pair of CPUs: its RTT, or the reason why there is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlacementCell {
     /// The path spec in canonical form.
     pub path: String,
-    /// The arm; `null` if it was not measured.
+    /// Letter of its arm; `null` if it was not measured.
     pub arm: Option<String>,
     /// The reason if it was not measured.
     pub why: Option<String>,
-    /// The typical RTT p50 of the arm's blocks.
+    /// The typical RTT p50 of the arm's blocks, their Hodges-Lehmann estimate; `null` if no block has a p50.
     pub p50_ns: Option<f64>,
     /// Lower end of its interval, of the confidence `confidence_each`; `null`: too few blocks.
     pub low_ns: Option<f64>,
@@ -106,7 +106,7 @@ pub struct PlacementCell {
     pub high_ns: Option<f64>,
 }
 
-/// Layout of the blocks in time.
+/// Layout of the blocks in time: rounds, each with one block of every arm in random order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Design {
     /// Seed of the order of the arms within each round.
@@ -123,7 +123,7 @@ pub struct Design {
     pub elapsed_ns: u64,
 }
 
-/// The method behind the intervals.
+/// How the intervals and the verdicts were computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Method {
     /// The figure that the verdict is about.
@@ -134,11 +134,12 @@ pub struct Method {
     pub confidence_each: f64,
     /// Number of looks at the intervals, each of which could have ended the experiment early; 1 for a single look at the end.
     pub looks: u32,
-    /// A difference of less than this share does not matter.
+    /// A difference of less than this share does not matter; 0.02 is 2 %.
     pub margin: f64,
 }
 
-/// One way to do the work.
+/// One of the alternatives that are compared: its path, its work, and what was measured of it. In a comparison of stored runs it
+/// is a row of one run, or the same row of several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Arm {
     /// Its letter: A, B, C …
@@ -236,14 +237,15 @@ impl Matched {
     }
 }
 
-/// Figures of an arm.
+/// The figures of an arm. In `figures` quantiles are of all its transactions together, in `typical` each figure is a median over
+/// blocks. A quantile that too few transactions support is `null`, as is CPU time that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
-    /// Median RTT of all transactions.
+    /// Median RTT.
     pub p50_ns: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the RTT.
     pub p99_ns: Option<f64>,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the RTT.
     #[serde(rename = "p99.9_ns")]
     pub p999_ns: Option<f64>,
     /// Median of the blocks' transaction rates.
@@ -266,12 +268,12 @@ impl Figures {
     }
 }
 
-/// One arm compared with the first.
+/// One arm compared with another: a verdict on one figure, and the ratio of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// The arm.
+    /// Letter of the arm.
     pub arm: String,
-    /// The arm that it is compared with.
+    /// Letter of the arm that it is compared with.
     pub against: String,
     /// The verdict, by the figure that `method` names.
     pub verdict: Verdict,
@@ -294,12 +296,12 @@ pub struct Comparison {
     pub figures: Vec<Estimate>,
 }
 
-/// A threshold that must not be crossed.
+/// A threshold of `--fail-if`, held against one arm. It is crossed, not crossed, or `unknown` says why nothing can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Threshold {
     /// As it was written, such as `p99 > +5%`.
     pub given: String,
-    /// The arm.
+    /// Letter of the arm.
     pub arm: String,
     /// True if the interval lies wholly beyond the threshold, and did so again in a repetition; for a gate, so must the interval
     /// of both together, which includes moods of the host.

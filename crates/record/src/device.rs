@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::split::{Layer, Way};
 
-/// The stamps of one device.
+/// The stamps that one network device claims to take, its clock, and the stamps that were seen on a probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceStamps {
     /// Name of the interface.
@@ -20,7 +20,7 @@ pub struct DeviceStamps {
     /// Its clock (PHC); `None` if it names none or the clock cannot be read: then `no_clock` has the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<NicClock>,
-    /// Why its clock is not known.
+    /// Why its clock is not known; `None` if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_clock: Option<String>,
     /// Stamps seen on a link of the program's own.
@@ -64,7 +64,7 @@ pub struct NicClock {
     pub rate_error_ppb: Option<f64>,
 }
 
-/// A probe on a link of the program's own.
+/// A probe over loopback or over a veth pair made for it: how many packets the kernel stamped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnLink {
     /// `veth` or `loopback`.

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A figure that arms are compared by.
+/// A figure that arms are compared by: a quantile of the RTT in ns, the rate in 1/s, or CPU time in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Figure {
     /// Median RTT.
@@ -40,7 +40,7 @@ impl Figure {
         self == Figure::Rate
     }
 
-    /// The name that users type.
+    /// Its name in flags and records, such as `p99.9`; [`FromStr`] reads it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl FromStr for Figure {
     }
 }
 
-/// One block of one arm.
+/// One block of one arm: a short measurement within a round. A figure that its transactions do not support is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmBlock {
     /// The round that it belongs to.
@@ -149,7 +149,7 @@ pub struct Estimate {
     pub between_runs: Option<f64>,
 }
 
-/// Verdict of a comparison.
+/// Verdict of a comparison, by the interval of a ratio. The better side of 1 is below it for times, and above it for the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

@@ -89,7 +89,7 @@ pub struct Explained {
     pub residual_ns: Quantiles,
     /// Time that one hit of a hook takes, in ns; `null` if none was attached.
     pub hook_ns: Option<f64>,
-    /// Every hook, with its hits per transaction.
+    /// Every hook that stamped, with its hits per transaction.
     pub hooks: Vec<Hook>,
     /// Transactions whose stamps could not be matched, or that came while another was open.
     pub unmatched: u64,
@@ -121,7 +121,7 @@ pub struct Explained {
     pub warnings: Vec<Note>,
 }
 
-/// The time between two neighbouring hooks.
+/// The time between two neighbouring hooks of a round trip, without that of the hooks themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Its name; if the hook between two stages is missing, both names joined by ` + `.
@@ -144,7 +144,8 @@ pub struct Stage {
     pub slow_ns: f64,
 }
 
-/// Transactions of a range of RTTs.
+/// The transactions whose RTT lies in a range. Means in ns: those of stages, observer and residual add up to that of the RTT. All
+/// fields are 0 if no transaction was matched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// Number of transactions.
@@ -161,22 +162,22 @@ pub struct Group {
     pub residual_ns: f64,
 }
 
-/// A hook of the kernel.
+/// A hook that stamped transactions. One that stamped none is not listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hook {
-    /// As the kernel names it.
+    /// Its name in the kernel, such as `net_dev_queue`.
     pub name: String,
-    /// Stamps on the way of a transaction, both directions together.
+    /// Mean number of its stamps in a transaction, both directions together; of both hosts where there are two.
     pub per_transaction: f64,
 }
 
-/// One finding of a detector.
+/// Something that a detector found in the run as a whole, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// The detector's name: that of its page.
+    /// Name of the detector, such as `nagle-delayed-ack`: `docs/detectors/` has a page of that name.
     pub detector: String,
-    /// The observation, with figures.
+    /// The observation in a sentence, with figures.
     pub seen: String,
-    /// A remedy.
+    /// A remedy in words, such as a knob, a path option or a flag to use.
     pub advice: String,
 }

@@ -72,14 +72,14 @@ pub struct Step {
     pub jump_ns: Estimate,
 }
 
-/// A fit of times over sizes.
+/// Times over sizes as one straight line, or as two lines with a step between them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// The only line, or the one below the step.
     pub line: Line,
     /// The step, if one line is not enough.
     pub step: Option<Step>,
-    /// The line above the step.
+    /// The line above the step; `null` without a step.
     pub above: Option<Line>,
     /// Typical distance of a point from its line, as a share of the time.
     pub residual: f64,
@@ -91,7 +91,7 @@ pub struct FitReport {
     /// Schema and tool.
     #[serde(flatten)]
     pub label: Label,
-    /// The run, as it was named.
+    /// The run's id, or the file as it was named.
     pub run: String,
     /// The declared rate that ns per byte is compared with; `null` if none was declared.
     pub rate_bit_per_s: Option<u64>,
@@ -103,14 +103,14 @@ impl Body for FitReport {
     const SCHEMA: &'static str = "hairpin.floor-fit/1";
 }
 
-/// The fit of one path's rows.
+/// The fit of one path's rows, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathFit {
     /// The path spec.
     pub path: String,
     /// Fit of RTT p50 over the mean of request and reply size; `null` if there is none.
     pub fit: Option<Fit>,
-    /// The reason for the missing fit.
+    /// The reason for the missing fit; `null` if there is a fit.
     pub why: Option<String>,
     /// Fitted points: bytes and ns, in the order of bytes.
     pub points: Vec<[f64; 2]>,

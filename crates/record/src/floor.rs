@@ -219,15 +219,15 @@ pub struct PublishedRow {
     pub max_ns: Picos,
 }
 
-/// Two floors side by side.
+/// The floors of two NIC designs side by side, and their difference stage by stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// Schema and tool.
     #[serde(flatten)]
     pub label: Label,
-    /// The first.
+    /// Floor of the first design.
     pub first: Floor,
-    /// The second.
+    /// Floor of the second design, the one of `--compare`.
     pub second: Floor,
     /// One way of the second minus one way of the first.
     pub difference: Span,
@@ -239,7 +239,7 @@ impl Body for Comparison {
     const SCHEMA: &'static str = "hairpin.floor-comparison/1";
 }
 
-/// One stage of two designs.
+/// One stage in either of two floors, one way in ns. Stages of the same name are paired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Name of the stage.
@@ -252,7 +252,7 @@ pub struct Difference {
     pub difference: Span,
 }
 
-/// The floor over several sizes.
+/// The floor of one NIC design at each of several sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sizes {
     /// Schema and tool.

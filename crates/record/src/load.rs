@@ -118,7 +118,7 @@ pub struct Knee {
     pub unclear: Option<String>,
 }
 
-/// One rate offered for a while.
+/// Results at one offered rate: what became of the requests that were due, and the distributions of their times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRow {
     /// The rate at which requests were due.
@@ -191,7 +191,7 @@ pub struct LoadRow {
     pub repeat: u32,
 }
 
-/// The distributions of a row.
+/// The distributions of a row in ns, each an HDR histogram, V2 compressed, base64.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadHistograms {
     /// RTT from due.

@@ -76,7 +76,7 @@ pub struct MeshBody {
     pub warnings: Vec<Note>,
 }
 
-/// One process of a mesh.
+/// One process of a mesh, normally one a host: where it ran, and the facts of its host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
     /// Its number, from 0.
@@ -116,7 +116,7 @@ pub struct Schedule {
     pub warmup_ns: u64,
 }
 
-/// Two ranks a < b.
+/// Two ranks a < b, with the RTTs between them and each visit that measured these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// The lower rank.
@@ -199,7 +199,7 @@ pub struct Effect {
     pub because: Vec<String>,
 }
 
-/// The subject of an effect.
+/// What an effect is about: a rank, a pair of ranks, or a group of pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -212,14 +212,14 @@ pub enum Subject {
     Group(String),
 }
 
-/// The ranks of lowest mutual latency.
+/// The ranks that `--pick` chose for the lowest mean RTT p50 between each other; `exact` is true if no choice is better.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Picked {
     /// The ranks, ascending.
     pub ranks: Vec<u32>,
     /// The mean RTT p50 of their pairs; `null` of a single rank.
     pub mean_ns: Option<f64>,
-    /// The longest RTT p50 of their pairs.
+    /// The longest RTT p50 of their pairs; `null` of a single rank.
     pub longest_ns: Option<f64>,
     /// Pairs of theirs that were not measured: what their two ranks explain stands for them.
     pub expected_pairs: usize,

@@ -42,7 +42,7 @@ impl Body for NoiseBody {
     const SCHEMA: &'static str = "hairpin.noise/1";
 }
 
-/// The stalls of a host's cores.
+/// The stalls of a host's cores, the distance between each two of them, and the two to measure on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Noise")]
 pub struct NoiseBody {
@@ -114,16 +114,17 @@ impl CoreNoise {
     }
 }
 
-/// A single stall.
+/// A stall: two readings of the clock, one after the other, that lie `threshold_ns` or more apart. The 16 longest of a core are
+/// kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// Its begin, in ns since the first block.
     pub at_ns: u64,
     /// Its length in ns.
     pub ns: u64,
-    /// Its cause; empty in a block without hooks.
+    /// Its cause; empty in a block without hooks. `unknown` if no event explains it, or if this host let no hook look at all.
     pub cause: String,
-    /// The thread or interrupt; empty if there is none.
+    /// The thread or interrupt that had the core; empty if there is none. Beside `unknown`: why it is not known.
     pub who: String,
 }
 
@@ -155,7 +156,7 @@ impl Body for NoiseComparison {
     const SCHEMA: &'static str = "hairpin.noise-comparison/1";
 }
 
-/// A look at a host's cores.
+/// One of the two looks of a comparison: its record, its host and its start. What it found is in `stalls` and `causes` beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Look {
     /// The run's id, or the file's name.

@@ -107,7 +107,8 @@ pub struct Stalls {
     pub mean_without_ns: Option<f64>,
 }
 
-/// A published table of 4-byte reads on PCIe.
+/// A published table of 4-byte reads on PCIe. It is a reference, from another host: it is shown, and never compared with this
+/// CPU's own reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published {
     /// The device and host of the published figure.
@@ -118,10 +119,10 @@ pub struct Published {
     pub rows: Vec<PublishedRead>,
 }
 
-/// A row of it; times in ns.
+/// Times of the published reads in ns, while the CPU did one thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PublishedRead {
-    /// The CPU's activity during the reads.
+    /// What the CPU did meanwhile, such as `leaves the line alone`.
     pub cpu: String,
     /// Mean.
     pub mean: f64,
@@ -167,7 +168,7 @@ pub struct Implementation {
     pub steps: Vec<Step>,
 }
 
-/// The cost of one step.
+/// The cost of one step of a NIC driver, in ns, over ordinary memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Name of the step.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::floor::Class;
 
-/// A row of a published table.
+/// A published table of round trips over message sizes, as a line to draw beside measured rows. Nothing in it was measured here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Published {
     /// The product or system, such as `Myricom Sniffer10G`.
@@ -19,7 +19,7 @@ pub struct Published {
     pub points: Vec<[f64; 2]>,
 }
 
-/// A published comparison whose figures are not at hand.
+/// A published comparison whose figures are not at hand: only what it says, in words, and under which conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Claims {
     /// The source, with the table or page.
@@ -30,7 +30,7 @@ pub struct Claims {
     pub claims: &'static [Claim],
 }
 
-/// A claim.
+/// One statement of a published comparison. It has no figure, so it is never drawn and never compared with a measured one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
     /// The claim in words.

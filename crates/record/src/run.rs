@@ -211,7 +211,7 @@ pub struct Due {
     pub answered_per_s: f64,
 }
 
-/// The emulated NIC of a row.
+/// The NIC that the path `niq` emulated, and the work of its driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Niq {
     /// The NIC design whose latency was emulated; `null` for none: shared memory as it is.
@@ -291,7 +291,7 @@ pub struct Block {
     pub interpolated_ns: Option<Interpolated>,
 }
 
-/// A point of the series over time.
+/// A point of the series over time: the transactions of one interval. A quantile that their number does not support is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Start of the interval, since the start of measuring.
@@ -313,7 +313,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// One of the slowest transactions.
+/// One of the 64 slowest transactions of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Slow {
     /// Its RTT.
@@ -368,7 +368,7 @@ pub struct CpuSide {
     pub interrupts: BTreeMap<String, u64>,
 }
 
-/// TCP's counters of both sides, from TCP_INFO.
+/// TCP's counters of both sides, from TCP_INFO, over all connections of the row, warm-up included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tcp {
     /// The client's connections.
@@ -377,10 +377,10 @@ pub struct Tcp {
     pub server: Option<TcpSide>,
 }
 
-/// TCP's counters of one side.
+/// TCP's counters of one side. Figures per transaction are `null` where the kernel's counters of 32 bits may have wrapped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpSide {
-    /// Sending maximum segment size in bytes.
+    /// Sending maximum segment size in bytes, of the last connection.
     pub mss: u32,
     /// Segments sent per transaction, pure ACKs included.
     pub segments_out_per_transaction: Option<f64>,

@@ -47,7 +47,7 @@ pub struct Cause {
     pub advice: String,
 }
 
-/// One transaction, event by event.
+/// One transaction, event by event: the hooks that it passed, and what else happened on either side's core meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
     /// Its RTT.
@@ -62,7 +62,7 @@ pub struct Timeline {
     pub events: Vec<Event>,
 }
 
-/// A moment of a transaction.
+/// A stamp on a transaction's way, or an event on either side's core meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Time since the entry of its send call, in ns; negative for events that were under way before.

@@ -69,7 +69,7 @@ pub struct NicClock {
     pub changed: u64,
 }
 
-/// One part of the round trips.
+/// One part of the round trips, or a sum of parts. A part that the stamps cannot tell is not in the list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SplitPart {
     /// The part, or the sum of parts.
@@ -78,7 +78,7 @@ pub struct SplitPart {
     pub ns: Quantiles,
     /// The same as an HDR histogram, V2 compressed, base64.
     pub histogram: String,
-    /// Its mean over the typical transactions.
+    /// Its mean over the typical transactions; those of all parts, sums left out, add up to `typical.rtt_ns` if all are known.
     pub typical_ns: f64,
 }
 
@@ -145,7 +145,7 @@ impl PartName {
     }
 }
 
-/// A range of RTTs.
+/// The typical transactions of a split: those with an RTT from p40 to p60, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Typical {
     /// Transactions in it.
@@ -158,7 +158,7 @@ pub struct Typical {
     pub rtt_ns: f64,
 }
 
-/// Layer of a stamp.
+/// Layer of a stamp: what takes it, and by which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -226,7 +226,7 @@ impl Way {
     }
 }
 
-/// The stamps of one side and way.
+/// The stamps of the packets that leave one side's host, or of those that enter it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StampsOf {
     /// The side whose host stamps.
@@ -266,7 +266,7 @@ pub struct StampCounts {
     pub unknown: u64,
 }
 
-/// A transaction that cannot be.
+/// A transaction whose stamps cannot be right: one of its parts has a negative duration, or they are out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Impossible {
     /// Its sequence number.
@@ -285,7 +285,7 @@ impl Split {
         self.parts.iter().find(|known| known.part == part)
     }
 
-    /// The layer of a side's stamps.
+    /// The layer of a side's stamps; [`Layer::None`] if it has none.
     pub fn layer(&self, side: Side) -> Layer {
         self.stamps.iter().find(|of| of.side == side).map_or(Layer::None, |of| of.layer)
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// On a network namespace that others use too, the kernel may have counted this share of a side's messages for them.
 const OTHERS: f64 = 0.01;
 
-/// The libraries of both sides of a row.
+/// The library in the place of the kernel's sockets in each side's process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stacks {
     /// The client's; `null` where the kernel's own sockets were used.
@@ -35,7 +35,7 @@ pub struct Stack {
     pub kernel: Option<Passed>,
 }
 
-/// Packets that the kernel received.
+/// Packets that the kernel itself received during the loop of a side, by a counter of its network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Passed {
     /// The kernel's counter (/proc/net/snmp and snmp6).
@@ -57,7 +57,7 @@ pub enum Counter {
 }
 
 impl Stacks {
-    /// Each side's library.
+    /// The sides that have such a library, the client first, each with its library.
     pub fn sides(&self) -> impl Iterator<Item = (crate::side::Side, &Stack)> {
         use crate::side::Side::{Client, Server};
         [(Client, &self.client), (Server, &self.server)].into_iter().filter_map(|(side, stack)| Some((side, stack.as_ref()?)))

@@ -72,7 +72,7 @@ impl std::fmt::Display for Direction {
     }
 }
 
-/// Frames in one direction at one size.
+/// Results of one way to move frames, in one direction and at one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamRow {
     /// Back end and wait policy of client and server, such as `xdp:spin/packet:block`.
@@ -101,7 +101,7 @@ pub struct StreamRow {
     pub warnings: Vec<Note>,
 }
 
-/// One rate offered for a while.
+/// Frames sent for a while, at one rate or as fast as the sender can: how many arrived, and where the others were lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// The rate requested of the sender in frames/s; `null` for as fast as it can.
@@ -136,7 +136,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Lost / offered.
+    /// The share of the offered frames that was lost, 0 to 1; 0 if none was offered.
     pub fn lost_share(&self) -> f64 {
         if self.offered == 0 { 0.0 } else { self.lost as f64 / self.offered as f64 }
     }

@@ -38,7 +38,7 @@ impl Body for SweepBody {
     const SCHEMA: &'static str = "hairpin.sweep/1";
 }
 
-/// A sweep over several factors.
+/// A sweep over several factors: every combination of their levels that was measured, and the effect of each level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Sweep")]
 pub struct SweepBody {
@@ -75,19 +75,19 @@ pub struct SweepBody {
     pub warnings: Vec<Note>,
 }
 
-/// A factor that is varied.
+/// A variable of the sweep, and the levels that it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Factor {
-    /// Its name.
+    /// Its name in the plan.
     pub name: String,
     /// Its levels; the others are compared with the first.
     pub levels: Vec<String>,
 }
 
-/// One combination of levels.
+/// One combination of the levels, measured as an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// The level of each factor.
+    /// The level of each factor, in the order of `factors`.
     pub levels: Vec<String>,
     /// The arm that was measured.
     #[serde(flatten)]
@@ -115,7 +115,7 @@ pub struct LossFree {
     pub warnings: Vec<Note>,
 }
 
-/// The effect of one level.
+/// The effect of one level of a factor, against the factor's first level, over all cells that differ in nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The factor.
@@ -124,7 +124,7 @@ pub struct Effect {
     pub level: String,
     /// The level that it is compared with.
     pub against: String,
-    /// Its figures over those of the other level.
+    /// Its figures divided by those of the other level: p50, p99, rate and CPU time, as far as blocks have them.
     pub figures: Vec<Ratio>,
 }
 
@@ -142,7 +142,7 @@ pub struct Interaction {
     pub figures: Vec<Ratio>,
 }
 
-/// A figure's ratio with its interval.
+/// A figure's ratio, with an interval of the confidence `confidence_each`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The figure.
@@ -151,7 +151,7 @@ pub struct Ratio {
     pub ratio: f64,
     /// Lower end of the interval; `null`: too few rounds.
     pub low: Option<f64>,
-    /// Upper end of the interval.
+    /// Upper end of the interval; `null`: too few rounds.
     pub high: Option<f64>,
     /// Rounds that it comes from.
     pub rounds: u64,

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::head::{Body, Label};
 
-/// Every setting that moves round trips.
+/// Every setting of a host that moves round trips, or the ones named, with their current values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct List {
     /// Schema and tool.
@@ -53,16 +53,16 @@ pub struct NapiRow {
     pub settings: BTreeMap<String, String>,
 }
 
-/// One setting.
+/// One setting of the host: its current value, and the way to change it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KnobRow {
-    /// The fact's name in a record.
+    /// Its name on the command line, which is also that of the fact in a record.
     pub name: String,
     /// The setting in one line.
     pub summary: String,
     /// Its current value; `null` if this host lacks it, no interface was named, or it could not be read.
     pub now: Option<Value>,
-    /// The reason if it could not be read.
+    /// The reason if it could not be read; `null` otherwise, also where this host lacks it.
     pub unread: Option<String>,
     /// The way to change it; `null` for a setting that is only reported.
     pub change: Option<Settable>,
@@ -75,15 +75,15 @@ pub struct Settable {
     pub mechanism: String,
     /// The expected effect on latency. From the references, not measured here.
     pub effect: String,
-    /// Its cost.
+    /// What the change costs, in words.
     pub cost: String,
-    /// Its risk.
+    /// What the change may break, in words.
     pub risk: String,
-    /// Its requirements.
+    /// The rights, kernel and device that the change needs, in words.
     pub needs: String,
     /// A reference that describes it.
     pub reference: String,
-    /// The values that it may have.
+    /// The values that it takes, in words.
     pub values: String,
     /// True if it is put back at once and can neither cut the network nor stop a service.
     pub safe: bool,
@@ -95,7 +95,7 @@ pub struct Settable {
     pub profiles: BTreeMap<String, String>,
 }
 
-/// Settings of one host that cost latency.
+/// The settings of one host, held against a profile: those to improve, those that are fine, and those that could not be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneCheck {
     /// Schema and tool.
@@ -119,7 +119,7 @@ impl Body for TuneCheck {
     const SCHEMA: &'static str = "hairpin.tune-check/1";
 }
 
-/// A setting or fact that could be better.
+/// A setting whose value is not the profile's, or a fact of the host that costs latency, with the way to change it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The setting or fact.
@@ -133,7 +133,7 @@ pub struct Finding {
     /// Order of magnitude of the time at stake in a blocking round trip with one request in flight, in ns; 0
     /// if the effect is in the tail or under load only.
     pub stake_ns: u64,
-    /// Its cost.
+    /// What the change costs, in words.
     pub cost: String,
     /// The command that changes it, or instructions if it is made at boot.
     pub fix: String,
@@ -202,7 +202,7 @@ impl Body for Status {
     const SCHEMA: &'static str = "hairpin.tune-status/1";
 }
 
-/// One entry of the journal.
+/// One entry of the journal: the changes that one command made, each with the value to put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusEntry {
     /// Its number, from 1 in the order made.
@@ -211,7 +211,7 @@ pub struct StatusEntry {
     pub state: String,
     /// When it was made, RFC 3339 in UTC; empty if it cannot be read.
     pub started: String,
-    /// The command that made it.
+    /// The command line that made it, argument by argument; empty if it cannot be read.
     pub command: Vec<String>,
     /// Its changes; `outcome` is `applied` if the value is still in force, `changed` if another program changed
     /// it since, `already` if it is as before.

@@ -62,7 +62,7 @@ pub struct TuneTryBody {
     pub kept: bool,
 }
 
-/// A setting that was tried.
+/// A setting that was switched on and off in turn, the values that it changes, and its cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TriedSetting {
     /// As it is given to `tune apply`: `NAME=VALUE`.
@@ -99,7 +99,7 @@ pub struct Contradiction {
     pub anew: [f64; 2],
 }
 
-/// A setting that was not tried.
+/// A setting that was not tried, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// As it would be given to `tune apply`.
@@ -119,6 +119,6 @@ pub struct TriedPath {
     /// The host as it is, and all winners together: measured anew, because the best of several looks better than it is. `null` if
     /// nothing won.
     pub together: Option<Compare>,
-    /// The same share of these two arms.
+    /// The same share of these two arms; empty without `together`.
     pub together_deep_idle: Vec<Option<f64>>,
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::side::{Side, Silence};
 
-/// A warning as it stands in a record.
+/// A warning in a record: a code for scripts, and a message for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// The warning's kind, such as `loss`: scripts may rely on it. Later versions may have others too.

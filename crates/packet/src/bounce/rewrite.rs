@@ -36,7 +36,7 @@ pub enum Rewrite {
     All,
 }
 
-/// A word that is not a rewrite.
+/// The error of parsing a [`Rewrite`] from another word than `none`, `macs` or `all`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a rewrite; choose from none, macs, all")]
 pub struct NotARewrite(String);
@@ -61,7 +61,7 @@ impl fmt::Display for Rewrite {
 }
 
 impl Rewrite {
-    /// Rewrites the frame, which may hold any bytes.
+    /// Rewrites the frame in place. It may hold any bytes: fields that it does not have are left alone.
     #[inline]
     pub fn apply(self, frame: &mut [u8]) {
         if self == Rewrite::None {

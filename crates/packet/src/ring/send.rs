@@ -55,7 +55,7 @@ pub struct Sender<'r, P, C> {
     started: Option<Ticks>,
 }
 
-/// The outcome of an inject.
+/// Whether the ring took an injected frame. A frame that is too long and a kick that failed are a [`SendError`] instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a full ring has not taken the frame"]
 pub enum Injected {
@@ -65,7 +65,7 @@ pub enum Injected {
     Full,
 }
 
-/// Why a frame cannot be sent.
+/// Why a frame cannot be sent. A full ring is not an error, but [`Injected::Full`] or a `None`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
