@@ -4,10 +4,12 @@
 //! Small differences, false alarms and power are the benchmark's (`make bench-compare`). One test at a time: each one measures.
 
 use std::fs;
-use std::thread::sleep;
+use std::io::{Read, Write};
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part};
+use crate::support::servers::service;
 use crate::support::{Home, LIMIT, can, links};
 use hairpin_sys::thread::{allowed_cpus, stay_on};
 use serde_json::Value;
@@ -31,6 +33,9 @@ const TESTS: &[Listed] = &[
     ("the_placements_of_this_host_are_compared", the_placements_of_this_host_are_compared),
     ("sides_may_go_over_links_of_their_own", sides_may_go_over_links_of_their_own),
     ("stored_runs_are_compared_with_a_warning", stored_runs_are_compared_with_a_warning),
+    ("ages_mean_the_same_runs_however_often_they_are_compared", ages_mean_the_same_runs_however_often_they_are_compared),
+    ("two_meshes_are_compared_pair_by_pair", two_meshes_are_compared_pair_by_pair),
+    ("a_preset_leads_to_its_path", a_preset_leads_to_its_path),
     ("a_killed_sweep_goes_on", a_killed_sweep_goes_on),
     ("sweep_finds_each_factors_effect", sweep_finds_each_factors_effect),
     ("a_sweep_fills_the_link_and_counts_frames", a_sweep_fills_the_link_and_counts_frames),
@@ -240,6 +245,70 @@ fn stored_runs_are_compared_with_a_warning(_: &str) -> bool {
     true
 }
 
+fn ages_mean_the_same_runs_however_often_they_are_compared(_: &str) -> bool {
+    let home = Home::new();
+    let ids = [0; 2].map(|_| {
+        home.hairpin("ping -p memory --duration 100ms --warmup 10ms -q").fails(0, &[]);
+        home.json("runs list")["runs"].as_array().expect("runs").last().expect("a run")["id"].clone()
+    });
+    assert_eq!(home.json("floor --fit latest")["run"], ids[1]);
+    let given =
+        |record: &Value| record["arms"].as_array().expect("arms").iter().map(|arm| arm["given"].clone()).collect::<Vec<_>>();
+    for _ in 0..2 {
+        assert_eq!(given(&home.json("compare latest -2")), [ids[1].clone(), ids[0].clone()]);
+        assert_eq!(given(&home.json("compare --baseline latest --anew 1"))[0], ids[1]);
+    }
+    let both = home.json("compare latest,-2 latest~1,latest");
+    assert_eq!(both["arms"][1]["runs"], serde_json::json!([ids[0], ids[1]]));
+    fs::copy(home.runs().join(ids[0].as_str().expect("an id")).join("run.json"), home.file("kept.json")).expect("a copy");
+    assert_eq!(given(&home.json("compare ./kept.json latest")), [Value::from("./kept.json"), ids[1].clone()]);
+    home.hairpin("compare -3 latest").fails(2, &["without comparisons with stored runs", "the store holds 2"]);
+    true
+}
+
+fn two_meshes_are_compared_pair_by_pair(_: &str) -> bool {
+    let home = Home::new();
+    let older = include_str!("../crates/record/tests/data/older.jsonl");
+    let kept = older.lines().find(|line| line.contains("hairpin.mesh/1")).expect("a mesh");
+    fs::write(home.file("one.json"), kept).expect("a file");
+    let mut slower: Value = serde_json::from_str(kept).expect("JSON");
+    let p50 = slower["pairs"][0]["rtt_ns"]["p50"].as_u64().expect("a p50");
+    slower["pairs"][0]["rtt_ns"]["p50"] = (2 * p50).into();
+    fs::write(home.file("other.json"), slower.to_string()).expect("a file");
+    let record = home.json("compare one.json other.json");
+    assert_eq!(record["arms"][1]["path"], "udp:block/udp:block between n1 and n2");
+    let ratio = figure(&record, "p50")["ratio"].as_f64().expect("a ratio");
+    assert!((ratio - 2.0).abs() < 1e-9 && record["comparisons"][0]["verdict"] == "unclear", "{record}");
+    let shown = home.hairpin("compare one.json other.json");
+    assert!(shown.out.contains("udp:block between n1 and n2, 64 B") && !shown.out.contains("over ,"), "{shown:?}");
+    home.hairpin("compare --baseline one.json").fails(2, &["take a run of ping or demo"]);
+    true
+}
+
+fn a_preset_leads_to_its_path(_: &str) -> bool {
+    let home = Home::new();
+    let port = service(|mut stream| {
+        spawn(move || {
+            let mut request = [0; 8];
+            while stream.read_exact(&mut request).is_ok() && stream.write_all(b"N").is_ok() {}
+        });
+    });
+    let ask = "--request postgres-ssl-request --for 300ms --no-store --json";
+    for (parts, line) in [
+        ("arms", format!("compare {ask} -- echo:127.0.0.1:{port} -- echo:127.0.0.1:{port}")),
+        ("cells", format!("sweep echo:127.0.0.1:{port} {ask} --vary nodelay=on,off")),
+    ] {
+        let record = home.hairpin(&line).json();
+        let measured = record[parts].as_array().expect(parts);
+        assert_eq!((&record["error"], measured.len()), (&Value::Null, 2), "{record}");
+        for part in measured {
+            assert!(part["path"].as_str().is_some_and(|path| path.starts_with("tcp-crr:")), "{record}");
+            assert!(part["transactions"].as_u64() > Some(0) && part["reply_bytes"] == 1, "{record}");
+        }
+    }
+    true
+}
+
 fn a_baseline_is_measured_anew(_: &str) -> bool {
     let blocks = |past: &mut Value, change: fn(&mut Value)| {
         past["results"][0]["blocks"].as_array_mut().unwrap().iter_mut().for_each(change)
@@ -422,6 +491,7 @@ fn rejects_incomparable_sides(_: &str) -> bool {
         ("sweep --path udp --vary nodelay=on,off --link loopback", &["udp has no option \"nodelay\""]),
         ("sweep --path udp --vary bulk=none,udp:1 --link loopback", &["write tcp:N"]),
         ("sweep sun-fire --host 127.0.0.1 --link veth", &["cannot be used with"]),
+        ("sweep echo:127.0.0.1:9 --request redis-ping", &["it varies nothing"]),
     ] {
         home.hairpin(args).fails(2, parts);
     }

@@ -24,6 +24,7 @@ mod report;
 mod requests;
 mod rights;
 mod rings;
+mod runs;
 mod session;
 mod stream;
 mod support;

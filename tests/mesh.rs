@@ -225,7 +225,7 @@ fn wrong_lines_are_answered_in_a_sentence() {
     home.hairpin("mesh --rank 0 --ranks 2 --pairs some").fails(2, &["all, ring, neighbours or sample:K"]);
     home.hairpin("mesh --rank 0 --ranks 2 --fail-if p99").fails(2, &["'p99 > 40us'"]);
     home.hairpin("mesh --rank 0 --ranks 2 -p unix").fails(2, &["unix"]);
-    home.hairpin("mesh --rank 0 --ranks 2 --listen 0.0.0.0").fails(2, &["--listen 0.0.0.0 is every address", "--hosts"]);
+    home.hairpin("mesh --rank 0 --ranks 2 --listen 0.0.0.0").fails(2, &["--listen 0.0.0.0 means all addresses", "--hosts"]);
     home.hairpin("mesh --rank 0 --ranks 2 --explain -p tcp-crr")
         .fails(2, &["tcp-crr", "explain follows tcp, udp, uring-tcp and uring-udp"]);
     home.hairpin("mesh --rank 0 --ranks 2 --hosts n[1-").fails(2, &["--hosts", "[1-3,7]"]);

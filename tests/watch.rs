@@ -401,11 +401,11 @@ fn a_running_server_is_drawn_stage_by_stage(name: &str) -> bool {
 fn without_a_terminal_there_is_no_view(name: &str) -> bool {
     let home = Home::new();
     home.hairpin("ping --link loopback --path udp --watch")
-        .fails(2, &["--watch draws on a terminal, and this is none", "-o jsonl"]);
+        .fails(2, &["--watch draws on a terminal, but this is not one", "-o jsonl"]);
     home.hairpin("ping --link loopback --path udp --watch --json-stream").fails(2, &["choose one"]);
     home.hairpin("ping --link loopback --path udp --watch --format json-stream").fails(2, &["choose one"]);
-    home.hairpin("watch latest").fails(2, &["hairpin watch draws on a terminal, and this is none"]);
-    home.hairpin("explain --live --port 1").fails(2, &["--live draws on a terminal, and this is none", "leave it out"]);
+    home.hairpin("watch latest").fails(2, &["hairpin watch draws on a terminal, but this is not one"]);
+    home.hairpin("explain --live --port 1").fails(2, &["--live draws on a terminal, but this is not one", "leave it out"]);
     home.hairpin("explain --live --link loopback --path udp").fails(2, &["--live watches a server that runs", "ping --watch"]);
     assert!(!home.runs().exists(), "nothing was measured");
     if !scripts(name) {

@@ -229,7 +229,7 @@ impl WorkFlags {
         }
         let end = self.reply.clone().or_else(|| preset.end.clone()).ok_or_else(|| {
             Failure::usage(format_args!(
-                "--request {} does not say where its reply ends: write --until N (bytes), --until '\\r\\n' or another delimiter, --until length-prefix:4, http or resp",
+                "--request {} does not say where its reply ends: write --reply N (bytes), --reply '\\r\\n' or another delimiter, --reply length-prefix:4, http or resp",
                 preset.name
             ))
         })?;

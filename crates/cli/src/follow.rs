@@ -82,7 +82,7 @@ fn take(line: &[u8], state: &Shared) -> bool {
             return true;
         }
         Ok(schema) => lock(state)
-            .note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --format jsonl writes what is")),
+            .note(&format!("a line of schema {schema} cannot be watched: the output of hairpin ping --format jsonl can")),
         Err(_) => lock(state).note("a line is not JSON: the output of hairpin ping --format jsonl can be watched"),
     }
     false

@@ -38,7 +38,9 @@ pub fn lock<V>(state: &Shared<V>) -> MutexGuard<'_, V> {
 /// Fails without a terminal for output and keys, before anything starts; `or` names the alternative that needs none.
 pub fn check(flag: &str, or: &str) -> Result<(), Failure> {
     if !io::stdout().is_terminal() || keys().is_err() {
-        return Err(Failure::usage(format_args!("{flag} draws on a terminal, and this is none: run it in one, or {or}")));
+        return Err(Failure::usage(format_args!(
+            "{flag} draws on a terminal, but this is not one: run it in a terminal, or {or}"
+        )));
     }
     if !can_be_drawn_on(&io::stdout()) {
         return Err(Failure::usage(format_args!("{flag} draws on a terminal, and TERM is unset or dumb: set it, or {or}")));

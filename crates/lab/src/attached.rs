@@ -343,9 +343,7 @@ fn ended(target: Target, end: EndReason, record: &AttachedBody, unix: usize) -> 
             ": no server listens there in this network namespace (ss -lntup shows who serves where)".into()
         }
         Target::Port(_) => String::new(),
-        Target::Process(_) if unix > 0 => {
-            format!(": TCP and UDP sockets are seen, and the Unix sockets of which it has {unix} are not")
-        }
+        Target::Process(_) if unix > 0 => format!(": only TCP and UDP sockets can be watched, not its {unix} Unix sockets"),
         Target::Process(_) => ": it has received nothing on a TCP or UDP socket, and other sockets are not seen".into(),
     };
     Some(format!("no message of {who} was seen within {took}{served}"))
@@ -422,7 +420,7 @@ mod tests {
             "no message of port 1 was seen within 1.000 s: no server listens there in this network namespace (ss -lntup shows who serves where)"
         );
         let text = ended(Target::Process(7), EndReason::User, &none, 2).unwrap();
-        let unix = "TCP and UDP sockets are seen, and the Unix sockets of which it has 2 are not";
+        let unix = "only TCP and UDP sockets can be watched, not its 2 Unix sockets";
         assert_eq!(text, format!("no message of process 7 was seen within 1.000 s: {unix}"));
         let text = ended(Target::Process(7), EndReason::User, &AttachedBody { unmatched: 3, ..none.clone() }, 0).unwrap();
         assert_eq!(text, "3 messages of process 7 were seen within 1.000 s, and none was a request with its reply");

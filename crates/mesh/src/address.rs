@@ -17,7 +17,7 @@ pub enum AddressError {
     None,
     /// An address that the others cannot use, where they know no other.
     #[error(
-        "--listen {0} is every address of this host, and the others know none of them: name the one that they reach, or list the hosts with --hosts"
+        "--listen {0} means all addresses, so the other ranks cannot tell which to use: name one that they can reach, or use --hosts"
     )]
     Unspecified(IpAddr),
     /// Several could be meant.

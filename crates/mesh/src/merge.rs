@@ -81,7 +81,7 @@ pub fn of_directory(dir: &Path) -> Result<Parts, MergeError> {
         }
     }
     for rank in silent.into_iter().filter(|rank| was_met.get(rank) == Some(&false)) {
-        let why = format!("rank {rank} told of no visit (no line in pairs-{rank}.jsonl), and none with it was measured");
+        let why = format!("rank {rank} reported no visits (pairs-{rank}.jsonl is empty), and no other rank measured it");
         missing.insert(rank, why);
     }
     Ok(Parts { setup, cards, visits, missing, interrupted: false })

@@ -187,7 +187,7 @@ pub const BUSY_USECS: OptionDef = OptionDef {
     name: "busy-usecs",
     values: Values::Number(1, 1_000_000),
     default: "0",
-    doc: "with epoll: epoll_wait(2) polls the device for so long before it sleeps, in microseconds",
+    doc: "with epoll: microseconds for which epoll_wait(2) polls the device before it sleeps",
 };
 /// Packets of one poll.
 pub const BUDGET: OptionDef = OptionDef {
@@ -208,7 +208,7 @@ pub const SUSPEND_USECS: OptionDef = OptionDef {
     name: "suspend-usecs",
     values: Values::Number(1, 1_000_000),
     default: "0",
-    doc: "with epoll, busy-usecs and prefer=on: the device's interrupts stay off for at most so long while epoll finds packets, in microseconds; root",
+    doc: "with epoll, busy-usecs and prefer=on: microseconds for which interrupts stay off, at most, while epoll finds packets; root",
 };
 /// Requests for messages in an io_uring.
 pub const RECV: OptionDef = OptionDef {

@@ -4,7 +4,8 @@
 //!   SPEC = SIDE ['/' SIDE]     SIDE = PATH [':' WORDS] | WORDS     WORDS = WORD {',' WORD}     WORD = POLICY | NAME=VALUE
 //! ```
 //! The first side is the client's. The server's side inherits the policy if it names none, and on the same path each option that
-//! it does not set, except options of a policy that it does not share.
+//! it does not set, except options of a policy that it does not share, and those that need an option which it does not have:
+//! `napi-usecs` beside `napi=off`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -206,7 +207,7 @@ fn client_side(text: &str, policies: Policies) -> Result<SideSpec, SpecError> {
     let default = policies(path)[0];
     match words {
         None => Ok(SideSpec { path, policy: default, options: Options::default() }),
-        Some(words) => read_words(path, words, policies(path), default, Options::default()),
+        Some(words) => read_words(path, words, policies(path), default, &Options::default()),
     }
 }
 
@@ -221,40 +222,58 @@ fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<Side
     let same = path.name == client.path.name;
     let policies = policies(path);
     let inherited = if policies.contains(&client.policy) { client.policy } else { policies[0] };
-    let mut options = if same { client.options.clone() } else { Options::default() };
-    if let Some(words) = words {
-        options = inherit(path, &options, words)?;
-        return read_words(path, words, policies, inherited, options);
+    let from = if same { client.options.clone() } else { Options::default() };
+    match words {
+        None => Ok(SideSpec { path, policy: inherited, options: from }),
+        Some(words) => read_words(path, words, policies, inherited, &from),
     }
-    Ok(SideSpec { path, policy: inherited, options })
 }
 
-/// The client's options, except those that the server's words name themselves; an option such as `usecs` is dropped together with
-/// its policy.
-fn inherit(path: &'static Path, from: &Options, words: &str) -> Result<Options, SpecError> {
-    let named: Vec<&str> = words.split(',').filter_map(|word| word.split_once('=').map(|(name, _)| option_name(name))).collect();
-    let policy = words.split(',').find_map(|word| word.parse::<Policy>().ok());
-    let mut options = Options::default();
-    for (name, value) in from.iter() {
-        let falls_away = policy.is_some_and(|policy| belongs_to(name, policy, from).is_some());
-        if !named.contains(&name) && !falls_away {
-            options.add(find_option(path, name)?, value)?;
-        }
+/// Adds the client's options that the server's words do not name, except those that would have no effect there.
+fn inherit(
+    path: &'static Path,
+    mut options: Options,
+    client: &Options,
+    named: &[&'static str],
+    policy: Policy,
+) -> Result<Options, ValueError> {
+    let next = |options: &Options| {
+        path.options.iter().copied().find_map(|def| {
+            let value = client.get(def)?;
+            let is_missing = !named.contains(&def.name) && options.get(def).is_none();
+            (is_missing && is_inherited(def, policy, client, options)).then_some((def, value))
+        })
+    };
+    // One option may have an effect only once another is there.
+    while let Some((def, value)) = next(&options) {
+        options.add(def, value)?;
     }
     Ok(options)
 }
 
+/// True if a server's side with this policy and these options inherits a client's option that it does not name.
+fn is_inherited(def: &OptionDef, policy: Policy, client: &Options, server: &Options) -> bool {
+    [client, server].iter().all(|options| belongs_to(def.name, policy, options).is_none())
+}
+
+/// The side that `words` describe; it inherits from these options.
 fn read_words(
     path: &'static Path,
     words: &str,
     policies: &[Policy],
     default: Policy,
-    mut options: Options,
+    from: &Options,
 ) -> Result<SideSpec, SpecError> {
+    let mut options = Options::default();
+    let mut named = Vec::new();
     let mut policy = None;
     for word in words.split(',') {
         match word.split_once('=') {
-            Some((name, value)) => options.add(find_option(path, name)?, value)?,
+            Some((name, value)) => {
+                let def = find_option(path, name)?;
+                options.add(def, value)?;
+                named.push(def.name);
+            }
             None => {
                 let found = word.parse::<Policy>().ok().filter(|found| policies.contains(found));
                 let found = found.ok_or_else(|| unknown_policy(path, policies, word))?;
@@ -265,6 +284,7 @@ fn read_words(
         }
     }
     let policy = policy.unwrap_or(default);
+    let options = inherit(path, options, from, &named, policy)?;
     if options.get(&USECS).is_some() && !policy.takes_usecs() {
         return Err(SpecError::Usecs(policy));
     }
@@ -349,10 +369,11 @@ impl fmt::Display for Spec {
         if self.client.path.name != self.server.path.name {
             return Ok(());
         }
+        let (client, server) = (&self.client.options, &self.server.options);
         let options = self.client.path.options.iter();
-        let inherited = options.filter(|def| belongs_to(def.name, self.server.policy, &self.client.options).is_none());
-        inherited
-            .filter(|def| self.client.options.get(def).is_some() && self.server.options.get(def).is_none())
+        options
+            .filter(|def| is_inherited(def, self.server.policy, client, server))
+            .filter(|def| client.get(def).is_some() && server.get(def).is_none())
             .try_for_each(|def| write!(f, ",{}={}", def.name, def.default))
     }
 }
@@ -408,8 +429,26 @@ mod tests {
             ("xdp:zerocopy=off", "xdp:block,zero-copy=off/xdp:block,zero-copy=off"),
             ("xdp:zero-copy=on/zerocopy=off", "xdp:block,zero-copy=on/xdp:block,zero-copy=off"),
             ("uring-udp:block,napi=dynamic,napi-usecs=20/spin", "uring-udp:block,napi=dynamic,napi-usecs=20/uring-udp:spin"),
+            (
+                "uring-udp:napi=dynamic,napi-usecs=20/napi=off",
+                "uring-udp:block,napi=dynamic,napi-usecs=20/uring-udp:block,napi=off",
+            ),
+            (
+                "uring-udp:napi=dynamic,napi-usecs=20/napi=static",
+                "uring-udp:block,napi=dynamic,napi-usecs=20/uring-udp:block,napi=static,napi-usecs=20",
+            ),
+            (
+                "udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=9/prefer=off",
+                "udp:epoll,busy-usecs=50,prefer=on,suspend-usecs=9/udp:epoll,busy-usecs=50,prefer=off",
+            ),
+            (
+                "udp:epoll,busy-usecs=50,budget=9,prefer=on,suspend-usecs=9/busy-usecs=0",
+                "udp:epoll,budget=9,busy-usecs=50,prefer=on,suspend-usecs=9/udp:epoll,busy-usecs=0",
+            ),
+            ("uring-udp:ring=defer-taskrun/submit=sqpoll", "uring-udp:block,ring=defer-taskrun/uring-udp:block,submit=sqpoll"),
         ] {
             assert_eq!(canonical(text), form, "{text}");
+            assert_eq!(canonical(form), form, "{text}");
         }
     }
 
@@ -425,6 +464,7 @@ mod tests {
             ("udp:spin,usecs=5", "usecs belongs to busy-poll and adaptive, not to spin"),
             ("udp:epoll,busy-usecs=50,suspend-usecs=9", "suspend-usecs belongs to epoll with busy-usecs and prefer=on"),
             ("udp:busy-poll,prefer=on,suspend-usecs=9", "suspend-usecs belongs to epoll with busy-usecs and prefer=on"),
+            ("uring-udp:napi=dynamic/napi=off,napi-usecs=20", "napi-usecs belongs to napi=dynamic and napi=static"),
             ("udp/tcp", "udp and tcp do not speak the same"),
             ("pipe/eventfd", "do not speak the same"),
             ("memory:block", "not a wait policy of memory"),

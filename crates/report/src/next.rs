@@ -1,6 +1,6 @@
 //! The last lines of a short view: commands that follow from it.
 
-use hairpin_plan::paths::sides;
+use hairpin_plan::paths::{by_name, sides};
 use hairpin_record::head::{Head, Place};
 use hairpin_record::run::Link;
 
@@ -113,8 +113,8 @@ pub(crate) fn explain(link: &Link, head: &Head, spec: &str) -> Option<String> {
 /// A path as it is typed: without its default policy. A server's side that names none would have the client's.
 pub(crate) fn path(spec: &str) -> String {
     let spec = short(spec);
-    match spec.strip_suffix(":block") {
-        Some(bare) if !bare.contains('/') => bare.to_owned(),
+    match spec.split_once(':') {
+        Some((name, policy)) if by_name(name).is_some_and(|path| path.policies[0].name() == policy) => name.to_owned(),
         _ => spec,
     }
 }
@@ -136,6 +136,9 @@ mod tests {
             ("udp:spin/udp:block", "udp:spin/block"),
             ("udp:spin,sndbuf=4M/udp:block", "udp:spin,sndbuf=4M/udp:block"),
             ("xdp:spin/packet:block", "xdp:spin/packet:block"),
+            ("niq:block/niq:block", "niq:block"),
+            ("niq:spin/niq:spin", "niq"),
+            ("later:block/later:block", "later:block"),
         ] {
             assert_eq!(path(spec), typed);
         }

@@ -44,7 +44,7 @@ pub enum RunRow {
         rows: usize,
         /// Path of the first result, if there is one.
         first_path: Option<String>,
-        /// RTT p50 of the first result.
+        /// RTT p50 of the first result, if that is of round trips.
         first_p50_ns: Option<u64>,
     },
     /// An unreadable run.
@@ -82,7 +82,7 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
             (explain.results.len(), explain.results.first().map(|path| (path.path.as_str(), path.untraced_rtt_ns.p50)))
         }
         AnyRecord::Attached(attached) => {
-            (attached.connections.len(), attached.connections.first().map(|of| (of.server.as_str(), of.total.sum_ns.p50)))
+            (attached.connections.len(), attached.connections.first().map(|of| (of.server.as_str(), None)))
         }
         AnyRecord::Compare(compare) => {
             (compare.arms.len(), compare.arms.first().map(|arm| (arm.path.as_str(), whole(arm.figures.p50_ns))))
@@ -108,7 +108,7 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
         AnyRecord::Bounce(bounce) => (1, Some((bounce.io.as_str(), None))),
         AnyRecord::Check(check) => (check.delays.len() + check.latencies.len(), Some(("check of the instrument", None))),
         AnyRecord::Noise(noise) => (noise.cores.len(), Some(("stalls of the cores", None))),
-        AnyRecord::Probe(probe) => (1, Some((probe.device.address.as_str(), probe.reads.read_ns.p50))),
+        AnyRecord::Probe(probe) => (1, Some((probe.device.address.as_str(), None))),
         AnyRecord::Primitives(found) => {
             (found.implementations.iter().map(|of| of.steps.len()).sum(), Some(("steps of a driver", None)))
         }
@@ -178,5 +178,18 @@ impl Show for RunList {
         let names = "id schema started command rows first_path first_p50_ns error";
         doc.data = Some(Data::table(names, self.runs.iter().map(line)));
         doc
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_records_of_round_trips_have_an_rtt() {
+        let records = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
+        let have_rtt = records.iter().filter(|record| results(record).1.is_some_and(|(_, p50)| p50.is_some()));
+        let verbs: Vec<&str> = have_rtt.map(AnyRecord::verb).collect();
+        assert_eq!(verbs, ["ping", "explain", "load", "sweep", "compare", "tune try", "mesh"]);
     }
 }

@@ -41,10 +41,10 @@ impl<'a> Plain<'a> {
     }
 
     fn side(side: &'a str) -> Option<Plain<'a>> {
-        match side.split_once(':') {
-            None => Some(Plain { name: side, policy: "block" }),
-            Some((name, policy)) => by_name(name)?.takes_policy(policy).then_some(Plain { name, policy }),
-        }
+        let (name, policy) = side.split_once(':').map_or((side, None), |(name, policy)| (name, Some(policy)));
+        let path = by_name(name)?;
+        let policy = policy.unwrap_or(path.policies[0].name());
+        path.takes_policy(policy).then_some(Plain { name, policy })
     }
 }
 
@@ -293,6 +293,13 @@ mod tests {
     fn host(facts: &[(&str, Value)]) -> HostFacts {
         let facts = facts.iter().map(|(name, fact)| (name.to_string(), fact.clone())).collect();
         HostFacts { facts, ..HostFacts::default() }
+    }
+
+    #[test]
+    fn a_path_without_a_policy_has_its_own_default() {
+        let policy = |path: &'static str| Plain::of(path).map(|plain| plain.policy);
+        assert_eq!(["udp", "niq", "memory/memory"].map(policy), ["block", "spin", "spin"].map(Some));
+        assert_eq!(policy("later"), None);
     }
 
     #[test]

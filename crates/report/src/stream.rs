@@ -1,5 +1,6 @@
 //! The output of `hairpin stream`: frames per second without loss, and flat out.
 
+use hairpin_plan::spec::Spec;
 use hairpin_record::stream::{Direction, Step, Stream, StreamRow, Trial};
 
 use crate::bounce::words;
@@ -108,9 +109,9 @@ fn best(stream: &Stream) -> Option<(&StreamRow, f64)> {
     all.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The round trip by the same path, and its stages where they are known.
+/// The round trip by the same path, and its stages where they are known. Round trips have fewer wait policies.
 fn commands(stream: &Stream) -> Vec<String> {
-    let Some((row, _)) = best(stream) else { return Vec::new() };
+    let Some((row, _)) = best(stream).filter(|(row, _)| row.io.parse::<Spec>().is_ok()) else { return Vec::new() };
     let (place, head) = (&stream.place, &stream.head);
     let ping = next::to(place, head).and_then(|to| next::plain(format!("hairpin ping {to} -p {}", next::path(&row.io))));
     ping.into_iter().chain(next::explain(&place.link, head, &row.io)).collect()
@@ -306,4 +307,28 @@ fn refused(row: &StreamRow) -> Vec<String> {
     let other = both[1].map(|rings| rings.refused.iter().filter(|refused| !known(&refused.feature)));
     items.extend(other.into_iter().flatten().map(|refused| format!("server: {}: {}", refused.feature, refused.why)));
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::any::AnyRecord;
+
+    use super::*;
+
+    /// The stream of an earlier version over veth, by this path.
+    fn by(io: &str) -> Stream {
+        let records = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
+        let of_streams = |record: AnyRecord| if let AnyRecord::Stream(stream) = record { Some(*stream) } else { None };
+        let mut stream = records.into_iter().find_map(of_streams).unwrap();
+        stream.results[0].io = io.into();
+        stream
+    }
+
+    #[test]
+    fn a_command_has_a_path_that_it_takes() {
+        let with = |path: &str| ["ping", "explain"].map(|verb| format!("hairpin {verb} veth -p {path}"));
+        assert_eq!(commands(&by("packet:spin/packet:spin")), with("packet:spin"));
+        assert_eq!(commands(&by("xdp:busy-poll/xdp:busy-poll")), with("xdp:busy-poll"));
+        assert_eq!(commands(&by("packet:busy-poll/packet:busy-poll")), [""; 0]);
+    }
 }

@@ -531,7 +531,7 @@ fn lost_in(silences: &[Silence], late: u64) -> u64 {
     sent.saturating_sub(answered) + answered.min(late)
 }
 
-/// Messages that came to the client. Of the warm-up's requests nobody counts the lost ones.
+/// Messages that came to the client. Requests lost during warm-up are not subtracted.
 fn received(exchanges: u64, counts: &Counts) -> u64 {
     (exchanges + counts.late + counts.duplicates).saturating_sub(counts.lost)
 }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_driver_of_idle_states_there_is_nothing_to_gain_from_a_demand() {
+    fn no_finding_without_a_cpuidle_driver() {
         let directory = tempfile::tempdir().unwrap();
         let host = FakeHost::at(directory.path())
             .with("/proc/cpuinfo", "flags\t\t: fpu hypervisor\n")

@@ -324,7 +324,7 @@ fn of_all(duration: Nanos) -> Duration {
 
 /// Loads the records of a RUN, or of several with commas between them.
 fn loaded(text: &str) -> Result<Vec<Vec<Named>>, Failure> {
-    let load = |text: &str| records::load(&store_of(text)?, text).map_err(failure);
+    let load = |text: &str| records::load_to_compare(&store_of(text)?, text).map_err(failure);
     // The name of a file may contain a comma.
     match load(text) {
         Err(_) if text.contains(',') => text.split(',').map(load).collect(),
@@ -350,15 +350,21 @@ fn look(found: &[Vec<Named>]) -> Option<(&str, &Noise)> {
     }
 }
 
-/// The runs of these records, each with the user's word for it.
+/// The runs of these records, each with its id; that of a file with the user's word for it.
 fn runs(text: &str, found: Vec<Vec<Named>>) -> Result<Vec<(String, Run)>, Failure> {
     let words: Vec<&str> = if found.len() > 1 { text.split(',').collect() } else { vec![text] };
-    let run = |(word, found): (&str, Vec<Named>)| Ok((word.to_owned(), records::comparable(found).map_err(failure)?.1));
+    let run = |(word, found): (&str, Vec<Named>)| {
+        let name = records::kept_as(&found, word);
+        Ok((name, records::comparable(found).map_err(failure)?.1))
+    };
     words.into_iter().zip(found).map(run).collect()
 }
 
 /// The link of a stored run, if it can be set up again.
 fn link_of(link: &Link) -> Result<LinkSpec, Failure> {
+    if link.kind.is_empty() {
+        return Err(Failure::usage("the baseline's record has no link over which its rows went: take a run of ping or demo"));
+    }
     // A netns link consists of the client's namespace, then the server's.
     let option = |(name, value): (&String, &String)| if link.kind == "netns" { value.clone() } else { format!("{name}={value}") };
     let options: Vec<String> = link.options.iter().map(option).collect();
@@ -417,6 +423,8 @@ mod tests {
         }
         let host = Link { kind: "host".into(), ..LinkSpec::Loopback.record(&VethSpec::default().ends(false), None) };
         assert!(link_of(&host).is_err());
+        let none = Link { kind: String::new(), ..host };
+        assert!(format!("{:?}", link_of(&none).unwrap_err()).contains("take a run of ping or demo"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hairpin_units::{Nanos, Quantile};
 
 use crate::exit::{Failure, both, say};
 use crate::line;
-use crate::output::{Format, Output, keep, options, print};
+use crate::output::{Format, Output, keep, options};
 use crate::progress::PingProgress;
 use crate::verbs::ping::{end, signals};
 use crate::verbs::report;
@@ -76,8 +76,8 @@ impl Demo {
             }
         }
         let printed = match self.output.form() {
-            // One line per link.
-            Format::Json => runs.iter().try_for_each(|run| print(&hairpin_report::json_line(run))),
+            // One record per link.
+            Format::Json => runs.iter().try_for_each(|run| self.output.print(run)),
             _ => self.output.print_with(&runs[..], &hairpin_report::Options { percentiles, ..options() }),
         };
         demo.skipped.iter().for_each(|skipped| say(format_args!("skipped: {skipped}")));

@@ -144,7 +144,9 @@ impl Floor {
     }
 
     fn fitted(&self, run: &str) -> Result<(), Failure> {
-        let (_, record) = records::run(&store_of(run)?, run, "fit").map_err(Failure::failed)?;
-        self.output.print(&of_run(&record, run, self.declared.link().rate))
+        let found = records::load(&store_of(run)?, run).map_err(Failure::failed)?;
+        let name = records::kept_as(&found, run);
+        let (_, record) = records::run_of(found, "fit").map_err(Failure::failed)?;
+        self.output.print(&of_run(&record, &name, self.declared.link().rate))
     }
 }

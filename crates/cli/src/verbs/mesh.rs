@@ -123,7 +123,7 @@ struct Outcome {
     pick: Option<usize>,
     /// Print only the slow hosts and those that are missing: nodes, a list such as `n[3,5]` for scontrol; nhc, a line each with
     /// its reason
-    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "nodes", conflicts_with_all = ["json", "format", "csv"])]
+    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "nodes", conflicts_with_all = ["json", "format", "csv", "markdown"])]
     drain: Option<Drain>,
     /// Keep the visits in this directory as well, a Parquet file a mesh
     #[arg(long, value_name = "DIR")]
@@ -386,7 +386,18 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::error::ErrorKind;
+
     use super::*;
+    use crate::parse::command;
+
+    #[test]
+    fn drain_has_no_other_form() {
+        for form in ["--json", "--csv", "--markdown", "--format=md"] {
+            let refused = command().try_get_matches_from(["hairpin", "mesh", "merge", "m", "--drain", form]).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ArgumentConflict, "{form}");
+        }
+    }
 
     #[test]
     fn a_list_has_a_name_for_each_rank_or_one_for_all() {

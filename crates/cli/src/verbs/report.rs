@@ -33,8 +33,17 @@ pub struct Report {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Output format; default html, on a terminal term
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, group = "form")]
     format: Option<Format>,
+    /// All that the report shows, as data; the same as --format json
+    #[arg(short = 'j', long, group = "form")]
+    json: bool,
+    /// A line per row; the same as --format csv
+    #[arg(long, group = "form", hide = true)]
+    csv: bool,
+    /// For issues and pull requests; the same as --format md
+    #[arg(long, group = "form", hide = true)]
+    markdown: bool,
     /// On a terminal, every table and chart
     #[arg(short, long, conflicts_with = "output")]
     verbose: bool,
@@ -79,7 +88,7 @@ impl Report {
     /// Reads the records and writes the report.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let on_terminal = self.output.is_none() && io::stdout().is_terminal();
-        let format = self.format.unwrap_or(if on_terminal { Format::Term } else { Format::Html });
+        let format = self.form().unwrap_or(if on_terminal { Format::Term } else { Format::Html });
         if format == Format::Html && on_terminal {
             return Err(Failure::usage("a page for a browser does not go to a terminal: name a file with -o report.html"));
         }
@@ -121,6 +130,16 @@ impl Report {
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    /// The form asked for, if any.
+    fn form(&self) -> Option<Format> {
+        match self {
+            Report { json: true, .. } => Some(Format::Json),
+            Report { csv: true, .. } => Some(Format::Csv),
+            Report { markdown: true, .. } => Some(Format::Md),
+            Report { format, .. } => *format,
+        }
+    }
 }
 
 /// The chart to draw if none was asked for.
@@ -142,4 +161,25 @@ pub fn write(file: &Path, text: &str) -> Result<(), WriteError> {
     let shown = file.canonicalize().unwrap_or_else(|_| file.into());
     say(format_args!("report: {}", shown.display()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    #[test]
+    fn a_form_has_flags_of_its_own() {
+        for (flag, form) in [
+            ("--json", Format::Json),
+            ("-j", Format::Json),
+            ("--csv", Format::Csv),
+            ("--markdown", Format::Md),
+            ("--format=markdown", Format::Md),
+        ] {
+            let given = Report::augment_args(Command::new("report")).try_get_matches_from(["report", "latest", flag]).unwrap();
+            assert_eq!(Report::from_arg_matches(&given).unwrap().form(), Some(form), "{flag}");
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hairpin_lab::records::{self, Named};
 use hairpin_lab::store::{Entry, RunId};
-use hairpin_report::{RunList, RunRow};
+use hairpin_record::any::AnyRecord;
+use hairpin_report::{Options, RunList, RunRow};
 use hairpin_session::time;
 
 use crate::exit::{Failure, say};
@@ -82,16 +83,22 @@ fn list(output: Output) -> Result<(), Failure> {
 }
 
 fn export(runs: &[String], output: &RunOutput) -> Result<(), Failure> {
-    let mut table: Option<String> = None;
+    let mut before: Option<String> = None;
     for text in runs {
         for named in load(text)? {
-            // One table per kind: it has its header once.
-            let kind = named.record.schema().to_owned();
-            print(&output.text(&named.id, &named.record, table.as_ref() == Some(&kind))?)?;
-            table = Some(kind);
+            // Records with the same columns share a table; those of a sweep depend on its factors.
+            let header = header(&named.record);
+            print(&output.text(&named.id, &named.record, before.as_ref() == Some(&header))?)?;
+            before = Some(header);
         }
     }
     Ok(())
+}
+
+/// The names of the columns of a record's CSV.
+fn header(record: &AnyRecord) -> String {
+    let csv = hairpin_report::csv(record, &Options::default());
+    csv.lines().next().unwrap_or_default().to_owned()
 }
 
 fn remove(runs: &[String]) -> Result<(), Failure> {

@@ -118,7 +118,10 @@ impl Sweep {
                 return Ok(ExitCode::SUCCESS);
             }
             Some(name) => SweepPlan::parse(name, &text_of(name)?).map_err(Failure::usage)?,
-            None => self.plan_of_flags()?,
+            None => {
+                self.lead()?;
+                self.plan_of_flags()?
+            }
         };
         let target = self.target(&plan)?;
         let plan = plan.without_missing(|setting| knobs::missing(&target, setting));
@@ -244,14 +247,30 @@ impl Sweep {
     /// The target: from the words or flags, else from the plan.
     fn target(&mut self, plan: &SweepPlan) -> Result<Target, Failure> {
         if let Some(service) = self.echo.take() {
-            let to = Where { host: Some(Place::Echo(service)), link: None, netns: None, echo: None, reflector: false };
-            return to.target(None, Mirror { interface: None, rewrite: None, dst_mac: None }, &self.work()?);
+            return self.server(service);
         }
         if let Some(HostPort { host, port }) = self.host.take() {
             let key = self.key_file.as_deref().map(load_key).transpose()?;
             return Ok(Target::Host { host, port: port.unwrap_or(PORT), key });
         }
         Ok(Target::Link(self.link.take().map_or_else(|| plan.link(), Ok).map_err(Failure::usage)?))
+    }
+
+    /// The server that is asked.
+    fn server(&self, service: Service) -> Result<Target, Failure> {
+        let to = Where { host: Some(Place::Echo(service)), link: None, netns: None, echo: None, reflector: false };
+        to.target(None, Mirror { interface: None, rewrite: None, dst_mac: None }, &self.work()?)
+    }
+
+    /// Chooses the path to the server that is asked, if the user named none.
+    fn lead(&mut self) -> Result<(), Failure> {
+        if let Some(service) = self.echo.clone() {
+            let target = self.server(service)?;
+            let mut work = WorkFlags { paths: self.paths.clone(), ..self.work()? };
+            work.lead_to(&target);
+            self.paths = work.paths;
+        }
+        Ok(())
     }
 
     /// The plan whose factors are the flags with several values.

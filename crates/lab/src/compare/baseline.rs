@@ -135,7 +135,7 @@ pub fn jobs(run: &Run, template: &Job, stack: bool) -> Result<Vec<Job>, StoredEr
                 Some((request, until)) => {
                     // The record may come from elsewhere.
                     let [request, until] = [request, until].map(|text| printable(&text, 200));
-                    format!("it asked {request}, until {until}: write the same with --request and --until")
+                    format!("it asked {request}, until {until}: write the same with --request and --reply")
                 }
                 None => "it had no request of your own: leave out --request".into(),
             }));
@@ -355,8 +355,8 @@ mod tests {
         assert!(jobs(&asking, &given("PING"), false).is_ok());
         let none = Job::new("tcp:poll".parse().unwrap());
         for (run, template, why) in [
-            (&asking, &given("GET x"), "it asked PING, until resp: write the same with --request and --until"),
-            (&asking, &none, "it asked PING, until resp: write the same with --request and --until"),
+            (&asking, &given("GET x"), "it asked PING, until resp: write the same with --request and --reply"),
+            (&asking, &none, "it asked PING, until resp: write the same with --request and --reply"),
             (&plain, &given("PING"), "leave out --request"),
         ] {
             let error = jobs(run, template, false).unwrap_err().to_string();

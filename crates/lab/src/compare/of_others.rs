@@ -1,8 +1,9 @@
-//! Converts records of explain, compare, sweep and tune try into rows that can be compared with those of another record.
+//! Converts records of explain, mesh, compare, sweep and tune try into rows that can be compared with those of another record.
 //!
 //! ```text
 //!   explain              a row per path: the RTT without any hook
 //!   explain of a program a row per sum of its stages
+//!   mesh                 a row per pair of hosts, all visits together
 //!   compare, sweep, tune try   a row per arm, with its blocks; where arms differ in something that a row does not have, the path has their name
 //! ```
 
@@ -13,9 +14,11 @@ use hairpin_record::compare::{Arm, Compare, CompareBody};
 use hairpin_record::experiment::ArmBlock;
 use hairpin_record::explain::{Explain, ExplainBody, Explained};
 use hairpin_record::head::{Head, Place, Record};
+use hairpin_record::mesh::{Mesh, MeshBody, Pair, Rank, Visit};
 use hairpin_record::run::{Block, ClockFacts, Cpu, CpuSide, HostFacts, Hosts, Interpolated, Link, Row, Run, RunBody};
 use hairpin_record::sweep::{Sweep, SweepBody};
 use hairpin_record::tune_try::{TuneTry, TuneTryBody};
+use hairpin_record::warning::Note;
 
 use super::stored::asked;
 
@@ -64,6 +67,49 @@ pub fn run_of_attached(attached: Attached) -> Run {
         }
     };
     run(head, Some(host), None, totals.into_iter().map(row).collect())
+}
+
+/// Each pair of hosts that was measured.
+pub fn run_of_mesh(mesh: Mesh) -> Run {
+    let Record { head, body } = mesh;
+    let hosts = hosts(&body);
+    let rows = body.pairs.iter().filter_map(|pair| row_of_pair(pair, &body, &hosts)).collect();
+    run(head, None, None, rows)
+}
+
+/// The name of each rank: its host, with its number if several ranks are on it.
+fn hosts(mesh: &MeshBody) -> BTreeMap<u32, String> {
+    let mut ranks_on: BTreeMap<&str, usize> = BTreeMap::new();
+    mesh.ranks.iter().for_each(|rank| *ranks_on.entry(&rank.host).or_insert(0) += 1);
+    let name = |rank: &Rank| match ranks_on.get(rank.host.as_str()) {
+        Some(2..) => format!("{} (rank {})", rank.host, rank.rank),
+        _ => rank.host.clone(),
+    };
+    mesh.ranks.iter().map(|rank| (rank.rank, name(rank))).collect()
+}
+
+/// Another mesh may have the same hosts in another order, so a pair is named in that of their names.
+fn row_of_pair(pair: &Pair, mesh: &MeshBody, hosts: &BTreeMap<u32, String>) -> Option<Row> {
+    let name = |rank: u32| hosts.get(&rank).cloned().unwrap_or_else(|| mesh.host_of(rank));
+    let (a, b) = (name(pair.a), name(pair.b));
+    let (first, second) = if a < b { (a, b) } else { (b, a) };
+    let sum = |of: fn(&Visit) -> u64| pair.measured().map(of).fold(0, u64::saturating_add);
+    let mut warnings: Vec<Note> = Vec::new();
+    for note in pair.measured().flat_map(|visit| &visit.warnings) {
+        if !warnings.iter().any(|known| known.code == note.code) {
+            warnings.push(note.clone());
+        }
+    }
+    Some(Row {
+        path: format!("{} between {first} and {second}", mesh.path),
+        request_bytes: mesh.request_bytes,
+        reply_bytes: mesh.reply_bytes,
+        transactions: sum(|visit| visit.transactions),
+        lost: sum(|visit| visit.lost),
+        rtt_ns: pair.rtt_ns.clone()?,
+        warnings,
+        ..one_flow()
+    })
 }
 
 /// The arms of a comparison.
@@ -167,7 +213,7 @@ fn run(head: Head, host: Option<HostFacts>, link: Option<Link>, results: Vec<Row
 mod tests {
     use hairpin_record::any::AnyRecord;
     use hairpin_record::experiment::Figure;
-    use hairpin_record::run::OwnRequest;
+    use hairpin_record::run::{OwnRequest, Quantiles};
 
     use super::super::stored;
     use super::*;
@@ -183,6 +229,7 @@ mod tests {
         for (schema, least) in [
             ("hairpin.explain/1", 1),
             ("hairpin.explain-attached/1", 1),
+            ("hairpin.mesh/1", 1),
             ("hairpin.compare/1", 2),
             ("hairpin.sweep/1", 1),
             ("hairpin.tune-try/1", 2),
@@ -237,6 +284,26 @@ mod tests {
         let run = of_arms(Head::default(), None, vec![arm("one", 5), arm("other", 6)]);
         let paths: Vec<&str> = run.results.iter().map(|row| row.path.as_str()).collect();
         assert_eq!(paths, ["tcp (one)", "tcp (other)"]);
+    }
+
+    #[test]
+    fn a_pair_of_a_mesh_is_named_by_its_hosts_whatever_their_ranks() {
+        let rank = |rank: u32, host: &str| Rank { rank, host: host.into(), ..Rank::default() };
+        let pair = |a: u32, b: u32, rtt_ns: Option<Quantiles>| Pair { a, b, rtt_ns, ..Pair::default() };
+        let paths = |ranks: Vec<Rank>| {
+            let rtt_ns = Quantiles { p50: Some(5_000), ..Quantiles::default() };
+            let pairs = vec![pair(0, 1, Some(rtt_ns.clone())), pair(1, 2, None), pair(0, 2, Some(rtt_ns))];
+            let body = MeshBody { path: "udp/udp".into(), ranks, pairs, ..MeshBody::default() };
+            let run = run_of_mesh(Record { head: Head::default(), body });
+            run.results.iter().map(|row| row.path.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(vec![rank(0, "a"), rank(1, "b")]), ["udp/udp between a and b", "udp/udp between a and rank 2"]);
+        assert_eq!(paths(vec![rank(0, "b"), rank(1, "a")])[0], "udp/udp between a and b");
+        let alike = paths(vec![rank(0, "a"), rank(1, "a"), rank(2, "b")]);
+        assert_eq!(alike, ["udp/udp between a (rank 0) and a (rank 1)", "udp/udp between a (rank 0) and b"]);
+        let row = &older("hairpin.mesh/1").results[0];
+        assert_eq!((row.path.as_str(), row.transactions), ("udp:block/udp:block between n1 and n2", 6_436));
+        assert_eq!(row.warnings.iter().map(|note| note.code.as_str()).collect::<Vec<_>>(), ["foreign-time"]);
     }
 
     #[test]

@@ -105,12 +105,7 @@ pub(super) fn held(
 ) -> Result<CompareBody, StoredError> {
     let pairs = pairs(first, second);
     if pairs.is_empty() {
-        let words = |runs: &[Named<'_>]| {
-            let rows = runs.iter().take(1).flat_map(|(_, run)| &run.results);
-            let rows: Vec<String> = rows.map(work).collect();
-            if rows.is_empty() { "nothing".into() } else { rows.join(", ") }
-        };
-        return Err(StoredError::NothingInCommon { first: words(first), second: words(second) });
+        return Err(StoredError::NothingInCommon { first: rows_of(first), second: rows_of(second) });
     }
     let method = verdict::method(figure, pairs.len(), 1, margin);
     let alike = pairs.iter().filter(|(a, b)| a.placed_as(b)).flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
@@ -209,6 +204,23 @@ fn thin(arms: &mut [Arm]) {
     }
 }
 
+/// Most rows named of a run that has none in common with another.
+const NAMED: usize = 12;
+
+/// The rows of the first of these runs in words.
+fn rows_of(runs: &[Named<'_>]) -> String {
+    let rows: &[Row] = match runs.first() {
+        Some((_, run)) => &run.results,
+        None => &[],
+    };
+    let named: Vec<String> = rows.iter().take(NAMED).map(work).collect();
+    match (rows.len(), rows.len().saturating_sub(NAMED)) {
+        (0, _) => "nothing".into(),
+        (_, 0) => named.join(", "),
+        (_, more) => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// The work of a row in words.
 fn work(row: &Row) -> String {
     let own = row.own_request.as_ref().map_or_else(String::new, |own| format!(" ({})", printable(&own.request, 60)));
@@ -227,31 +239,62 @@ fn with_pace(row: &Row) -> String {
     row.pace_per_s.map_or_else(|| row.path.clone(), |per_s| format!("{} at {per_s}/s", row.path))
 }
 
-/// Pairs rows of the same work; if each run has only one row, pairs these.
-fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
-    let key = |row: &Row| {
-        let (own, pace) = (asked(row.own_request.as_deref()), row.pace_per_s.map(f64::to_bits));
+/// What two rows have in common if they are of the same work.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Work {
+    path: String,
+    bytes: [u64; 2],
+    own: Option<(String, String)>,
+    counts: [u32; 3],
+    pace: Option<u64>,
+    reply: Option<String>,
+}
+
+impl Work {
+    fn of(row: &Row) -> Work {
+        let own = asked(row.own_request.as_deref());
         // The length of a reply to the user's own request is a result.
         let reply_bytes = if own.is_some() { 0 } else { row.reply_bytes };
-        let counts = [row.flows, row.threads, row.outstanding];
-        (row.path.clone(), row.request_bytes, reply_bytes, own, counts, pace, row.reply.clone())
-    };
-    let of = |runs: &[Named<'a>], wanted: &Row| Side {
-        rows: runs
-            .iter()
-            .filter_map(|(given, run)| Some(((*given, *run), run.results.iter().find(|row| key(row) == key(wanted))?)))
-            .collect(),
-    };
-    let mut found: Vec<(Side<'_>, Side<'_>)> = Vec::new();
-    for row in second.iter().flat_map(|(_, run)| &run.results) {
-        if found.iter().any(|(_, known)| known.rows.iter().any(|(_, other)| key(other) == key(row))) {
-            continue;
-        }
-        let (a, b) = (of(first, row), of(second, row));
-        if !a.rows.is_empty() {
-            found.push((a, b));
+        Work {
+            path: row.path.clone(),
+            bytes: [row.request_bytes, reply_bytes],
+            own,
+            counts: [row.flows, row.threads, row.outstanding],
+            pace: row.pace_per_s.map(f64::to_bits),
+            reply: row.reply.clone(),
         }
     }
+}
+
+/// The rows of each work, in the order in which the works occur. Of several rows of one run the first counts.
+fn by_work<'a>(runs: &[Named<'a>]) -> Vec<(Work, Side<'a>)> {
+    let mut found: Vec<(Work, Side<'a>)> = Vec::new();
+    // The place of each work there, and the last run that has it.
+    let mut known: BTreeMap<Work, (usize, usize)> = BTreeMap::new();
+    for (at, &(given, run)) in runs.iter().enumerate() {
+        for row in &run.results {
+            let work = Work::of(row);
+            match known.get_mut(&work) {
+                None => {
+                    known.insert(work.clone(), (found.len(), at));
+                    found.push((work, Side { rows: vec![((given, run), row)] }));
+                }
+                Some((place, last)) if *last != at => {
+                    *last = at;
+                    found[*place].1.rows.push(((given, run), row));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    found
+}
+
+/// Pairs rows of the same work; if each run has only one row, pairs these.
+fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
+    let mut of_first: BTreeMap<Work, Side<'a>> = by_work(first).into_iter().collect();
+    let of_second = by_work(second).into_iter();
+    let mut found: Vec<_> = of_second.filter_map(|(work, b)| Some((of_first.remove(&work)?, b))).collect();
     if found.is_empty() {
         let only = |runs: &[Named<'a>]| {
             let rows: Option<Vec<_>> = runs
@@ -261,7 +304,7 @@ fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'
                     _ => None,
                 })
                 .collect();
-            let rows = rows.filter(|rows| rows.windows(2).all(|two| key(two[0].1) == key(two[1].1)))?;
+            let rows = rows.filter(|rows| rows.windows(2).all(|two| Work::of(two[0].1) == Work::of(two[1].1)))?;
             (!rows.is_empty()).then_some(Side { rows })
         };
         found.extend(only(first).zip(only(second)));
@@ -568,7 +611,7 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: Option<&States>) ->
         flows: row.flows,
         outstanding: row.outstanding,
         threads: (row.threads > 1).then_some(row.threads),
-        link: Some(run.place.link.clone()),
+        link: Some(run.place.link.clone()).filter(|link| !link.kind.is_empty()),
         transactions: row.transactions,
         lost: row.lost,
         blocks: blocks(row, states).collect(),

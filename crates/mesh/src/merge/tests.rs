@@ -158,7 +158,7 @@ fn a_silent_rank_is_missing_only_if_others_missed_it() {
     }
     let gone = |told: Told| if told.pair.1 == 3 { missing(&told, told.by, "rank 3 has gone") } else { told };
     let found = missing_of(&once, &all_of(&once).into_iter().map(gone).collect::<Vec<_>>());
-    assert!(found.len() == 1 && found[&3].starts_with("rank 3 told of no visit"), "{found:?}");
+    assert!(found.len() == 1 && found[&3].starts_with("rank 3 reported no visits"), "{found:?}");
 }
 
 #[test]

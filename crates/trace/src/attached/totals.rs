@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_transactions_a_stage_of_the_slow_one_alone_is_why_it_is_slow() {
+    fn a_stage_that_only_the_slow_transaction_has_is_its_cause() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         totals.add(transaction(40_000, 5_000));
         let mut slow = transaction(40_000, 9_000);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser};
 use hairpin_lab::experiment::Arm;
@@ -80,6 +81,28 @@ struct Whole {
     side: Side,
 }
 
+/// The flags that a side may have of its own.
+#[derive(Debug, Parser)]
+#[command(name = "hairpin compare", args_override_self = true, disable_help_flag = true)]
+struct Own {
+    #[command(flatten)]
+    _side: Side,
+}
+
+/// A flag among these words, which are a side's own, that is of the whole comparison.
+fn of_the_whole(own: &[String]) -> Option<String> {
+    let words = || std::iter::once("hairpin compare").chain(own.iter().map(String::as_str));
+    let timed = Own::command().ignore_errors(true).try_get_matches_from(words()).ok();
+    if timed.is_some_and(|matches| matches.value_source("duration") == Some(ValueSource::CommandLine)) {
+        return Some("--for".into());
+    }
+    let error = Own::command().try_get_matches_from(words()).err().filter(|error| error.kind() == ErrorKind::UnknownArgument)?;
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
 /// The words of each side.
 pub(super) fn split(words: &[String]) -> Vec<Vec<String>> {
     if words.is_empty() {
@@ -121,6 +144,10 @@ pub(super) fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting
     if matches.value_source("warmup") == Some(ValueSource::CommandLine) {
         return Err(Failure::usage(WARMUP));
     }
+    if let Some(flag) = of_the_whole(&words[common.len() + 1..]) {
+        let why = format!("{flag} is of the whole comparison: write it before the first --");
+        return Err(Failure::usage(format_args!("the side \"{given}\": {why}")));
+    }
     // There may be one word for all sides, and one more for this side.
     let of_all = parse(&words[..=common.len()]).map_or(0, |(whole, _)| whole.side.words.len());
     if whole.side.words.len() > of_all + 1 || of_all > 1 {
@@ -160,12 +187,7 @@ impl Side {
             ));
         }
         // The last `--path` wins.
-        let Some(path) = self.work.paths.pop() else {
-            return Err(Failure::usage(
-                "a side takes a path: write it first, such as -- udp:spin, or before the sides as --path SPEC",
-            ));
-        };
-        self.work.paths = vec![path];
+        self.work.paths = self.work.paths.pop().into_iter().collect();
         let places = [!self.words.is_empty(), self.link.is_some(), self.netns.is_some(), self.echo.is_some(), self.reflector];
         if places.iter().filter(|place| **place).count() > 1 {
             return Err(Failure::usage(
@@ -178,6 +200,12 @@ impl Side {
         let host = self.words.pop().map(|word| word.parse()).transpose().map_err(Failure::usage)?;
         let to = Where { host, link: self.link, netns: self.netns, echo: self.echo, reflector: self.reflector };
         let target = to.target(self.key_file, self.mirror, &self.work)?;
+        self.work.lead_to(&target);
+        if self.work.paths.is_empty() {
+            return Err(Failure::usage(
+                "a side takes a path: write it first, such as -- udp:spin, or before the sides as --path SPEC",
+            ));
+        }
         let job = self.work.jobs(true, &target, false)?.pop().ok_or_else(|| Failure::usage("a side takes a path"))?;
         Ok((target, job))
     }
@@ -200,6 +228,16 @@ mod tests {
     fn sides_are_parted_at_each_pair_of_dashes() {
         assert_eq!(split(&words("udp:spin -- --size 64 -- tcp")), [words("udp:spin"), words("--size 64"), words("tcp")]);
         assert!(split(&[]).is_empty());
+    }
+
+    #[test]
+    fn flags_of_the_whole_are_no_sides_own() {
+        let flag = |text| of_the_whole(&words(text));
+        assert_eq!(
+            [flag("udp --for 5s"), flag("-t 5s"), flag("--size 64 --json")].map(Option::unwrap),
+            ["--for", "--for", "--json"]
+        );
+        assert_eq!([flag("udp:spin --size 64 --knob cpu_dma_latency_us=0"), flag("--reflector")], [None, None]);
     }
 
     #[test]
@@ -251,6 +289,26 @@ mod tests {
         assert!(refused("-- udp --warmup 2s -- tcp").contains("--warmup has no effect"));
         assert!(refused("-6 -- unix -- memory").contains("-6 has no effect on unix"));
         assert!(refused("udp tcp --cable twinax:3m").contains("nothing tells the rate"));
+    }
+
+    #[test]
+    fn a_side_without_a_path_takes_that_of_its_request() {
+        let asked = |line: &str| {
+            let sides = sides(&format!("hairpin compare {line}")).unwrap();
+            sides.into_iter().map(|(path, target)| match target {
+                Target::Echo { host, port } => format!("{path} to {host}:{port}"),
+                Target::Socket(socket) => format!("{path} to {}", socket.display()),
+                other => panic!("{other:?}"),
+            })
+        };
+        for (line, one, other) in [
+            ("--request postgres-ssl-request -- echo:a -- echo:b:7", "tcp-crr:block to a:5432", "tcp-crr:block to b:7"),
+            ("echo:a echo:b --request postgres-ssl-request", "tcp-crr:block to a:5432", "tcp-crr:block to b:5432"),
+            ("--request redis-ping -- echo:a -- tcp:spin echo:a", "tcp:block to a:6379", "tcp:spin to a:6379"),
+            ("--request redis-ping -- echo:/run/a -- echo:a", "unix:block to /run/a", "tcp:block to a:6379"),
+        ] {
+            assert!(asked(line).eq([one, other]), "{line}: {:?}", asked(line).collect::<Vec<_>>());
+        }
     }
 
     #[test]
