@@ -149,12 +149,13 @@ fn a_request_is_one_send() {
         let args = format!("ping --link loopback --path {spec} --count 5000 --warmup 0s --no-store");
         let (calls, _) = count(&home, "", "sendto,write,sendmsg,setsockopt,clock_gettime,futex", &args);
         let of = |name: &str| calls.get(name).copied().unwrap_or(0);
-        // Requests and replies; messages between the processes and netlink's are sends too.
+        // Requests and replies; messages between the processes and netlink's are sends too, some each second of a slow run. One call
+        // more a round trip would be 5,000.
         let sends = of("sendto") + of("write") + of("sendmsg");
-        assert!((10_000..10_600).contains(&sends), "{spec}: {calls:?}");
+        assert!((10_000..12_000).contains(&sends), "{spec}: {calls:?}");
         let armed = of("setsockopt");
-        assert!((10_000 * extra_calls..10_000 * extra_calls + 600).contains(&armed), "{spec}: {calls:?}");
-        assert!(of("clock_gettime") + of("futex") < 500, "{spec}: {calls:?}");
+        assert!((10_000 * extra_calls..10_000 * extra_calls + 2_000).contains(&armed), "{spec}: {calls:?}");
+        assert!(of("clock_gettime") + of("futex") < 2_000, "{spec}: {calls:?}");
     }
 }
 
