@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use crate::support::alone::{self, Part, Plain};
 use crate::support::{Done, HAIRPIN, Home, can, rows};
@@ -147,15 +148,17 @@ fn a_request_is_one_send() {
     let home = Home::new();
     for (spec, extra_calls) in [("udp:spin", 0), ("tcp:spin", 0), ("udp:block", 0), ("tcp:block,quickack=on", 1)] {
         let args = format!("ping --link loopback --path {spec} --count 5000 --warmup 0s --no-store");
+        let began = Instant::now();
         let (calls, _) = count(&home, "", "sendto,write,sendmsg,setsockopt,clock_gettime,futex", &args);
+        // Messages between the processes and netlink's are sends too, some of them each second.
+        let others = 400 + 100 * began.elapsed().as_secs();
         let of = |name: &str| calls.get(name).copied().unwrap_or(0);
-        // Requests and replies; messages between the processes and netlink's are sends too, some each second of a slow run. One call
-        // more a round trip would be 5,000.
+        // Requests and replies.
         let sends = of("sendto") + of("write") + of("sendmsg");
-        assert!((10_000..12_000).contains(&sends), "{spec}: {calls:?}");
+        assert!((10_000..10_000 + others).contains(&sends), "{spec}: {calls:?}");
         let armed = of("setsockopt");
-        assert!((10_000 * extra_calls..10_000 * extra_calls + 2_000).contains(&armed), "{spec}: {calls:?}");
-        assert!(of("clock_gettime") + of("futex") < 2_000, "{spec}: {calls:?}");
+        assert!((10_000 * extra_calls..10_000 * extra_calls + others).contains(&armed), "{spec}: {calls:?}");
+        assert!(of("clock_gettime") + of("futex") < others, "{spec}: {calls:?}");
     }
 }
 

@@ -223,18 +223,17 @@ fn parts_add_up_to_another_host(_: &str) -> bool {
 const NEAR: f64 = 0.1;
 const OTHERS: f64 = 0.15;
 
-/// These parts grew together by what `delay_ns` says for the growth of all others, and no other did.
-fn holds(parts: &[&str], delay_ns: impl Fn(f64) -> f64, grown: &[f64; 6]) -> bool {
+/// These parts grew together by `delay_ns`, and no other did.
+fn holds(parts: &[&str], delay_ns: f64, grown: &[f64; 6]) -> bool {
     let (of, others): (Vec<_>, Vec<_>) = PARTS.iter().zip(grown).partition(|(name, _)| parts.contains(name));
-    let sum = |parts: &[(&&str, &f64)]| parts.iter().map(|(_, ns)| **ns).sum::<f64>();
-    let delay_ns = delay_ns(sum(&others));
-    (sum(&of) / delay_ns - 1.0).abs() <= NEAR && others.iter().all(|(_, ns)| ns.abs() <= OTHERS * delay_ns)
+    let sum: f64 = of.iter().map(|(_, ns)| **ns).sum();
+    (sum / delay_ns - 1.0).abs() <= NEAR && others.iter().all(|(_, ns)| ns.abs() <= OTHERS * delay_ns)
 }
 
-/// Runs without and with a delay in turn: in the median of three rounds, `parts` grow by `delay_ns` of the RTT without a delay and
-/// of the growth of all others, and no other part does. The median lies between any two of the rounds, so two may be enough.
+/// Runs without and with a delay in turn: in the median of three rounds, `parts` grow by `delay_ns` of the RTT without a delay,
+/// and no other part does. The median lies between any two of the rounds, so two may be enough.
 #[track_caller]
-fn only(parts: &[&str], delay_ns: impl Fn(f64, f64) -> f64, without: impl Fn() -> Value, with: impl Fn() -> Value) {
+fn only(parts: &[&str], delay_ns: impl Fn(f64) -> f64, without: impl Fn() -> Value, with: impl Fn() -> Value) {
     // Cores that sleep for longer wake more slowly. A host without a cpuidle driver takes no notice, or has no such file.
     let _awake = RealHost.hold("/dev/cpu_dma_latency", &0i32.to_ne_bytes()).ok();
     let round = || {
@@ -245,7 +244,7 @@ fn only(parts: &[&str], delay_ns: impl Fn(f64, f64) -> f64, without: impl Fn() -
     let (one, other) = (rounds[0].0, rounds[1].0);
     let least: [f64; 6] = std::array::from_fn(|at| one[at].min(other[at]));
     let most: [f64; 6] = std::array::from_fn(|at| one[at].max(other[at]));
-    if !rounds.iter().all(|(_, bare)| [least, most].iter().all(|grown| holds(parts, |others| delay_ns(*bare, others), grown))) {
+    if !rounds.iter().all(|(_, bare)| [least, most].iter().all(|grown| holds(parts, delay_ns(*bare), grown))) {
         rounds.push(round());
     }
     let middle = |mut all: Vec<f64>| {
@@ -253,11 +252,9 @@ fn only(parts: &[&str], delay_ns: impl Fn(f64, f64) -> f64, without: impl Fn() -
         all[all.len() / 2]
     };
     let grown: [f64; 6] = std::array::from_fn(|at| middle(rounds.iter().map(|(grown, _)| grown[at]).collect()));
-    let bare = middle(rounds.iter().map(|(_, bare)| *bare).collect());
-    let made = delay_ns(bare, 0.0);
-    println!("stamps: {parts:?}: {made:.0} ns more were made, and {grown:.0?} seen in {PARTS:?}, {} rounds", rounds.len());
-    let held = holds(parts, |others| delay_ns(bare, others), &grown);
-    assert!(held, "{parts:?}: made were {made} ns, and {grown:.0?} seen in {PARTS:?}");
+    let delay_ns = delay_ns(middle(rounds.iter().map(|(_, bare)| *bare).collect()));
+    println!("stamps: {parts:?}: {delay_ns:.0} ns more were made, and {grown:.0?} seen in {PARTS:?}, {} rounds", rounds.len());
+    assert!(holds(parts, delay_ns, &grown), "{parts:?}: made were {delay_ns} ns, and {grown:.0?} seen in {PARTS:?}");
 }
 
 const APART: &str = "--cpu 0,1 --sched fifo:50";
@@ -269,7 +266,7 @@ fn a_delay_in_the_server_is_its_turn_around(name: &str) -> bool {
     let home = Home::new();
     let run = |path: &str| splits(&home, &format!("veth {APART} --path {path}")).remove(0);
     for path in ["udp:block", "tcp:block"] {
-        only(&["turn-around"], |_, _| 500_000.0, || run(path), || run(&format!("{path},delay=500000")));
+        only(&["turn-around"], |_| 500_000.0, || run(path), || run(&format!("{path},delay=500000")));
     }
     true
 }
@@ -338,9 +335,8 @@ fn a_delay_on_the_way_is_the_wires(name: &str) -> bool {
             split
         };
         println!("stamps: {whose} wait on the router");
-        // A round trip takes as long as the bucket takes to fill. Its own time lies within that, and what cores take longer to wake
-        // after a longer sleep.
-        only(&["wire"], |bare, others| FRAME_BITS * 1_000.0 - bare - others, run, with);
+        // A round trip takes as long as the bucket takes to fill; its own time lies within that.
+        only(&["wire"], |bare| FRAME_BITS * 1_000.0 - bare, run, with);
     }
     true
 }
@@ -352,12 +348,7 @@ fn a_queue_before_the_driver_is_the_hosts(name: &str) -> bool {
     let home = Home::new();
     let run = |link: &str| splits(&home, &format!("{link} {APART} --path udp:block")).remove(0);
     // Both ends have a bucket, and a message waits at either.
-    only(
-        &["client-out", "server-out"],
-        |bare, others| FRAME_BITS * 1_000.0 - bare - others,
-        || run("veth"),
-        || run("veth:rate=1M"),
-    );
+    only(&["client-out", "server-out"], |bare| FRAME_BITS * 1_000.0 - bare, || run("veth"), || run("veth:rate=1M"));
     true
 }
 

@@ -16,8 +16,8 @@ use crate::support::{can, namespaces};
 
 const PACKETS: usize = 500;
 const BYTES: usize = 64;
-/// Two readings of the clocks relate their stamps to within this, in ns; a reading takes a slow host 50 of them.
-const NEAR: i64 = 300;
+/// Two readings of the clocks relate their stamps to within this, in ns.
+const NEAR: i64 = 200;
 
 /// CLOCK_REALTIME of the two stamps of one packet.
 type Stamps = [u64; 2];

@@ -404,7 +404,7 @@ fn wanted(watched: &WatchedFlow, on_function: bool) -> impl Iterator<Item = &'st
     let spared = if on_function { "net_dev_queue" } else { ACKS };
     let (protocol, no_acks) = (watched.protocol, watched.light && !watched.acks);
     EVENT_HOOKS.iter().filter(move |hook| {
-        let needless = hook.program == spared || no_acks && hook.adds == ACKNOWLEDGEMENTS;
+        let needless = hook.program == spared || no_acks && hook.name == "net_dev_queue";
         hook.sets != other && !needless && (hook.only.is_none() || hook.only == protocol)
     })
 }

@@ -27,7 +27,7 @@ const ONE_SEGMENT: u32 = 500;
 fn may_wait_for_acks(job: &Job) -> bool {
     let parted =
         |side: &SideSpec| [&option::WRITES, &option::CORK, &option::MSS].iter().any(|option| side.options.get(option).is_some());
-    let single = job.flows * job.outstanding == 1 && job.open.is_none() && job.request.max(job.reply) <= ONE_SEGMENT;
+    let single = (job.flows, job.outstanding) == (1, 1) && job.open.is_none() && job.request.max(job.reply) <= ONE_SEGMENT;
     !single || parted(&job.spec.client) || parted(&job.spec.server)
 }
 
