@@ -20,7 +20,7 @@ use clap::Args;
 use hairpin_lab::experiment::outside::{Block, Until};
 use hairpin_record::explain::Explain;
 use hairpin_record::histogram::Decoded;
-use hairpin_record::run::Quantiles;
+use hairpin_record::run::{Quantiles, Run};
 use hairpin_units::{Nanos, Quantile};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ use super::bound::{Limit, Word, of_count, share_text};
 use super::children::{self, pinned};
 use super::hairpin::{Tool, cores, measure};
 use super::pairs::{Flags, Pairs, table};
-use super::record::{Stop, write};
+use super::record::{Stop, publish, write};
 
 const PATHS: [&str; 3] = ["udp:spin", "udp:block", "tcp:block"];
 /// A limit that no round trip is above.
@@ -218,9 +218,12 @@ fn beside_competitor(options: &Options, tool: &Tool, side: u32, directory: &Path
     let read = |path: &Path| fs::read_to_string(path).map_err(io);
     let incidents = read(&file)?;
     let (judged, caused) = judge(&incidents, &read(&told)?, pid, Duration::from_micros(options.busy_us));
-    // The record keeps the incidents that are judged, and the run without its lists.
+    // The record keeps the incidents that are judged, and the run without its lists and the host's private facts.
     write(&file, &caused.into_iter().flat_map(|line| [line, "\n"]).collect::<String>())?;
-    let mut run: Value = serde_json::from_str(&read(&result)?).map_err(|e| format!("{}: {e}", result.display()))?;
+    let unreadable = |error: serde_json::Error| format!("{}: {error}", result.display());
+    let mut run: Run = serde_json::from_str(&read(&result)?).map_err(unreadable)?;
+    publish(&mut run.body.place.hosts, &mut run.head.command);
+    let mut run = serde_json::to_value(run).map_err(unreadable)?;
     if let Some(row) = run["results"][0].as_object_mut() {
         row.retain(|name, _| !["blocks", "series", "slowest"].contains(&name.as_str()));
     }
