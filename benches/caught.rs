@@ -22,7 +22,7 @@ use hairpin_record::explain::Explain;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::run::{Quantiles, Run};
 use hairpin_units::{Nanos, Quantile};
-use serde_json::{Value, json};
+use serde_json::json;
 
 mod competitor;
 
