@@ -132,8 +132,11 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let states = states(turns.iter().flat_map(|turn| turn.distances.iter().copied()));
     let mut words: Vec<Vec<Word>> = CELLS.iter().map(|_| Vec::new()).collect();
     for state in &states {
-        let _ = writeln!(text, "{}", distance_text(Some(state.median)));
         let of_state: Vec<&Turn> = turns.iter().filter(|turn| state.has(&turn.distances)).collect();
+        if of_state.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "{}", distance_text(Some(state.median)));
         for (at, cell) in CELLS.iter().enumerate() {
             let rounds = of_state.iter().filter_map(|turn| turn.run(at).zip(turn.run(cell.cost)));
             let line = Line::of(cell, rounds, fewest);
