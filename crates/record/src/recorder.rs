@@ -483,7 +483,7 @@ mod tests {
         let mut recorders: Vec<Recorder> =
             (0..threads).map(|thread| Recorder::new(Some(Nanos::from_secs(600)), false, thread, threads)).collect();
         for recorder in &mut recorders {
-            (0..4_300).for_each(|i| recorder.fold(block(i * 140), (0..20).map(|n| sample(n, i, i + 1))));
+            (0..2_150).for_each(|i| recorder.fold(block(i * 280), (0..20).map(|n| sample(n, i, i + 1))));
         }
         let mut all = recorders.remove(0);
         recorders.into_iter().for_each(|one| all.merge(one));

@@ -36,6 +36,12 @@ fn wait(ns: u64) -> u64 {
     }
 }
 
+/// Waits until the ball has this number.
+#[allow(clippy::missing_spin_loop, reason = "a PAUSE takes up to 140 cycles (Intel), which would count in a stage")]
+fn caught(ball: &AtomicU64, number: u32) {
+    while ball.load(Ordering::Acquire) != u64::from(number) {}
+}
+
 /// One block: the result, the p50 of the injected delays, and the number of transactions that were not matched.
 fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
     let (client, server) = (Stamps::create().unwrap(), Stamps::create().unwrap());
@@ -45,9 +51,7 @@ fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
         let answers = scope.spawn(|| {
             let mut took = [const { Vec::new() }; 3];
             for sequence in 1..=COUNT {
-                while ball.load(Ordering::Acquire) != u64::from(2 * sequence - 1) {
-                    std::hint::spin_loop();
-                }
+                caught(&ball, 2 * sequence - 1);
                 took[0].push(wait(delays[0]));
                 let first = clock.now();
                 took[1].push(wait(delays[1]));
@@ -61,9 +65,7 @@ fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
         for sequence in 1..=COUNT {
             let first = clock.now();
             ball.store(u64::from(2 * sequence - 1), Ordering::Release);
-            while ball.load(Ordering::Acquire) != u64::from(2 * sequence) {
-                std::hint::spin_loop();
-            }
+            caught(&ball, 2 * sequence);
             client.push(Stamp { sequence, first, second: clock.now() });
         }
         answers.join().unwrap()

@@ -1,5 +1,6 @@
 //! The loop over in-memory pairs.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -110,10 +111,12 @@ fn counts_frames_of_others_separately() {
 #[test]
 fn a_sender_counts_returning_frames() {
     let (near, far) = pairs(1);
-    let stop = AtomicBool::new(false);
+    // On a busy host a thread may begin later than the run ends.
+    let (stop, begun) = (AtomicBool::new(false), Barrier::new(2));
     let (totals, _near) = thread::scope(|scope| {
         scope.spawn(|| {
             let ring = rings(far).remove(0);
+            begun.wait();
             while !stop.load(Ordering::Acquire) {
                 if let Received::Got(lease) = ring.recv(1).unwrap() {
                     // The other side may be off its core while the ring back to it is full.
@@ -127,6 +130,7 @@ fn a_sender_counts_returning_frames() {
         let plan = outgoing(Some(50_000.0), Nanos::from_millis(50));
         let incoming = Incoming { cookie: Some(7), flows: 1 };
         let near = rings(near);
+        begun.wait();
         let totals = run(&near, &MonotonicRaw, Some(&plan), Some(&incoming), &mut Turns(u64::MAX)).unwrap();
         stop.store(true, Ordering::Release);
         // Without this end a receive of the other is an error.
