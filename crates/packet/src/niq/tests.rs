@@ -308,29 +308,41 @@ fn checks_the_other_sides_descriptors() {
 #[test]
 fn returns_frames_when_due_and_in_order() {
     let Some((config, clock)) = timed(1_000, 300, 500) else { return };
-    let (mut one, mut other) = pair(&config).unwrap();
-    // Stalls only make it later; the least of many shows the deadline itself.
-    let (mut first, mut tenth) = (u64::MAX, u64::MAX);
+    // Stalls only make it later; the least of many shows the deadline itself, and what the program takes without one.
+    let (mut first, mut tenth, mut own) = (u64::MAX, u64::MAX, u64::MAX);
+    let (mut one, mut other) = pair(&small()).unwrap();
     for _ in 0..200 {
-        let mut frames = Vec::new();
-        for number in 0..10 {
-            put(&mut one, &mut frames, &[number; 60]);
-        }
-        let start = clock.now();
-        one.tx_batch(&mut frames);
-        one.kick(Kick::Send).unwrap();
-        let mut got = Vec::new();
-        while got.len() < 10 {
-            got.extend(receive(&mut other).into_iter().map(|bytes| (bytes[0], clock.to_ns(clock.now().since(start)))));
-        }
-        assert!(got.iter().map(|(number, _)| *number).eq(0..10));
+        own = own.min(ten(&mut one, &mut other, clock)[9].1);
+    }
+    let (mut one, mut other) = pair(&config).unwrap();
+    for _ in 0..200 {
+        let got = ten(&mut one, &mut other, clock);
         // Each waits for those before it on the link.
         for (number, at) in &got {
             assert!(*at + 1 >= 1_500 + 300 * u64::from(*number), "{got:?}");
         }
         (first, tenth) = (first.min(got[0].1), tenth.min(got[9].1));
     }
-    assert!(first < 1_500 + 200 && tenth < 1_500 + 2_700 + 200, "{first} {tenth}");
+    // A core whose neighbour is busy takes twice as long for its own part.
+    let slack = 200 + 2 * own;
+    assert!(first < 1_500 + slack && tenth < 1_500 + 2_700 + slack, "{first} {tenth}, own {own}");
+}
+
+/// Sends ten numbered frames, and returns the number of each with the time in ns at which it came.
+fn ten(one: &mut Port, other: &mut Port, clock: Tsc) -> Vec<(u8, u64)> {
+    let mut frames = Vec::new();
+    for number in 0..10 {
+        put(one, &mut frames, &[number; 60]);
+    }
+    let start = clock.now();
+    one.tx_batch(&mut frames);
+    one.kick(Kick::Send).unwrap();
+    let mut got = Vec::new();
+    while got.len() < 10 {
+        got.extend(receive(other).into_iter().map(|bytes| (bytes[0], clock.to_ns(clock.now().since(start)))));
+    }
+    assert!(got.iter().map(|(number, _)| *number).eq(0..10));
+    got
 }
 
 #[test]
