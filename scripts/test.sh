@@ -73,43 +73,35 @@ ended() {
 setsid sh -c '
 HAIRPIN_FOR=test
 . scripts/setup.sh
-if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
-    scripts/web.sh --test
-else
-    echo "the page of a report in a browser: SKIPPED: it takes node, its packages and chromium"
-fi
-status=$?
-: >"$0"
-exit $status' "$scratch/tried" >"$scratch/page" 2>&1 &
+if scripts/web.sh --ready || [ "${CI:-}" = true ]; then exec scripts/web.sh --test; fi
+echo "the page of a report in a browser: SKIPPED: it takes node, its packages and chromium"
+' >"$scratch/page" 2>&1 &
 page=$!
-# One compiler for 50 s: begun last, it would have a core to itself at the end of the build.
-longest='cargo test --package hairpin-iopath --lib --no-run --quiet'
 # Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
 step cargo test --workspace --test alone --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
 cargo test --workspace --test alone --no-run $setup_quiet
-# While the page is still being tried, those tests have the other core. They are waited for, as the next step would wait for cargo's lock.
-if ! [ -e "$scratch/tried" ]; then
-    # shellcheck disable=SC2086 # words
-    setsid scripts/behind.sh $longest >/dev/null 2>&1 &
-    behind=$!
-fi
+# Until the page has been tried, the build of the others has the cores. It ends before the next step, which would wait for cargo's lock, and goes on below.
+setsid scripts/behind.sh cargo test --workspace --lib --bins --tests --no-run --quiet >/dev/null 2>&1 &
+behind=$!
 ended "$page" "$scratch/page" "set-up of the tests, scripts/web.sh --test"
 page=
-[ -z "$behind" ] || wait "$behind"
+end "$behind"
+wait "$behind"
 behind=
 # Where those tools were unpacked is part of the PATH; if the set-up failed, it says so again and ends here.
 HAIRPIN_FOR=test
 . scripts/setup.sh
 
 # The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others, its checks and the examples of
-# the docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases.
+# the docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases. One
+# compiler takes 50 s for the tests of iopath: begun last, it would have a core to itself at the end of the build.
 # shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
-$0 >/dev/null 2>&1
+cargo test --package hairpin-iopath --lib --no-run --quiet >/dev/null 2>&1
 scripts/lint.sh --tests; status=$?
 cargo test --workspace --no-fail-fast --doc || status=1
-RIG_PATIENCE=4 rig/run short && exit $status' "$longest" >"$scratch/behind" 2>&1 &
+RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
 behind=$!
 
 # Tests of settings, causes and comparisons that show only on cores which rest.

@@ -51,7 +51,7 @@ const TESTS_OF_SPLITS: &[Listed] = &[
     ("parts_add_up_to_another_host", parts_add_up_to_another_host),
 ];
 
-const SHORT: &str = "--hw-stamps --duration 300ms --warmup 20ms";
+const SHORT: &str = "--hw-stamps --duration 500ms --warmup 20ms";
 /// The parts of a round trip that add up, in its order.
 const PARTS: [&str; 6] = ["client-out", "wire", "server-in", "turn-around", "server-out", "client-in"];
 
