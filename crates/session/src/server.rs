@@ -45,6 +45,8 @@ pub enum Server {
         side: Box<WorkerSide>,
         /// The address and ports on which it listens.
         listen: Listen,
+        /// It has not reported on an earlier row.
+        late: bool,
     },
     /// A session with `hairpin serve` on another host.
     Remote {
@@ -106,9 +108,10 @@ impl Server {
     /// # Errors
     /// [`RunError::Interrupted`] if a signal came first.
     pub fn plan(&mut self, job: &Job, signals: &Signals) -> Result<Address, RunError> {
+        self.await_late_report()?;
         match self {
             Server::Silent(address) => return Ok(address.clone()),
-            Server::Worker { side, listen } => {
+            Server::Worker { side, listen, .. } => {
                 side.clear_stop();
                 side.send(&Order::Plan { job: Box::new(job.clone()), listen: *listen, most_per_s: None })?;
             }
@@ -116,7 +119,11 @@ impl Server {
                 channel.send(&Request::Plan(Box::new(job.clone()))).map_err(SideError::ToServer)?;
             }
         }
-        let answer = self.answer_to_plan(signals)?;
+        let mut answer = self.answer_to_plan(signals)?;
+        if let (Answer::Server(_), Server::Remote { .. }) = (&answer, &*self) {
+            // The report of the row before, which nobody waits for any more.
+            answer = self.answer_to_plan(signals)?;
+        }
         match (answer, self) {
             // A server behind a network address translator knows its port, but not the address under which others see it, nor
             // this host's interfaces.
@@ -129,6 +136,21 @@ impl Server {
             (Answer::Pause(left), Server::Remote { probes: true, .. }) => Err(SideError::Later(left).into()),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure).into()),
             (other, _) => Err(SideError::OutOfTurn(shown(&other)).into()),
+        }
+    }
+
+    /// Waits for the end of a row that a local server has not reported on: the flag that ends it is that of the next row too.
+    fn await_late_report(&mut self) -> Result<(), SideError> {
+        if !matches!(self, Server::Worker { late: true, .. }) {
+            return Ok(());
+        }
+        let report = self.report(REPORTS_WITHIN);
+        match (report, self) {
+            (Err(why), Server::Worker { late: true, .. }) => Err(SideError::Failed(Failure {
+                message: format!("the server is still in an earlier row: {why}"),
+                missing: false,
+            })),
+            _ => Ok(()),
         }
     }
 
@@ -300,6 +322,7 @@ impl Server {
 
     fn report(&mut self, within: Duration) -> Result<ServerReport, String> {
         let deadline = Instant::now() + within;
+        self.set_late(false);
         while Instant::now() < deadline {
             match self.look() {
                 ServerEvent::Ended(report) => return Ok(*report),
@@ -314,7 +337,14 @@ impl Server {
                 }
             }
         }
+        self.set_late(true);
         Err(format!("it did not report within {within:?}"))
+    }
+
+    fn set_late(&mut self, is_late: bool) {
+        if let Server::Worker { late, .. } = self {
+            *late = is_late;
+        }
     }
 
     /// True if requests go out over IPv6.
@@ -404,6 +434,23 @@ mod tests {
         peer.send(&Answer::Server(Box::new(report))).unwrap();
         let error = server.told(Wants::Halves).unwrap_err();
         assert_eq!(error.to_string(), "the server's side ended in mid-run: the client is silent");
+    }
+
+    #[test]
+    fn a_report_that_comes_late_is_no_answer_to_the_next_plan() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut peer = Channel::plain(theirs);
+        let at = ([127, 0, 0, 1], 7).into();
+        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes: false, stamps: false };
+        let (job, signals) = (Job::new("udp".parse().unwrap()), Signals::block(&[]).unwrap());
+        let late = || Answer::Server(Box::default());
+        let ready = Answer::Ready(Some(Address::Inet(([10, 0, 0, 1], 9).into())));
+        for answer in [late(), ready, late(), late()] {
+            peer.send(&answer).unwrap();
+        }
+        assert_eq!(server.plan(&job, &signals).unwrap(), Address::Inet(([127, 0, 0, 1], 9).into()));
+        let endless = server.plan(&job, &signals).unwrap_err();
+        assert!(matches!(endless, RunError::Side(SideError::OutOfTurn(_))), "{endless}");
     }
 
     #[test]

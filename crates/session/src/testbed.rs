@@ -110,11 +110,11 @@ impl Testbed {
                     let mut side = WorkerSide::start(None, None, stack)?;
                     let at = link.add(&mut server, &mut side, &ends.server, index)?;
                     let listen = Listen { address: at.address, ..listen };
-                    responders.push(Server::Worker { side: Box::new(side), listen });
+                    responders.push(Server::Worker { side: Box::new(side), listen, late: false });
                 }
                 Testbed {
                     client,
-                    server: Server::Worker { side: Box::new(server), listen },
+                    server: Server::Worker { side: Box::new(server), listen, late: false },
                     interface: Some(ends.client.interface.clone()),
                     ends: Some(ends),
                     responders,
