@@ -147,7 +147,9 @@ impl Server {
         let report = self.report(REPORTS_WITHIN);
         match (report, self) {
             (Err(why), Server::Worker { late: true, .. }) => Err(SideError::Failed(Failure {
-                message: format!("the server is still in an earlier row: {why}"),
+                message: format!(
+                    "the server is still in an earlier row: {why}; if its core is busy, choose another with --cpu CLIENT,SERVER"
+                ),
                 missing: false,
             })),
             _ => Ok(()),
@@ -424,12 +426,16 @@ mod tests {
 
     use super::*;
 
+    /// A server on another host, and the channel by which the test answers in its place.
+    fn remote(probes: bool) -> (Server, Channel) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let at = ([127, 0, 0, 1], 7).into();
+        (Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes, stamps: false }, Channel::plain(theirs))
+    }
+
     #[test]
     fn a_server_that_ended_between_two_blocks_says_why() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut peer = Channel::plain(theirs);
-        let at = ([127, 0, 0, 1], 7).into();
-        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes: false, stamps: false };
+        let (mut server, mut peer) = remote(false);
         let report = ServerReport { error: Some("the client is silent".into()), ..ServerReport::default() };
         peer.send(&Answer::Server(Box::new(report))).unwrap();
         let error = server.told(Wants::Halves).unwrap_err();
@@ -438,10 +444,7 @@ mod tests {
 
     #[test]
     fn a_report_that_comes_late_is_no_answer_to_the_next_plan() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut peer = Channel::plain(theirs);
-        let at = ([127, 0, 0, 1], 7).into();
-        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes: false, stamps: false };
+        let (mut server, mut peer) = remote(false);
         let (job, signals) = (Job::new("udp".parse().unwrap()), Signals::block(&[]).unwrap());
         let late = || Answer::Server(Box::default());
         let ready = Answer::Ready(Some(Address::Inet(([10, 0, 0, 1], 9).into())));
@@ -456,10 +459,7 @@ mod tests {
     #[test]
     fn only_a_probe_is_told_to_wait() {
         for probes in [true, false] {
-            let (ours, theirs) = UnixStream::pair().unwrap();
-            let mut peer = Channel::plain(theirs);
-            let at = ([127, 0, 0, 1], 7).into();
-            let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes, stamps: false };
+            let (mut server, mut peer) = remote(probes);
             (0..3).for_each(|_| peer.send(&Answer::Pause(None)).unwrap());
             let (job, signals) = (Job::new("udp".parse().unwrap()), Signals::block(&[]).unwrap());
             let waits = |error: RunError| matches!(error, RunError::Side(SideError::Later(None)));
@@ -471,10 +471,7 @@ mod tests {
 
     #[test]
     fn texts_of_a_hostile_server_are_printable_and_short() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut peer = Channel::plain(theirs);
-        let at = ([127, 0, 0, 1], 7).into();
-        let mut server = Server::Remote { channel: Box::new(Channel::plain(ours)), at, probes: false, stamps: false };
+        let (mut server, mut peer) = remote(false);
         let (job, signals) = (Job::new("udp".parse().unwrap()), Signals::block(&[]).unwrap());
         let hostile = || "\u{1b}]52;c;aGE=\u{7}\u{9b}2J".repeat(100);
         let failed = || Answer::Failed(Failure { message: hostile(), missing: false });

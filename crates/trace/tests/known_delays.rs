@@ -37,8 +37,11 @@ fn wait(ns: u64) -> u64 {
 }
 
 /// Waits until the ball has this number.
-#[allow(clippy::missing_spin_loop, reason = "a PAUSE takes up to 140 cycles (Intel), which would count in a stage")]
-fn caught(ball: &AtomicU64, number: u32) {
+#[allow(
+    clippy::missing_spin_loop,
+    reason = "a PAUSE takes up to 140 cycles (Intel's optimization manual), which would count in a stage"
+)]
+fn await_ball(ball: &AtomicU64, number: u32) {
     while ball.load(Ordering::Acquire) != u64::from(number) {}
 }
 
@@ -51,7 +54,7 @@ fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
         let answers = scope.spawn(|| {
             let mut took = [const { Vec::new() }; 3];
             for sequence in 1..=COUNT {
-                caught(&ball, 2 * sequence - 1);
+                await_ball(&ball, 2 * sequence - 1);
                 took[0].push(wait(delays[0]));
                 let first = clock.now();
                 took[1].push(wait(delays[1]));
@@ -65,7 +68,7 @@ fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
         for sequence in 1..=COUNT {
             let first = clock.now();
             ball.store(u64::from(2 * sequence - 1), Ordering::Release);
-            caught(&ball, 2 * sequence);
+            await_ball(&ball, 2 * sequence);
             client.push(Stamp { sequence, first, second: clock.now() });
         }
         answers.join().unwrap()

@@ -323,8 +323,8 @@ fn returns_frames_when_due_and_in_order() {
         }
         (first, tenth) = (first.min(got[0].1), tenth.min(got[9].1));
     }
-    // A core whose neighbour is busy takes twice as long for its own part.
-    let slack = 200 + 2 * own;
+    // On a slow or shared core its own part takes longer than the margin.
+    let slack = 200 + own;
     assert!(first < 1_500 + slack && tenth < 1_500 + 2_700 + slack, "{first} {tenth}, own {own}");
 }
 
