@@ -123,8 +123,9 @@ def _run(record: Record, ax: Axes, hrt: bool) -> str:
     results = each(record.json, "results")
 
     def named(row: int) -> str:
-        origin = results[row].get("origin", "measured")
-        return f"{_path(results[row])}, {_size(results[row])}" + ("" if origin == "measured" else f", {origin}")
+        origin, reply = results[row].get("origin", "measured"), results[row].get("reply")
+        path = _path(results[row]) + (f" {reply}" if reply else "")
+        return f"{path}, {_size(results[row])}" + ("" if origin == "measured" else f", {origin}")
 
     _curves(record, ax, "rtt", "RTT", named, hrt)
     return f"{'RTT/2 (not one-way)' if hrt else 'RTT'} by percentile"

@@ -29,6 +29,7 @@ _SCHEMA = re.compile(r"hairpin\.([a-z0-9-]+)/([0-9]+)")
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]+")
 #: A run by its id, the beginning of one, or its age.
 _RUN = re.compile(r"(last|latest)([~-][0-9]+)?|-[0-9]+|[0-9][0-9a-f-]*")
+_AGE = re.compile(r"(?:last|latest)(?:[~-]([0-9]+))?|-([0-9]+)")
 
 Source = Union[str, "os.PathLike[str]", IO[bytes], IO[str]]
 
@@ -51,7 +52,8 @@ def load(source: Source) -> Record | Records:
             run = path.resolve().name if _ID.fullmatch(path.resolve().name) else None
             path = path / "run.json"
         if isinstance(source, str) and not path.exists() and _RUN.fullmatch(source):
-            data, run = _export(source), source if _ID.fullmatch(source) else None
+            run = source if _ID.fullmatch(source) else _id(source)
+            data = _asked(run, "runs", "export", run, "--json")
         else:
             data = _content(name, path)
     found = list(_records(name, _text(name, data), run))
@@ -66,13 +68,25 @@ def _content(name: str, path: Path) -> bytes:
         raise RecordError(f"{name}: {error.strerror or error}") from error
 
 
-def _export(run: str) -> bytes:
-    """What the command prints of a run in its store."""
+def _id(run: str) -> str:
+    """The id of a run that is named by its age or the beginning of its id; without one, the name, which the command refuses."""
+    listed = json.loads(_asked(run, "runs", "list", "--json"))
+    ids = [str(each["id"]) for each in listed["runs"]]
+    age = _AGE.fullmatch(run)
+    if age is None:
+        alike = [each for each in ids if each.startswith(run)]
+        return alike[0] if len(alike) == 1 else run
+    before = int(age[2]) - 1 if age[2] else int(age[1] or 0)
+    return ids[-1 - before] if 0 <= before < len(ids) else run
+
+
+def _asked(run: str, *arguments: str) -> bytes:
+    """What the command prints, which is asked for a run."""
     command = shutil.which("hairpin", path=sysconfig.get_path("scripts")) or shutil.which("hairpin")
     if command is None:
         raise RecordError(f"{run}: there is no such file, and no command hairpin that could find such a run")
     try:
-        done = subprocess.run([command, "runs", "export", run, "--json"], capture_output=True, check=False)
+        done = subprocess.run([command, *arguments], capture_output=True, check=False)
     except OSError as error:
         raise RecordError(f"{run}: {command} does not start: {error.strerror or error}") from error
     if done.returncode != 0:

@@ -46,7 +46,8 @@ class Sources(samples.InFolder):
         self.assertEqual((folder.run, folder.table()[0]["run"]), (name, name))
         with mock.patch.dict(os.environ, store):
             for word in (name, "latest", "-1", "2026"):
-                self.assertEqual(hairpin.load(word).json["results"], samples.run()["results"], word)
+                loaded = hairpin.load(word)
+                self.assertEqual((loaded.json["results"], loaded.run), (samples.run()["results"], name), word)
             with self.assertRaisesRegex(hairpin.RecordError, "latest~7: hairpin: "):
                 hairpin.load("latest~7")
 

@@ -246,7 +246,8 @@ impl RunOutput {
             say(tool.note());
             return tool.text(run);
         }
-        shown(self.form(), run, &Options { latest: kept, ..self.options(id, &run.head.started) })
+        let is_latest = || open_store().is_ok_and(|store| store.is_latest(&RunId::at(&run.head.started)));
+        shown(self.form(), run, &Options { latest: kept && is_latest(), ..self.options(id, &run.head.started) })
     }
 
     /// Options for a record; its id and time are empty if they need no mention.
@@ -313,7 +314,10 @@ impl Keep {
 
 /// Saves a record, prints its id and returns it.
 pub fn keep<B: Body + Serialize>(record: &Record<B>) -> Result<RunId, Failure> {
-    let id = open_store()?.save(record).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
-    note(format_args!("stored as {id}: hairpin runs show latest -v"));
+    let store = open_store()?;
+    let id = store.save(record).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
+    // Another run may have begun later and ended sooner.
+    let run = if store.is_latest(&id) { "latest" } else { id.as_str() };
+    note(format_args!("stored as {id}: hairpin runs show {run} -v"));
     Ok(id)
 }

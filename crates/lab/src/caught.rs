@@ -261,7 +261,7 @@ impl<'a> Caught<'a> {
     /// Counts the `of` incidents of a block by their causes. Of those that are not `found`, hooks saw `passed_over`.
     fn count_causes(&mut self, found: &[Found], of: usize, passed_over: usize) {
         for one in found {
-            self.tally.add(one.main());
+            self.tally.add(one.main(self.names.has_idle_driver));
             self.tally.keep(&one.timeline);
         }
         let unexplained = of.saturating_sub(found.len() + passed_over);
@@ -320,7 +320,7 @@ impl<'a> Caught<'a> {
 
     /// Writes a line for an incident of the row, which began at `began`.
     fn write(&mut self, found: Found, began: SystemTime, above_ns: u64, typical_rtt_ns: Option<u64>) {
-        let causes = found.causes();
+        let causes = found.causes(self.names.has_idle_driver);
         let Found { timeline, transaction, .. } = found;
         let incident = Incident {
             schema: Incident::SCHEMA.into(),
@@ -380,20 +380,21 @@ struct Found {
 }
 
 impl Found {
-    fn causes(&self) -> Vec<Cause> {
-        let cause = |(at, Part { kind, who, ns }): (usize, &Part)| Cause {
-            cause: kind.of().name.into(),
-            who: who.clone(),
+    /// On a host with or without a cpuidle driver.
+    fn causes(&self, has_idle_driver: bool) -> Vec<Cause> {
+        let cause = |(at, part): (usize, &Part)| Cause {
+            cause: part.kind.of().name.into(),
+            who: part.who.clone(),
             count: 1,
-            lost_ns: ns.round() as u64,
+            lost_ns: part.ns.round() as u64,
             // The advice of one cause a line is enough.
-            advice: if at == 0 { kind.of().advice.text.into() } else { String::new() },
+            advice: if at == 0 { part.advice(has_idle_driver).into() } else { String::new() },
         };
         self.parts.iter().enumerate().map(cause).collect()
     }
 
-    fn main(&self) -> Cause {
-        self.causes().into_iter().next().unwrap_or_else(|| nobodys(UNEXPLAINED, 1))
+    fn main(&self, has_idle_driver: bool) -> Cause {
+        self.causes(has_idle_driver).into_iter().next().unwrap_or_else(|| nobodys(UNEXPLAINED, 1))
     }
 }
 
@@ -470,5 +471,22 @@ impl Watcher for Caught<'_> {
 
     fn ends(&mut self, row: &Row) {
         self.watcher.ends(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_trace::causes::Kind;
+
+    use super::*;
+
+    #[test]
+    fn an_incident_has_the_advice_for_its_host() {
+        let timeline = Timeline { rtt_ns: 200_000, at_ns: 0, sequence: 1, cause: String::new(), events: Vec::new() };
+        let parts = vec![Part { kind: Kind::Idle, who: "idle state 2".into(), ns: 90_000.0 }];
+        let found = Found { timeline, transaction: None, parts };
+        let advice = |has_idle_driver| found.main(has_idle_driver).advice;
+        assert!(advice(true).contains("cpu_dma_latency_us"), "{}", advice(true));
+        assert!(!advice(false).contains("cpu_dma_latency_us") && advice(false).contains("spin"), "{}", advice(false));
     }
 }

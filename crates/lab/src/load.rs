@@ -26,7 +26,7 @@ use hairpin_sys::clock::AnyClock;
 use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::wait::Policy;
-use hairpin_units::{Nanos, Quantile};
+use hairpin_units::{Arrange, Nanos, Quantile};
 
 pub use self::knee::{ACHIEVED, FACTOR};
 use crate::bulk::Bulk;
@@ -211,7 +211,7 @@ impl Offering<'_> {
         let job = &hairpin_session::plan::emulating(job, self.plan.floor.as_ref())?;
         let rates = match (&self.how.schedule, &self.how.rates) {
             (Schedule::Replay(_), _) => job.open.iter().map(|open| open.per_s).collect(),
-            (_, Rates::Listed(rates)) => rates.clone(),
+            (_, Rates::Listed(rates)) => ascending(rates),
             (_, Rates::Found) => {
                 let saturation = self.saturation(job)?;
                 curve.saturation_per_s = Some(saturation);
@@ -413,6 +413,13 @@ fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFa
     }
 }
 
+/// The verdict on a rate, and whether it is measured again, rests on the lower ones, so these go first.
+fn ascending(rates: &[f64]) -> Vec<f64> {
+    let mut rates = rates.to_vec();
+    rates.arrange_by(f64::total_cmp);
+    rates
+}
+
 /// Rounds a rate to three digits, so that it is easy to read.
 fn three_digits(per_s: f64) -> f64 {
     let unit = 10f64.powf(per_s.max(1e-9).log10().floor() - 2.0);
@@ -424,6 +431,11 @@ fn three_digits(per_s: f64) -> f64 {
 mod tests {
     use super::*;
     use hairpin_record::run::{OwnRequest, Quantiles};
+
+    #[test]
+    fn listed_rates_are_offered_in_ascending_order() {
+        assert_eq!(ascending(&[40e3, 10e3, 20e3]), [10e3, 20e3, 40e3]);
+    }
 
     #[test]
     fn the_whole_duration_is_shared_by_the_rates_of_all_rows() {

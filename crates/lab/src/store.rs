@@ -241,7 +241,7 @@ impl Store {
         let mut file = File::create_new(temporary.path().join(RECORD))?;
         file.write_all(record)?;
         file.sync_all()?;
-        File::open(temporary.path())?.sync_all()?;
+        sync_directory(temporary.path())?;
         for _ in 0..MAX_TRIES {
             // A run's directory is never empty, so the rename fails if this id is taken.
             match fs::rename(temporary.path(), self.dir.join(&id)) {
@@ -263,6 +263,12 @@ impl Store {
     pub fn list(&self) -> Result<impl DoubleEndedIterator<Item = Entry> + use<'_>, ListError> {
         self.remove_stale();
         Ok(self.ids()?.into_iter().map(|id| Entry { record: load(&self.file(&id)), id }))
+    }
+
+    /// True if a run that began then is the latest of the store, or would be.
+    #[must_use]
+    pub fn is_latest(&self, id: &RunId) -> bool {
+        self.ids().is_ok_and(|ids| ids.last().is_none_or(|last| last <= id))
     }
 
     /// The ids of all runs, the latest last; empty if the store does not exist.
@@ -329,12 +335,27 @@ impl Store {
 
     /// Removes a run. It leaves the store at once and completely, even if this process is killed half way.
     pub fn remove(&self, id: &RunId) -> Result<(), RemoveError> {
-        let remove = || {
-            let (temporary, _lock) = self.temporary()?;
-            fs::rename(self.dir.join(id), temporary.path().join(id))?;
-            temporary.close()
+        let remove = || match self.temporary() {
+            Ok((temporary, _lock)) => {
+                fs::rename(self.dir.join(id), temporary.path().join(id))?;
+                temporary.close()
+            }
+            // A full disk or quota has no room for a directory more.
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOSPC | Errno::DQUOT)) => self.remove_in_place(id),
+            Err(error) => Err(error),
         };
         remove().map_err(|source| RemoveError { id: id.clone(), dir: self.dir.clone(), source })
+    }
+
+    /// Removes a run without a directory of its own for that. If this process is killed half way, the rest goes as a leftover.
+    fn remove_in_place(&self, id: &RunId) -> io::Result<()> {
+        let leaving = self.dir.join(format!("{TEMPORARY}{id}"));
+        fs::rename(self.dir.join(id), &leaving)?;
+        match fs::remove_dir_all(leaving) {
+            // Another process took it for a leftover.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     /// A temporary directory of this process, locked.
@@ -356,6 +377,14 @@ impl Store {
                 let _ = fs::remove_dir_all(path);
             }
         }
+    }
+}
+
+/// Syncs a directory, as far as its file system can: those of AFS, of 9p and of a VirtualBox folder have no fsync(2) for one.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    match File::open(directory)?.sync_all() {
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::OPNOTSUPP)) => Ok(()),
+        synced => synced,
     }
 }
 
@@ -466,6 +495,35 @@ mod tests {
         assert_eq!(entries.iter().map(|e| &e.id).collect::<Vec<_>>(), [&ids[1], &ids[2], &ids[0]]);
         assert_eq!(entries[0].record.as_ref().unwrap(), &as_any("2026-11-20T11:50:10.000000Z"));
         assert_eq!(names(store.dir()).len(), 3, "nothing temporary is left");
+    }
+
+    #[test]
+    fn the_latest_run_is_the_one_that_began_last() {
+        let (_dir, store, ids) = store(&[20, 10]);
+        assert_eq!([&ids[0], &ids[1]].map(|id| store.is_latest(id)), [true, false]);
+        let at = |second| RunId::at(&format!("2026-11-20T11:50:{second}.000000Z"));
+        assert_eq!([at(15), at(25)].map(|id| store.is_latest(&id)), [false, true]);
+        assert!(Store::open(store.dir().join("none")).is_latest(&at(10)));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_synced_keeps_no_run_from_being_stored() {
+        // Those of /proc have no fsync(2).
+        assert!(sync_directory(Path::new("/proc/self")).is_ok());
+        assert!(sync_directory(Path::new("/proc/self/none")).is_err());
+    }
+
+    #[test]
+    fn a_run_is_removed_from_a_full_disk() {
+        let (_dir, store, ids) = store(&[10, 20]);
+        store.remove_in_place(&ids[0]).unwrap();
+        assert_eq!(store.ids().unwrap(), ids[1..]);
+        assert_eq!(names(store.dir()).len(), 1, "nothing temporary is left");
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("precious"), "").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), store.dir().join(&ids[0])).unwrap();
+        store.remove_in_place(&ids[0]).unwrap();
+        assert!(elsewhere.path().join("precious").exists() && names(store.dir()).len() == 1);
     }
 
     #[test]

@@ -174,7 +174,9 @@ pub fn run(
     let whole = outcome.is_ok() && !record.head.interrupted && record.head.error.is_none();
     let keep = plan.keep && whole && !record.winners.is_empty();
     let left = if keep { knobs.keep(1) } else { knobs.restore() };
-    record.kept = keep && left.is_ok();
+    // One that a process has to hold ends with this one.
+    let lasts = |tried: &TriedSetting| !tried.held && record.winners.contains(&tried.setting);
+    record.kept = keep && left.is_ok() && record.settings.iter().any(lasts);
     if let Err(error) = outcome {
         left?;
         return Err(error.into());
@@ -328,7 +330,7 @@ fn p50(path: &TriedPath, at: usize) -> Option<(f64, Verdict)> {
     Some((figure.ratio?, comparison.verdict))
 }
 
-/// The settings that made a path faster and none slower; for several values of one knob, the one with the least product of
+/// The settings that made a path faster and none slower; for several values of one setting, the one with the least product of
 /// ratios.
 fn winners(paths: &[TriedPath], tried: &[Candidate]) -> Vec<usize> {
     let product = |at: usize| paths.iter().filter_map(|path| p50(path, at)).map(|(ratio, _)| ratio).product::<f64>();
@@ -337,9 +339,13 @@ fn winners(paths: &[TriedPath], tried: &[Candidate]) -> Vec<usize> {
         words.contains(&Verdict::Faster) && !words.contains(&Verdict::Slower)
     };
     let all: Vec<usize> = (0..tried.len()).filter(wins).collect();
-    let knob = |at: usize| tried[at].0.knob.name;
+    // Two queues of one device each have a value of their own.
+    let is_rival = |a: usize, b: usize| {
+        let (a, b) = (&tried[a].0, &tried[b].0);
+        a.knob.name == b.knob.name && (a.queue == b.queue || a.queue.is_none() || b.queue.is_none())
+    };
     let best = |at: &usize| {
-        let rivals = all.iter().filter(|other| knob(**other) == knob(*at));
+        let rivals = all.iter().filter(|other| is_rival(**other, *at));
         rivals.min_by(|a, b| product(**a).total_cmp(&product(**b))) == Some(at)
     };
     all.iter().copied().filter(best).collect()
@@ -471,6 +477,17 @@ mod tests {
         };
         assert_eq!(concluded(false, None), (1, true));
         assert_eq!([concluded(true, None), concluded(false, Some("the peer is dead"))], [(0, false); 2]);
+    }
+
+    #[test]
+    fn the_best_value_of_a_setting_wins_and_each_queue_has_its_own() {
+        let winners_of = |settings: [&str; 2]| {
+            let candidates = settings.map(|setting| (setting.parse().unwrap(), Vec::new()));
+            winners(&[tried(&[[0.7, 0.8], [0.5, 0.6]], [0.5, 0.6])], &candidates)
+        };
+        assert_eq!(winners_of(["rx_usecs=10", "rx_usecs=0"]), [1]);
+        assert_eq!(winners_of(["napi_threaded@rx-0=1", "napi_threaded@rx-1=1"]), [0, 1]);
+        assert_eq!(winners_of(["napi_threaded@rx-0=1", "napi_threaded=1"]), [1]);
     }
 
     #[test]

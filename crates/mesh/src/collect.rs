@@ -16,7 +16,8 @@ use hairpin_units::Arrange;
 use crate::gate::Collection;
 use crate::meeting::Card;
 use crate::run::{LOOK_WITHIN, PATIENCE, Station};
-use crate::schedule::Slot;
+use crate::schedule::{Pair, Slot};
+use crate::visit::Told;
 use crate::words::{Ask, Delivery, Reply, Unheard, VISITS_AT_ONCE, ask};
 
 /// Deliveries last at most this long beyond the last round.
@@ -110,7 +111,7 @@ impl Station<'_> {
                 Err(other) => (other.why(), PAUSE),
             };
             let now = Instant::now();
-            if now + pause > until || now.duration_since(heard) > PATIENCE {
+            if now + pause > until || now.duration_since(heard) > self.patience() {
                 return Err(Undelivered(why));
             }
             if self.sleep(pause).is_err() {
@@ -152,7 +153,7 @@ impl Station<'_> {
                         }
                         Err((why, patience)) => {
                             let since = *silent.entry(rank).or_insert(now);
-                            if now.duration_since(since) >= patience.unwrap_or(PATIENCE) {
+                            if now.duration_since(since) >= patience.unwrap_or_else(|| self.patience()) {
                                 gone.insert(rank, why);
                             }
                         }
@@ -190,5 +191,85 @@ impl Station<'_> {
             }
         }
         false
+    }
+}
+
+/// Of the ranks that have `gone`, those that were not there to the end, or that nobody reached. One that only did not reach rank 0
+/// any more has a report on each of its slots, its own or its client's figures.
+pub fn not_to_the_end(gone: &BTreeMap<u32, String>, slots: impl Fn(u32) -> Vec<Slot>, visits: &[Told]) -> BTreeMap<u32, String> {
+    let (mut measured, mut reported) = (BTreeSet::<(Pair, u32)>::new(), BTreeSet::<(u32, (Pair, u32))>::new());
+    for told in visits.iter().filter(|told| [told.pair.0, told.pair.1].iter().any(|rank| gone.contains_key(rank))) {
+        let visit = (told.pair, told.visit.visit);
+        if told.visit.missing.is_none() {
+            measured.insert(visit);
+        }
+        reported.insert((told.by, visit));
+    }
+    let is_missing = |rank: u32| {
+        let of = |slot: &Slot| ((rank.min(slot.partner), rank.max(slot.partner)), slot.visit);
+        let visits: Vec<(Pair, u32)> = slots(rank).iter().map(of).collect();
+        let is_there = |visit: &(Pair, u32)| measured.contains(visit) || reported.contains(&(rank, *visit));
+        !visits.iter().any(|visit| measured.contains(visit)) || !visits.iter().all(is_there)
+    };
+    gone.iter().filter(|(rank, _)| is_missing(**rank)).map(|(rank, why)| (*rank, why.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::mesh::Visit;
+
+    use super::*;
+    use crate::setup::tests::setup;
+    use crate::visit::tests::measured;
+
+    /// Which of four ranks are missing if all but rank 0 have gone: `reports` makes of each visit what the ranks tell of it, and
+    /// rank 3 had `later` slots too.
+    fn missing(reports: impl Fn(Told) -> Vec<Told>, later: &[Slot]) -> Vec<u32> {
+        let schedule = setup(4, "all").schedule().unwrap();
+        let gone: BTreeMap<u32, String> = [1, 2, 3].map(|rank| (rank, format!("rank {rank} has gone"))).into();
+        let visits: Vec<Told> =
+            schedule.visits().map(|(pair, visit, _)| measured(pair, visit, 10_000, 500)).flat_map(reports).collect();
+        let slots = |rank: u32| {
+            let mut slots: Vec<Slot> = schedule.slots(rank).collect();
+            slots.extend(later.iter().filter(|_| rank == 3));
+            slots
+        };
+        let found = not_to_the_end(&gone, slots, &visits);
+        assert!(found.iter().all(|(rank, why)| *why == gone[rank]), "{found:?}");
+        found.into_keys().collect()
+    }
+
+    /// The same visit without figures, as `by` tells of it.
+    fn without(told: &Told, by: u32) -> Told {
+        let visit = Visit { missing: Some("why".into()), rtt_ns: None, histogram: String::new(), ..told.visit.clone() };
+        Told { pair: told.pair, by, visit }
+    }
+
+    #[test]
+    fn a_rank_with_a_report_on_each_visit_was_there_to_the_end() {
+        assert!(missing(|told| vec![told], &[]).is_empty());
+        let last_by = |by: &[u32]| {
+            let reports = |told: Told| -> Vec<Told> {
+                match (told.pair, told.visit.visit) {
+                    ((2, 3), 2) => by.iter().map(|by| without(&told, *by)).collect(),
+                    _ => vec![told],
+                }
+            };
+            missing(reports, &[])
+        };
+        assert!(last_by(&[2, 3]).is_empty());
+        assert_eq!((last_by(&[2]), last_by(&[3]), last_by(&[])), (vec![3], vec![2], vec![2, 3]), "they died before it");
+        // It stayed for a further visit, and was gone then.
+        let further = Slot { round: 8, visit: 3, partner: 0, client: false, explain: false };
+        assert_eq!(missing(|told| vec![told], &[further]), [3]);
+    }
+
+    #[test]
+    fn a_rank_that_nobody_reached_is_missing_though_it_says_so_itself() {
+        let cut_off = |told: Told| match told.pair {
+            (other, 3) => vec![without(&told, other), without(&told, 3)],
+            _ => vec![told],
+        };
+        assert_eq!(missing(cut_off, &[]), [3]);
     }
 }

@@ -66,7 +66,7 @@ impl Job {
         let visits = schedule.pair_count() * u64::from(self.setup.visits);
         let memory = (MEMORY + (visits * VISIT).div_ceil(1 << 20)).next_multiple_of(MEMORY);
         // The ranks themselves end by then, if they begin at all.
-        let deadline = PLACING + 2 * self.wait + 4 * self.setup.visit_lasts() * schedule.rounds();
+        let deadline = PLACING + 2 * self.wait + 4 * self.setup.visit_may_last() * schedule.rounds();
         let spec = self.setup.job(0, Sides::default())?.spec;
         let capabilities = capabilities(&spec);
         let (first, last) = self.data_ports.unwrap_or(DATA_PORTS);

@@ -6,7 +6,7 @@
 //!   DIR/pairs-K.jsonl   rank K: its visits, a line each                                  written at once
 //! ```
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -107,11 +107,31 @@ pub fn write_card(dir: &Path, card: &Card) -> Result<(), MeetingError> {
 /// A rank's file; `None` if it is not there yet.
 pub fn read_card(dir: &Path, rank: u32) -> Result<Option<Card>, MeetingError> {
     let path = card_file(dir, rank);
-    match fs::read(&path) {
+    match after_a_look(dir, || fs::read(&path)) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|source| MeetingError::Parse { path, source }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(MeetingError::Read { path, source }),
     }
+}
+
+/// What `read` finds, once more after the directory was opened if there is no such name. NFS denies a name that was not there
+/// without asking its server for as long as it trusts what it knows of the directory (`nfs_neg_need_reval` in the kernel's
+/// fs/nfs/dir.c), which is 30 s at least (acdirmin, nfs(5)). To open the directory makes it ask.
+fn after_a_look<T>(dir: &Path, read: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match read() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // One that cannot be opened may have the file all the same.
+            let _ = File::open(dir);
+            read()
+        }
+        found => found,
+    }
+}
+
+/// True if the files of all ranks are there, by one listing of the directory: it is opened anew, and no name is asked for.
+pub fn all_there(dir: &Path, ranks: u32) -> Result<bool, MeetingError> {
+    let there = ranks_there(dir)?;
+    Ok((0..ranks).all(|rank| there.binary_search(&rank).is_ok()))
 }
 
 /// The numbers of all ranks whose files are there, ascending.
@@ -155,6 +175,8 @@ pub fn remove_key(dir: &Path) {
 pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use rustix::fs::inotify;
+
     use super::*;
 
     pub(crate) fn card(rank: u32, ranks: u32) -> Card {
@@ -188,6 +210,39 @@ pub(crate) mod tests {
         assert!(said.contains("rank-2.json is there") && said.contains("--dir"), "{said}");
         fs::write(card_file(&dir, 3), "{").unwrap();
         assert!(matches!(read_card(&dir, 3), Err(MeetingError::Parse { .. })));
+    }
+
+    #[test]
+    fn all_ranks_are_found_by_one_listing_in_whatever_order_they_come() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = || all_there(dir.path(), 3).unwrap();
+        for rank in [2, 7, 0] {
+            write_card(dir.path(), &card(rank, 3)).unwrap();
+            assert!(!all(), "rank 1 is not there");
+        }
+        // A name that is listed and that no look-up finds, as NFS has it for a while.
+        std::os::unix::fs::symlink("nowhere", card_file(dir.path(), 1)).unwrap();
+        assert!(all() && !card_file(dir.path(), 1).exists());
+        assert!(all_there(&dir.path().join("nowhere"), 3).is_err());
+    }
+
+    #[test]
+    fn a_name_that_is_denied_is_read_again_once_the_directory_was_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&opened, dir.path(), inotify::WatchFlags::OPEN).unwrap();
+        // As NFS does.
+        let read = || -> io::Result<u32> {
+            match rustix::io::read(&opened, &mut [0_u8; 256]) {
+                Ok(_) => Ok(7),
+                Err(_) => Err(io::ErrorKind::NotFound.into()),
+            }
+        };
+        assert_eq!(after_a_look(dir.path(), read).unwrap(), 7);
+        assert!(after_a_look(&dir.path().join("nowhere"), read).is_err());
+        // The same for a rank's file: the second reading finds what the first did not.
+        assert_eq!(read_card(dir.path(), 2).unwrap(), None);
+        assert_eq!(read().unwrap(), 7, "the directory was opened");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_tune::Profile;
 
 use crate::address::{self, AddressError};
-use crate::collect::Undelivered;
+use crate::collect::{self, Undelivered};
 use crate::gate::RankGate;
 use crate::judge::{self, Judge, Judged};
 use crate::meeting::{self, Card, MeetingError};
@@ -251,11 +251,11 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
     if me == 0 {
         say(plan.setup.cost(&schedule));
     }
-    let mut wait = plan.wait;
+    let (mut wait, mut apart) = (plan.wait, Duration::ZERO);
     if plan.hosts.is_none() && plan.setup.ranks <= ALL_MEET {
-        all_meet(&plan, signals, say)?;
+        let all = all_meet(&plan, signals, say)?;
         peers.have_started();
-        wait = Duration::ZERO;
+        (wait, apart) = (Duration::ZERO, if all { Duration::ZERO } else { plan.wait });
     }
     let mut station = Station {
         hello,
@@ -268,6 +268,7 @@ pub fn run(plan: Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<Ended,
         visits: Visits::new(&plan.dir, me),
         signals,
         wait,
+        apart,
         say,
         begun: Instant::now(),
         given_up: HashMap::new(),
@@ -323,19 +324,21 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
     // Those without further slots deliver once and end.
     let mut others: BTreeSet<u32> = (1..plan.setup.ranks).gather();
     let mut cards = std::iter::once((0, card.clone())).gather::<BTreeMap<_, _>>();
-    let (mut of_others, mut missing) = (BTreeMap::<u32, Vec<Told>>::new(), BTreeMap::<u32, String>::new());
+    let (mut of_others, mut gone) = (BTreeMap::<u32, Vec<Told>>::new(), BTreeMap::<u32, String>::new());
+    // Beyond the schedule, of the ranks that stayed for them.
+    let mut later: BTreeMap<u32, Vec<Slot>> = BTreeMap::new();
     loop {
         interrupted |= station.walk(slots).is_err();
         station.ends(last);
         station.gate.collects();
-        let (collection, gone, stopped) = station.collect(&others, station.end_of_deliveries(last, interrupted));
+        let (collection, unheard, stopped) = station.collect(&others, station.end_of_deliveries(last, interrupted));
         interrupted |= stopped;
         let delivered: BTreeSet<u32> = collection.visits.keys().copied().gather();
         // One that was given up may have come back.
-        missing.retain(|rank, _| !delivered.contains(rank));
+        gone.retain(|rank, _| !delivered.contains(rank));
         cards.extend(collection.cards);
         of_others.extend(collection.visits);
-        for rank in gone.keys() {
+        for rank in unheard.keys() {
             // A card or visits that cannot be read are missing, with the rank's reason.
             cards.extend(meeting::read_card(&plan.dir, *rank).ok().flatten().map(|card| (*rank, card)));
             let (read, known) = (visit::read(&plan.dir, *rank).unwrap_or_default(), of_others.entry(*rank).or_default());
@@ -343,9 +346,14 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
                 *known = read;
             }
         }
-        missing.extend(gone);
-        let visits = station.visits.all().iter().chain(of_others.values().flatten()).cloned().collect();
-        let parts = Parts { setup: plan.setup.clone(), cards: cards.clone(), visits, missing: missing.clone(), interrupted };
+        gone.extend(unheard);
+        let visits: Vec<Told> = station.visits.all().iter().chain(of_others.values().flatten()).cloned().collect();
+        let slots_of = |rank: u32| {
+            let later = later.get(&rank).into_iter().flatten().copied();
+            station.schedule.slots(rank).chain(later).collect::<Vec<Slot>>()
+        };
+        let missing = collect::not_to_the_end(&gone, slots_of, &visits);
+        let parts = Parts { setup: plan.setup.clone(), cards: cards.clone(), visits, missing, interrupted };
         let mut body = merge::body(parts)?;
         // Only once: if all those ranks have gone, nobody reports that they were visited again.
         let again = if interrupted || looked_again { Vec::new() } else { plan.judge.again(&body) };
@@ -355,7 +363,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         visit += 2;
         if explain && !interrupted {
             let effects = plan.judge.of(&body).effects;
-            let measures = |rank: u32| rank == 0 || (others.contains(&rank) && !missing.contains_key(&rank));
+            let measures = |rank: u32| rank == 0 || (others.contains(&rank) && !gone.contains_key(&rank));
             if let Some(beside) = stages::choose(&body, &effects, measures) {
                 let first = if further.is_empty() { judge::further(last) } else { last + 1 };
                 for (rank, slots) in beside.slots(first, visit) {
@@ -369,7 +377,10 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         }
         let is_last = further.is_empty();
         slots = further.remove(&0).unwrap_or_default();
-        others = further.keys().copied().filter(|rank| !missing.contains_key(rank)).collect();
+        others = further.keys().copied().filter(|rank| !gone.contains_key(rank)).collect();
+        for (rank, slots) in further.iter().filter(|(rank, _)| others.contains(*rank)) {
+            later.entry(*rank).or_default().extend(slots);
+        }
         station.gate.tells(further);
         let stopped = station.stay(&delivered);
         if is_last {
@@ -436,16 +447,16 @@ fn rank_zero(plan: &Plan, signals: &Signals) -> Result<Card, MeshError> {
     Ok(card)
 }
 
-/// Waits until every rank has begun, at most `plan.wait`; then the ranks that are there go on. Refuses ranks that share a host.
-fn all_meet(plan: &Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<(), MeshError> {
+/// Waits until every rank has begun, at most `plan.wait`; then the ranks that are there go on. True if all have begun. Refuses
+/// ranks that share a host.
+fn all_meet(plan: &Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<bool, MeshError> {
     let ranks = plan.setup.ranks;
-    let there = |dir: &Path| Ok(Some(()).filter(|()| (0..ranks).all(|rank| meeting::card_file(dir, rank).exists())));
-    let all = until(signals, plan.wait, || there(&plan.dir))?;
+    let all = until(signals, plan.wait, || Ok(meeting::all_there(&plan.dir, ranks)?.then_some(())))?.is_some();
     let mut hosts: BTreeMap<String, Vec<Card>> = BTreeMap::new();
     for rank in 0..ranks {
         if let Ok(Some(card)) = meeting::read_card(&plan.dir, rank) {
             hosts.entry(card.host_id.clone()).or_default().push(card);
-        } else if all.is_none() && plan.identity.rank == 0 {
+        } else if !all && plan.identity.rank == 0 {
             say(format!("rank {rank} did not begin within {:.0} s; the others go on", plan.wait.as_secs_f64()));
         }
     }
@@ -459,7 +470,7 @@ fn all_meet(plan: &Plan, signals: &Signals, say: &dyn Fn(String)) -> Result<(), 
             say(format!("ranks {ranks} are all on host {host}: pairs of one round share its cores"));
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 /// The record of a mesh from its files alone.
@@ -484,3 +495,6 @@ fn judged(judge: &Judge, mut body: MeshBody) -> MeshBody {
     body.warnings.extend(notes);
     body
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,8 @@ const PAUSE: Duration = Duration::from_millis(150);
 const LATE: Duration = Duration::from_secs(5);
 /// A visit's session ends this much after its time.
 const VISIT_GRACE: Duration = Duration::from_secs(3);
+/// A rank whose watchdog wakes this much after that stood still itself.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 /// Measured time of a visit whose stages are measured, and the longest that it lasts with the loading of all hooks.
 pub const EXPLAINS_FOR: Nanos = Nanos::from_secs(1);
 const EXPLAIN_LASTS: Duration = Duration::from_secs(3);
@@ -86,6 +88,8 @@ pub struct Station<'a> {
     pub signals: &'a Signals,
     /// For how long others may be late at the start.
     pub wait: Duration,
+    /// How much later than this rank others may begin: each has waited for a rank that never came, from its own start.
+    pub apart: Duration,
     /// Takes a line for the user.
     pub say: &'a dyn Fn(String),
     /// When the first slot began.
@@ -104,6 +108,16 @@ enum Outcome {
     Missing(String, bool),
     /// Ctrl-C, with the figures until then.
     Interrupted(Option<Box<Visit>>),
+}
+
+impl Outcome {
+    /// A visit of rank `me` that failed because this rank stood still is not its partner's loss.
+    fn unless_stood_still(self, me: u32, watch: Watch) -> Outcome {
+        match self {
+            Outcome::Missing(..) if watch.stood_still => Outcome::Missing(format!("rank {me} stood still in mid-visit"), false),
+            outcome => outcome,
+        }
+    }
 }
 
 /// Ctrl-C or SIGTERM has come.
@@ -170,9 +184,19 @@ impl Station<'_> {
         }
     }
 
+    /// A visit's session is ended when it has lasted for this long.
+    fn session_limit(&self, slot: Slot) -> Duration {
+        self.lasts(slot) + VISIT_GRACE + 2 * self.setup.link_down()
+    }
+
+    /// `PATIENCE`, and longer where the link of a partner may be down.
+    pub(crate) fn patience(&self) -> Duration {
+        PATIENCE + self.setup.link_down()
+    }
+
     /// The time at which all waiting for this round ends.
     pub fn deadline(&self, round: u32) -> Instant {
-        self.begun + self.wait + LATE + 2 * self.setup.visit_lasts() * round
+        self.begun + self.wait + self.apart + LATE + 2 * self.setup.visit_may_last() * round
     }
 
     /// Sleeps; an error if a signal has come.
@@ -221,7 +245,7 @@ impl Station<'_> {
                         self.peers.hears_of(partner);
                         heard = Instant::now();
                         let why = format!("rank {partner} was in round {theirs} when round {round} had to end");
-                        (why, PATIENCE, Duration::from_millis(again_ms.clamp(1, 5_000)))
+                        (why, self.patience(), Duration::from_millis(again_ms.clamp(1, 5_000)))
                     }
                     Ok((_, Reply::Past { .. })) => {
                         return Outcome::Missing(format!("rank {partner} had gone on without rank {}", self.hello.rank), false);
@@ -245,7 +269,7 @@ impl Station<'_> {
 
     /// The patience with a partner that may not have started yet.
     fn late_start(&self, since: Instant) -> Duration {
-        (self.begun + self.wait).saturating_duration_since(since).max(PATIENCE)
+        (self.begun + self.wait).saturating_duration_since(since).max(self.patience())
     }
 
     fn measure(&self, slot: Slot, peer: &Peer, channel: Channel) -> Outcome {
@@ -256,34 +280,40 @@ impl Station<'_> {
             false => self.job.clone(),
         };
         let plan = plan_of(job, peer.host.clone(), peer.port);
-        let limit = self.lasts(slot) + VISIT_GRACE;
-        let watchdog = match Watchdog::over(&channel, limit) {
+        let me = self.hello.rank;
+        let watchdog = match Watchdog::over(&channel, self.session_limit(slot)) {
             Ok(watchdog) => watchdog,
-            Err(error) => return Outcome::Missing(format!("rank {}: {error}", self.hello.rank), false),
+            Err(error) => return Outcome::Missing(format!("rank {me}: {error}"), false),
         };
         if slot.explain {
             let ended = explain::run_over(&plan, &How { light: true, ..How::default() }, channel, self.signals);
-            return match (ended, watchdog.call_off()) {
-                (Ok(found), _) => self.explained(slot, at, found),
-                (Err(error), bitten) => failed(slot, &error, bitten),
+            let watch = watchdog.call_off();
+            let outcome = match ended {
+                Ok(found) => self.explained(slot, at, found),
+                Err(error) => failed(slot, &error, watch.bitten),
             };
+            return outcome.unless_stood_still(me, watch);
         }
         let ended = ping::run_over(&plan, channel, self.signals, &mut NoWatcher);
-        let bitten = watchdog.call_off();
-        match ended {
-            Err(error) => failed(slot, &error, bitten),
-            Ok(Run { head, mut body }) => {
-                let row = body.results.pop().unwrap_or_default();
-                if head.interrupted {
-                    let visit = (row.rtt_ns.count > 0).then(|| Box::new(self.visit(slot, at, row)));
-                    return Outcome::Interrupted(visit);
-                }
-                match head.error {
-                    Some(error) => Outcome::Missing(format!("rank {} was lost in mid-visit: {error}", slot.partner), true),
-                    None if row.rtt_ns.count == 0 => Outcome::Missing("no request was answered".into(), false),
-                    None => Outcome::Measured(Box::new(self.visit(slot, at, row))),
-                }
-            }
+        let watch = watchdog.call_off();
+        let outcome = match ended {
+            Ok(run) => self.measured(slot, at, run),
+            Err(error) => failed(slot, &error, watch.bitten),
+        };
+        outcome.unless_stood_still(me, watch)
+    }
+
+    /// The visit with its round trips.
+    fn measured(&self, slot: Slot, at: Duration, Run { head, mut body }: Run) -> Outcome {
+        let row = body.results.pop().unwrap_or_default();
+        if head.interrupted {
+            let visit = (row.rtt_ns.count > 0).then(|| Box::new(self.visit(slot, at, row)));
+            return Outcome::Interrupted(visit);
+        }
+        match head.error {
+            Some(error) => Outcome::Missing(format!("rank {} was lost in mid-visit: {error}", slot.partner), true),
+            None if row.rtt_ns.count == 0 => Outcome::Missing("no request was answered".into(), false),
+            None => Outcome::Measured(Box::new(self.visit(slot, at, row))),
         }
     }
 
@@ -332,7 +362,7 @@ impl Station<'_> {
         let short = self.has_had_its_chances(partner);
         let limit = self.limit(slot, short);
         let whole = Duration::from(if slot.explain { EXPLAINS_FOR } else { self.setup.duration });
-        let session_limit = self.lasts(slot) + VISIT_GRACE;
+        let session_limit = self.session_limit(slot);
         let (mut heard, mut look_at) = (begun, begun + LOOK_EVERY);
         let (mut patience, mut why) = (self.late_start(begun), format!("rank {partner} did not come"));
         loop {
@@ -348,7 +378,7 @@ impl Station<'_> {
             }
             let now = Instant::now();
             let next = match self.gate.guest_since() {
-                Some(since) if now.duration_since(since) > session_limit + PATIENCE => {
+                Some(since) if now.duration_since(since) > session_limit + self.patience() => {
                     // The session does not even end when its connection does.
                     return Outcome::Missing(format!("rank {partner} stopped in mid-visit"), true);
                 }
@@ -373,7 +403,7 @@ impl Station<'_> {
                                 }
                             }
                             Ok(theirs) => {
-                                (heard, patience) = (Instant::now(), PATIENCE);
+                                (heard, patience) = (Instant::now(), self.patience());
                                 why = format!("rank {partner} was in round {theirs} when round {round} had to end");
                             }
                             Err((told, Some(never_after))) => (why, patience) = (told, never_after),
@@ -448,26 +478,47 @@ fn failed(slot: Slot, error: &RunError, bitten: bool) -> Outcome {
 /// Ends a connection that outlives its time.
 struct Watchdog {
     off: mpsc::Sender<()>,
-    bites: std::thread::JoinHandle<bool>,
+    watches: std::thread::JoinHandle<Watch>,
+}
+
+/// The watchdog's report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Watch {
+    /// It had ended the connection.
+    bitten: bool,
+    /// It slept far longer than it was to.
+    stood_still: bool,
+}
+
+impl Watch {
+    /// A watch that was to end after `limit`, and took so long.
+    fn of(bitten: bool, took: Duration, limit: Duration) -> Watch {
+        Watch { bitten, stood_still: took > limit + STOOD_STILL }
+    }
 }
 
 impl Watchdog {
     fn over(channel: &Channel, limit: Duration) -> io::Result<Watchdog> {
         let connection = TcpStream::from(channel.as_fd().try_clone_to_owned()?);
         let (off, called) = mpsc::channel();
-        let bites = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
+        let begun = Instant::now();
+        let watches = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
             let bites = called.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+            let watch = Watch::of(bites, begun.elapsed(), limit);
             if bites {
                 let _ = connection.shutdown(Shutdown::Both);
             }
-            bites
+            watch
         })?;
-        Ok(Watchdog { off, bites })
+        Ok(Watchdog { off, watches })
     }
 
-    /// Ends the watch; true if the watchdog had ended the connection.
-    fn call_off(self) -> bool {
+    /// Ends the watch.
+    fn call_off(self) -> Watch {
         let _ = self.off.send(());
-        self.bites.join().unwrap_or(false)
+        self.watches.join().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

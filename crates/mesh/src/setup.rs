@@ -12,6 +12,9 @@ use crate::schedule::{Pairs, Schedule};
 
 /// Time that a visit takes beside its warm-up and its measured time: a connection, two processes, the facts of both hosts.
 const AROUND: Duration = Duration::from_millis(200);
+/// XDP programs that come, and those that go, may keep the links of both hosts of a visit down for this long, as a session takes
+/// it: 15 s twice, and the time until TCP tries again.
+const LINK_DOWN: Duration = Duration::from_secs(40);
 /// A visit that is silent for this long has failed.
 const SILENCE: Nanos = Nanos::from_secs(2);
 
@@ -79,12 +82,24 @@ impl Setup {
         Duration::from(self.duration) + Duration::from(self.warmup) + AROUND
     }
 
+    /// For how long a host may be out of reach because an XDP program comes or goes; zero on other paths.
+    pub fn link_down(&self) -> Duration {
+        let may = self.path.parse::<Spec>().is_ok_and(|spec| Job::new(spec).may_take_link_down());
+        if may { LINK_DOWN } else { Duration::ZERO }
+    }
+
+    /// Time of a visit if links go down as it begins and as it ends.
+    pub fn visit_may_last(&self) -> Duration {
+        self.visit_lasts() + 2 * self.link_down()
+    }
+
     /// The cost of the mesh, before it begins: `28 pairs, 2 visits, 14 rounds, about 11 s`.
     pub fn cost(&self, schedule: &Schedule) -> String {
         let count = |n: u64, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
-        let whole = self.visit_lasts() * schedule.rounds();
+        let [whole, most] = [self.visit_lasts(), self.visit_may_last()].map(|lasts| lasts * schedule.rounds());
+        let longer = if most > whole { format!(", at most {} if links go down", in_words(most)) } else { String::new() };
         format!(
-            "{}, {}, {}, about {}",
+            "{}, {}, {}, about {}{longer}",
             count(schedule.pair_count(), "pair"),
             count(self.visits.into(), "visit"),
             count(schedule.rounds().into(), "round"),
@@ -142,6 +157,19 @@ pub(crate) mod tests {
         assert_eq!(cost(2, "ring"), "1 pair, 2 visits, 2 rounds, about 2 s");
         assert_eq!(cost(10_000, "sample:20"), "100000 pairs, 2 visits, 40 rounds, about 30 s");
         assert_eq!(cost(1000, "all"), "499500 pairs, 2 visits, 1998 rounds, about 25 min");
+    }
+
+    #[test]
+    fn a_visit_over_xdp_may_last_longer() {
+        let of = |path: &str| {
+            let setup = Setup { path: path.into(), ..setup(8, "all") };
+            (setup.visit_may_last() - setup.visit_lasts(), setup.cost(&setup.schedule().unwrap()))
+        };
+        let cost = "28 pairs, 2 visits, 14 rounds, about 11 s";
+        assert_eq!(of("packet"), (Duration::ZERO, cost.into()));
+        for path in ["xdp", "udp/xdp"] {
+            assert_eq!(of(path), (2 * LINK_DOWN, format!("{cost}, at most 19 min if links go down")));
+        }
     }
 
     #[test]

@@ -83,7 +83,8 @@ pub struct LoadCurve {
     pub outstanding: u32,
     /// The rate of a closed loop with as many requests in flight, where the rates were found from it.
     pub saturation_per_s: Option<f64>,
-    /// The knee of the curve; `null` where fewer than two rates were measured to their end.
+    /// The knee of the curve; `null` where fewer than two rates were measured to their end, or no rate had requests enough for a
+    /// median.
     pub knee: Option<Knee>,
     /// One row per rate, in the order measured.
     pub rates: Vec<LoadRow>,

@@ -3,7 +3,7 @@
 mod placements;
 
 use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched, OTHER_HOST};
-use hairpin_record::experiment::{Estimate, Figure, Verdict};
+use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
 use hairpin_units::Nanos;
 
 use crate::brief::placed as on_cpus;
@@ -273,7 +273,7 @@ pub(crate) fn sentence(record: &Compare, comparison: &Comparison, arm: &str, aga
             (format!("{arm} and {against} are the same within {margin} %: {both}"), "same".into())
         }
         (Verdict::Unclear, _) => {
-            let why = unclear(comparison, ends);
+            let why = unclear(record, comparison, ends);
             (format!("unclear whether {arm} or {against} is faster: {both}; {why}"), "unclear".into())
         }
     }
@@ -305,18 +305,42 @@ fn told_apart(
 }
 
 /// Why there is no verdict, and how long one would take.
-fn unclear(comparison: &Comparison, ends: Option<(f64, f64)>) -> String {
+fn unclear(record: &Compare, comparison: &Comparison, ends: Option<(f64, f64)>) -> String {
     if comparison.runs == Some([1, 1]) {
         return "one run each does not show how much runs differ".into();
     }
     let why = match ends {
-        None if comparison.runs.is_some() => "two runs do not show how much runs differ".into(),
-        _ if comparison.pairs < 12 => "fewer than 12 pairs".to_owned(),
+        None if comparison.runs.is_some() => no_interval(record, comparison).to_owned(),
+        // With runs as the unit, their number is already in the interval.
+        _ if comparison.pairs < 12 && comparison.runs.is_none() => "fewer than 12 pairs".to_owned(),
         Some((low, high)) => format!("the difference is between {:+.1} and {:+.1} %", (low - 1.0) * 100.0, (high - 1.0) * 100.0),
         None => "there is no interval".into(),
     };
     let needs = comparison.needs_s.map_or(String::new(), |needs| format!(", and it takes about {} to tell", seconds(needs)));
     why + &needs
+}
+
+/// Why several stored runs give the figure of the verdict no interval.
+fn no_interval(record: &Compare, comparison: &Comparison) -> &'static str {
+    let figure = record.method.figure;
+    let has = |block: &ArmBlock| match figure {
+        Figure::P50 => block.p50_ns.is_some(),
+        Figure::P99 => block.p99_ns.is_some(),
+        Figure::P999 => block.p999_ns.is_some(),
+        Figure::Rate => block.duration_ns > 0,
+        Figure::Cpu => block.cpu_ns.is_some(),
+    };
+    let in_blocks = |name: &str| find(record, name).is_some_and(|arm| arm.blocks.iter().any(has));
+    match comparison.figures.iter().find(|estimate| estimate.figure == figure) {
+        None => "a side has no value of it",
+        Some(found) if found.between_runs.is_some() => "there is no interval",
+        Some(found) if found.pairs > 0 => "no side has two runs at a distance of the cores that both had",
+        _ if !in_blocks(&comparison.against) || !in_blocks(&comparison.arm) => {
+            "blocks have no value of it, and the cores were at several distances in these runs"
+        }
+        _ if comparison.dropped > 0 => "the two sides have no distance of the cores in common, or too few blocks at it",
+        _ => "a side has no run with six blocks of this figure at one distance of the cores: measure longer",
+    }
 }
 
 fn called(figure: Figure) -> &'static str {

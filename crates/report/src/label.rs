@@ -1,6 +1,6 @@
 //! Names of rows in text.
 
-use hairpin_record::run::{Origin, Row};
+use hairpin_record::run::{LAST_REPLY, Origin, Row};
 
 use crate::figure::{pace, payload};
 
@@ -76,6 +76,11 @@ pub(crate) fn among(row: &Row, rows: &[&Row]) -> String {
 /// For a group `first`, `last`, or the responder; else empty.
 pub(crate) fn reply(row: &Row) -> String {
     row.reply.as_deref().map(crate::prose::clean).unwrap_or_default()
+}
+
+/// False for some of a group's replies: what the group takes is up to the last one.
+pub(crate) fn is_of_all(row: &Row) -> bool {
+    row.reply.as_deref().is_none_or(|reply| reply == LAST_REPLY)
 }
 
 /// Appends the origin, unless the row was measured.

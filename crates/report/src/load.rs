@@ -315,9 +315,11 @@ pub(crate) fn knee(load: &Load, curve: &LoadCurve) -> String {
         .map(|per_s| format!(" A closed loop with as many requests in flight does {}/s.", rate(per_s)))
         .unwrap_or_default();
     let Some(knee) = &curve.knee else {
-        let why = match is_cut(load, curve) {
-            true => "No knee: the run ended before two rates were measured.",
-            false => "One rate has no knee: offer several with --rate LIST.",
+        let first = curve.rates.first().map(|row| row.offered_per_s);
+        let why = match (is_cut(load, curve), curve.rates.iter().any(|row| Some(row.offered_per_s) != first)) {
+            (_, true) => "No knee: no rate had requests enough for a median; a longer --duration has more.",
+            (true, false) => "No knee: the run ended before two rates were measured.",
+            (false, false) => "One rate has no knee: offer several with --rate LIST.",
         };
         return format!("{why}{saturation}");
     };

@@ -4,7 +4,7 @@
 mod beside;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_record::explain::Cause;
 use hairpin_record::noise::{CoreNoise, Noise, NoiseBody};
@@ -128,10 +128,8 @@ fn causes(doc: &mut Doc, noise: &NoiseBody) {
     doc.part(Shown::Brief, brief);
     let mut full = Doc::default();
     full.table(of_causes(noise, &|_, _, _| true));
-    let mut advice: BTreeMap<&str, &str> = BTreeMap::new();
-    noise.cores.iter().flat_map(|core| &core.causes).for_each(|cause| {
-        advice.insert(&cause.cause, &cause.advice);
-    });
+    let of_all = noise.cores.iter().flat_map(|core| &core.causes);
+    let advice: BTreeSet<(&str, &str)> = of_all.map(|cause| (cause.cause.as_str(), cause.advice.as_str())).gather();
     full.list(List::plain(
         "What to do",
         advice.into_iter().map(|(cause, text)| format!("{}: {}", clean(cause), clean(text))).collect(),

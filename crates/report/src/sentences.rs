@@ -11,6 +11,7 @@ use hairpin_units::{Nanos, Quantile};
 use serde_json::Value;
 
 use crate::figure::{pace, ratio};
+use crate::label;
 
 /// A row, the link it ran over, its hosts and the client it ran on.
 pub(crate) struct Entry<'a> {
@@ -65,9 +66,9 @@ impl Entry<'_> {
         self.row.pace_per_s.is_none()
     }
 
-    /// True for a row measured flat out, with the cores in the state of most rows.
+    /// True for a row measured flat out, up to a group's last reply, with the cores in the state of most rows.
     fn ranked(&self) -> bool {
-        self.flat_out() && self.apart.is_none()
+        self.flat_out() && self.apart.is_none() && label::is_of_all(self.row)
     }
 
     /// True if both ran over the same link between the same hosts.
@@ -165,7 +166,8 @@ fn first_of(entries: &[Entry<'_>]) -> String {
 
 impl Entry<'_> {
     fn row_name(&self) -> String {
-        crate::label::short(&self.row.path)
+        let (path, reply) = (label::short(&self.row.path), label::reply(self.row));
+        if reply.is_empty() { path } else { format!("{path} {reply}") }
     }
 }
 

@@ -137,8 +137,8 @@ fn decision(record: &Sweep) -> (String, &'static str) {
     };
     let between = interval(found.low, found.high, " to ");
     let others = record.main_effects.len() - told.len();
-    let others =
-        if others > 0 { format!("; no effect of {others} of {} levels", record.main_effects.len()) } else { String::new() };
+    let all = record.main_effects.len();
+    let others = if others > 0 { format!("; {others} of {all} levels cannot be told from none") } else { String::new() };
     let (factor, level, against) = (clean(&effect.factor), clean(&effect.level), clean(&effect.against));
     (format!("strongest: {factor} {level} has {between} times the RTT p50 of {against}{others}"), "strongest")
 }

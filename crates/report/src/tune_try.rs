@@ -333,15 +333,18 @@ fn conclusion(record: &TuneTry) -> (String, &'static str, Tone) {
             Tone::Warning,
         );
     }
-    let after = if record.kept {
-        "They are in force now; `hairpin tune revert` puts them back.".to_owned()
-    } else {
-        let how = if is_held(record) {
-            "`hairpin tune apply PROFILE.toml --while -- COMMAND`"
-        } else {
-            "`hairpin tune apply PROFILE.toml`"
-        };
-        format!("All is as it was; -o PROFILE.toml writes the profile for {how}.")
+    let (held, lasting) = winners(record);
+    let after = match (record.kept && !lasting.is_empty(), held.is_empty()) {
+        (true, true) => "They are in force now; `hairpin tune revert` puts them back.".to_owned(),
+        (true, false) => format!(
+            "{} in force now, until `hairpin tune revert`; {} lasts only as long as a process holds it.",
+            are(&lasting),
+            held.join(", ")
+        ),
+        (false, is_lasting) => {
+            let attended = if is_lasting { "" } else { " --while -- COMMAND" };
+            format!("All is as it was; -o PROFILE.toml writes the profile for `hairpin tune apply PROFILE.toml{attended}`.")
+        }
     };
     let gains = gains(record);
     let gains = if gains.is_empty() { String::new() } else { format!(" ({})", gains.join("; ")) };
@@ -359,19 +362,28 @@ pub(crate) fn is_undecided(record: &TuneTry) -> bool {
     ended_early && record.winners.is_empty() && alone.any(|found| found.verdict == Verdict::Faster)
 }
 
-/// True if a winner is in force only as long as a process holds it.
-fn is_held(record: &TuneTry) -> bool {
-    record.settings.iter().any(|tried| tried.held && record.winners.contains(&tried.setting))
+/// The winners in force only as long as a process holds them, and the others.
+fn winners(record: &TuneTry) -> (Vec<String>, Vec<String>) {
+    let is_held = |name: &&String| record.settings.iter().any(|tried| tried.held && tried.setting == **name);
+    let (held, lasting): (Vec<&String>, Vec<&String>) = record.winners.iter().partition(is_held);
+    let cleaned = |names: Vec<&String>| names.into_iter().map(|name| clean(name)).collect();
+    (cleaned(held), cleaned(lasting))
 }
 
-/// The command that puts the winners in force.
+fn are(names: &[String]) -> String {
+    format!("{} {}", names.join(", "), if names.len() == 1 { "is" } else { "are" })
+}
+
+/// The command that puts those winners in force that are not.
 fn next(record: &TuneTry) -> Option<String> {
-    if record.winners.is_empty() || record.kept {
+    let (held, lasting) = winners(record);
+    let attended = if held.is_empty() { "" } else { " --while -- COMMAND" };
+    let names = if record.kept { held } else { [held, lasting].concat() };
+    if names.is_empty() {
         return None;
     }
     let interface = record.interface.as_ref().map_or(String::new(), |name| format!(" -i {name}"));
-    let held = if is_held(record) { " --while -- COMMAND" } else { "" };
-    next::plain(format!("sudo hairpin tune apply {}{interface}{held}", record.winners.join(" ")))
+    next::plain(format!("sudo hairpin tune apply {}{interface}{attended}", names.join(" ")))
 }
 
 /// The combined gain of all winners on each path, measured anew.

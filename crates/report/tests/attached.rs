@@ -305,6 +305,25 @@ fn a_stopped_process_parts_held_back_and_a_crowd_of_short_ones() {
 }
 
 #[test]
+fn causes_of_one_name_have_an_advice_each() {
+    let record = whole(AttachedBody {
+        transactions: 2_947,
+        totals: vec![server_alone(2_947)],
+        slow: 256,
+        slow_above: Some("p99".into()),
+        causes: vec![
+            cause("preempted", "stress (7)", "queue", 30, 18_000_000, "end it"),
+            cause("preempted", "nobody", "queue", 20, 9_000_000, "raise the limit"),
+        ],
+        ..record()
+    });
+    let text = verbose(&record);
+    for line in ["  - preempted: end it\n", "  - preempted: raise the limit\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn a_stage_that_few_pass_has_no_typical_time() {
     let mut watched = record();
     let mut total = server_alone(10_000);

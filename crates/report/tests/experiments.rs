@@ -6,7 +6,7 @@
 use hairpin_record::compare::{
     Arm, Compare, CompareBody, Comparison, Cpus, Design, Figures, Matched, Method, Placement, PlacementCell, Threshold,
 };
-use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
+use hairpin_record::experiment::{ArmBlock, Estimate, Figure, State, Verdict};
 use hairpin_record::head::{Body, Head};
 use hairpin_record::run::{Granted, HostFacts, Link, Side};
 use hairpin_record::sweep::{Cell, Effect, Factor, Interaction, LossFree, Ratio, Sweep, SweepBody};
@@ -239,6 +239,33 @@ fn runs_of_different_times() {
     (record.comparisons[0].runs, record.comparisons[0].verdict) = (Some([1, 1]), Verdict::Unclear);
     record.comparisons[0].needs_s = None;
     assert_snapshot!(several + "-----\n" + &narrow(hairpin_report::term(&record, &whole())));
+}
+
+#[test]
+fn several_runs_without_a_verdict_say_why() {
+    let said = |ends: Option<f64>, pairs: u64, dropped: u64, block: &ArmBlock| {
+        let mut record = record();
+        record.design = None;
+        record.arms.iter_mut().for_each(|arm| arm.blocks = vec![block.clone()]);
+        let mut found = comparison("B", Verdict::Unclear, 1.0, 0.1);
+        (found.needs_s, found.runs, found.pairs, found.dropped) = (None, Some([3, 3]), pairs, dropped);
+        let main = &mut found.figures[0];
+        (main.low, main.high, main.pairs, main.between_runs) = (ends.map(|by| 1.0 - by), ends.map(|by| 1.0 + by), pairs, ends);
+        record.comparisons = vec![found];
+        hairpin_report::term(&record, &whole()).replace('\n', " ")
+    };
+    let (with, without) = (ArmBlock { p50_ns: Some(5_120.0), ..ArmBlock::default() }, ArmBlock::default());
+    for (ends, pairs, dropped, block, why) in [
+        (None, 0, 180, &with, "; the two sides have no distance of the cores in common"),
+        (None, 0, 0, &with, "; a side has no run with six blocks of this figure"),
+        (None, 0, 0, &without, "; blocks have no value of it, and the cores were at several distances"),
+        (None, 60, 0, &with, "; no side has two runs at a distance of the cores"),
+        // One value of each run: their number is in the interval.
+        (Some(0.1), 3, 0, &without, "; the difference is between -10.0 and +10.0 %"),
+    ] {
+        let text = said(ends, pairs, dropped, block);
+        assert!(text.contains(why), "{text}");
+    }
 }
 
 /// Of two CPUs: A blocks on both, B and C on one of them, D spins on both.
@@ -536,6 +563,25 @@ pub fn tried() -> TuneTry {
 #[test]
 fn settings_on_and_off_in_turn() {
     assert_snapshot!(narrow(hairpin_report::term(&tried(), &whole())));
+}
+
+#[test]
+fn a_winner_that_a_process_held_is_not_said_to_be_in_force() {
+    let said = |kept, winners: &[&str]| {
+        let mut record = tried();
+        (record.kept, record.winners) = (kept, winners.iter().map(|name| (*name).to_owned()).collect());
+        let text = hairpin_report::term(&record, &Options { brief: true, ..Options::default() });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for kept in [false, true] {
+        let held = said(kept, &["cpu_dma_latency_us=0"]);
+        assert!(!held.contains("in force now") && held.contains("apply cpu_dma_latency_us=0 --while -- COMMAND"), "{held}");
+    }
+    let both = said(true, &["cpu_dma_latency_us=0", "timer_migration=0"]);
+    assert!(both.contains("timer_migration=0 is in force now"), "{both}");
+    assert!(both.contains("apply cpu_dma_latency_us=0 --while -- COMMAND"), "{both}");
+    let lasting = said(true, &["timer_migration=0"]);
+    assert!(lasting.contains("They are in force now") && !lasting.contains("tune apply"), "{lasting}");
 }
 
 #[test]

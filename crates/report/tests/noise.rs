@@ -91,6 +91,19 @@ fn stalls_causes_and_the_matrix() {
 }
 
 #[test]
+fn causes_of_one_name_have_an_advice_each() {
+    let mut noise = noise(2);
+    noise.body.cores[0].causes = vec![
+        cause("preempted", "stress (pid 7)", 2, 9_000),
+        Cause { advice: "raise the limit".into(), ..cause("preempted", "nobody", 1, 8_000) },
+    ];
+    let text = term(&noise, &Options::default());
+    for line in ["  - preempted: what helps against preempted\n", "  - preempted: raise the limit\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn without_hooks_an_early_end_and_one_core() {
     let mut alone = noise(1);
     alone.at_once = 1;

@@ -445,6 +445,13 @@ fn summary_holds_no_host_against_another() {
 }
 
 #[test]
+fn summary_of_a_group_is_that_of_its_last_replies() {
+    let of = |reply: &str, p50_ns| Row { reply: Some(reply.into()), ..row("udp:block/udp:block", 64, 5_000, p50_ns) };
+    let said = summary(&of_runs(vec![run(vec![of("first", 30_000), of("last", 80_000), of("198.18.0.2:4", 31_000)])]));
+    assert!(said.contains("udp:block last") && said.contains("80.00 us") && !said.contains("30.00 us"), "{said}");
+}
+
+#[test]
 fn summary_of_nothing() {
     assert_snapshot!(summary(&of_runs(vec![run(Vec::new())])));
     assert_eq!(made(&[]).summary.len(), 3);

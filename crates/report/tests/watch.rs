@@ -222,6 +222,130 @@ fn a_warning_is_shown_while_it_holds() {
     assert!(shown(&state).is_some_and(|text| text.starts_with("! clock-suspect (whole row): ")), "{:?}", shown(&state));
 }
 
+fn times_of(ns: u64) -> Times {
+    let mut times = Times::new();
+    times.record_n(ns, 1_000);
+    times
+}
+
+/// A line of a row whose RTTs are all `ns`.
+fn line_of(path: &str, ns: u64) -> Progress {
+    let (rtt_ns, histogram) = (times_of(ns).quantiles(), times_of(ns).encode());
+    Progress {
+        path: path.into(),
+        request_bytes: 64,
+        reply_bytes: Some(64),
+        at_ns: 1_000_000_000,
+        rtt_ns: rtt_ns.clone(),
+        interval: Some(Interval { duration_ns: 1_000_000_000, rtt_ns, histogram, ..Interval::default() }),
+        ..Progress::default()
+    }
+}
+
+/// The record of such a row.
+fn row_of(path: &str, ns: u64) -> Row {
+    let (rtt_ns, histogram) = (times_of(ns).quantiles(), times_of(ns).encode());
+    Row { path: path.into(), request_bytes: 64, reply_bytes: 64, rtt_ns, histogram, ..Row::default() }
+}
+
+fn record(results: Vec<Row>) -> Run {
+    let mut run = run();
+    run.results = results;
+    run
+}
+
+/// Asserts that the view shows the row of this name with this p50.
+fn shows(state: &State, name: &str, p50: &str) {
+    let text = frame(state, 100, 24);
+    let since = text.lines().find_map(|line| line.strip_prefix("since start")).unwrap_or_default();
+    let title = text.lines().next().unwrap_or_default();
+    assert!(title.contains(&format!("  {name}")) && since.contains(p50), "{name}, {p50}:\n{text}");
+}
+
+#[test]
+fn each_row_of_a_stream_gets_its_own_record() {
+    let mut state = State::new(Source::Stream, "hairpin watch -");
+    // The first row was over before its first line.
+    state.progress(&line_of("tcp/tcp", 30_000));
+    shows(&state, "tcp  64 B", " 30.0 us ");
+    state.ends_with(&record(vec![row_of("udp/udp", 17_000), row_of("tcp/tcp", 33_000)]));
+    shows(&state, "tcp  64 B  row 2 of 2", " 33.0 us ");
+    assert!(!frame(&state, 100, 24).contains("nothing yet"), "the points of its line are kept");
+    state.key(Key::RowBefore);
+    shows(&state, "udp  64 B  row 1 of 2", " 17.0 us ");
+}
+
+#[test]
+fn rows_of_one_path_are_told_apart_by_their_sizes() {
+    let mut state = State::new(Source::Stream, "hairpin watch -");
+    state.progress(&Progress { reply_bytes: Some(1024), ..line_of("tcp/tcp", 30_000) });
+    state.progress(&Progress { reply_bytes: Some(4096), at_ns: 2_000_000_000, ..line_of("tcp/tcp", 40_000) });
+    let row = |reply_bytes, ns| Row { reply_bytes, ..row_of("tcp/tcp", ns) };
+    state.ends_with(&record(vec![row(64, 17_000), row(1024, 33_000), row(4096, 44_000)]));
+    for (name, p50) in [("64/4096 B  row 3 of 3", " 44.0 us "), ("64/1024 B  row 2", " 33.0 us "), ("64 B  row 1", " 17.0 us ")] {
+        shows(&state, name, p50);
+        state.key(Key::RowBefore);
+    }
+}
+
+#[test]
+fn a_group_is_watched_by_its_last_replies() {
+    let rows = [("first", 11_000), ("last", 17_000), ("192.0.2.1:7", 12_000), ("192.0.2.2:7", 13_000)];
+    let row = |(reply, ns): (&str, u64)| Row { reply: Some(reply.into()), ..row_of("udp/udp", ns) };
+    let run = record(rows.into_iter().map(row).collect());
+    let mut state = State::new(Source::Stream, "hairpin watch -");
+    state.progress(&line_of("udp/udp", 16_000));
+    state.ends_with(&run);
+    shows(&state, "udp last  64 B  row 2 of 4", " 17.0 us ");
+    assert!(!frame(&state, 100, 24).contains("nothing yet"), "the points of its line are kept");
+
+    let mut state = State::of_run("hairpin watch latest", &run);
+    for (reply, ns) in rows {
+        shows(&state, &format!("udp {reply}  64 B"), &format!(" {}.0 us ", ns / 1000));
+        state.key(Key::RowAfter);
+    }
+}
+
+#[test]
+fn a_stream_is_marked_emulated_and_paced_once_its_record_came() {
+    let mut state = State::new(Source::Stream, "hairpin watch -");
+    state.progress(&line_of("niq:spin/niq:spin", 17_000));
+    shows(&state, "niq:spin  64 B", " 17.0 us ");
+    let row = Row { origin: Origin::Emulated, pace_per_s: Some(10.0), ..row_of("niq:spin/niq:spin", 18_000) };
+    state.ends_with(&record(vec![row]));
+    shows(&state, "niq:spin @10/s [emulated]  64 B", " 18.0 us ");
+}
+
+#[test]
+fn a_stream_of_very_many_rows_keeps_the_last_ones() {
+    let mut state = State::new(Source::Stream, "hairpin watch -");
+    let line = |n: u64| Progress { path: if n.is_multiple_of(2) { "udp/udp" } else { "tcp/tcp" }.into(), ..Progress::default() };
+    let title = |state: &State| frame(state, 80, 24).lines().next().unwrap_or_default().to_owned();
+    let to_the_first = |state: &mut State| (0..5_000).for_each(|_| state.key(Key::RowBefore));
+    (0..4_096).for_each(|n| state.progress(&line(n)));
+    assert!(!frame(&state, 80, 24).contains("are kept"));
+    state.key(Key::Pause);
+    (4_096..5_000).for_each(|n| state.progress(&line(n)));
+    assert!(title(&state).contains("row 4096 of 5000"), "the picture stands still: {}", title(&state));
+    state.key(Key::Pause);
+    assert!(title(&state).contains("row 5000 of 5000"), "{}", title(&state));
+    assert!(frame(&state, 80, 24).contains("! only the last 4096 rows are kept"));
+    to_the_first(&mut state);
+    assert!(title(&state).contains("row 905 of 5000"), "{}", title(&state));
+    // The record's rows come before those that are not in it.
+    state.ends_with(&record(vec![row_of("unix/unix", 17_000)]));
+    to_the_first(&mut state);
+    shows(&state, "unix  64 B  row 1 of 4096", " 17.0 us ");
+    state.key(Key::RowAfter);
+    assert!(title(&state).contains("row 2 of 4096"), "{}", title(&state));
+    let many = (0..5_000).map(|_| Row { path: "unix/unix".into(), ..Row::default() }).collect();
+    let mut state = State::new(Source::Stream, "hairpin watch -");
+    state.ends_with(&record(many));
+    assert!(title(&state).contains("row 5000 of 5000"), "{}", title(&state));
+    to_the_first(&mut state);
+    assert!(title(&state).contains("row 905 of 5000"), "{}", title(&state));
+}
+
 #[test]
 fn one_sample_none_and_very_many() {
     let mut state = State::new(Source::Stream, "hairpin watch x.jsonl");

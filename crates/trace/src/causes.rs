@@ -20,7 +20,7 @@ use crate::cores::{Busy, Cores, During};
 use crate::events::{Event, Origin, What};
 use crate::join::{Span, Transaction};
 use crate::moment::Moment;
-use crate::names::Names;
+use crate::names::{LIMITED, Names};
 pub use kinds::{KINDS, Kind, KindOf};
 
 /// Transactions that are kept with their events.
@@ -35,6 +35,9 @@ const WAIT_NS: i64 = 20_000;
 const SAME_ACK_NS: u64 = 1_000_000;
 /// Smallest part of a transaction's lost time that makes a cause.
 const COUNTS: f64 = 0.1;
+/// What helps a thread that a limit stopped; nothing that keeps other threads away does.
+pub(crate) const LIMIT_ADVICE: &str =
+    "raise the limit (cpu.max of its cgroup: docker --cpus, limits.cpu of a pod), or give the process more CPUs within it";
 
 /// The typical transaction: medians.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,6 +91,16 @@ pub struct Part {
     pub who: String,
     /// The time it took, in ns.
     pub ns: f64,
+}
+
+impl Part {
+    /// What helps, on a host with or without a cpuidle driver.
+    pub fn advice(&self, has_idle_driver: bool) -> &'static str {
+        match self.kind {
+            Kind::Preempted if self.who == LIMITED => LIMIT_ADVICE,
+            kind => kind.of().advice.for_host(has_idle_driver),
+        }
+    }
 }
 
 /// A transaction with the events during it.
@@ -322,9 +335,9 @@ impl Causes {
         }
         let sums = few(sums);
         let cause = |((kind, who), (count, ns)): ((Kind, String), (u64, f64))| {
-            let of = kind.of();
-            let advice = of.advice.for_host(names.has_idle_driver).into();
-            Cause { cause: of.name.into(), who, count, lost_ns: ns.round() as u64, advice }
+            let part = Part { kind, who, ns };
+            let advice = part.advice(names.has_idle_driver).into();
+            Cause { cause: kind.of().name.into(), who: part.who, count, lost_ns: ns.round() as u64, advice }
         };
         let mut causes: Vec<Cause> = sums.into_iter().map(cause).collect();
         causes.arrange_by_key(|cause| Reverse(cause.lost_ns));

@@ -7,13 +7,15 @@
 //!   hard                  ▐▌                     ▐▌
 //! ```
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 
 use hairpin_units::Arrange;
 
 use crate::events::{Event, What};
 
-/// Most events kept per transaction: a part is enough to describe a flood of interrupts.
+/// Most events kept per transaction: a part is enough to describe a flood of interrupts. The threads on its CPUs are known from
+/// all switches.
 const MOST: usize = 256;
 
 /// The soft interrupts for packets, numbered as in `include/linux/interrupt.h`.
@@ -76,7 +78,7 @@ impl Seen {
 }
 
 /// A CPU went from one thread to another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Switch {
     at: i64,
     from: u32,
@@ -126,7 +128,7 @@ impl Cores {
         cores
     }
 
-    /// The thread on a CPU at `from`, and the first to leave the CPU after `to`.
+    /// The threads on a CPU from the one at `from` to the first to leave the CPU after `to`.
     fn held(&self, cpu: u32, from: i64, to: i64) -> Option<Held> {
         let none = Vec::new();
         let switches = self.switches.get(&cpu).unwrap_or(&none);
@@ -134,9 +136,11 @@ impl Cores {
         let earlier = next.checked_sub(1).map(|earlier| switches[earlier]);
         let first = earlier.map(|switch| switch.to).or_else(|| switches.first().map(|first| first.from));
         let first = first.or_else(|| self.before.get(&cpu).copied())?;
-        let leaves = switches.iter().skip(switches.partition_point(|switch| switch.at <= to)).map(|next| next.from).next();
+        let last = switches.partition_point(|switch| switch.at <= to);
+        let leaves = switches.get(last).map(|switch| switch.from);
         let stopped = earlier.filter(|switch| switch.stops()).map(|switch| switch.from);
-        Some(Held { cpu, first, leaves, stopped })
+        let switches = switches.get(next..last).unwrap_or_default().to_vec();
+        Some(Held { cpu, first, switches, leaves, stopped })
     }
 
     /// Time for which each other thread kept the runnable `thread` off its CPU between `from` and `to`. Events reach beyond a
@@ -165,14 +169,24 @@ impl Cores {
             late.filter(|event| event.at <= to || (event.what == What::Stolen && event.since < to)).copied().collect();
         let left_out = events.len().saturating_sub(MOST);
         if left_out > 0 {
-            events.arrange_by_key(|event| {
-                std::cmp::Reverse((event.what.is_of_flow(), matches!(event.what, What::Switched { .. }), event.took))
-            });
-            events.truncate(MOST);
+            let length = |event: Seen| (event.what.is_of_flow(), self.length(&event, from, to), event);
+            let mut by_length: Vec<(bool, u64, Seen)> = events.into_iter().map(length).collect();
+            by_length.arrange_by_key(|(is_of_flow, length, _)| Reverse((*is_of_flow, *length)));
+            by_length.truncate(MOST);
+            events = by_length.into_iter().map(|(.., event)| event).collect();
             events.arrange_by_key(|event| event.at);
         }
         let holders = cpus.iter().filter_map(|cpu| self.held(*cpu, from, to)).collect();
         During { from, to, holders, events, left_out, own: Vec::new() }
+    }
+
+    /// The duration of an event in ns; of a switch, the longer of the stays before and after it, between `from` and `to`.
+    fn length(&self, event: &Seen, from: i64, to: i64) -> u64 {
+        let (What::Switched { .. }, Some(switches)) = (event.what, self.switches.get(&event.cpu)) else { return event.took };
+        let at = switches.partition_point(|switch| switch.at < event.at);
+        let before = at.checked_sub(1).map_or(from, |before| switches[before].at.max(from));
+        let after = switches.get(at + 1).map_or(to, |after| after.at.min(to));
+        (event.at - before).max(after - event.at).max(0) as u64
     }
 
     /// Time of each holder on a CPU over a span of time. Interrupts and idle states count separately; their
@@ -206,11 +220,13 @@ const SAME_LOOK_NS: i64 = 2_000;
 /// The timer's tick at 100 Hz: stolen time may be seen this late.
 const LATE_NS: i64 = 10_000_000;
 
-/// The thread on a CPU when a transaction began, and the first to leave it after the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The threads on a CPU during a transaction: the one when it began, and the first to leave after the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     cpu: u32,
     first: u32,
+    /// All of them: without the switch at which a thread left, the thread would have the rest of the time.
+    switches: Vec<Switch>,
     leaves: Option<u32>,
     /// The thread that was stopped on this CPU when the transaction began.
     stopped: Option<u32>,
@@ -253,17 +269,32 @@ impl During {
     /// Time of each holder on a CPU between two moments, in ns.
     pub fn shares(&self, cpu: u32, from: i64, to: i64) -> Vec<(Busy, u64)> {
         let stretches = self.stretches(cpu, from, to);
-        let mut edges: Vec<i64> = stretches.iter().flat_map(|stretch| [stretch.0, stretch.1]).collect();
+        // Where stretches begin (true) and end, with their places.
+        let edges = stretches.iter().enumerate().flat_map(|(at, (since, until, _))| [(*since, true, at), (*until, false, at)]);
+        let mut edges: Vec<(i64, bool, usize)> = edges.collect();
         edges.arrange_by(Ord::cmp);
-        edges.dedup();
         let mut shares: Vec<(Busy, u64)> = Vec::new();
-        for pair in edges.windows(2) {
-            let over = stretches.iter().filter(|(since, until, _)| *since <= pair[0] && *until >= pair[1]);
-            let Some((.., busy)) = over.max_by_key(|(.., busy)| busy.rank()) else { continue };
-            let ns = (pair[1] - pair[0]) as u64;
-            match shares.iter_mut().find(|(known, _)| known == busy) {
-                Some((_, sum)) => *sum += ns,
-                None => shares.push((*busy, ns)),
+        let mut places: HashMap<Busy, usize> = HashMap::new();
+        // The stretches at one moment: the last has the CPU.
+        let mut over: BTreeSet<(u8, usize)> = BTreeSet::new();
+        let mut since = from;
+        for (at, begins, stretch) in edges {
+            if let Some((_, highest)) = over.last()
+                && since < at
+            {
+                let busy = stretches[*highest].2;
+                let place = *places.entry(busy).or_insert(shares.len());
+                if place == shares.len() {
+                    shares.push((busy, 0));
+                }
+                shares[place].1 += (at - since) as u64;
+            }
+            since = at;
+            let ranked = (stretches[stretch].2.rank(), stretch);
+            if begins {
+                over.insert(ranked);
+            } else {
+                over.remove(&ranked);
             }
         }
         shares
@@ -278,12 +309,14 @@ impl During {
     /// True if the thread, when it last left that CPU before `to`, could have gone on, and the CPU went idle: a limit on its
     /// process's time stopped it.
     pub fn is_stopped(&self, cpu: u32, thread: u32, to: i64) -> bool {
-        let left = |seen: &Seen| match seen.what {
-            What::Switched { from, to: came, runnable } if seen.cpu == cpu && from == thread => Some(runnable && came == 0),
-            _ => None,
-        };
-        let before = self.holders.iter().any(|held| held.cpu == cpu && held.stopped == Some(thread));
-        self.events.iter().take_while(|seen| seen.at <= to).filter_map(left).last().unwrap_or(before)
+        let Some(held) = self.held(cpu) else { return false };
+        let until = held.switches.partition_point(|switch| switch.at <= to);
+        let left = held.switches[..until].iter().rev().find(|switch| switch.from == thread);
+        left.map_or(held.stopped == Some(thread), |switch| switch.stops())
+    }
+
+    fn held(&self, cpu: u32) -> Option<&Held> {
+        self.holders.iter().find(|held| held.cpu == cpu)
     }
 
     /// The intervals of a span of time, by rank: from, to, holder.
@@ -295,24 +328,26 @@ impl During {
                 found.push((since, until, busy));
             }
         };
-        let held = self.holders.iter().find(|held| held.cpu == cpu);
-        let mut holder = held.map(|held| held.first);
-        let mut since = self.from;
-        for event in self.events.iter().filter(|event| event.cpu == cpu) {
-            if let What::Switched { from: left, to: came, .. } = event.what {
-                // If no event shows `left` coming, the holder left at an unknown time: the whole stretch goes to `left`, which
-                // had the CPU at its end. For a thread of the flow, `left_by` knows more.
-                let thread = holder.filter(|holder| *holder == left || !self.is_stranger(left)).unwrap_or(left);
-                add(since, self.left_by(cpu, since, event.at, thread == left), Busy::Thread(thread));
-                (holder, since) = (Some(came), event.at);
+        if let Some(held) = self.held(cpu) {
+            let next = held.switches.partition_point(|switch| switch.at <= from);
+            let earlier = next.checked_sub(1).map(|earlier| held.switches[earlier]);
+            let (mut holder, mut since) = earlier.map_or((held.first, self.from), |switch| (switch.to, switch.at));
+            for switch in &held.switches[next..] {
+                if since >= to {
+                    break;
+                }
+                // If no event shows `switch.from` coming, the holder left at an unknown time: the whole stretch goes to
+                // `switch.from`, which had the CPU at its end. For a thread of the flow, `left_by` knows more.
+                let thread = if self.is_stranger(switch.from) { switch.from } else { holder };
+                add(since, self.left_by(cpu, since, switch.at, thread == switch.from), Busy::Thread(thread));
+                (holder, since) = (switch.to, switch.at);
             }
+            add(since, self.left_by(cpu, since, self.to, held.leaves == Some(holder)), Busy::Thread(holder));
+        }
+        for event in self.events.iter().filter(|event| event.cpu == cpu) {
             if let Some(busy) = event.busy() {
                 add(event.since, event.at, busy);
             }
-        }
-        if let Some(thread) = holder {
-            let seen = held.and_then(|held| held.leaves) == Some(thread);
-            add(since, self.left_by(cpu, since, self.to, seen), Busy::Thread(thread));
         }
         found
     }
@@ -342,6 +377,12 @@ mod tests {
 
     fn switch(cpu: u32, at: u64, from: u32, to: u32) -> Event {
         event(cpu, at, 0, What::Switched { from, to, runnable: true })
+    }
+
+    /// Threads 98 and 99 take turns.
+    fn turns(cpu: u32, count: u64, ns: u64) -> Vec<Event> {
+        let threads = [(98, 99), (99, 98)].into_iter().cycle();
+        (0..count).zip(threads).map(|(n, (from, to))| switch(cpu, 1_000 + ns * n, from, to)).collect()
     }
 
     fn cores(events: &[Event], before: &mut HashMap<u32, u32>) -> Cores {
@@ -439,6 +480,33 @@ mod tests {
         let cores = cores(&events, &mut HashMap::new());
         let during = cores.during(200, 300, &[0]);
         assert_eq!(during.events().iter().map(|seen| (seen.since, seen.at)).collect::<Vec<_>>(), [(100, 4_000_200)]);
+    }
+
+    #[test]
+    fn of_two_threads_that_take_turns_each_has_half_of_a_long_time() {
+        let during = cores(&turns(1, 600, 1_000_000), &mut HashMap::new()).during(0, 600_000_000, &[0, 1]);
+        assert_eq!((during.events().len(), during.left_out), (MOST, 600 - MOST));
+        assert_eq!(during.shares(1, 0, 600_000_000), [(Busy::Thread(99), 300_000_000), (Busy::Thread(98), 300_000_000)]);
+        let last = during.shares(1, 598_500_000, 600_000_000);
+        assert_eq!(last, [(Busy::Thread(99), 500_000), (Busy::Thread(98), 1_000_000)]);
+    }
+
+    #[test]
+    fn many_switches_hide_no_long_stay_no_long_interrupt_and_no_limit() {
+        let mut events = turns(0, 300, 10);
+        events.extend([
+            switch(1, 5_000, 7, 75),
+            switch(1, 900_000, 75, 7),
+            switch(1, 950_000, 7, 0),
+            event(0, 960_000, 50_000, What::Softirq(3)),
+        ]);
+        let during = cores(&events, &mut HashMap::new()).during(0, 1_000_000, &[0, 1]);
+        let expected = [(Busy::Thread(7), 4_000 + 50_000), (Busy::Thread(75), 895_000), (Busy::Thread(0), 51_000)];
+        assert_eq!(during.shares(1, 0, 1_000_000), expected);
+        assert!(during.is_stopped(1, 7, 1_000_000) && !during.is_stopped(1, 7, 900_000));
+        assert!(during.shares(0, 0, 1_000_000).contains(&(Busy::Softirq(3), 50_000)));
+        let comes = |seen: &Seen| matches!(seen.what, What::Switched { to: 75, .. });
+        assert!(during.events().iter().any(comes), "the timeline shows it");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use hairpin_record::explain::{Direction, Explained, Group, Hook, Stage};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::Side;
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Quantile};
 
 use crate::causes::Typical;
 use crate::join::Transaction;
@@ -156,7 +156,9 @@ impl Fold {
         let parts: Vec<Vec<Part>> = self.shapes.iter().map(|shape| self.parts(shape, &mut stages)).collect();
         let mut all = Sums::default();
         let rtts = self.sorted();
-        let groups = [range(&rtts, 0.4, 0.6), range(&rtts, 0.99, 1.0)];
+        // Too few round trips for a p99 have no slow ones: the slowest one would stand for them.
+        let tells_slow = Quantile::P99.is_supported_by(rtts.len() as u64);
+        let groups = [range(&rtts, 0.4, 0.6), if tells_slow { range(&rtts, 0.99, 1.0) } else { (0, 0) }];
         let mut sums = [Mean::new(stages.len()), Mean::new(stages.len())];
         let mut hooks: HashMap<Moment, u64> = HashMap::new();
         let mut own = vec![0_u64; stages.len()];
@@ -188,7 +190,7 @@ impl Fold {
             all.rtt.record(folded.rtt_ns);
             all.observer.record(observer);
             all.residual.record(residual);
-            for ((from, to), mean) in groups.iter().zip(&mut sums) {
+            for ((from, to), mean) in groups.iter().zip(&mut sums).take(1 + usize::from(tells_slow)) {
                 if (*from..=*to).contains(&folded.rtt_ns) {
                     mean.add(&own, folded.rtt_ns, observer, residual);
                 }
@@ -406,6 +408,22 @@ mod tests {
         let hooks: Vec<(&str, f64)> = found.hooks.iter().map(|hook| (&*hook.name, hook.per_transaction)).collect();
         assert_eq!(hooks, [(Started.name(), 2.0), (Received.name(), 2.0)]);
         assert_eq!((fold.hooks_per_transaction(), found.typical.observer_ns), (4.0, 400.0));
+    }
+
+    #[test]
+    fn too_few_round_trips_for_a_p99_have_no_slow_ones() {
+        use Moment::{Returned, Send};
+        for (count, slow) in [(0, 0), (1, 0), (999, 0), (1_000, 10)] {
+            let mut fold = Fold::new(Route::Sockets, Vec::new());
+            for ns in 0..count {
+                let ways = [vec![(Send, 0), (Returned, 10_000)], vec![(Send, 20_000), (Returned, 30_000 + ns)]];
+                fold.add(&Transaction { sequence: 0, packets: 1, ways, home: None });
+            }
+            let mut found = Explained::default();
+            fold.finish(0.0, &mut found);
+            assert_eq!(found.slow.count, slow, "{count} round trips");
+            assert!(slow > 0 || found.slow == Group::default() && found.stages.iter().all(|stage| stage.slow_ns == 0.0));
+        }
     }
 
     #[test]

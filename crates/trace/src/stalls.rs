@@ -106,8 +106,11 @@ impl Sums {
     /// The largest first.
     pub fn causes(self) -> Vec<Cause> {
         let cause = |((kind, who), (count, ns)): ((Kind, String), (u64, f64))| {
-            let (cause, who) = words(&Part { kind, who, ns });
-            Cause { cause, who, count, lost_ns: ns.round() as u64, advice: kind.of().advice.text.into() }
+            let part = Part { kind, who, ns };
+            let (cause, who) = words(&part);
+            // The core spins: none of its stalls comes from an idle state, about which hosts differ.
+            let advice = part.advice(true).into();
+            Cause { cause, who, count, lost_ns: ns.round() as u64, advice }
         };
         let mut causes: Vec<Cause> = few(self.0).into_iter().map(cause).collect();
         causes.arrange_by_key(|cause| Reverse(cause.lost_ns));
@@ -228,6 +231,16 @@ mod tests {
     fn events_of_another_core_explain_nothing() {
         let elsewhere = [Event { cpu: 3, at: 1_090_000, took: 90_000, what: What::Softirq(3) }];
         assert_eq!(found(&elsewhere, &[(1_000_000, 1_090_000)], 0), [("nothing seen", String::new())]);
+    }
+
+    #[test]
+    fn a_limit_has_its_own_advice() {
+        let mut sums = Sums::default();
+        for (who, ns) in [(LIMITED, 4_000_000.0), ("stress (pid 99)", 3_000_000.0)] {
+            sums.add(&Part { kind: Kind::Preempted, who: who.into(), ns });
+        }
+        let rows: Vec<(String, bool)> = sums.causes().into_iter().map(|row| (row.who, row.advice.contains("cpu.max"))).collect();
+        assert_eq!(rows, [(LIMITED.to_owned(), true), ("stress (pid 99)".to_owned(), false)]);
     }
 
     #[test]

@@ -23,6 +23,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::cpulist;
 use crate::reading::bracketed;
 
+/// The controllers of the root cgroup: it exists where cgroup v2 is mounted (Documentation/admin-guide/cgroup-v2.rst).
+pub(crate) const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 /// Hairpin's cgroup, directly below the root because a partition's parent must be one.
 pub(crate) const PARTITION: &str = "/sys/fs/cgroup/hairpin.isolated";
 
@@ -338,12 +340,23 @@ impl Address {
         }
     }
 
+    /// Checks that cgroup v2 is mounted where this address wants it. `ip netns exec` mounts a fresh /sys, without it.
+    fn is_mounted(&self, host: &dyn Host) -> Result<(), Trouble> {
+        match self {
+            Address::Partition { .. } | Address::Controller { .. } if !host.exists(CONTROLLERS) => {
+                Err(Trouble::Failed("no cgroup v2 is mounted at /sys/fs/cgroup here, as under `ip netns exec`".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The present text.
     ///
     /// # Errors
     /// The place does not exist, a permission is missing, or the device does not answer.
     pub fn read(&self, host: &dyn Host) -> Result<String, Trouble> {
         self.is_of_this_namespace(host)?;
+        self.is_mounted(host)?;
         let text = |path: &str| host.read(path).map_err(|error| Trouble::of_io(self, "read", &error));
         match self {
             Address::File { path, form: Form::Choice } => match bracketed(&text(path)?) {

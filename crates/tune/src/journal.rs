@@ -119,9 +119,13 @@ fn dir_from(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Result<P
 pub fn to_look_at() -> Result<Journal, NoHome> {
     let own = Journal::at(default_dir()?);
     let named = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
+    Ok(if named { own } else { own_or(own, Journal::at(OF_ROOT)) })
+}
+
+/// `own`, unless it is empty and `of_root` is not.
+fn own_or(own: Journal, of_root: Journal) -> Journal {
     let has = |journal: &Journal| journal.entries().is_ok_and(|all| !all.is_empty());
-    let of_root = Journal::at(OF_ROOT);
-    Ok(if named || has(&own) || !has(&of_root) { own } else { of_root })
+    if has(&own) || !has(&of_root) { own } else { of_root }
 }
 
 /// One line for each orphaned entry of this user's and root's journals. Empty if there are none, or they cannot be
@@ -375,6 +379,21 @@ mod tests {
         assert_eq!(dir(&[state, home], false).unwrap(), "/state/hairpin/journal");
         assert_eq!(dir(&[("XDG_STATE_HOME", "relative"), home], false).unwrap(), "/home/a/.local/state/hairpin/journal");
         assert!(dir(&[], false).unwrap_err().to_string().contains("set HAIRPIN_JOURNAL"));
+    }
+
+    #[test]
+    fn an_empty_journal_gives_way_to_one_with_entries() {
+        let directory = tempfile::tempdir().unwrap();
+        let [own, of_root] = ["own", "root"].map(|name| directory.path().join(name));
+        let seen = || own_or(Journal::at(&own), Journal::at(&of_root)).dir().to_owned();
+        assert_eq!(seen(), own);
+        let entry = Entry::of(Head::here(&FakeHost::at(directory.path()), &About::default()), Vec::new());
+        for (dir, then) in [(&of_root, &of_root), (&own, &own)] {
+            let journal = Journal::at(dir);
+            drop(journal.lock("test").unwrap());
+            journal.write(&entry).unwrap();
+            assert_eq!(seen(), *then);
+        }
     }
 
     #[test]

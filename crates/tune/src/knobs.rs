@@ -20,6 +20,7 @@ mod tcp;
 use hairpin_record::run::HostFacts;
 use hairpin_sys::host::Host;
 
+pub use self::idle::has_idle_states;
 pub(crate) use self::scheduler::CPUSET_PARTITION;
 use crate::change::Change;
 use crate::knob::{Knob, Network};

@@ -50,7 +50,7 @@ pub use change::{Address, Change, Trouble};
 pub use cpulist::parse_cpus;
 pub use journal::Journal;
 pub use knob::{Knob, Profile};
-pub use knobs::{KNOBS, all, facts, knob, network_of};
+pub use knobs::{KNOBS, all, facts, has_idle_states, knob, network_of};
 pub use place::Place;
 pub use plan::{Plan, plan};
 pub use read::{Answer, Read, ReadBy};

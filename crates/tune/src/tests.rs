@@ -60,7 +60,7 @@ pub(crate) fn whole(root: &Path) -> FakeHost {
         ("/proc/sys/kernel/sched_rt_runtime_us", "-1\n"),
         ("/proc/sys/kernel/sched_rt_period_us", "1000000\n"),
         ("/proc/sys/kernel/timer_migration", "1\n"),
-        ("/proc/sys/kernel/watchdog", "1\n"),
+        ("/proc/sys/kernel/soft_watchdog", "1\n"),
         ("/proc/sys/kernel/nmi_watchdog", "1\n"),
         ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
         ("/sys/fs/cgroup/cgroup.subtree_control", "cpu memory\n"),

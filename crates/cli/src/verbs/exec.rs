@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use hairpin_lab::exec::{self, Ended, LackingSocket, News, Outcome, SIGNALS, Settings};
+use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::Signals;
+use hairpin_tune::has_idle_states;
 
 use crate::exit::{Failure, say};
 use crate::flags::{whole, whole_in};
@@ -43,10 +45,16 @@ impl Exec {
         let signals = Signals::block(SIGNALS).map_err(Failure::failed)?;
         let read_back = busy_poll.is_some() || nodelay;
         let settings = Settings { busy_poll, nodelay, quickack, cpu, hold_idle, set_live };
+        // The demand is held all the same, for a driver that comes later.
+        let is_heeded = has_idle_states(&RealHost);
+        if hold_idle && !is_heeded {
+            say("hairpin exec: --hold-idle has no effect here: without a cpuidle driver the kernel heeds no such demand");
+        }
+        let told = Settings { hold_idle: hold_idle && is_heeded, ..settings };
         let ended = exec::run(&command, settings, &signals, &mut |news| match news {
             // A setting that nobody reads back needs no look.
             News::Unseen if !read_back && !set_live => {}
-            news => tell(news, settings),
+            news => tell(news, told),
         })
         .map_err(|error| match error.of_the_program() {
             Some(code) => Failure::with_code(&error, code),
@@ -54,7 +62,7 @@ impl Exec {
         })?;
         let Ended { status, seen, left } = ended;
         if read_back && seen.sockets == 0 && seen.closed == 0 && !seen.unseen && left.is_empty() {
-            let rest: String = of_the_whole(settings).iter().map(|part| format!("; {part}")).collect();
+            let rest: String = of_the_whole(told).iter().map(|part| format!("; {part}")).collect();
             say(format_args!(
                 "hairpin exec: no internet socket was seen, so nothing is proven; the first look is a second after the start{rest}"
             ));
@@ -77,7 +85,7 @@ impl Exec {
         }
         let lost = [
             (read_back || set_live).then_some("sockets that are made there from now on are not looked at"),
-            hold_idle.then_some("idle states are no longer held off"),
+            told.hold_idle.then_some("idle states are no longer held off"),
         ];
         let lost: Vec<&str> = lost.into_iter().flatten().collect();
         if !left.is_empty() && !lost.is_empty() {

@@ -163,7 +163,13 @@ impl Tune {
             Action::Apply(apply) => return apply.run(),
             Action::Try(try_) => return try_.run(),
             Action::Revert { knobs, force, output } => {
-                let report = journal()?.revert(&RealHost, &knobs, force, &line::typed().join(" ")).map_err(journal_failure)?;
+                let own = journal()?;
+                let seen = to_look_at().map_err(Failure::failed)?;
+                if seen.dir() != own.dir() {
+                    let why = format_args!("the changes are in root's journal, {}: run it as root", seen.dir().display());
+                    return Err(Failure::missing(why));
+                }
+                let report = own.revert(&RealHost, &knobs, force, &line::typed().join(" ")).map_err(journal_failure)?;
                 output.print(&rows::reverted(&report))?;
                 let denied = report.is_denied();
                 return Ok(match (report.incomplete, denied) {

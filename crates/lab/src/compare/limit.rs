@@ -2,10 +2,11 @@
 
 use std::str::FromStr;
 
-use hairpin_record::compare::{Compare, CompareBody, Matched, OTHER_HOST, Threshold};
+use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Matched, OTHER_HOST, Threshold};
 use hairpin_record::experiment::{Estimate, Figure};
 
-use super::stored::{ONE_EACH, OTHER_CPUS, OTHER_HOSTS};
+use super::stored::{NO_COMMON_STATE, ONE_EACH, OTHER_CPUS, OTHER_HOSTS, no_common_state};
+use crate::experiment::figures::of_block;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
@@ -39,10 +40,13 @@ impl FromStr for Limit {
 impl Limit {
     /// Applies the threshold to every comparison of a record.
     pub(crate) fn hold(&self, record: &CompareBody) -> Vec<Threshold> {
-        let held = |comparison: &hairpin_record::compare::Comparison| {
+        let held = |comparison: &Comparison| {
             let found = comparison.figures.iter().find(|estimate| estimate.figure == self.figure);
-            let (crossed, unknown) = match (unfit(record, comparison), found.map(|found| self.is_crossed(found))) {
-                (Some(why), _) => (false, Some(why.to_owned())),
+            let endless = found.and_then(|found| without_interval(record, comparison, found));
+            let endless = endless.map(|why| format!("{} has no interval: {why}", self.figure));
+            let why = unfit(record, comparison).map(str::to_owned).or(endless);
+            let (crossed, unknown) = match (why, found.map(|found| self.is_crossed(found))) {
+                (Some(why), _) => (false, Some(why)),
                 (None, Some(Ok(crossed))) => (crossed, None),
                 (None, Some(Err(why))) => (false, Some(why)),
                 (None, None) => (false, Some(format!("{} could not be compared: it takes more transactions", self.figure))),
@@ -88,13 +92,30 @@ pub(crate) fn held(limits: &[Limit], record: &Compare) -> Vec<Threshold> {
 }
 
 /// Why stored runs say nothing of a threshold, whatever their figures.
-fn unfit(record: &CompareBody, comparison: &hairpin_record::compare::Comparison) -> Option<&'static str> {
+fn unfit(record: &CompareBody, comparison: &Comparison) -> Option<&'static str> {
     match (comparison.runs?, comparison.matched) {
         (_, Matched::All) if record.warnings.iter().any(|note| note.code == OTHER_HOST) => Some(OTHER_HOSTS),
         (_, Matched::All) => Some(OTHER_CPUS),
         ([1, 1], _) => Some(ONE_EACH),
         _ => None,
     }
+}
+
+/// Why a figure of stored runs has no interval, if longer runs would have none either.
+fn without_interval(record: &CompareBody, comparison: &Comparison, found: &Estimate) -> Option<&'static str> {
+    if comparison.runs.is_none() || found.low.is_some() || found.between_runs.is_some() {
+        return None;
+    }
+    if found.pairs > 0 {
+        return Some("no side has two runs at a distance of the cores that both had");
+    }
+    let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name);
+    let (a, b) = (arm(&comparison.against)?, arm(&comparison.arm)?);
+    let without = |arm: &Arm| !arm.blocks.iter().any(|block| of_block(block, found.figure).is_some());
+    if without(a) || without(b) {
+        return Some("blocks have no value of it, and the cores were at several distances in these runs");
+    }
+    no_common_state(a, b).then_some(NO_COMMON_STATE)
 }
 
 /// Keeps a threshold crossed only if the repetition crosses it again. Where the repetition cannot tell, there is no verdict.
@@ -112,7 +133,6 @@ pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::compare::Comparison;
     use hairpin_record::experiment::Verdict;
     use hairpin_record::head::{Head, Record};
 

@@ -6,7 +6,7 @@
 //! ```
 //! An interval is at least as wide as a step of either clock and a bucket of the histogram.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Matched, Method, OTHER_HOST};
@@ -110,14 +110,17 @@ pub(super) fn held(
     let method = verdict::method(figure, pairs.len(), 1, margin);
     let alike = pairs.iter().filter(|(a, b)| a.placed_as(b)).flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
     let states = States::of_cores(alike.flat_map(|(_, row)| row.blocks.iter().filter_map(|block| block.core_rtt_ns)));
-    let (mut arms, mut comparisons, mut dropped_all) = (Vec::new(), Vec::new(), true);
+    let (mut arms, mut comparisons, mut apart) = (Vec::new(), Vec::new(), Vec::new());
     for (a, b) in &pairs {
         let at = arms.len();
         let known = a.placed_as(b).then_some(&states);
-        arms.extend([a.arm(at, known), b.arm(at + 1, known)]);
-        let comparison = compare_sides(at, a, b, known, &method, spread);
-        dropped_all &= comparison.pairs == 0;
-        comparisons.push(comparison);
+        let two = [a.arm(at, known), b.arm(at + 1, known)];
+        // Rows of load have no blocks, and so no distances between the cores.
+        if known.is_some() && two.iter().all(|arm| !arm.blocks.is_empty()) {
+            apart.push(no_common_state(&two[0], &two[1]));
+        }
+        arms.extend(two);
+        comparisons.push(compare_sides(at, a, b, known, &method, spread));
     }
     let note = |code: &str, message: &str| Note { code: code.into(), message: message.into() };
     let mut warnings = vec![note("not-interleaved", NOT_INTERLEAVED)];
@@ -130,9 +133,7 @@ pub(super) fn held(
     if !of_one_host(first.iter().chain(second).map(|(_, run)| *run)) {
         warnings.push(note(OTHER_HOST, OTHER_HOSTS));
     }
-    // Rows of load have no blocks, and so no distances between the cores.
-    let mut rows = pairs.iter().flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
-    if dropped_all && rows.any(|(_, row)| !row.blocks.is_empty()) {
+    if !apart.is_empty() && apart.iter().all(|apart| *apart) {
         warnings.push(note("no-common-state", NO_COMMON_STATE));
     }
     let mut counts = states.record(std::iter::empty());
@@ -154,8 +155,9 @@ pub(super) fn held(
 }
 
 const NOT_INTERLEAVED: &str = "the runs were measured one after the other, not in turn: whatever changed on the host in between counts as a difference of the arms; where both can be measured now, use `hairpin compare … -- A -- B`";
-const NO_COMMON_STATE: &str =
-    "the cores were at another distance from each other in the two runs, so that nothing can be compared; measure again";
+/// Why runs whose cores were never at the same distance have no interval.
+pub(super) const NO_COMMON_STATE: &str =
+    "the two sides have no distance of the cores in common, so that nothing can be compared; measure again";
 /// Why runs of different hosts get no verdict on a threshold.
 pub(super) const OTHER_HOSTS: &str = "the runs are of different hosts, and whatever these differ in counts as a difference";
 /// Why runs on different CPUs get none.
@@ -165,6 +167,12 @@ pub(super) const OTHER_CPUS: &str =
 pub(super) const ONE_EACH: &str =
     "one run each does not show how much runs differ: measure the first several times, and name all of them";
 const ONE_BASELINE: &str = "there is one run of the baseline: how much runs differ is taken from those measured anew, which lie minutes apart; give --baseline several runs that were made at different times";
+
+/// True if no state of the cores has blocks of both arms.
+pub(super) fn no_common_state(a: &Arm, b: &Arm) -> bool {
+    let states = |arm: &Arm| arm.blocks.iter().filter_map(|block| block.state).collect::<BTreeSet<u32>>();
+    states(a).is_disjoint(&states(b))
+}
 
 const A_MINUTE: Duration = Duration::from_secs(60);
 
@@ -394,6 +402,18 @@ impl Side<'_> {
         mine.filter_map(|((_, value), _)| Some(value?.ln())).collect()
     }
 
+    /// The number of blocks with a value of the figure in each state, and of those in none.
+    fn by_state(&self, figure: Figure, states: Option<&States>) -> BTreeMap<Option<usize>, u64> {
+        let mut found = BTreeMap::new();
+        for (_, row) in &self.rows {
+            let all = values(row, figure).zip(distances(row));
+            for (_, core_rtt_ns) in all.filter(|((block, value), _)| counts(block, figure) && value.is_some()) {
+                *found.entry(of_state(states, core_rtt_ns)).or_insert(0) += 1;
+            }
+        }
+        found
+    }
+
     /// One value for each run that saw enough of a state.
     fn cells(&self, figure: Figure, states: Option<&States>, state: usize) -> Vec<Cell> {
         let cell = |(run, (_, row)): (usize, &(Named<'_>, &Row))| {
@@ -472,8 +492,11 @@ fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>,
         figures.extend(found);
     }
     let main = figures.iter().find(|estimate| estimate.figure == method.figure);
-    let of_row = |row: &Row| row.blocks.iter().filter(|block| counts(block, method.figure)).count() as u64;
-    let blocks = |side: &Side<'_>| side.rows.iter().map(|(_, row)| of_row(row)).sum::<u64>();
+    let (one, other) = (a.by_state(method.figure, states), b.by_state(method.figure, states));
+    let all = one.values().sum::<u64>().min(other.values().sum::<u64>());
+    // Blocks in the same state that are too few for an interval were at no other distance.
+    let alike = |(state, count): (&Option<usize>, &u64)| Some((*count).min(*other.get(state).filter(|_| state.is_some())?));
+    let alike: u64 = one.iter().filter_map(alike).sum();
     Comparison {
         arm: name(at + 1),
         against: name(at),
@@ -481,7 +504,7 @@ fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>,
         verdict: main.filter(|_| !single).map_or(Verdict::Unclear, |main| verdict::verdict(main, method.margin)),
         needs_s: None,
         pairs: kept,
-        dropped: blocks(a).min(blocks(b)).saturating_sub(kept),
+        dropped: all.saturating_sub(kept.max(alike)),
         states_used: used,
         matched: if states.is_some() { Matched::CoreDistance } else { Matched::All },
         runs: Some(runs.map(|runs| runs as u32)),

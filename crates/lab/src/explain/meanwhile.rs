@@ -191,7 +191,10 @@ impl Meanwhile {
         if let Some(events) = self.events.take() {
             names.threads = events.names().clone();
             names.learn(&RealHost, threads(&self.causes));
-            into.causes = self.causes.table(typical, &names);
+            // Without a typical round trip nothing is beyond it.
+            if typical.rtt_ns > 0 {
+                into.causes = self.causes.table(typical, &names);
+            }
         }
         // Findings about granted options and a pace need no events.
         let observed = Observed {

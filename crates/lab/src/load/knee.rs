@@ -127,10 +127,15 @@ struct Judged {
 
 /// Judges the rates in ascending order.
 fn judge(rates: &[Rate]) -> Option<Judged> {
-    // One quantile for all rates; a row that answered next to nothing does not keep up whatever its quantiles.
+    // One quantile for all rates that have any; a row that answered next to nothing does not keep up whatever its quantiles.
     let choices: [(f64, Of); 3] = [(0.99, |of| of.p99), (0.9, |of| of.p90), (0.5, |of| of.p50)];
+    let has_any = |row: &LoadRow| choices.iter().any(|(_, of)| of(&row.rtt_from_due_ns).is_some());
     let answered = || rates.iter().flat_map(|rate| &rate.rows).filter(|row| achieves(row));
-    let (quantile, of) = choices.into_iter().find(|(_, of)| answered().all(|row| of(&row.rtt_from_due_ns).is_some()))?;
+    if answered().next().is_some() && !answered().any(|row| has_any(row)) {
+        return None;
+    }
+    let has = |of: Of| answered().filter(|row| has_any(row)).all(|row| of(&row.rtt_from_due_ns).is_some());
+    let (quantile, of) = choices.into_iter().find(|(_, of)| has(*of))?;
     let mut least = Least { quantile, of, ns: u64::MAX, p50_ns: u64::MAX };
     let verdicts = rates.iter().map(|rate| (rate.per_s, least.verdict(rate))).collect();
     Some(Judged { quantile, verdicts })
@@ -162,8 +167,9 @@ impl Least {
             return RowVerdict::Fails("achieved");
         }
         let within = |ns: u64, least: u64| ns as f64 <= least as f64 * FACTOR;
-        // Every row that achieves has the quantile.
-        match (self.of)(&row.rtt_from_due_ns).unwrap_or(u64::MAX) {
+        // Too few requests for any quantile.
+        let Some(ns) = (self.of)(&row.rtt_from_due_ns) else { return RowVerdict::KeepsUp };
+        match ns {
             ns if within(ns, self.ns) => RowVerdict::KeepsUp,
             // Stalls of a few hundredths of the time do not delay every other request, so the path does.
             _ if row.rtt_from_due_ns.p50.is_some_and(|ns| !within(ns, self.p50_ns)) => RowVerdict::Fails("latency"),
@@ -219,6 +225,15 @@ mod tests {
         assert_eq!(found(&rows), (Some(300.0), Some(400.0), Some("latency".into())));
         let rows = [row(100.0, 1.0, 10), row(200.0, 0.995, 49), row(300.0, 0.98, 10)];
         assert_eq!(found(&rows), (Some(200.0), Some(300.0), Some("achieved".into())));
+    }
+
+    #[test]
+    fn a_rate_of_few_requests_leaves_the_others_their_knee() {
+        let few = || LoadRow { rtt_from_due_ns: Quantiles::default(), ..row(4.0, 1.0, 0) };
+        let rows = [few(), row(1_000.0, 1.0, 10), row(20_000.0, 1.0, 11), row(400_000.0, 1.0, 90)];
+        assert!(again(&rows));
+        assert_eq!(found(&rows), (Some(20_000.0), Some(400_000.0), Some("latency".into())));
+        assert_eq!(find(&[few(), LoadRow { offered_per_s: 5.0, ..few() }]), None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl RunId {
     }
 
     /// The id of a run that started at `started` in the format of [`rfc3339`]; if that cannot be parsed, of one that starts now.
-    pub(super) fn at(started: &str) -> RunId {
+    pub fn at(started: &str) -> RunId {
         RunId::of(started)
             .or_else(|| RunId::of(&rfc3339(SystemTime::now())))
             .expect("rfc3339 writes four digits of a year, which is all that `of` wants")

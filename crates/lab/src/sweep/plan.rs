@@ -226,7 +226,17 @@ impl SweepPlan {
     pub fn check(&self) -> Result<(), PlanError> {
         self.link()?;
         self.duration()?;
-        self.cells()?.iter().try_for_each(|cell| self.work(cell).and_then(|_| self.settings(cell)).map(drop))
+        self.cells()?.iter().try_for_each(|cell| self.work(cell).and_then(|_| self.settings(cell)).map(drop))?;
+        for (at, factor) in self.factors.iter().enumerate() {
+            if self.factors[..at].iter().any(|other| other.name == factor.name) {
+                return Err(self.bad(format!("there are two factors \"{}\": give one of them all levels", factor.name)));
+            }
+            // Its levels would be the same measurement under several names.
+            if !self.uses(factor) {
+                return Err(self.bad(format!("nothing varies with the factor \"{0}\": no value holds {{{0}}}", factor.name)));
+            }
+        }
+        Ok(())
     }
 
     fn bad(&self, why: impl Into<String>) -> PlanError {
@@ -385,6 +395,15 @@ impl SweepPlan {
         self.cells()?.iter().map(|cell| self.settings(cell)).collect()
     }
 
+    /// True if some value of the plan, or a level of another factor, holds the factor's name in braces.
+    fn uses(&self, factor: &Factor) -> bool {
+        let braced = format!("{{{}}}", factor.name);
+        let of_work = [&self.size, &self.request, &self.reply, &self.flows, &self.outstanding, &self.bulk].into_iter().flatten();
+        let of_levels = self.factors.iter().flat_map(|factor| &factor.levels).map(Level::value);
+        let all = [&self.path].into_iter().chain(of_work).chain(&self.knobs).map(String::as_str);
+        all.chain(of_levels).any(|text| text.contains(&braced))
+    }
+
     fn fill(&self, template: &str, cell: &[usize]) -> Result<String, PlanError> {
         let mut text = template.to_owned();
         for (factor, level) in self.factors.iter().zip(cell) {
@@ -508,6 +527,14 @@ levels = ["off", "on", "kernel"]
             (
                 "name = \"t\"\npath = \"udp\"\nsize = \"{a}\"\n[[factor]]\nname = \"a\"\nlevels = [\"x\", \"2\"]",
                 "size = \"x\" is not a number",
+            ),
+            (
+                "name = \"t\"\npath = \"udp\"\nsize = \"64\"\n[[factor]]\nname = \"payload\"\nlevels = [\"4\", \"64\"]",
+                "nothing varies with the factor \"payload\": no value holds {payload}",
+            ),
+            (
+                "name = \"t\"\npath = \"udp\"\nsize = \"{a}\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"4\"]\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"16\"]",
+                "two factors \"a\"",
             ),
             ("name = \"t\"\npath = \"dup\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "there is no path \"dup\""),
             ("name = \"t\"\npath = \"udp\"\nspeed = \"1\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "unknown field"),

@@ -35,6 +35,10 @@ pub enum SavedSweepError {
     Busy,
 }
 
+/// A file that no sweep has gone on with for this long is removed: an update of Hairpin or of the kernel gives the same plan another
+/// one.
+const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 #[derive(Serialize, Deserialize)]
 struct Head {
     key: String,
@@ -82,8 +86,25 @@ impl SavedSweep {
             return Err(SavedSweepError::Busy);
         }
         let mut kept = SavedSweep { file, path };
+        kept.remove_forgotten();
         let before = kept.read(key, seed, restart).map_err(|source| kept.failed(source))?;
         Ok((kept, before))
+    }
+
+    /// Removes the files of other sweeps that were given up. An error here must not prevent a sweep.
+    fn remove_forgotten(&self) {
+        let Some(sweeps) = self.path.parent() else { return };
+        for entry in fs::read_dir(sweeps).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path == self.path || path.extension().is_none_or(|extension| extension != "jsonl") {
+                continue;
+            }
+            let is_old = |file: &File| file.metadata()?.modified().map(|at| at.elapsed().is_ok_and(|age| age > FORGOTTEN));
+            let Ok(file) = File::open(&path) else { continue };
+            if is_old(&file).unwrap_or(false) && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     fn failed(&self, source: io::Error) -> SavedSweepError {
@@ -182,6 +203,24 @@ mod tests {
             assert_eq!(before.rounds.len(), rounds + 1, "cut at {cut}");
             assert_eq!(before.rounds[rounds], line(9).round);
         }
+    }
+
+    #[test]
+    fn a_sweep_that_was_given_up_is_removed_and_one_under_way_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |key| SavedSweep::open(dir.path(), key, 7, false).unwrap().0;
+        let (given_up, under_way, lately) = (open("a"), open("b"), open("c"));
+        let other = dir.path().join("sweeps/notes.txt");
+        fs::write(&other, "").unwrap();
+        let then = SystemTime::now() - FORGOTTEN - Duration::from_secs(60);
+        for file in [&given_up.file, &under_way.file, &File::open(&other).unwrap()] {
+            file.set_modified(then).unwrap();
+        }
+        let paths = [&given_up, &under_way, &lately].map(|sweep| sweep.path.clone());
+        drop((given_up, lately));
+        let _new = open("d");
+        assert_eq!(paths.map(|path| path.exists()), [false, true, true]);
+        assert!(other.exists());
     }
 
     #[test]

@@ -53,10 +53,11 @@ pub(super) fn show(doc: &mut Doc, record: &Attached, most: usize) {
     let mut columns = ["cause", "who", "stage"].map(Column::words).to_vec();
     columns.extend([Column::figures("count"), Column::us("lost")]);
     doc.table(Table::new(columns, 1, cells));
-    let mut told: Vec<&str> = Vec::new();
+    let mut told: Vec<(&str, &str)> = Vec::new();
     for Row { cause, .. } in shown {
-        if !told.contains(&cause.cause.as_str()) {
-            told.push(&cause.cause);
+        let advice = (cause.cause.as_str(), cause.advice.as_str());
+        if !told.contains(&advice) {
+            told.push(advice);
             doc.lead("  - ", format!("{}: {}", cause.cause, cause.advice));
         }
     }

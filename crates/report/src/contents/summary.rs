@@ -20,7 +20,7 @@ use crate::explain::conclusion::{lost, typical};
 use crate::explain::row::name;
 use crate::figure::{payload, rate, ratio};
 use crate::gap::gap;
-use crate::label::short;
+use crate::label::{self, short};
 use crate::load::knee;
 use crate::notes::hosts;
 use crate::prose::clean;
@@ -46,9 +46,12 @@ impl Shown<'_> {
         self.row.rtt_ns.p50.filter(|_| Quantile::P50.is_supported_by(self.row.rtt_ns.count)).map(Nanos)
     }
 
-    /// True for a row that is measured, unpaced, has enough samples for a median, and has the core state of most rows.
+    /// True for a row that is measured, unpaced, up to a group's last reply, has enough samples for a median, and has the core
+    /// state of most rows.
     fn counts(&self) -> bool {
-        self.apart.is_none() && self.row.origin == Origin::Measured && self.row.pace_per_s.is_none() && self.p50().is_some()
+        let row = self.row;
+        let is_plain = row.origin == Origin::Measured && row.pace_per_s.is_none() && label::is_of_all(row);
+        is_plain && self.apart.is_none() && self.p50().is_some()
     }
 }
 
@@ -251,10 +254,10 @@ fn distance(rows: &[Shown<'_>], explained: &[&Explained]) -> String {
         (true, _) if broken_down.is_none() => parts.push("`hairpin explain` shows the parts of the gap.".into()),
         (true, _) => {}
         (false, true) => parts.push(
-            "The parts of the gap to the floor are unknown: no floor was declared (--rate, --cable, --nic), and no stages were measured (`hairpin explain`)."
+            "The parts of the gap to the floor are unknown: no floor was declared (--wire), and no stages were measured (`hairpin explain`)."
                 .into(),
         ),
-        (false, false) => parts.push("How far that is from the floor is not known: none was declared (--rate, --cable, --nic).".into()),
+        (false, false) => parts.push("How far that is from the floor is not known: none was declared (--wire).".into()),
     }
     parts.join(" ")
 }

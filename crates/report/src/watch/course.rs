@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hairpin_record::histogram::Decoded;
 use hairpin_record::progress::Progress;
-use hairpin_record::run::{Origin, Quantiles, Row};
+use hairpin_record::run::{LAST_REPLY, Origin, Quantiles, Row};
 use hairpin_record::warning::Note;
 use hairpin_units::Quantile;
 
-use crate::figure::{pace, payloads};
+use crate::figure::{pace, payload, payloads};
 use crate::incidents::so_far;
-use crate::label::{labelled, short};
+use crate::label::{self, labelled, short};
 use crate::prose::clean;
 
 /// The figures plotted over time, in the order of keys 1 to 5.
@@ -22,7 +22,7 @@ pub struct Begins<'a> {
     pub path: &'a str,
     /// Payload of a request.
     pub request_bytes: u64,
-    /// Payload of a reply.
+    /// Payload of a reply; 0 if unknown.
     pub reply_bytes: u64,
     /// Measured or emulated.
     pub origin: Origin,
@@ -36,6 +36,10 @@ pub struct Begins<'a> {
 const KEPT: usize = 4096;
 /// The most measuring threads whose lines are merged; a stream with more is hostile.
 const THREADS: usize = 1024;
+/// The most buckets kept of the distribution of a row that grows no more.
+const BUCKETS: usize = 4096;
+/// The significant bits of a histogram's buckets, which have three digits.
+const BITS: u32 = 11;
 
 /// RTT figures in the order of [`FIGURES`], and other figures of the same interval.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,13 +72,17 @@ pub(super) struct Seen {
 pub(super) struct Course {
     path: String,
     request_bytes: u64,
+    /// 0 if unknown.
+    reply_bytes: u64,
     pub(super) label: String,
     pub(super) payload: String,
     pub(super) now: Option<Figures>,
     pub(super) whole: Option<Figures>,
     pub(super) points: VecDeque<Point>,
-    /// The distribution since the start.
-    pub(super) spread: Option<Decoded>,
+    /// The distribution since the start, while the row grows.
+    spread: Option<Decoded>,
+    /// The distribution of a row that grows no more, as (ns, number of times).
+    settled: Vec<(u64, u64)>,
     pub(super) late: u64,
     /// Share of a core used by the client's and by the server's worker over the last interval.
     pub(super) cpu: [Option<f64>; 2],
@@ -98,12 +106,14 @@ impl Course {
         Course {
             path: path.into(),
             request_bytes,
+            reply_bytes,
             label: labelled(format!("{}{paced}", short(path)), origin),
             payload: format!("{} B", payloads(request_bytes, reply_bytes)),
             now: None,
             whole: None,
             points: VecDeque::new(),
             spread: None,
+            settled: Vec::new(),
             late: 0,
             cpu: [None; 2],
             core_rtt_ns: None,
@@ -122,8 +132,7 @@ impl Course {
 
     /// A row known only from its progress lines.
     pub(super) fn of_line(line: &Progress) -> Course {
-        let reply_bytes = line.reply_bytes.unwrap_or(line.request_bytes);
-        Course::new(&line.path, line.request_bytes, reply_bytes, Origin::Measured, None)
+        Course::new(&line.path, line.request_bytes, line.reply_bytes.unwrap_or(0), Origin::Measured, None)
     }
 
     /// A finished row.
@@ -133,10 +142,40 @@ impl Course {
         course
     }
 
-    /// True if the line continues this row: same path, and not older than the last line.
+    /// True if the line continues this row: same path and sizes, and not older than the last line.
     pub(super) fn takes(&self, line: &Progress) -> bool {
         let later = self.last.get(&line.thread).is_none_or(|last| line.at_ns >= last.at_ns);
-        !self.over && self.path == line.path && self.request_bytes == line.request_bytes && later
+        self.goes_on(&line.path, line.request_bytes, line.reply_bytes.unwrap_or(0)) && later
+    }
+
+    /// True if the lines of this row are those of the finished row.
+    pub(super) fn is_of(&self, row: &Row) -> bool {
+        // The lines of a group are of the last replies.
+        let has_lines = row.reply.as_deref().is_none_or(|reply| reply == LAST_REPLY);
+        has_lines && self.goes_on(&row.path, row.request_bytes, row.reply_bytes)
+    }
+
+    fn goes_on(&self, path: &str, request_bytes: u64, reply_bytes: u64) -> bool {
+        let alike = self.reply_bytes == 0 || reply_bytes == 0 || self.reply_bytes == reply_bytes;
+        !self.over && self.path == path && self.request_bytes == request_bytes && alike
+    }
+
+    /// (ns, number of times) of the distribution since the start, ascending.
+    pub(super) fn counts(&self) -> Vec<(u64, u64)> {
+        match &self.spread {
+            Some(spread) => spread.counts().collect(),
+            None => self.settled.clone(),
+        }
+    }
+
+    /// Frees what only a growing row needs; a stream may have thousands of rows.
+    pub(super) fn settle(&mut self) {
+        self.end_point();
+        if let Some(spread) = self.spread.take() {
+            self.settled = few(&spread);
+        }
+        self.last.clear();
+        self.points.shrink_to_fit();
     }
 
     pub(super) fn progress(&mut self, line: &Progress) {
@@ -221,10 +260,13 @@ impl Course {
         [share(Some(now.client_ns), Some(before.client_ns)), share(now.server_ns, before.server_ns)]
     }
 
-    /// Replaces the figures with those of the final record.
+    /// Replaces name and figures with those of the final record.
     pub(super) fn ends(&mut self, row: &Row) {
         self.end_point();
         self.over = true;
+        // Lines have neither origin nor rate nor reply.
+        self.label = label::whole(row);
+        self.payload = format!("{} B", payload(row));
         self.incidents = row.incidents.as_deref().map(|found| clean(&so_far(found)));
         let figures = figures_of(&row.rtt_ns);
         self.whole = Some(Figures { per_s: row.transactions_per_s, lost: row.lost, ns: row.duration_ns, ..figures });
@@ -245,6 +287,7 @@ impl Course {
             self.points = row.series.iter().rev().take(KEPT).rev().map(point).collect();
         }
         self.warn(None, row.warnings.iter());
+        self.settle();
     }
 
     /// Takes the warnings that hold now; one with the same code and other figures replaces the earlier one.
@@ -264,6 +307,28 @@ fn sum(all: impl Iterator<Item = u64>) -> u64 {
     all.fold(0, u64::saturating_add)
 }
 
+/// (ns, number of times) of each bucket; of very many buckets, neighbours are put together.
+fn few(spread: &Decoded) -> Vec<(u64, u64)> {
+    let mut counts: Vec<(u64, u64)> = spread.counts().collect();
+    let mut bits = BITS;
+    while counts.len() > BUCKETS {
+        bits -= 1;
+        for (ns, _) in &mut counts {
+            let cut = (u64::BITS - ns.leading_zeros()).saturating_sub(bits);
+            *ns = *ns >> cut << cut;
+        }
+        counts.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(next.1);
+            }
+            same
+        });
+    }
+    counts.shrink_to_fit();
+    counts
+}
+
 fn figures_of(rtt: &Quantiles) -> Figures {
     Figures { least: rtt.min, values: [rtt.p50, rtt.p90, rtt.p99, rtt.p999, rtt.max], ..Figures::default() }
 }
@@ -273,4 +338,30 @@ fn merged<'a>(spread: &Decoded, parts: impl Iterator<Item = &'a Quantiles> + Clo
     let [p50, p90, p99, p999] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999].map(|q| spread.quantile(q));
     let least = parts.clone().filter_map(|part| part.min).min();
     Figures { least, values: [p50, p90, p99, p999, parts.filter_map(|part| part.max).max()], ..Figures::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::histogram::Times;
+
+    use super::*;
+
+    fn buckets(octaves: u64) -> Decoded {
+        let mut times = Times::new();
+        (0..octaves).for_each(|octave| (1024..2048_u64).for_each(|n| times.record(n << octave)));
+        Decoded::decode(&times.encode()).unwrap()
+    }
+
+    #[test]
+    fn a_row_that_grows_no_more_keeps_few_buckets_and_all_times() {
+        let narrow = buckets(3);
+        assert!(few(&narrow).into_iter().eq(narrow.counts()), "what is small stays as it is");
+        let wide = few(&buckets(25));
+        assert!(wide.len() <= BUCKETS && wide.len() > BUCKETS / 2, "{}", wide.len());
+        assert_eq!(wide.iter().map(|(_, count)| *count).sum::<u64>(), 25 * 1024);
+        assert!(wide.is_sorted());
+        let (first, last) = (wide[0].0 as f64, wide[wide.len() - 1].0 as f64);
+        let highest = (2047_u64 << 24) as f64;
+        assert!((first / 1024.0 - 1.0).abs() < 0.01 && (last / highest - 1.0).abs() < 0.01, "{first} to {last}");
+    }
 }

@@ -1,6 +1,5 @@
 //! The distribution since the start, as bars over RTT. Counts are logarithmic so that the tail is visible.
 
-use hairpin_record::histogram::Decoded;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -24,12 +23,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
     let mark = chosen.map_or(String::new(), |ns| format!("; |: {} {}", FIGURES[state.figure], time(ns as f64)));
     let scale = if state.log { "log" } else { "linear" };
     let body = titled(frame, area, format!("Distribution since the start: RTT, us, {scale}; counts, log{mark}"));
-    let spread = course.spread.as_ref().filter(|spread| spread.count() > 0);
-    let (Some(spread), true) = (spread, body.height > 1) else {
+    let counts = course.counts();
+    if counts.is_empty() || body.height <= 1 {
         let why = course.unread.as_deref().unwrap_or("nothing yet");
         return frame.render_widget(Paragraph::new(clean(why)), body);
-    };
-    let columns = Columns::of(spread, body.width, state.log);
+    }
+    let columns = Columns::of(&counts, body.width, state.log);
     let bars = body.height - 1;
     let most = columns.counts.iter().max().map_or(0.0, |count| (*count as f64).ln_1p());
     let plain = style(colour, Color::Cyan, Modifier::empty());
@@ -86,14 +85,15 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(spread: &Decoded, width: u16, log: bool) -> Columns {
-        let low = spread.counts().next().map_or(0, |(ns, _)| ns);
-        let high = spread.counts().last().map_or(low, |(ns, _)| ns).max(low + 1);
+    /// Of (ns, number of times), ascending.
+    fn of(counts: &[(u64, u64)], width: u16, log: bool) -> Columns {
+        let low = counts.first().map_or(0, |(ns, _)| *ns);
+        let high = counts.last().map_or(low, |(ns, _)| *ns).max(low + 1);
         let axis = Axis::between(if log { low.max(1) } else { low } as f64, high as f64, log);
         let mut columns = Columns { low, high, axis, counts: vec![0; usize::from(width).max(1)] };
-        for (ns, count) in spread.counts() {
-            let x = columns.column(ns);
-            columns.counts[x] = columns.counts[x].saturating_add(count);
+        for (ns, count) in counts {
+            let x = columns.column(*ns);
+            columns.counts[x] = columns.counts[x].saturating_add(*count);
         }
         columns
     }
@@ -106,17 +106,21 @@ impl Columns {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::histogram::Times;
+    use hairpin_record::histogram::{Decoded, Times};
 
     use super::*;
+
+    fn counts(times: &Times) -> Vec<(u64, u64)> {
+        Decoded::decode(&times.encode()).unwrap().counts().collect()
+    }
 
     #[test]
     fn every_transaction_is_in_one_column() {
         let mut times = Times::new();
         (1..=5000_u64).for_each(|n| times.record(n * n));
-        let spread = Decoded::decode(&times.encode()).unwrap();
+        let counts = counts(&times);
         for log in [true, false] {
-            let columns = Columns::of(&spread, 60, log);
+            let columns = Columns::of(&counts, 60, log);
             assert_eq!(columns.counts.iter().sum::<u64>(), 5000);
             assert_eq!((columns.column(0), columns.column(u64::MAX)), (0, 59));
             assert!(columns.axis.time_ticks(6).len() > 2);
@@ -127,7 +131,7 @@ mod tests {
     fn one_transaction_is_a_distribution() {
         let mut times = Times::new();
         times.record(0);
-        let columns = Columns::of(&Decoded::decode(&times.encode()).unwrap(), 10, true);
+        let columns = Columns::of(&counts(&times), 10, true);
         assert_eq!(columns.counts.iter().sum::<u64>(), 1);
     }
 }

@@ -5,6 +5,7 @@
 
 use super::stages::{HookPair, Hooks, Measured};
 use super::transaction::{Process, Transaction};
+use crate::causes::LIMIT_ADVICE;
 
 /// The cause of a slow transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +94,7 @@ impl Cause {
     /// `has_idle_driver`: the host has a cpuidle driver, without which no demand on idle states is heeded.
     pub fn advice(&self, has_idle_driver: bool) -> &'static str {
         match self.what {
-            _ if self.is_limit() => {
-                "raise the limit (cpu.max of its cgroup: docker --cpus, limits.cpu of a pod), or give the process more CPUs within it"
-            }
+            _ if self.is_limit() => LIMIT_ADVICE,
             What::Idle if !has_idle_driver => "let the application poll: a core that never sleeps need not be woken",
             what => what.advice(),
         }

@@ -143,7 +143,7 @@ fn a_woken_thread_waits_behind_others_or_for_the_core_to_wake() {
 
 #[test]
 fn a_thread_that_leaves_its_core_idle_though_it_could_go_on_is_stopped_by_a_limit() {
-    let limited = |ns| part(Kind::Preempted, crate::names::LIMITED, ns);
+    let limited = |ns| part(Kind::Preempted, LIMITED, ns);
     assert_eq!(spinning(&[(Copied, 50_000)], &stay(1, 350, 50_350, 0, SERVER)), [limited(50_000)]);
     assert_eq!(spinning(&[(Copied, 30_000)], &stay(1, -10_000, 30_350, 0, SERVER)), [limited(30_000)], "before the request came");
     let mut sleeps = stay(1, 350, 50_350, 0, SERVER);
@@ -314,6 +314,17 @@ fn the_table_holds_all_time_that_was_lost_and_the_largest_first() {
     ];
     assert_eq!(rows, expected);
     assert!(table.iter().all(|cause| !cause.advice.is_empty()));
+}
+
+#[test]
+fn a_limit_has_its_own_advice() {
+    let mut case = Case::new(&SPIN);
+    for thread in [0, 99] {
+        case.causes.add(&[slower(&SPIN, &[(Copied, 50_000)])], &stay(1, 350, 50_350, thread, SERVER), &span(), 0);
+    }
+    let table = case.causes.table(&typical(&SPIN), &case.names);
+    let is_limit = |who: &str| table.iter().find(|cause| cause.who == who).map(|cause| cause.advice.contains("cpu.max"));
+    assert_eq!([LIMITED, "stress (pid 99)"].map(is_limit), [Some(true), Some(false)]);
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub(crate) static GOVERNOR: Knob = Knob {
         effect: "A governor that follows load sees an idle core between packets and runs it slowly: every \
                  instruction of the round trip takes longer, up to the ratio of the frequencies.",
         cost: "Power: `performance` keeps cores at their highest frequency.",
+        risk: "None to function. The tunables of the governor that is left are the kernel's defaults when it is back.",
         needs: "Root and cpufreq, which virtual machines lack.",
         reference: "Documentation/admin-guide/pm/cpufreq.rst",
         latency: Some("performance"),

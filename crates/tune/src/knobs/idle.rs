@@ -203,12 +203,24 @@ fn states_in_words(value: &str, changes: &[Change]) -> Option<String> {
     })
 }
 
+/// True if some CPU has idle states to choose from. Without a cpuidle driver there are none, and the kernel heeds no demand on
+/// their latency (`cpuidle_idle_call` of kernel/sched/idle.c).
+#[must_use]
+pub fn has_idle_states(host: &dyn Host) -> bool {
+    has_states(host, cpus_or_online(host, &Place { cpus: &[], interface: None }).as_ref())
+}
+
+/// True if one of these CPUs has idle states, or if it is not known which CPUs there are.
+fn has_states(host: &dyn Host, cpus: Result<&Vec<u32>, &String>) -> bool {
+    let has = |cpu: &u32| host.list(&format!("{}/cpuidle", cpu_directory(*cpu))).is_ok_and(|states| !states.is_empty());
+    cpus.map_or(true, |cpus| cpus.iter().any(has))
+}
+
 /// How long leaving idle takes, in ns. On bare metal the driver's table says it: the deepest state that may be entered, and at
-/// least 1 us. 0 without a cpuidle driver: the kernel then heeds no demand (`cpuidle_idle_call` of kernel/sched/idle.c).
+/// least 1 us. 0 where there is none.
 fn exit_ns(host: &dyn Host, place: &Place<'_>) -> Option<u64> {
     let cpus = cpus_or_online(host, place);
-    let has_states = |cpu: &u32| host.list(&format!("{}/cpuidle", cpu_directory(*cpu))).is_ok_and(|states| !states.is_empty());
-    if cpus.as_ref().is_ok_and(|cpus| !cpus.iter().any(has_states)) {
+    if !has_states(host, cpus.as_ref()) {
         return Some(0);
     }
     if cpu::is_virtual(host) {
@@ -295,6 +307,14 @@ mod tests {
             STATES.read(&host, &Place { cpus: &[3, 0, 3], interface: None }),
             Reading::Is(json!({"0": [state("C2", 20), state("C10", 100)], "3": [state("C2", 20)]}))
         );
+    }
+
+    #[test]
+    fn a_host_without_a_cpuidle_driver_has_no_idle_states() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path());
+        assert!(!has_idle_states(&host.clone().with("/sys/devices/system/cpu/online", "0-1\n")));
+        assert!(has_idle_states(&host.with("/sys/devices/system/cpu/cpu1/cpuidle/state0/name", "C1\n")));
     }
 
     #[test]

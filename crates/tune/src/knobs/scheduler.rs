@@ -5,14 +5,13 @@ use hairpin_sys::host::Host;
 use serde_json::Value;
 
 use super::kernel;
-use crate::change::{Address, PARTITION};
+use crate::change::{Address, CONTROLLERS, PARTITION};
 use crate::knob::{Control, Knob, Spot, Write, at_boot};
 use crate::place::Place;
 use crate::read::Read;
 use crate::reading::{cpu_list, number, present, text};
 use crate::values::Values;
 
-const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 const SUBTREE_CONTROL: &str = "/sys/fs/cgroup/cgroup.subtree_control";
 
 pub(crate) static ISOLATED: Knob = Knob {
@@ -106,7 +105,7 @@ pub(crate) static TIMER_MIGRATION: Knob = Knob {
 pub(crate) static WATCHDOG: Knob = Knob {
     name: "watchdog",
     summary: "Whether the soft-lockup detector runs on every core",
-    read: Read::Host("/proc/sys/kernel/watchdog", number),
+    read: Read::Host("/proc/sys/kernel/soft_watchdog", number),
     why: "A timer and a short run of a kernel thread on every core, every few seconds. If it shows at all, \
           it shows in the tail.",
     change: Some(Control {

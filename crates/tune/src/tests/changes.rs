@@ -903,6 +903,26 @@ fn a_partition_that_cannot_be_removed_stays_in_the_journal_with_its_controller()
 }
 
 #[test]
+fn a_partition_is_not_given_up_where_its_cgroup_is_not_mounted() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let changes = plan(&scene.host, &PLACE, &[setting("cpuset_partition=1")]).unwrap();
+    let mut tuning = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
+    (0..2).for_each(|index| tuning.on(index).unwrap());
+    tuning.keep().unwrap();
+    let [mounted, away] = ["sys/fs/cgroup", "sys/fs/elsewhere"].map(|path| scene.root.join(path));
+    fs::rename(&mounted, &away).unwrap();
+    fs::create_dir(&mounted).unwrap();
+    let report = scene.revert();
+    assert!(report.incomplete && !scene.is_empty(), "{report:?}");
+    fs::remove_dir(&mounted).unwrap();
+    fs::rename(&away, &mounted).unwrap();
+    let report = scene.revert();
+    assert!(!report.incomplete && scene.is_empty(), "{report:?}");
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
 fn an_orphan_stays_one_while_another_process_changes_settings() {
     let scene = scene();
     drop(scene.journal.lock("test").unwrap());

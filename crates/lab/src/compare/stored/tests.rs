@@ -157,8 +157,57 @@ fn blocks_of_different_states_give_no_verdict() {
     let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
     let second = run(vec![row("udp/udp", wobble(6_300), 510)]);
     let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02, Spread::WithMoods).unwrap();
-    assert_eq!((found.comparisons[0].verdict, found.comparisons[0].pairs), (Verdict::Unclear, 0));
-    assert!(found.warnings.iter().any(|note| note.code == "no-common-state"));
+    let comparison = &found.comparisons[0];
+    assert_eq!((comparison.verdict, comparison.pairs, comparison.dropped), (Verdict::Unclear, 0, 60));
+    assert!(has_no_common_state(&found));
+}
+
+fn has_no_common_state(found: &CompareBody) -> bool {
+    found.warnings.iter().any(|note| note.code == "no-common-state")
+}
+
+#[test]
+fn a_figure_without_an_interval_says_nothing_of_the_cores() {
+    let on = |host: &str, blocks: usize| {
+        let mut run = run(vec![row("udp/udp", wobble(5_000).take(blocks), 120)]);
+        run.place.hosts.client.hostname = host.into();
+        run
+    };
+    // Blocks have no CPU time and these no p99.9. A run of five blocks is too short to count, and one of several runs that has a
+    // CPU time only as a whole is one value.
+    for (figure, other, blocks, runs, pairs) in [
+        (Figure::Cpu, "a", 60, 1, 0),
+        (Figure::P999, "a", 60, 1, 0),
+        (Figure::Cpu, "b", 60, 1, 0),
+        (Figure::Cpu, "a", 60, 4, 4),
+        (Figure::P999, "a", 60, 4, 0),
+        (Figure::P50, "a", 5, 3, 0),
+    ] {
+        let (first, second) = (on("a", blocks), on(other, blocks));
+        let (first, second) = (vec![("one", &first); runs], vec![("two", &second); runs]);
+        let found = held(&first, &second, figure, 0.02, Spread::WithMoods).unwrap();
+        assert_eq!((found.comparisons[0].pairs, found.comparisons[0].dropped), (pairs, 0), "{figure} of {runs} runs");
+        assert!(!has_no_common_state(&found), "{figure} of {runs} runs");
+    }
+}
+
+#[test]
+fn a_threshold_without_an_interval_names_the_reason() {
+    let runs = |cores: &[u64], blocks: usize| -> Vec<Run> {
+        cores.iter().map(|core| run(vec![row("udp/udp", wobble(5_000).take(blocks), *core)])).collect()
+    };
+    let apart = || [runs(&[120; 3], 60), runs(&[510; 3], 60)];
+    for ([first, second], limit, why) in [
+        (apart(), "p50 > +5%", "p50 has no interval: the two sides have no distance of the cores in common"),
+        (apart(), "cpu > +5%", "cpu has no interval: blocks have no value of it, and the cores were at several distances"),
+        ([runs(&[120, 510], 60), runs(&[120], 60)], "p50 > +5%", "p50 has no interval: no side has two runs"),
+        ([runs(&[120; 3], 5), runs(&[120; 3], 5)], "p50 > +5%", "p50 has no interval: measure longer"),
+    ] {
+        let limit: crate::compare::Limit = limit.parse().unwrap();
+        let found = held(&named(&first), &named(&second), Figure::P50, 0.02, Spread::WithMoods).unwrap();
+        let unknown = limit.hold(&found)[0].unknown.clone().unwrap();
+        assert!(unknown.starts_with(why), "{unknown}");
+    }
 }
 
 #[test]
