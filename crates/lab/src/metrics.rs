@@ -72,6 +72,8 @@ impl Listen {
 struct State {
     series: BTreeMap<Labels, Series>,
     measuring: bool,
+    /// A wait has interrupted a measurement, which goes on after it.
+    interrupted: bool,
     /// Time of the last snapshot, in s since 1970.
     last_snapshot_s: Option<f64>,
     /// Incremented with every change.
@@ -159,7 +161,7 @@ impl Watcher for Exporter {
     }
 
     fn paused(&mut self, _left: Option<Nanos>) {
-        self.change(|state, _| state.measuring = false);
+        self.change(|state, _| state.interrupted |= std::mem::take(&mut state.measuring));
     }
 
     fn resumed(&mut self, paused: Nanos) {
@@ -169,8 +171,8 @@ impl Watcher for Exporter {
         self.change(|state, row| {
             if let Some(series) = row.and_then(|row| state.series.get_mut(row)) {
                 series.totals.paused_ns += paused.0;
-                state.measuring = true;
             }
+            state.measuring |= std::mem::take(&mut state.interrupted);
         });
     }
 
@@ -189,7 +191,7 @@ impl Watcher for Exporter {
 
     fn ends(&mut self, row: &Row) {
         self.change(|state, labels| {
-            state.measuring = false;
+            (state.measuring, state.interrupted) = (false, false);
             if let Some(series) = labels.and_then(|labels| state.series.get_mut(labels)) {
                 series.end(row);
             }

@@ -156,6 +156,22 @@ fn a_wait_before_the_first_row_counts_in_it() {
 }
 
 #[test]
+fn a_wait_interrupts_a_measurement_and_begins_none() {
+    let mut exporter = exporter();
+    let measuring = |exporter: &Exporter| value(&text(exporter), "hairpin_measuring");
+    exporter.begins(0, 1, &hairpin_plan::job::Job::new("udp:block".parse().unwrap()));
+    exporter.paused(None);
+    exporter.resumed(Nanos::from_secs(2));
+    assert_eq!(measuring(&exporter), 0.0, "its flows are not open yet");
+    exporter.ready().unwrap();
+    exporter.paused(None);
+    exporter.paused(None);
+    assert_eq!(measuring(&exporter), 0.0);
+    exporter.resumed(Nanos::from_secs(2));
+    assert_eq!(measuring(&exporter), 1.0);
+}
+
+#[test]
 fn threads_add_up_and_their_process_counts_once() {
     let mut exporter = exporter();
     exporter.begins(0, 1, &hairpin_plan::job::Job::new("udp:spin".parse().unwrap()));

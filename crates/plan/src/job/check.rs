@@ -289,8 +289,8 @@ impl Job {
         for path in paths {
             refuse(threads <= path.limits.threads, || {
                 format!(
-                    "{} has one queue and so one thread, not {threads}: use --threads 1, with as many --flows as you like",
-                    path.name
+                    "{} has one queue and so one thread, not {threads}: use --threads 1, with up to {} --flows",
+                    path.name, path.limits.flows
                 )
             })?;
         }
