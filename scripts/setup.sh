@@ -60,13 +60,19 @@ setup_apt() {
 setup_unpack() {
     setup_folder="${CARGO_TARGET_DIR:-$PWD/target}/unpacked"
     PATH="$PATH:$setup_folder/usr/bin:$setup_folder/usr/sbin"
-    setup_has "$1" && return 0
+    # What was unpacked counts once its mark is there: an unpacking that is cut off leaves half a program.
+    setup_mark="$setup_folder/$2.done"
+    case $(command -v "$1") in
+    '') ;;
+    "$setup_folder"/*) [ ! -e "$setup_mark" ] || return 0 ;;
+    *) return 0 ;;
+    esac
     setup_has apt-get && setup_has dpkg-deb && mkdir -p "$setup_folder" || return 1
     setup_say "unpacking $2 into $setup_folder"
     # As the user that this is, whose folder it is. An earlier one that was interrupted may have left another version.
     setup_fetch() { (cd "$setup_folder" && rm -f "$1"_*.deb && apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User= download "$1" >&2); }
     setup_fetch "$2" || { setup_may_install && setup_update && setup_fetch "$2"; } || return 1
-    (cd "$setup_folder" && dpkg-deb -x "$2"_*.deb . && rm -f "$2"_*.deb)
+    (cd "$setup_folder" && dpkg-deb -x "$2"_*.deb . && rm -f "$2"_*.deb && : >"$setup_mark") || return 1
     hash -r
     setup_has "$1"
 }
@@ -165,10 +171,12 @@ if [ "${HAIRPIN_FOR:-demo}" = test ]; then
     setup_memcached || setup_say "no memcached: hairpin ping --request is not tried on one"
     # Each version of PostgreSQL has a folder of programs, which no PATH names.
     setup_initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb "$setup_folder"/usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
-    if [ -z "$setup_initdb" ]; then
+    case $setup_initdb in
+    '' | "$setup_folder"/*)
         setup_version=$(apt-cache show postgresql 2>/dev/null | sed -n 's/^Depends: postgresql-\([0-9]*\).*/\1/p' | head -n 1)
         setup_initdb=$setup_folder/usr/lib/postgresql/$setup_version/bin/initdb
-    fi
+        ;;
+    esac
     {
         setup_unpack "$setup_initdb" "postgresql-${setup_version:-}" &&
             { setup_starts "$setup_initdb" "${setup_initdb%initdb}postgres" || setup_apt libpq5 libxml2; }

@@ -33,6 +33,8 @@ export HAIRPIN_MUST_RUN="${HAIRPIN_MUST_RUN:-0}"
 
 scratch=$(mktemp -d) || exit 1
 log=$scratch/tests
+# 1 if the log could not be written whole, as on a full disk: then its sum is none.
+lost=
 page=
 behind=
 beside=
@@ -54,7 +56,7 @@ tests() {
     {
         "$@" 2>&1
         echo "tests ended with status $?"
-    } | tee -a "$log"
+    } | tee -a "$log" || lost=1
 }
 
 # ended PROCESS FILE NAME: waits for what ran beside, and shows and counts what it printed.
@@ -65,7 +67,7 @@ ended() {
     {
         cat "$2"
         echo "tests ended with status $status"
-    } | tee -a "$log"
+    } | tee -a "$log" || lost=1
 }
 
 # What the tests take beyond a build is brought beside the first one; then the page is tried, under CI whatever is missing.
@@ -182,5 +184,9 @@ grep ': SKIPPED: ' "$log"
 # Where only the end of a log is kept, it names what failed.
 [ "$failed" = 0 ] || why "$log" "$scratch/again"
 [ -z "$second" ] || echo "$second"
+if [ -n "$lost" ]; then
+    echo "the log of the tests: FAILED: it could not be written whole; is there room in ${TMPDIR:-/tmp}?"
+    failed=$((failed + 1))
+fi
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 [ "$failed" = 0 ]

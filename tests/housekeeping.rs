@@ -476,21 +476,24 @@ fn write(home: &Home, name: &str, text: &str) {
     fs::write(file, text).expect("a file");
 }
 
-/// Output of a function of scripts/setup.sh, with these programs before all others and these variables.
-fn set_up(home: &Home, function: &str, programs: &[(&str, &str)], variables: &[(&str, &str)]) -> String {
+/// A function of scripts/setup.sh, with those that all of them take.
+fn of_setup(function: &str) -> String {
     let script = format!("{}/../../scripts/setup.sh", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&script).expect("the script");
-    let functions: String = ["setup_say()", "setup_has()", &format!("{function}()")]
-        .iter()
-        .map(|name| {
-            let begin = text.find(&format!("\n{name} {{")).unwrap_or_else(|| panic!("no {name} in {script}")) + 1;
-            let rest = &text[begin..];
-            let line = rest.find('\n').map_or(rest.len(), |at| at + 1);
-            // On one line, or up to the brace at the begin of one.
-            let end = if rest[..line].ends_with("}\n") { line } else { rest.find("\n}\n").expect("its end") + 3 };
-            rest[..end].to_owned()
-        })
-        .collect();
+    let one = |name: &&str| {
+        let begin = text.find(&format!("\n{name}() {{")).unwrap_or_else(|| panic!("no {name} in {script}")) + 1;
+        let rest = &text[begin..];
+        let line = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        // On one line, or up to the brace at the begin of one.
+        let end = if rest[..line].ends_with("}\n") { line } else { rest.find("\n}\n").expect("its end") + 3 };
+        rest[..end].to_owned()
+    };
+    ["setup_say", "setup_has", function].iter().map(one).collect()
+}
+
+/// Output of a function of scripts/setup.sh, with these programs before all others and these variables.
+fn set_up(home: &Home, function: &str, programs: &[(&str, &str)], variables: &[(&str, &str)]) -> String {
+    let functions = of_setup(function);
     let folder = home.file("programs");
     for (name, script) in programs {
         fake(&folder, name, script);
@@ -559,6 +562,25 @@ fn setup_names_packages_as_the_distribution_does() {
     for other in ["debian", "missing"] {
         assert_eq!(told(other), "apt-get install gcc libc6-dev libelf-dev zlib1g-dev", "{other}");
     }
+}
+
+/// A package whose unpacking failed or was cut off is unpacked again, though its program is there.
+#[test]
+fn an_unpacked_program_counts_once_it_is_complete() {
+    let home = Home::new();
+    let programs = home.file("programs");
+    fake(&programs, "apt-get", "echo asked >>\"$ASKED\"; : >a-package_1_all.deb");
+    fake(&programs, "dpkg-deb", "mkdir -p usr/bin && cp \"$0\" usr/bin/a-program; exit \"$STATUS\"");
+    let run = |status: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{}setup_unpack a-program a-package", of_setup("setup_unpack"))]).current_dir(home.path());
+        command.env("PATH", path_with(&programs)).env("STATUS", status).env("ASKED", home.file("asked"));
+        let output = command.env("CARGO_TARGET_DIR", home.file("target")).output().expect("sh");
+        (output.status.success(), fs::read_to_string(home.file("asked")).expect("apt").lines().count())
+    };
+    assert_eq!(run("1"), (false, 1));
+    assert_eq!(run("0"), (true, 2));
+    assert_eq!(run("0"), (true, 2));
 }
 
 /// A tool whose download was interrupted, or that is of another version, is fetched anew; no other is.
@@ -641,11 +663,14 @@ fn the_prolog_of_slurm_finds_its_neighbour_with_and_without_leading_zeros() {
     fake(&programs, "getent", "case \" $KNOWN \" in *\" $2 \"*) ;; *) exit 2 ;; esac");
     let hairpin = "printf %s \"$2\" >\"$ASKED\"\nprintf 'path,rtt_min_ns,rtt_p50_ns\\nudp,7,%s\\n' \"$RTT\"";
     fake(&programs, "hairpin", hairpin);
-    let run = |node: &str, known: &str, rtt: &str| {
+    let prolog = |node: &str, known: &str, rtt: &str| {
         let mut command = Command::new("sh");
         command.arg(repository!("contrib/slurm/prolog.sh")).env("PATH", path_with(&programs)).env("ASKED", home.file("asked"));
         command.env("SLURMD_NODENAME", node).env("KNOWN", known).env("RTT", rtt).env_remove("HAIRPIN_LIMIT_NS");
-        let output = command.output().expect("sh");
+        command
+    };
+    let run = |node: &str, known: &str, rtt: &str| {
+        let output = prolog(node, known, rtt).output().expect("sh");
         (output.status.code(), fs::read_to_string(home.file("asked")).expect("a question"))
     };
     for (node, known, neighbour) in [
@@ -660,6 +685,8 @@ fn the_prolog_of_slurm_finds_its_neighbour_with_and_without_leading_zeros() {
     }
     assert_eq!(run("n1", "n2", "200001").0, Some(1));
     assert_eq!(run("n1", "n2", "").0, Some(0), "the shortest of a few");
+    let output = prolog("n1", "n2", "5000").env("HAIRPIN_LIMIT_NS", "200us").output().expect("sh");
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stderr).contains("200us"), "{output:?}");
 }
 
 /// The step that starts both versions, with a git that makes the other folder.

@@ -9,6 +9,15 @@
 key=${HAIRPIN_KEY:-/etc/hairpin/key}
 # Well above the p50 of the slowest pair in a mesh of the healthy cluster.
 limit_ns=${HAIRPIN_LIMIT_NS:-200000}
+case $limit_ns in
+*[!0-9]*)
+    echo "HAIRPIN_LIMIT_NS is $limit_ns and not a number of nanoseconds: nothing is measured" >&2
+    exit 0
+    ;;
+esac
+# Slurm may give a prolog no search path.
+PATH=${PATH:-/usr/sbin:/usr/bin:/sbin:/bin}:/usr/local/bin
+export PATH
 
 node=${SLURMD_NODENAME:-$(hostname -s)}
 name=${node%%[0-9]*}
