@@ -48,10 +48,11 @@ def load(source: Source) -> Record | Records:
         data = content.encode() if isinstance(content, str) else content
     else:
         name, path = os.fspath(source), Path(source)
-        if path.is_dir():
+        # Until Python 3.14 Path.is_dir and Path.exists raise what is no RecordError for a folder that is closed to this user.
+        if os.path.isdir(path):
             run = path.resolve().name if _ID.fullmatch(path.resolve().name) else None
             path = path / "run.json"
-        if isinstance(source, str) and not path.exists() and _RUN.fullmatch(source):
+        if isinstance(source, str) and not os.path.exists(path) and _RUN.fullmatch(source):
             run = source if _ID.fullmatch(source) else _id(source)
             data = _asked(run, "runs", "export", run, "--json")
         else:

@@ -138,6 +138,12 @@ class Refused(samples.InFolder):
             with self.assertRaisesRegex(hairpin.RecordError, "No such file"):
                 hairpin.load(name)
 
+    def test_what_cannot_be_looked_for(self):
+        # As a folder that is closed to this user, which root never meets.
+        for name in ("x" * 5000, str(self.folder / ("x" * 5000))):
+            with self.assertRaisesRegex(hairpin.RecordError, "File name too long"):
+                hairpin.load(name)
+
     def test_a_bomb_of_gzip(self):
         bomb = gzip.compress(bytes(64 << 20))
         tracemalloc.start()

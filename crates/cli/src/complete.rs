@@ -220,6 +220,22 @@ fn help_of(word: &CompletionCandidate) -> Option<String> {
     Some(word.get_help()?.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
+/// The word as bash has to read it, since bash puts it on the line as it comes: a file or a program may have any name, also one
+/// with a command in it. `None` for a word with control characters.
+fn escaped(word: &str) -> Option<String> {
+    let mut text = String::with_capacity(word.len());
+    for letter in word.chars() {
+        if letter.is_control() {
+            return None;
+        }
+        if letter.is_ascii() && !letter.is_ascii_alphanumeric() && !"%+,-./:=@_~".contains(letter) {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    Some(text)
+}
+
 /// As clap's own for bash, but its script splits the line itself: bash splits words at colons and equal signs, which path specs
 /// have.
 struct Bash;
@@ -245,7 +261,8 @@ impl EnvCompleter for Bash {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let words = offered(command, words, here)?;
-        words.iter().try_for_each(|word| writeln!(out, "{}", word.get_value().to_string_lossy()))
+        let mut words = words.iter().filter_map(|word| escaped(&word.get_value().to_string_lossy()));
+        words.try_for_each(|word| writeln!(out, "{word}"))
     }
 }
 
@@ -346,6 +363,24 @@ mod tests {
         let own = fs::read_to_string("/proc/self/comm").unwrap();
         assert!(programs("h").contains(&own.trim_end().to_owned()), "{own}");
         assert!(!all("").iter().any(|word| word.starts_with("frames:") || word.starts_with("echo:")));
+    }
+
+    #[test]
+    fn bash_reads_an_offered_word_as_it_is_meant() {
+        for word in ["latest~1", "udp:spin,quickack=on", "frames:eth0.7", "--outstanding", ":6379", "größe.json"] {
+            assert_eq!(escaped(word).as_deref(), Some(word));
+        }
+        assert_eq!(escaped("my $(id).json").as_deref(), Some("my\\ \\$\\(id\\).json"));
+        assert_eq!(escaped("a\u{1b}[2J"), None);
+        let offer: Offer = |_| vec!["redis`id`".into(), "redis-server".into()];
+        let completer = ArgValueCompleter::new(move |text: &OsStr| candidates(offer, text));
+        let mut command = Command::new("hairpin").arg(clap::Arg::new("host").add(completer));
+        let mut out = Vec::new();
+        let words = ["hairpin", "redis"].map(OsString::from).to_vec();
+        Bash.write_complete(&mut command, words, None, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let has = |word: &str| text.lines().any(|line| line == word);
+        assert!(has("redis\\`id\\`") && has("redis-server") && !has("redis`id`"), "{text}");
     }
 
     #[test]

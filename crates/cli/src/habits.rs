@@ -94,7 +94,7 @@ fn value(verb: &Command, arg: &str, given: &str) -> Option<String> {
     let has = |id: &str| verb.get_arguments().any(|arg| arg.get_id() == id);
     let meant = match arg.get_id().as_str() {
         "count" if has("host") && given.len() > 1 && given.starts_with(|first: char| first.is_ascii_alphabetic()) => {
-            format!("a host is a word of its own: hairpin {} {given}", verb.get_name())
+            format!("a host is a word of its own: {} {given}", verb.get_bin_name().unwrap_or(verb.get_name()))
         }
         "paths" if given.parse::<u16>().is_ok() => format!("a port follows its host, as in HOST:{given}"),
         "format" if are_words(given) => {
@@ -159,7 +159,19 @@ fn word(given: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+
+    #[test]
+    fn a_host_goes_behind_the_whole_verb() {
+        let mut command = crate::parse::command();
+        command.build();
+        let words = ["hairpin", "tune", "try", "-c", "server"].map(OsString::from).to_vec();
+        let (verb, _) = help::verb(&command, &words);
+        let error = crate::parse::command().try_get_matches_from(&words).unwrap_err();
+        assert!(line(verb, &error).is_some_and(|line| line.ends_with(": hairpin tune try server")), "{error}");
+    }
 
     #[test]
     fn every_habit_leads_to_a_flag_and_a_verb_that_exist() {

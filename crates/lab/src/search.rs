@@ -21,7 +21,7 @@ const GUESS: f64 = 0.98;
 /// The results of a search so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchResult {
-    /// The trial as fast as the sender can.
+    /// The trial as fast as the sender can; of several the one that offered most.
     pub flat: Option<Trial>,
     /// The trial at the highest rate without loss.
     pub lossless: Option<Trial>,
@@ -33,18 +33,17 @@ pub struct SearchResult {
 
 /// Searches. `trial` offers a rate in frames/s, or as fast as it can for `None`. On an error, `found` keeps the results so far.
 pub fn search<E>(found: &mut SearchResult, mut trial: impl FnMut(Option<f64>) -> Result<Trial, E>) -> Result<(), E> {
-    let flat = offer(found, &mut trial, None)?;
-    found.flat = Some(flat.clone());
-    if flat.lost == 0 {
-        found.lossless = agreed(found, &mut trial, None, flat.clone())?;
-        if found.lossless.is_some() {
-            return Ok(());
-        }
+    let first = offer(found, &mut trial, None)?;
+    found.lossless = agreed(found, &mut trial, None, first)?;
+    if found.lossless.is_some() {
+        return Ok(());
     }
-    found.loses_per_s = Some(flat.offered_per_s);
-    let (mut low, mut high) = (0.0, flat.offered_per_s);
-    let mut next = flat.delivered_per_s.unwrap_or(0.0).max(high * LEAST).min(high) * GUESS;
-    while high - low > RESOLUTION * low && high > flat.offered_per_s * LEAST {
+    let flat = found.flat.clone().unwrap_or_default();
+    let (most, through) = (flat.offered_per_s, flat.delivered_per_s.unwrap_or(0.0));
+    found.loses_per_s = Some(most);
+    let (mut low, mut high) = (0.0, most);
+    let mut next = through.max(high * LEAST).min(high) * GUESS;
+    while high - low > RESOLUTION * low && high > most * LEAST {
         let first = offer(found, &mut trial, Some(next))?;
         match agreed(found, &mut trial, Some(next), first)? {
             None => {
@@ -75,10 +74,14 @@ fn offer<E>(
 ) -> Result<Trial, E> {
     let trial = trial(asked)?;
     found.steps.push(Step { asked_per_s: asked, offered_per_s: trial.offered_per_s, lost: trial.lost });
+    // The sender itself may stand still for a part of a trial.
+    if asked.is_none() && found.flat.as_ref().is_none_or(|known| trial.offered_per_s > known.offered_per_s) {
+        found.flat = Some(trial.clone());
+    }
     Ok(trial)
 }
 
-/// The result on which two of at most three trials agree: one of the trials if they lost nothing.
+/// The result on which two of at most three trials agree: of those without loss the one that offered most, if they lost nothing.
 fn agreed<E>(
     found: &mut SearchResult,
     trial: &mut impl FnMut(Option<f64>) -> Result<Trial, E>,
@@ -87,13 +90,17 @@ fn agreed<E>(
 ) -> Result<Option<Trial>, E> {
     let second = offer(found, trial, asked)?;
     Ok(match (first.lost == 0, second.lost == 0) {
-        (true, true) => Some(first),
+        (true, true) => Some(faster(first, second)),
         (false, false) => None,
         (clean, _) => {
             let third = offer(found, trial, asked)?;
-            (third.lost == 0).then_some(if clean { first } else { second })
+            (third.lost == 0).then(|| faster(if clean { first } else { second }, third))
         }
     })
+}
+
+fn faster(one: Trial, other: Trial) -> Trial {
+    if other.offered_per_s > one.offered_per_s { other } else { one }
 }
 
 #[cfg(test)]
@@ -208,14 +215,40 @@ mod tests {
         }
     }
 
+    /// A search whose first trial is given.
+    fn find_after(first: Trial, most: f64, carries: f64) -> SearchResult {
+        let (mut found, mut first) = (SearchResult::default(), Some(first));
+        search(&mut found, |asked| Ok::<_, Infallible>(first.take().unwrap_or_else(|| trial(asked, most, carries)))).unwrap();
+        found
+    }
+
+    #[test]
+    fn one_disturbed_trial_flat_out_changes_nothing() {
+        let rates = |found: &SearchResult| {
+            let of = |trial: &Option<Trial>| trial.as_ref().map(|trial| trial.offered_per_s);
+            (of(&found.flat), of(&found.lossless), found.loses_per_s)
+        };
+        for carries in [2e6, 400_000.0] {
+            let undisturbed = rates(&find(1e6, carries));
+            let flat = trial(None, 1e6, carries);
+            // The machine stood still: a frame was lost, or the sender offered a tenth, and lost some or none.
+            let lossy = Trial { lost: flat.lost + 1, ..flat.clone() };
+            let slow = |lost| Trial { offered_per_s: 1e5, delivered_per_s: Some(1e5), lost, ..flat.clone() };
+            for first in [lossy, slow(5), slow(0)] {
+                let found = find_after(first, 1e6, carries);
+                assert_eq!(rates(&found), undisturbed, "{carries}: {:?}", found.steps);
+            }
+        }
+    }
+
     #[test]
     fn error_keeps_earlier_results() {
         let (mut found, mut n) = (SearchResult::default(), 0);
         let ended = search(&mut found, |asked| {
             n += 1;
-            if n > 3 { Err("stopped") } else { Ok(trial(asked, 1e6, 400_000.0)) }
+            if n > 4 { Err("stopped") } else { Ok(trial(asked, 1e6, 400_000.0)) }
         });
-        assert_eq!((ended, found.steps.len()), (Err("stopped"), 3));
+        assert_eq!((ended, found.steps.len()), (Err("stopped"), 4));
         assert!(found.flat.is_some() && found.lossless.is_some());
     }
 }

@@ -69,6 +69,7 @@ pub fn run(plan: &StreamPlan, signals: &Signals, watcher: &mut dyn StreamWatcher
             results: Vec::new(),
         },
     };
+    let mut skipped = None;
     for (index, ask) in plan.rows.iter().enumerate() {
         watcher.begins(index, plan.rows.len(), ask);
         let mut found = SearchResult::default();
@@ -77,6 +78,7 @@ pub fn run(plan: &StreamPlan, signals: &Signals, watcher: &mut dyn StreamWatcher
             && ask.optional
         {
             watcher.skipped(ask, why);
+            skipped = ended.err();
             continue;
         }
         stream.results.extend(stage.finish(plan, ask, found, ended.is_ok()));
@@ -92,7 +94,18 @@ pub fn run(plan: &StreamPlan, signals: &Signals, watcher: &mut dyn StreamWatcher
             }
         }
     }
-    Ok(stream)
+    nothing_opened(&stream.results, skipped).map_or(Ok(stream), Err)
+}
+
+/// Why there is no row at all, if every one was skipped: the reason of the `last` one.
+fn nothing_opened(rows: &[StreamRow], last: Option<StreamError>) -> Option<StreamError> {
+    last.filter(|_| rows.is_empty())
+}
+
+/// A trial of a search, unless Ctrl-C has cut it short: then it has seen too little to vote on a rate, and only the first one is
+/// better than nothing.
+fn voting(trial: Trial, is_cut_short: bool, is_first: bool) -> Result<Trial, StreamError> {
+    if is_cut_short && !is_first { Err(StreamError::Interrupted) } else { Ok(trial) }
 }
 
 /// Both sides, ready for rows.
@@ -185,6 +198,7 @@ impl<'a> StreamTestbed<'a> {
         }
         self.rings.client = Some(open(&mut self.client, &ask.io.client, &self.interface)?);
         if self.searches(plan, ask) {
+            let mut is_first = true;
             return search(found, |asked| {
                 let (trial, error) = self.trial(plan, ask, asked, watcher)?;
                 if let Some(error) = error {
@@ -192,7 +206,7 @@ impl<'a> StreamTestbed<'a> {
                 }
                 let step = Step { asked_per_s: asked, offered_per_s: trial.offered_per_s, lost: trial.lost };
                 watcher.trial(ask, &step);
-                Ok(trial)
+                voting(trial, self.interrupted.is_some(), std::mem::take(&mut is_first))
             });
         }
         let (trial, error) = self.trial(plan, ask, plan.per_s, watcher)?;
@@ -429,6 +443,7 @@ fn joined(ask: &Ask, asked: Option<f64>, client: StreamReport, server: Option<St
 mod tests {
     use super::*;
     use hairpin_record::frames::Lost;
+    use hairpin_session::error::Blame;
 
     fn ask(direction: Direction) -> Ask {
         Ask { io: "packet".parse().unwrap(), direction, bytes: 60, optional: false }
@@ -436,6 +451,39 @@ mod tests {
 
     fn report(counts: StreamCounts, lost: Lost) -> StreamReport {
         StreamReport { counts, lost, ..StreamReport::default() }
+    }
+
+    fn row() -> StreamRow {
+        StreamRow {
+            io: "packet:spin".into(),
+            direction: Direction::Receive,
+            frame_bytes: None,
+            queues: 1,
+            lossless: None,
+            loses_per_s: None,
+            offered: Trial::default(),
+            search: Vec::new(),
+            client: None,
+            server: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rows_that_were_all_skipped_are_a_failure_with_the_reason() {
+        let last = || Some(StreamError::Rings("packet:spin: opening it on eth0 needs CAP_NET_RAW".into(), true));
+        let error = nothing_opened(&[], last()).expect("nothing was measured");
+        assert!(error.blame() == Blame::Missing && error.to_string().contains("CAP_NET_RAW"), "{error}");
+        assert!(nothing_opened(&[row()], last()).is_none(), "another path opened");
+        assert!(nothing_opened(&[row()], None).is_none() && nothing_opened(&[], None).is_none());
+    }
+
+    #[test]
+    fn a_trial_that_was_cut_short_decides_on_no_rate() {
+        let vote = |is_cut_short, is_first| voting(Trial::default(), is_cut_short, is_first);
+        assert!(vote(false, true).is_ok() && vote(false, false).is_ok());
+        assert!(vote(true, true).is_ok(), "better than nothing");
+        assert!(matches!(vote(true, false), Err(StreamError::Interrupted)));
     }
 
     #[test]

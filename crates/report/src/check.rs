@@ -128,6 +128,10 @@ fn passed(check: &Check) -> String {
         at_try(check.delay_tries),
         check.bound_ns
     );
+    // A test that was skipped has passed nothing.
+    if let Some(why) = &check.no_latencies {
+        return format!("{delays}; known latencies were not measured: {}", clean(why));
+    }
     if check.latencies.is_empty() {
         return delays;
     }

@@ -52,7 +52,11 @@ fn of_all(names: &[Name], rows: &[&Row], words: impl Fn(&OneWay) -> Vec<String>)
 pub(crate) fn sentence(found: &OneWay) -> String {
     let (Some(request), Some(reply)) = (found.request_ns.p50, found.reply_ns.p50) else {
         let few = format!("{} transactions have the times of both sides, too few for a median", found.request_ns.count);
-        return format!("{few} ({})", found.source);
+        let rejected = match found.blocks_rejected {
+            0 => String::new(),
+            blocks => format!("; {blocks} blocks do not count, since a clock was set or changed its rate"),
+        };
+        return format!("{few} ({}){rejected}", found.source);
     };
     let within =
         if found.bound_ns < 1.0 { "neither with an error by clocks".into() } else { format!("each ± {}", time(found.bound_ns)) };
@@ -115,4 +119,20 @@ pub(crate) fn table(rows: &[&Row], labels: Vec<Column>, label: impl Fn(&Row) -> 
 
 fn ends(times: &SignedTimes) -> [Option<i64>; 6] {
     [times.min, times.p50, times.p90, times.p99, times.p999, times.max]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_do_not_count_are_the_reason_for_too_few_delays() {
+        let few = OneWay { source: "one source".into(), ..OneWay::default() };
+        assert!(sentence(&few).ends_with("too few for a median (one source)"), "{}", sentence(&few));
+        let rejected = sentence(&OneWay { blocks_rejected: 9, ..few });
+        assert!(
+            rejected.ends_with("(one source); 9 blocks do not count, since a clock was set or changed its rate"),
+            "{rejected}"
+        );
+    }
 }

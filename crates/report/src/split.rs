@@ -108,8 +108,12 @@ pub(crate) fn in_a_line(split: &Split) -> Option<String> {
     let mean = |part: PartName| split.part(part).map(|part| part.typical_ns);
     let short = |ns: f64| beside(ns, rtt);
     let (client, server, wire) = (mean(PartName::Client)?, mean(PartName::Server)?, mean(PartName::Wire)?);
-    let layers = [Side::Client, Side::Server].map(|side| split.layer(side));
-    let by = if layers == [Layer::Hardware; 2] { "stamps of the NICs" } else { "the kernel's stamps" };
+    let by = match [Side::Client, Side::Server].map(|side| split.layer(side)) {
+        [Layer::Hardware, Layer::Hardware] => "stamps of the NICs",
+        [Layer::Hardware, _] => "stamps of the client's NIC and the server's kernel",
+        [_, Layer::Hardware] => "stamps of the client's kernel and the server's NIC",
+        _ => "the kernel's stamps",
+    };
     Some(format!(
         "by {by}: {} of {} are the hosts (client {}, server {}), {} wire",
         short(client + server),
@@ -124,6 +128,10 @@ pub(crate) fn in_a_line(split: &Split) -> Option<String> {
 pub(crate) fn nothing(split: &Split) -> String {
     let counts = &split.counts;
     match (counts.transactions, counts.impossible) {
+        (0, _) if split.blocks_rejected > 0 => format!(
+            "no block with stamps counts: {} were rejected, since a clock was set or left its rate, or clocks disagreed",
+            split.blocks_rejected
+        ),
         (0, _) => "no block with stamps was over when the row ended; use a longer --duration".into(),
         (all, 0) => format!("of {all} transactions none has every stamp: {}", why(split, Side::Client)),
         (all, wrong) => format!("of {all} transactions {wrong} are impossible, and the others lack a stamp"),
@@ -299,4 +307,53 @@ pub(crate) fn named(
         line.push((format!("split_{name}"), count.into()));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::quantiles::Quantiles;
+    use hairpin_record::split::{SplitPart, Typical, Way};
+
+    use super::*;
+
+    #[test]
+    fn rejected_blocks_are_no_short_row() {
+        let none = Split::default();
+        assert!(nothing(&none).contains("longer --duration"), "{}", nothing(&none));
+        let rejected = nothing(&Split { blocks_rejected: 12, ..none });
+        assert!(rejected.contains("12 were rejected") && !rejected.contains("--duration"), "{rejected}");
+    }
+
+    #[test]
+    fn a_line_names_the_layers_of_both_sides() {
+        let line = |client, server| {
+            let stamps = |(side, layer)| StampsOf {
+                side,
+                way: Way::Out,
+                layer,
+                place: None,
+                wanted: 0,
+                hardware: 0,
+                software: 0,
+                why: String::new(),
+            };
+            let part = |part| SplitPart { part, ns: Quantiles::default(), histogram: String::new(), typical_ns: 10.0 };
+            let split = Split {
+                parts: [PartName::Client, PartName::Server, PartName::Wire].map(part).into(),
+                stamps: [(Side::Client, client), (Side::Server, server)].map(stamps).into(),
+                typical: Typical { rtt_ns: 30.0, ..Typical::default() },
+                ..Split::default()
+            };
+            in_a_line(&split).expect("all parts are known")
+        };
+        let (nic, kernel) = (Layer::Hardware, Layer::Software);
+        for (client, server, by) in [
+            (nic, nic, "by stamps of the NICs: "),
+            (nic, kernel, "by stamps of the client's NIC and the server's kernel: "),
+            (kernel, nic, "by stamps of the client's kernel and the server's NIC: "),
+            (kernel, kernel, "by the kernel's stamps: "),
+        ] {
+            assert!(line(client, server).starts_with(by), "{}", line(client, server));
+        }
+    }
 }

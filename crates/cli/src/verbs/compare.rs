@@ -198,6 +198,11 @@ impl Compare {
                 "{flag} has no effect beside --baseline: the rows of its run are measured anew, as they were, one after the other"
             )));
         }
+        if let [_, other] = &self.side.words[..] {
+            return Err(Failure::usage(format_args!(
+                "--baseline measures the rows of its run anew, to one place: leave out {other}"
+            )));
+        }
         let signals = signals()?;
         let margin = self.margin();
         let runs = self.how.baseline.iter().map(|given| runs(given, loaded(given)?)).collect::<Result<Vec<_>, _>>()?.concat();
@@ -400,6 +405,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
     use hairpin_session::link::VethSpec;
 
     use super::*;
@@ -412,6 +418,14 @@ mod tests {
             let arg = compare.get_arguments().find(|arg| arg.get_id() == *id);
             assert_eq!(arg.and_then(clap::Arg::get_long), flag.strip_prefix("--"), "{id}");
         }
+    }
+
+    #[test]
+    fn a_baseline_is_measured_to_one_place() {
+        let words = ["compare", "--baseline", "no-such-run.json", "loopback", "veth"];
+        let given = Compare::augment_args(clap::Command::new("compare")).try_get_matches_from(words).unwrap();
+        let refused = Compare::from_arg_matches(&given).unwrap().against_baseline().unwrap_err();
+        assert!(format!("{refused:?}").contains("to one place: leave out veth"), "{refused:?}");
     }
 
     #[test]

@@ -87,8 +87,7 @@ impl Explain {
                 "--live watches a server that runs: name it by its :PORT, its program or its process id; `hairpin ping --watch` draws a path",
             ));
         }
-        let to = &self.to;
-        let none = to.host.is_none() && to.link.is_none() && self.work.paths.is_empty();
+        let (to, none) = (&self.to, self.says_no_place());
         if let Some(Asked::Own(_)) = self.work.request {
             return self.of_a_server();
         }
@@ -136,6 +135,12 @@ impl Explain {
 }
 
 impl Explain {
+    /// True if neither a place nor a path is given; some paths never leave this host, and need no place.
+    fn says_no_place(&self) -> bool {
+        let to = &self.to;
+        to.host.is_none() && to.link.is_none() && to.netns.is_none() && self.work.paths.is_empty()
+    }
+
     /// Asks a server that runs, watches it meanwhile, and prints the stages of both sides.
     fn of_a_server(self) -> Result<ExitCode, Failure> {
         let takes = [
@@ -193,4 +198,24 @@ impl Explain {
 fn hook(text: &str) -> Result<&'static Hook, String> {
     let names = || HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>().join(", ");
     HOOKS.iter().find(|hook| hook.name == text).ok_or_else(|| format!("there is no hook \"{text}\"; there are: {}", names()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    #[test]
+    fn two_namespaces_are_a_place() {
+        let says_none = |words: &[&str]| {
+            let words = std::iter::once("explain").chain(words.iter().copied());
+            let given = Explain::augment_args(Command::new("explain")).try_get_matches_from(words).unwrap();
+            Explain::from_arg_matches(&given).unwrap().says_no_place()
+        };
+        assert!(says_none(&[]));
+        for place in [&["--netns", "blue,green"][..], &["netns:blue,green"], &["--link", "veth"], &["-p", "memory"]] {
+            assert!(!says_none(place), "{place:?}");
+        }
+    }
 }

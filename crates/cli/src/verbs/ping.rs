@@ -47,7 +47,7 @@ pub struct Ping {
     ipv6: bool,
     /// Ask a multicast group over udp: RTT to the first reply, to the last, and of each responder. On a link of this host the
     /// responders are started; without HOST those answer that joined the group (`hairpin bounce --group`)
-    #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["hw_stamps", "one_way", "explain_above", "raw", "floor", "key_file", "interface", "rewrite", "dst_mac", "probe_shape"])]
+    #[arg(long, value_name = "ADDR[%IF][:PORT]", conflicts_with_all = ["hw_stamps", "one_way", "explain_above", "raw", "floor", "wire", "link_rate", "cable", "nic", "hops", "fec", "pcie", "vlan", "key_file", "interface", "rewrite", "dst_mac", "probe_shape"])]
     group: Option<Group>,
     /// Responders of the group: on a link of this host N are started (2 if not given); elsewhere N are waited for, or without it
     /// all are measured that answer within 1 s
@@ -220,5 +220,29 @@ pub fn end(run: &Run) -> ExitCode {
         // The table has shown the error; nobody may be reading JSON on stdout.
         Some(error) => Failure::failed(error).report(),
         None => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    #[test]
+    fn a_group_has_no_floor_however_it_is_declared() {
+        for flag in [
+            "--floor",
+            "--wire=10G,twinax:3m,niq",
+            "--link-rate=10G",
+            "--cable=twinax:3m",
+            "--nic=niq",
+            "--hop=cut-through:300ns",
+            "--fec=on",
+            "--pcie=gen3x8",
+            "--vlan",
+        ] {
+            let words = ["hairpin", "ping", "bridge", "--group", "239.255.0.1", flag];
+            let refused = crate::parse::command().try_get_matches_from(words).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ArgumentConflict, "{flag}");
+        }
     }
 }

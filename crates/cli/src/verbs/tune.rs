@@ -274,7 +274,8 @@ impl Apply {
             return Ok((profile::settings(profile.into(), self.attended), named));
         }
         let mut settings = Vec::new();
-        let mut interface = None;
+        // Each with its file.
+        let mut interfaces: Vec<(String, &str)> = Vec::new();
         for text in &self.settings {
             if text.contains('=') {
                 settings.push(text.parse::<Setting>().map_err(Failure::usage)?);
@@ -283,17 +284,24 @@ impl Apply {
                 let read = std::fs::read_to_string(text).map_err(|why| failure(&format_args!("cannot be read: {why}")))?;
                 let file = ProfileFile::parse(&read).map_err(|why| failure(&why))?;
                 settings.extend(file.settings().map_err(Failure::usage)?);
-                interface = file.interface.or(interface);
+                interfaces.extend(file.interface.map(|interface| (interface, text.as_str())));
             } else {
                 return Err(Failure::usage(text.parse::<Setting>().err().map_or_else(String::new, |why| why.to_string())));
             }
+        }
+        let first = interfaces.first();
+        let other = first.and_then(|(first, _)| interfaces.iter().find(|(interface, _)| interface != first));
+        if let (None, Some((first, one)), Some((second, other))) = (&named, first, other) {
+            return Err(Failure::usage(format_args!(
+                "{one} is for {first} and {other} for {second}: apply one after the other, or both to one interface with -i IF"
+            )));
         }
         if let (false, Some(held)) = (self.attended, settings.iter().find(|setting| setting.control.is_held())) {
             return Err(Failure::usage(format_args!(
                 "{held} lasts only as long as a process holds it: add --while -- COMMAND, or use idle_states"
             )));
         }
-        Ok((settings, named.or(interface)))
+        Ok((settings, named.or_else(|| interfaces.pop().map(|(interface, _)| interface))))
     }
 }
 
@@ -320,5 +328,35 @@ fn journal_failure(error: JournalError) -> Failure {
     match &error {
         JournalError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Failure::missing(error),
         _ => Failure::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    #[test]
+    fn settings_for_one_interface_are_not_made_on_another() {
+        let dir = std::env::temp_dir().join(format!("hairpin-profiles-test-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let file = |interface: &str| {
+            let path = dir.join(format!("{interface}.toml"));
+            std::fs::write(&path, format!("interface = \"{interface}\"\n[knobs]\n")).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (one, other) = (file("eth0"), file("eth1"));
+        let interface = |words: &[&str]| {
+            let words = std::iter::once("apply").chain(words.iter().copied());
+            let given = Apply::augment_args(Command::new("apply")).try_get_matches_from(words).unwrap();
+            let settings = Apply::from_arg_matches(&given).unwrap().settings();
+            settings.map(|(_, interface)| interface).map_err(|failure| format!("{failure:?}"))
+        };
+        let refused = interface(&[one.as_str(), other.as_str()]).unwrap_err();
+        assert!(refused.contains("eth0.toml is for eth0 and ") && refused.contains("eth1.toml for eth1: "), "{refused}");
+        assert_eq!(interface(&[one.as_str(), other.as_str(), "-i", "eth2"]), Ok(Some("eth2".into())), "for all of them");
+        assert_eq!(interface(&[one.as_str(), one.as_str()]), Ok(Some("eth0".into())));
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

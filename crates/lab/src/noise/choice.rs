@@ -10,8 +10,11 @@ const MUCH: f64 = 0.05;
 /// The value of the fact `core_relation` for siblings.
 const SIBLINGS: &str = "SMT siblings";
 
-/// The pair, and the reason in words; no pair of fewer than two cores.
+/// The pair, and the reason in words; no pair of fewer than two cores, and none before each two of them were measured.
 pub(super) fn choose(cores: &[CoreNoise], pairs: &[Placement]) -> (Option<[u32; 2]>, String) {
+    if !pairs.is_empty() && pairs.len() < cores.len() * cores.len().saturating_sub(1) / 2 {
+        return (None, "it was ended before each two of them were measured".into());
+    }
     let apart: Vec<&Placement> = pairs.iter().filter(|pair| !are_siblings(pair)).collect();
     let (of, siblings) = if apart.is_empty() { (pairs.iter().collect(), true) } else { (apart, false) };
     let nearest = of.iter().filter_map(|pair| pair.core_rtt_ns).min();
@@ -93,6 +96,15 @@ mod tests {
         let expected = "a cache line takes 66 ns from one to the other and back (all pairs: 60 to 141 ns); they lose 0.010 % and 0.020 % of their time \
                         to stalls, the least of the pairs as near; they are no SMT siblings";
         assert_eq!(why, expected);
+    }
+
+    #[test]
+    fn nothing_is_chosen_before_all_pairs_were_measured() {
+        let cores = [core(0, 900), core(1, 100), core(2, 200)];
+        let pairs = [(0, 1), (0, 2), (1, 2)].map(|(a, b)| pair(a, b, Some(60), "same package"));
+        assert_eq!(choose(&cores, &pairs).0, Some([1, 2]));
+        let (found, why) = choose(&cores, &pairs[..2]);
+        assert!(found.is_none() && why.contains("was ended before"), "{why}");
     }
 
     #[test]

@@ -256,6 +256,20 @@ browser("figures in the tables are those of the JSON", async () => {
   await close();
 });
 
+browser("stages have no mean of slow round trips where there are none", async () => {
+  const few = fixtures.breakdown({ slow_count: 0, slow_ns: 0 });
+  for (const stage of few.stages) stage.slow_ns = 0;
+  const { page, complaints, close } = await open(fixtures.bare({ breakdowns: [few] }));
+  const { heads, rows } = await tableOf(page, "stages");
+  const at = heads.indexOf("slow, mean ns");
+  assert.deepEqual(
+    rows.map((cells) => [figure(cells[at - 1]), cells[at]]),
+    few.stages.map((stage) => [stage.typical_ns, ""]),
+  );
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
 browser("a latency budget: the reader chooses NIC and cable, and the sum is that of the parts", async () => {
   const { page, complaints, close } = await open(fixtures.bare({ cables: fixtures.cables(), breakdowns: [fixtures.breakdown()] }));
   const [measured] = [fixtures.breakdown().typical_ns];

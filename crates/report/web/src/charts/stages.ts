@@ -171,8 +171,9 @@ function table(shown: Shown): Table {
         stage.name,
         stage.side,
         stage.direction,
-        stage.typical_ns,
-        stage.slow_ns,
+        // No round trips, no mean.
+        breakdown.typical_count > 0 ? stage.typical_ns : null,
+        breakdown.slow_count > 0 ? stage.slow_ns : null,
         ...(p50 ? [stage.p50_ns] : []),
         ...(p99 ? [stage.p99_ns] : []),
       ]),
