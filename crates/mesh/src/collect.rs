@@ -197,19 +197,28 @@ impl Station<'_> {
 /// Of the ranks that have `gone`, those that were not there to the end, or that nobody reached. One that only did not reach rank 0
 /// any more has a report on each of its slots, its own or its client's figures.
 pub fn not_to_the_end(gone: &BTreeMap<u32, String>, slots: impl Fn(u32) -> Vec<Slot>, visits: &[Told]) -> BTreeMap<u32, String> {
-    let (mut measured, mut reported) = (BTreeSet::<(Pair, u32)>::new(), BTreeSet::<(u32, (Pair, u32))>::new());
-    for told in visits.iter().filter(|told| [told.pair.0, told.pair.1].iter().any(|rank| gone.contains_key(rank))) {
+    // (rank, visit), ascending.
+    type Report = (u32, (Pair, u32));
+    let (mut measured, mut reported): (Vec<Report>, Vec<Report>) = (Vec::new(), Vec::new());
+    for told in visits {
         let visit = (told.pair, told.visit.visit);
-        if told.visit.missing.is_none() {
-            measured.insert(visit);
+        for rank in [told.pair.0, told.pair.1].into_iter().filter(|rank| gone.contains_key(rank)) {
+            if told.visit.missing.is_none() {
+                measured.push((rank, visit));
+            } else if told.by == rank {
+                reported.push((rank, visit));
+            }
         }
-        reported.insert((told.by, visit));
+    }
+    for all in [&mut measured, &mut reported] {
+        all.arrange_by(Ord::cmp);
     }
     let is_missing = |rank: u32| {
         let of = |slot: &Slot| ((rank.min(slot.partner), rank.max(slot.partner)), slot.visit);
         let visits: Vec<(Pair, u32)> = slots(rank).iter().map(of).collect();
-        let is_there = |visit: &(Pair, u32)| measured.contains(visit) || reported.contains(&(rank, *visit));
-        !visits.iter().any(|visit| measured.contains(visit)) || !visits.iter().all(is_there)
+        let is_in = |all: &[Report], visit: &(Pair, u32)| all.binary_search(&(rank, *visit)).is_ok();
+        let is_there = |visit: &(Pair, u32)| is_in(&measured, visit) || is_in(&reported, visit);
+        !visits.iter().any(|visit| is_in(&measured, visit)) || !visits.iter().all(is_there)
     };
     gone.iter().filter(|(rank, _)| is_missing(**rank)).map(|(rank, why)| (*rank, why.clone())).collect()
 }

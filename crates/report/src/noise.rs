@@ -4,7 +4,7 @@
 mod beside;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hairpin_record::explain::Cause;
 use hairpin_record::noise::{CoreNoise, Noise, NoiseBody};
@@ -128,8 +128,14 @@ fn causes(doc: &mut Doc, noise: &NoiseBody) {
     doc.part(Shown::Brief, brief);
     let mut full = Doc::default();
     full.table(of_causes(noise, &|_, _, _| true));
-    let of_all = noise.cores.iter().flat_map(|core| &core.causes);
-    let advice: BTreeSet<(&str, &str)> = of_all.map(|cause| (cause.cause.as_str(), cause.advice.as_str())).gather();
+    let mut advice: Vec<(&str, &str)> = Vec::new();
+    for cause in noise.cores.iter().flat_map(|core| &core.causes) {
+        let one = (cause.cause.as_str(), cause.advice.as_str());
+        if !advice.contains(&one) {
+            advice.push(one);
+        }
+    }
+    advice.arrange_by(Ord::cmp);
     full.list(List::plain(
         "What to do",
         advice.into_iter().map(|(cause, text)| format!("{}: {}", clean(cause), clean(text))).collect(),

@@ -8,7 +8,7 @@
 //! ```
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use hairpin_units::Arrange;
 
@@ -274,27 +274,24 @@ impl During {
         let mut edges: Vec<(i64, bool, usize)> = edges.collect();
         edges.arrange_by(Ord::cmp);
         let mut shares: Vec<(Busy, u64)> = Vec::new();
-        let mut places: HashMap<Busy, usize> = HashMap::new();
-        // The stretches at one moment: the last has the CPU.
-        let mut over: BTreeSet<(u8, usize)> = BTreeSet::new();
+        // The stretches at one moment, a thread and the interrupts within each other: the highest has the CPU.
+        let mut over: Vec<(u8, usize)> = Vec::new();
         let mut since = from;
         for (at, begins, stretch) in edges {
-            if let Some((_, highest)) = over.last()
+            if let Some((_, highest)) = over.iter().max()
                 && since < at
             {
-                let busy = stretches[*highest].2;
-                let place = *places.entry(busy).or_insert(shares.len());
-                if place == shares.len() {
-                    shares.push((busy, 0));
+                let (busy, ns) = (stretches[*highest].2, (at - since) as u64);
+                match shares.iter_mut().find(|(known, _)| *known == busy) {
+                    Some((_, sum)) => *sum += ns,
+                    None => shares.push((busy, ns)),
                 }
-                shares[place].1 += (at - since) as u64;
             }
             since = at;
-            let ranked = (stretches[stretch].2.rank(), stretch);
             if begins {
-                over.insert(ranked);
+                over.push((stretches[stretch].2.rank(), stretch));
             } else {
-                over.remove(&ranked);
+                over.retain(|(_, other)| *other != stretch);
             }
         }
         shares

@@ -6,7 +6,7 @@
 //! ```
 //! An interval is at least as wide as a step of either clock and a bucket of the histogram.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Matched, Method, OTHER_HOST};
@@ -170,8 +170,17 @@ const ONE_BASELINE: &str = "there is one run of the baseline: how much runs diff
 
 /// True if no state of the cores has blocks of both arms.
 pub(super) fn no_common_state(a: &Arm, b: &Arm) -> bool {
-    let states = |arm: &Arm| arm.blocks.iter().filter_map(|block| block.state).collect::<BTreeSet<u32>>();
-    states(a).is_disjoint(&states(b))
+    let states = |arm: &Arm| {
+        let mut states: Vec<u32> = Vec::new();
+        for state in arm.blocks.iter().filter_map(|block| block.state) {
+            if !states.contains(&state) {
+                states.push(state);
+            }
+        }
+        states
+    };
+    let of_b = states(b);
+    !states(a).iter().any(|state| of_b.contains(state))
 }
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -403,12 +412,16 @@ impl Side<'_> {
     }
 
     /// The number of blocks with a value of the figure in each state, and of those in none.
-    fn by_state(&self, figure: Figure, states: Option<&States>) -> BTreeMap<Option<usize>, u64> {
-        let mut found = BTreeMap::new();
+    fn by_state(&self, figure: Figure, states: Option<&States>) -> Vec<(Option<usize>, u64)> {
+        let mut found: Vec<(Option<usize>, u64)> = Vec::new();
         for (_, row) in &self.rows {
             let all = values(row, figure).zip(distances(row));
             for (_, core_rtt_ns) in all.filter(|((block, value), _)| counts(block, figure) && value.is_some()) {
-                *found.entry(of_state(states, core_rtt_ns)).or_insert(0) += 1;
+                let state = of_state(states, core_rtt_ns);
+                match found.iter_mut().find(|(known, _)| *known == state) {
+                    Some((_, count)) => *count += 1,
+                    None => found.push((state, 1)),
+                }
             }
         }
         found
@@ -493,10 +506,12 @@ fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>,
     }
     let main = figures.iter().find(|estimate| estimate.figure == method.figure);
     let (one, other) = (a.by_state(method.figure, states), b.by_state(method.figure, states));
-    let all = one.values().sum::<u64>().min(other.values().sum::<u64>());
+    let sum = |side: &[(Option<usize>, u64)]| side.iter().map(|(_, count)| count).sum::<u64>();
     // Blocks in the same state that are too few for an interval were at no other distance.
-    let alike = |(state, count): (&Option<usize>, &u64)| Some((*count).min(*other.get(state).filter(|_| state.is_some())?));
-    let alike: u64 = one.iter().filter_map(alike).sum();
+    let of_other =
+        |state: Option<usize>| other.iter().find(|(known, _)| state.is_some() && *known == state).map(|(_, count)| *count);
+    let alike: u64 = one.iter().filter_map(|(state, count)| Some((*count).min(of_other(*state)?))).sum();
+    let all = sum(&one).min(sum(&other));
     Comparison {
         arm: name(at + 1),
         against: name(at),
