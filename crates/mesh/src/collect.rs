@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_session::channel::Channel;
 use hairpin_session::side::wait;
-use hairpin_units::Arrange;
+use hairpin_units::{Arrange, Gather};
 
 use crate::gate::Collection;
 use crate::meeting::Card;
@@ -220,7 +220,7 @@ pub fn not_to_the_end(gone: &BTreeMap<u32, String>, slots: impl Fn(u32) -> Vec<S
         let is_there = |visit: &(Pair, u32)| is_in(&measured, visit) || is_in(&reported, visit);
         !visits.iter().any(|visit| is_in(&measured, visit)) || !visits.iter().all(is_there)
     };
-    gone.iter().filter(|(rank, _)| is_missing(**rank)).map(|(rank, why)| (*rank, why.clone())).collect()
+    gone.iter().filter(|(rank, _)| is_missing(**rank)).map(|(rank, why)| (*rank, why.clone())).gather()
 }
 
 #[cfg(test)]

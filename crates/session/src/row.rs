@@ -1,7 +1,5 @@
 //! Joins both sides' reports into one row, with every warning that the record itself justifies.
 
-use std::collections::BTreeSet;
-
 use hairpin_plan::job::Job;
 use hairpin_plan::option::WRITES;
 use hairpin_plan::spec::SideSpec;
@@ -183,7 +181,7 @@ pub fn not_accelerated(stacks: &Stacks) -> Vec<Warning> {
 /// `metered` time.
 pub fn without(cpu: &CpuSide, other: Option<&CpuSide>, metered: Nanos) -> CpuSide {
     let less = other.map_or(0, |other| {
-        let shared = other.cpus.iter().filter(|at| cpu.cpus.contains(at)).collect::<BTreeSet<_>>().len();
+        let shared = distinct(&mut other.cpus.iter().filter(|at| cpu.cpus.contains(at)));
         (other.user_ns + other.system_ns).min(metered.0.saturating_mul(shared as u64))
     });
     CpuSide { foreign_ns: cpu.foreign_ns.map(|ns| ns.saturating_sub(less)), ..cpu.clone() }
@@ -209,7 +207,18 @@ fn involuntary_switches(side: Side, cpu: &CpuSide, metered: Nanos) -> Option<War
 
 /// Number of the side's cores; several threads may share one.
 fn cores(cpu: &CpuSide) -> usize {
-    cpu.cpus.iter().collect::<BTreeSet<_>>().len().max(1)
+    distinct(&mut cpu.cpus.iter()).max(1)
+}
+
+/// Number of different CPUs among these.
+fn distinct(cpus: &mut dyn Iterator<Item = &u32>) -> usize {
+    let mut known: Vec<u32> = Vec::new();
+    for cpu in cpus {
+        if !known.contains(cpu) {
+            known.push(*cpu);
+        }
+    }
+    known.len()
 }
 
 /// True for a policy with which a side gives up its core to wait.

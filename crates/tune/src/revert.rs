@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 
 use hairpin_sys::host::Host;
+use hairpin_units::Gather;
 
 use crate::change::{Change, Trouble};
 use crate::journal::{Entry, Journal, JournalError, StoredEntry, renamed};
@@ -153,7 +154,7 @@ impl Journal {
             let network = &entry.head.network;
             report.notes.push(format!("entry {id:04}: what it changed in the network namespace {network} is given up"));
         }
-        let mut left: BTreeSet<usize> = (0..entry.changes.len()).filter(|index| !is_asked(*index)).collect();
+        let mut left: BTreeSet<usize> = (0..entry.changes.len()).filter(|index| !is_asked(*index)).gather();
         for (index, outcome) in tried {
             if !outcome.is_done() {
                 left.insert(index);

@@ -19,6 +19,7 @@ use hairpin_record::run::{Block, ClockFacts, Cpu, CpuSide, HostFacts, Hosts, Int
 use hairpin_record::sweep::{Sweep, SweepBody};
 use hairpin_record::tune_try::{TuneTry, TuneTryBody};
 use hairpin_record::warning::Note;
+use hairpin_units::Gather;
 
 use super::stored::asked;
 
@@ -85,7 +86,7 @@ fn hosts(mesh: &MeshBody) -> BTreeMap<u32, String> {
         Some(2..) => format!("{} (rank {})", rank.host, rank.rank),
         _ => rank.host.clone(),
     };
-    mesh.ranks.iter().map(|rank| (rank.rank, name(rank))).collect()
+    mesh.ranks.iter().map(|rank| (rank.rank, name(rank))).gather()
 }
 
 /// Another mesh may have the same hosts in another order, so a pair is named in that of their names.

@@ -15,6 +15,7 @@ use hairpin_record::head::Record;
 use hairpin_record::paired::{self, Shift};
 use hairpin_record::run::{Block, HostFacts, Hosts, OwnRequest, Row, Run};
 use hairpin_record::warning::Note;
+use hairpin_units::Gather;
 
 use super::between::{self, Cell, Spread};
 use super::{name, verdict};
@@ -309,7 +310,7 @@ fn by_work<'a>(runs: &[Named<'a>]) -> Vec<(Work, Side<'a>)> {
 
 /// Pairs rows of the same work; if each run has only one row, pairs these.
 fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
-    let mut of_first: BTreeMap<Work, Side<'a>> = by_work(first).into_iter().collect();
+    let mut of_first: BTreeMap<Work, Side<'a>> = by_work(first).into_iter().gather();
     let of_second = by_work(second).into_iter();
     let mut found: Vec<_> = of_second.filter_map(|(work, b)| Some((of_first.remove(&work)?, b))).collect();
     if found.is_empty() {
@@ -348,7 +349,7 @@ fn value(block: &Block, figure: Figure) -> Option<f64> {
 fn values(row: &Row, figure: Figure) -> impl Iterator<Item = (&Block, Option<f64>)> {
     let is_rate = figure == Figure::Rate;
     let backwards = row.blocks.iter().rev().filter(move |_| is_rate);
-    let mut latest: BTreeMap<u32, f64> = backwards.filter_map(|block| Some((block.thread, value(block, figure)?))).collect();
+    let mut latest: BTreeMap<u32, f64> = backwards.filter_map(|block| Some((block.thread, value(block, figure)?))).gather();
     row.blocks.iter().map(move |block| {
         let own = value(block, figure);
         if !is_rate {
