@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -139,6 +139,19 @@ fn sound_both(row: &Value) {
 
 fn paths_of(run: &Value) -> Vec<&str> {
     rows(run).iter().map(|row| row["path"].as_str().unwrap()).collect()
+}
+
+/// A peer whose queue of connections is full drops what comes next, as a firewall does.
+#[test]
+fn a_connect_without_an_answer_takes_the_timeout_once() {
+    let full = TcpListener::bind("127.0.0.1:0").expect("a port");
+    rustix::net::listen(&full, 0).expect("listen(2)");
+    let at = full.local_addr().expect("its address");
+    let _queued = TcpStream::connect(at).expect("one is queued");
+    let begun = Instant::now();
+    let done = Home::new().hairpin(&format!("ping echo:{at} -p tcp-crr:block --timeout 3s --no-store"));
+    assert!(done.code == Some(1) && done.err.contains("within 3.000 s"), "{done:?}");
+    assert!(begun.elapsed() < Duration::from_millis(5_500), "{:?}", begun.elapsed());
 }
 
 /// A reply that is handed over together with the next wait leaves before the cores meet.

@@ -60,7 +60,7 @@ impl Suspension {
         if !untold.is_empty() && own_link {
             ids = of_this_namespace().map_err(|error| failed(&error))?;
         } else if !untold.is_empty() {
-            ids = if heard_on.is_empty() { BTreeSet::new() } else { ids.into_iter().chain(heard_on.iter().copied()).collect() };
+            ids = if heard_on.is_empty() { BTreeSet::new() } else { ids.into_iter().chain(heard_on.iter().copied()).gather() };
         }
         if ids.is_empty() {
             return Err(failed(&NO_INSTANCE));

@@ -377,7 +377,7 @@ fn collects(station: &mut Station<'_>, plan: &Plan, card: &Card) -> Result<(Mesh
         }
         let is_last = further.is_empty();
         slots = further.remove(&0).unwrap_or_default();
-        others = further.keys().copied().filter(|rank| !gone.contains_key(rank)).collect();
+        others = further.keys().copied().filter(|rank| !gone.contains_key(rank)).gather();
         for (rank, slots) in further.iter().filter(|(rank, _)| others.contains(*rank)) {
             later.entry(*rank).or_default().extend(slots);
         }

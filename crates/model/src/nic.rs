@@ -10,10 +10,12 @@
 //! All but `none` are files in `data/nic/`, in the same format as users' own ([`crate::nic_file`]).
 
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use flate2::read::ZlibDecoder;
 use hairpin_record::floor::Counts;
 
 pub use crate::design::{NicModel, Reference, Stages, Transfer};
@@ -105,15 +107,11 @@ pub fn built_in() -> Vec<&'static dyn NicModel> {
 /// The files in `data/nic/`.
 pub fn files() -> &'static [NicFile] {
     static FILES: LazyLock<Vec<NicFile>> = LazyLock::new(|| {
-        let texts = [
-            include_str!("../data/nic/niq.toml"),
-            include_str!("../data/nic/dma.toml"),
-            include_str!("../data/nic/sniffer10g.toml"),
-            include_str!("../data/nic/dna-82599.toml"),
-            include_str!("../data/nic/sun-fire-6800.toml"),
-        ];
-        // The files are compiled in, and the tests parse each.
-        texts.into_iter().map(|text| parse(text).expect("data/nic holds sound files")).collect()
+        // Packed by build.rs; the tests parse each.
+        let mut texts = String::new();
+        let packed = &include_bytes!(concat!(env!("OUT_DIR"), "/nics"))[..];
+        ZlibDecoder::new(packed).read_to_string(&mut texts).expect("build.rs packed texts");
+        texts.split_terminator('\0').map(|text| parse(text).expect("data/nic holds sound files")).collect()
     });
     &FILES
 }

@@ -105,8 +105,9 @@ impl Netlink {
         let message = route_request(destination, index).map_err(|reason| asked.exchange(reason))?;
         let answer = self.request(&asked, Rtm::Getroute, NlmF::empty(), message, |route| {
             let attributes = route.rtattrs().get_attr_handle();
-            let address = |kind| attributes.get_attribute(kind).and_then(|a| address(a.rta_payload().as_ref()));
-            (attributes.get_attr_payload_as::<u32>(Rta::Oif).ok(), address(Rta::Gateway), address(Rta::Prefsrc))
+            let payload = |kind| attributes.get_attribute(kind).map(|a| a.rta_payload().as_ref());
+            let gateway = payload(Rta::Gateway).and_then(address).or_else(|| payload(Rta::Via).and_then(via));
+            (attributes.get_attr_payload_as::<u32>(Rta::Oif).ok(), gateway, payload(Rta::Prefsrc).and_then(address))
         })?;
         let Some((Some(index), gateway, source)) = answer.into_iter().next() else {
             return Err(asked.exchange("the answer names no interface"));
@@ -148,6 +149,12 @@ fn parts(address: IpAddr) -> (RtAddrFamily, Vec<u8>) {
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
+
+/// A next hop of another family than the destination's: two bytes of its family, then its address (`struct rtvia` of
+/// include/uapi/linux/rtnetlink.h).
+fn via(bytes: &[u8]) -> Option<IpAddr> {
+    address(bytes.get(2..)?)
 }
 
 /// `default`, or address/bits.
@@ -238,6 +245,14 @@ mod tests {
         let route = Netlink::open().unwrap().route_to([127, 0, 0, 9].into()).unwrap();
         assert_eq!((route.link.name.as_str(), route.gateway), ("lo", None));
         assert_eq!(route.source, Some([127, 0, 0, 1].into()));
+    }
+
+    #[test]
+    fn a_next_hop_may_be_of_the_other_family() {
+        let router: std::net::Ipv6Addr = "fe80::1".parse().unwrap();
+        let family = (libc::AF_INET6 as u16).to_ne_bytes();
+        assert_eq!(via(&[&family[..], &router.octets()].concat()), Some(router.into()));
+        assert_eq!([&[][..], &family].map(via), [None; 2]);
     }
 
     #[test]

@@ -223,8 +223,12 @@ impl<'a> Client<'a> {
         if let Some(done) = attempt()? {
             return Ok(done);
         }
-        let until = self.clock.now().plus(self.clock.to_ticks(self.job.timeout.0));
-        let done = self.turn.take(self.clock, fd.as_fd(), PollFlags::OUT, until, attempt)?;
+        // A blocking attempt may have taken the whole time.
+        let until = self.parts.began.plus(self.clock.to_ticks(self.job.timeout.0));
+        let done = match self.clock.now() < until {
+            true => self.turn.take(self.clock, fd.as_fd(), PollFlags::OUT, until, attempt)?,
+            false => None,
+        };
         done.ok_or_else(|| {
             let firewall =
                 if self.job.plain_peer { "" } else { ": a firewall may drop the data port (see `serve --data-ports A-B`)" };
