@@ -11,8 +11,8 @@ fn main() -> io::Result<()> {
     let out = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     // In the order in which they are listed; a zero byte ends each.
-    for name in ["niq", "dma", "sniffer10g", "dna-82599", "sun-fire-6800"] {
-        let file = format!("data/nic/{name}.toml");
+    for name in ["niq.toml", "dma.toml", "sniffer10g.toml", "dna-82599.toml", "sun-fire-6800.toml"] {
+        let file = format!("data/nic/{name}");
         println!("cargo::rerun-if-changed={file}");
         packed.write_all(&fs::read(file)?)?;
         packed.write_all(&[0])?;

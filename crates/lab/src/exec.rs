@@ -28,7 +28,7 @@ use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::thread::allowed_cpus;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, getpeername, getsockname, ipproto};
+use rustix::net::{AddressFamily, Protocol, getpeername, getsockname, ipproto};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_getfd, pidfd_open, set_child_subreaper,
     wait,
@@ -489,7 +489,14 @@ fn sockets(pid: u32) -> Vec<(RawFd, u64)> {
 
 /// Protocol and address, `TCP 127.0.0.1:6379`, with the peer if connected.
 fn what(socket: &OwnedFd, protocol: i32) -> String {
-    let kind = if protocol == tcp() { "TCP" } else { "UDP" };
+    let is = |known: Protocol| protocol == known.as_raw().get() as i32;
+    let kind = if is(ipproto::TCP) {
+        "TCP".to_owned()
+    } else if is(ipproto::UDP) {
+        "UDP".to_owned()
+    } else {
+        format!("IP protocol {protocol}")
+    };
     let address = |found: Option<rustix::net::SocketAddrAny>| found.and_then(|found| SocketAddr::try_from(found).ok());
     let own = address(getsockname(socket).ok()).map_or_else(String::new, |own| format!(" {own}"));
     let peer = address(getpeername(socket).ok().flatten()).map_or_else(String::new, |peer| format!(" to {peer}"));

@@ -257,6 +257,7 @@ const TRIALS: usize = 16;
 impl StreamWatcher for StreamProgress {
     fn begins(&mut self, index: usize, of: usize, ask: &Ask) {
         (self.since, self.trials) = (Instant::now(), 0);
+        self.before = StreamCounts::default();
         let going = self.going();
         if let Some(live) = &mut self.live {
             let name = hairpin_report::stream_row(&ask.io.to_string(), ask.direction, Some(ask.bytes));
@@ -266,6 +267,8 @@ impl StreamWatcher for StreamProgress {
 
     fn trial(&mut self, ask: &Ask, step: &Step) {
         self.trials += 1;
+        // The next one counts from 0.
+        self.before = StreamCounts::default();
         let going = self.going();
         if let Some(live) = &mut self.live {
             live.rename(hairpin_report::stream_trial(&ask.io.to_string(), ask.direction, Some(ask.bytes), step));
