@@ -265,7 +265,7 @@ impl Store {
         Ok(self.ids()?.into_iter().map(|id| Entry { record: load(&self.file(&id)), id }))
     }
 
-    /// True if a run that began then is the latest of the store, or would be.
+    /// True if no run of the store began after the one with this id, which need not be there yet. False if the store cannot be read.
     #[must_use]
     pub fn is_latest(&self, id: &RunId) -> bool {
         self.ids().is_ok_and(|ids| ids.last().is_none_or(|last| last <= id))

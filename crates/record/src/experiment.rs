@@ -98,6 +98,22 @@ pub struct ArmBlock {
     pub state: Option<u32>,
 }
 
+impl ArmBlock {
+    /// A figure of the block, above 0: times in ns, a rate in transactions per second. `None` where the block has none, such as a
+    /// quantile of too few transactions.
+    #[must_use]
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        let found = match figure {
+            Figure::P50 => self.p50_ns,
+            Figure::P99 => self.p99_ns,
+            Figure::P999 => self.p999_ns,
+            Figure::Rate => (self.duration_ns > 0).then(|| self.transactions as f64 / self.duration_ns as f64 * 1e9),
+            Figure::Cpu => self.cpu_ns,
+        };
+        found.filter(|value| value.is_finite() && *value > 0.0)
+    }
+}
+
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }

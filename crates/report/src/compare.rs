@@ -3,7 +3,7 @@
 mod placements;
 
 use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched, OTHER_HOST};
-use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
+use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_units::Nanos;
 
 use crate::brief::placed as on_cpus;
@@ -323,14 +323,8 @@ fn unclear(record: &Compare, comparison: &Comparison, ends: Option<(f64, f64)>) 
 /// Why several stored runs give the figure of the verdict no interval.
 fn no_interval(record: &Compare, comparison: &Comparison) -> &'static str {
     let figure = record.method.figure;
-    let has = |block: &ArmBlock| match figure {
-        Figure::P50 => block.p50_ns.is_some(),
-        Figure::P99 => block.p99_ns.is_some(),
-        Figure::P999 => block.p999_ns.is_some(),
-        Figure::Rate => block.duration_ns > 0,
-        Figure::Cpu => block.cpu_ns.is_some(),
-    };
-    let in_blocks = |name: &str| find(record, name).is_some_and(|arm| arm.blocks.iter().any(has));
+    let in_blocks =
+        |name: &str| find(record, name).is_some_and(|arm| arm.blocks.iter().any(|block| block.figure(figure).is_some()));
     match comparison.figures.iter().find(|estimate| estimate.figure == figure) {
         None => "a side has no value of it",
         Some(found) if found.between_runs.is_some() => "there is no interval",

@@ -6,7 +6,6 @@ use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Matched, OT
 use hairpin_record::experiment::{Estimate, Figure};
 
 use super::stored::{NO_COMMON_STATE, ONE_EACH, OTHER_CPUS, OTHER_HOSTS, no_common_state};
-use crate::experiment::figures::of_block;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
@@ -111,7 +110,7 @@ fn without_interval(record: &CompareBody, comparison: &Comparison, found: &Estim
     }
     let arm = |name: &str| record.arms.iter().find(|arm| arm.name == name);
     let (a, b) = (arm(&comparison.against)?, arm(&comparison.arm)?);
-    let without = |arm: &Arm| !arm.blocks.iter().any(|block| of_block(block, found.figure).is_some());
+    let without = |arm: &Arm| !arm.blocks.iter().any(|block| block.figure(found.figure).is_some());
     if without(a) || without(b) {
         return Some("blocks have no value of it, and the cores were at several distances in these runs");
     }

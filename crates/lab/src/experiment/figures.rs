@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_record::experiment::{ArmBlock, Figure};
+use hairpin_record::experiment::Figure;
 use hairpin_record::histogram::between;
 use hairpin_units::Quantile;
 
@@ -34,23 +34,11 @@ pub(crate) fn as_quantile(figure: Figure) -> Option<Quantile> {
     }
 }
 
-/// The figures of a block that are not quantiles.
-pub(crate) fn of_block(block: &ArmBlock, figure: Figure) -> Option<f64> {
-    let found = match figure {
-        Figure::P50 => block.p50_ns,
-        Figure::P99 => block.p99_ns,
-        Figure::P999 => block.p999_ns,
-        Figure::Rate => (block.duration_ns > 0).then(|| block.transactions as f64 / block.duration_ns as f64 * 1e9),
-        Figure::Cpu => block.cpu_ns,
-    };
-    found.filter(|value| value.is_finite() && *value > 0.0)
-}
-
 /// A figure of both sides of pairs. If one block has too few transactions for a quantile, blocks of neighbouring pairs are merged
 /// until both sides have enough: quantiles are never averaged. Returns the values and how many blocks each stands for.
 pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64, f64)>, f64) {
     let Some(q) = as_quantile(figure) else {
-        let values = pairs.iter().filter_map(|(a, b)| Some((of_block(&a.block, figure)?, of_block(&b.block, figure)?)));
+        let values = pairs.iter().filter_map(|(a, b)| Some((a.block.figure(figure)?, b.block.figure(figure)?)));
         return (values.collect(), 1.0);
     };
     let mut values = Vec::new();
@@ -64,7 +52,7 @@ pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64,
         }
         let of = |side: Vec<&Taken>| match side[..] {
             // A block from outside has its figures and no times.
-            [one] if one.times.is_empty() => of_block(&one.block, figure),
+            [one] if one.times.is_empty() => one.block.figure(figure),
             _ => quantile(&together(side.into_iter()), q),
         };
         let both = (of(group.iter().map(|(a, _)| *a).collect()), of(group.iter().map(|(_, b)| *b).collect()));
@@ -81,6 +69,8 @@ pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64,
 
 #[cfg(test)]
 mod tests {
+    use hairpin_record::experiment::ArmBlock;
+
     use super::*;
 
     fn taken(times: &[(u64, u64)]) -> Taken {

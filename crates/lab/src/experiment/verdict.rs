@@ -12,7 +12,7 @@ use hairpin_record::paired::{self, Shift};
 use hairpin_units::Arrange;
 use std::time::Duration;
 
-use super::figures::{as_quantile, of_block, of_pairs, quantile, together};
+use super::figures::{as_quantile, of_pairs, quantile, together};
 use super::rounds::{Round, Taken, letter};
 use super::states::States;
 
@@ -200,7 +200,7 @@ fn needs(main: Option<&Estimate>, kept: usize, margin: f64, elapsed: Duration) -
 /// The medians of the figures over an arm's blocks, with equal weights; `None` if fewer than half of them have the figure.
 pub(crate) fn typical<'a>(blocks: impl Iterator<Item = &'a ArmBlock> + Clone) -> Figures {
     let of = |figure| {
-        let found: Vec<f64> = blocks.clone().filter_map(|block| of_block(block, figure)).collect();
+        let found: Vec<f64> = blocks.clone().filter_map(|block| block.figure(figure)).collect();
         if 2 * found.len() >= blocks.clone().count() { middle(found) } else { None }
     };
     Figures {
@@ -216,7 +216,7 @@ pub(crate) fn typical<'a>(blocks: impl Iterator<Item = &'a ArmBlock> + Clone) ->
 pub(crate) fn figures<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Figures {
     let times = together(taken.clone());
     let of_times = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));
-    let of_blocks = |figure| middle(taken.clone().filter_map(|taken| of_block(&taken.block, figure)).collect());
+    let of_blocks = |figure| middle(taken.clone().filter_map(|taken| taken.block.figure(figure)).collect());
     Figures {
         p50_ns: of_times(Figure::P50),
         p99_ns: of_times(Figure::P99),

@@ -11,7 +11,6 @@ use hairpin_record::paired;
 use hairpin_record::sweep::{Effect, Interaction, Ratio};
 
 use super::plan::{Design, SweepPlan};
-use crate::experiment::figures::of_block;
 use crate::experiment::rounds::Round;
 use crate::experiment::states::States;
 
@@ -115,7 +114,7 @@ fn mean(contrasts: &[Contrast], round: &Round, states: &States, figure: Figure) 
             if *seen.get_or_insert(state) != state {
                 return None;
             }
-            sum += sign * of_block(&taken.block, figure)?.ln();
+            sum += sign * taken.block.figure(figure)?.ln();
         }
         Some(sum)
     };

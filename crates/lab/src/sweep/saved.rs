@@ -96,7 +96,7 @@ impl SavedSweep {
         let Some(sweeps) = self.path.parent() else { return };
         for entry in fs::read_dir(sweeps).into_iter().flatten().flatten() {
             let path = entry.path();
-            if path == self.path || path.extension().is_none_or(|extension| extension != "jsonl") {
+            if path == self.path || !is_ours(&path) {
                 continue;
             }
             let is_old = |file: &File| file.metadata()?.modified().map(|at| at.elapsed().is_ok_and(|age| age > FORGOTTEN));
@@ -158,6 +158,12 @@ impl SavedSweep {
     }
 }
 
+/// True for a file named as those of sweeps are.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".jsonl"));
+    name.is_some_and(|name| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// A line, if it is complete.
 fn whole<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
     line.strip_suffix(b"\n").and_then(|line| serde_json::from_slice(line).ok())
@@ -210,7 +216,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = |key| SavedSweep::open(dir.path(), key, 7, false).unwrap().0;
         let (given_up, under_way, lately) = (open("a"), open("b"), open("c"));
-        let other = dir.path().join("sweeps/notes.txt");
+        let other = dir.path().join("sweeps/notes.jsonl");
         fs::write(&other, "").unwrap();
         let then = SystemTime::now() - FORGOTTEN - Duration::from_secs(60);
         for file in [&given_up.file, &under_way.file, &File::open(&other).unwrap()] {
