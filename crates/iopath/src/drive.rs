@@ -69,6 +69,8 @@ pub(crate) const TURN_NS: u64 = 10_000_000;
 pub(crate) const IDLE_TURN_NS: u64 = 100_000_000;
 /// Longest sleep of a client on a full path that may have a reply to come, in ns: replies end it, and so it delays none of them.
 const FULL_NS: u64 = 100_000;
+/// The kernel's clock may end a wait this much too early, in ns: its rate is adjusted, by 500 ppm at most (adjtimex(2)).
+const EARLY_NS: u64 = IDLE_TURN_NS / 2_000;
 /// A wait that overruns its deadline by this much means that this process or the whole machine was stopped, in ns.
 const STOP_NS: u64 = 100_000_000;
 /// Requests that were due before the run's end may still be sent for this long afterwards, in ns.
@@ -85,7 +87,8 @@ struct Stamp {
 
 /// Reason for a block to end early.
 enum Cut {
-    Stopped,
+    /// Requests due later than this had no turn.
+    Stopped(Ticks),
     Failed(io::Error),
 }
 
@@ -160,8 +163,8 @@ struct Loop<'a, C> {
     called: bool,
     /// Stalls seen by an open loop that spins.
     stalls: Stalls,
-    /// The path's send may wait for the peer.
-    send_waits: bool,
+    /// Requests due later than this had no turn before the run was stopped.
+    stopped_at: Ticks,
 }
 
 /// Runs `work` over `endpoint` and returns the result, however the run ended.
@@ -172,19 +175,12 @@ pub fn drive<E: Endpoint, C: Clock>(
     work: Work,
     between: &mut dyn BetweenBlocks,
 ) -> LoopResult {
-    let (lossy, send_waits) = (endpoint.is_lossy(), endpoint.waited_until().is_some());
-    Loop::new(clock, pace, work, between, lossy, send_waits).run(endpoint)
+    let lossy = endpoint.is_lossy();
+    Loop::new(clock, pace, work, between, lossy).run(endpoint)
 }
 
 impl<'a, C: Clock> Loop<'a, C> {
-    fn new(
-        clock: &'a C,
-        pace: Pace,
-        work: Work,
-        between: &'a mut dyn BetweenBlocks,
-        lossy: bool,
-        send_waits: bool,
-    ) -> Loop<'a, C> {
+    fn new(clock: &'a C, pace: Pace, work: Work, between: &'a mut dyn BetweenBlocks, lossy: bool) -> Loop<'a, C> {
         let mask = probe::sequence_mask(work.request.min(work.reply));
         let now = clock.now();
         let is_open = matches!(pace, Pace::Open(_));
@@ -229,7 +225,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             stalled: None,
             called: false,
             stalls: Stalls::new(clock, is_open),
-            send_waits,
+            stopped_at: Ticks::NEVER,
         };
         // Touch every page now, so that no page fault happens inside a block.
         this.stamps.resize(work.block, Stamp::default());
@@ -283,7 +279,11 @@ impl<C: Clock> Loop<'_, C> {
         };
         let end = match result {
             Ok(()) => None,
-            Err(Cut::Stopped) => Some(LoopEnd::Stopped),
+            Err(Cut::Stopped(at)) => {
+                self.stopped_at = at;
+                self.receive_last(over);
+                Some(LoopEnd::Stopped)
+            }
             Err(Cut::Failed(error)) => Some(LoopEnd::Failed(error)),
         };
         self.paused = self.clock.now();
@@ -312,7 +312,7 @@ impl<C: Clock> Loop<'_, C> {
             let until = if full { self.full_until() } else { self.look_at.plus(self.grace) };
             match self.receive(endpoint, until)? {
                 Some(answered) => flow = answered,
-                None => self.turn()?,
+                None => self.turn(until)?,
             }
         }
     }
@@ -335,19 +335,26 @@ impl<C: Clock> Loop<'_, C> {
         }
         self.flight.launch(flow, place, sent, due.unwrap_or(sent));
         self.counts.sent += 1;
-        if self.send_waits
-            && let Some(at) = endpoint.waited_until()
-        {
-            self.last_stamp = self.last_stamp.max(at);
-        }
+        self.forgive_wait(endpoint);
         Ok(true)
+    }
+
+    /// The time of a call that waited for the peer is no stop of this process.
+    #[inline(always)]
+    fn forgive_wait<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E) {
+        if !self.lossy && endpoint.has_waited() {
+            self.last_stamp = self.last_stamp.max(self.clock.now());
+        }
     }
 
     /// Receives one message and classifies it. Returns the flow on which a request was answered; `None` if no message arrived, or
     /// if it answered no request.
     #[inline(always)]
     fn receive<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
-        let Some(reply) = endpoint.recv(until)? else { return Ok(None) };
+        let Some(reply) = endpoint.recv(until)? else {
+            self.forgive_wait(endpoint);
+            return Ok(None);
+        };
         let now = self.clock.stop();
         let flow = reply.flow;
         let carried = probe::sequence(reply.bytes) & self.mask;
@@ -363,6 +370,7 @@ impl<C: Clock> Loop<'_, C> {
             *stamp = Stamp { due: slot.due, sent: slot.sent, rtt: now.since(slot.sent), sequence: place.sequence, flow };
             self.kept += 1;
         }
+        self.forgive_wait(endpoint);
         self.counts.reordered += u64::from(self.flight.land(flow, place));
         self.heard(slot.sent, now);
         endpoint.received(flow, now)?;
@@ -413,20 +421,21 @@ impl<C: Clock> Loop<'_, C> {
         }
     }
 
-    /// Called when no message, or no useful one, arrived: counts the wait, and checks the stop flag and every deadline.
+    /// Called when no message, or no useful one, arrived in a wait that was to end at `until`: counts the wait, and checks the
+    /// stop flag and every deadline.
     #[cold]
-    fn turn(&mut self) -> Result<(), Cut> {
-        self.counts.waits_in_vain += 1;
+    fn turn(&mut self, until: Ticks) -> Result<(), Cut> {
+        self.counts.waits_in_vain += u64::from(was_in_vain(self.clock, until));
         self.attend()
     }
 
     /// Checks the stop flag and every deadline.
     #[cold]
     fn attend(&mut self) -> Result<(), Cut> {
-        if self.between.stopped() {
-            return Err(Cut::Stopped);
-        }
         let now = self.clock.now();
+        if self.between.stopped() {
+            return Err(Cut::Stopped(now));
+        }
         // A wait that ended in time has left no reply in the path.
         if now.since(self.look_at) <= self.late_look {
             self.heard_to = now;
@@ -522,6 +531,11 @@ impl<C: Clock> Loop<'_, C> {
         let now = self.clock.now();
         self.last_reply = self.last_reply.plus(now.since(since)).min(now);
     }
+}
+
+/// True if the wait that was to end at `until` lasted that long. One that ended sooner brought a part of a message, or a signal.
+pub(crate) fn was_in_vain<C: Clock>(clock: &C, until: Ticks) -> bool {
+    until.since(clock.now()) <= clock.to_ticks(EARLY_NS)
 }
 
 fn samples<'a, C: Clock>(

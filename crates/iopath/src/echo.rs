@@ -6,6 +6,7 @@ use hairpin_record::histogram::Times;
 use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_wire::probe;
 
+use crate::drive::was_in_vain;
 use crate::endpoint::Endpoint;
 
 /// Longest wait before the stop flag is checked again, in ns.
@@ -46,7 +47,7 @@ pub struct Echoed {
     pub turnaround: Times,
     /// Requests answered, warm-up and untimed ones included.
     pub answered: u64,
-    /// Waits that ended without a request.
+    /// Waits that lasted their whole time without a request.
     pub waits_in_vain: u64,
     /// The error that ended the loop early, if any.
     pub error: Option<io::Error>,
@@ -72,7 +73,7 @@ fn turns<E: Endpoint, C: Clock>(
     let mut until = clock.now().plus(turn);
     while !callbacks.stopped() {
         let Some(request) = endpoint.recv(until)? else {
-            echoed.waits_in_vain += 1;
+            echoed.waits_in_vain += u64::from(was_in_vain(clock, until));
             until = clock.now().plus(turn);
             continue;
         };

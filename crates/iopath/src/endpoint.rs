@@ -6,9 +6,9 @@ use hairpin_sys::clock::Ticks;
 
 use crate::content::Content;
 
-/// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `await_room`, `waited_until`,
-/// `recv` and `received`; on the server [`echo`](crate::echo::echo) calls `recv`, `replying`, `reply` and `await_room`. `Self:
-/// Sized` keeps the methods that only a server calls out of the table of a client's loops.
+/// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `begins`, `send`, `await_room`, `has_waited`, `recv`
+/// and `received`; on the server [`echo`](crate::echo::echo) calls `recv`, `replying`, `reply` and `await_room`. `Self: Sized`
+/// keeps the methods that only a server calls out of the table of a client's loops.
 pub trait Endpoint {
     /// True if the path may drop a message: an unanswered request then means a loss, not a dead peer.
     fn is_lossy(&self) -> bool;
@@ -26,11 +26,11 @@ pub trait Endpoint {
         Ok(())
     }
 
-    /// On a path whose `send` may wait for the peer: when the last one was done with that. The time until then is no stop of this
-    /// process. `None` by default, and then always.
+    /// True if the last `send` or `recv` waited until the peer took more, so that its time is no stop of this process. Asked only
+    /// of paths that drop no message. False by default.
     #[inline(always)]
-    fn waited_until(&self) -> Option<Ticks> {
-        None
+    fn has_waited(&mut self) -> bool {
+        false
     }
 
     /// Receives the next whole message of any flow, in place. `None`: `until` has passed, or a signal or the kernel's own time

@@ -25,6 +25,11 @@ pub(crate) trait Carrier<'fd> {
     }
     /// Sends one whole message. `false`: the path is full, nothing was sent.
     fn send(&mut self, message: &[u8]) -> io::Result<bool>;
+    /// True if the last send waited for room. False by default.
+    #[inline(always)]
+    fn has_waited(&mut self) -> bool {
+        false
+    }
     /// Receives more of a message of `expected` bytes into `buffer`, which is one byte longer to detect a longer datagram.
     /// `None`: not whole yet. The end of the stream is an error.
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>>;
@@ -58,6 +63,8 @@ pub(crate) struct Flows<'a, 'fd, F> {
     outgoing: Vec<u8>,
     incoming: Incoming,
     expected: usize,
+    /// The last send waited for room.
+    waited: bool,
 }
 
 /// Receive buffers. All flows share one for short messages, because with many flows each cache line of a flow's own takes time.
@@ -125,7 +132,7 @@ impl<'a, 'fd, F: Carrier<'fd>> Flows<'a, 'fd, F> {
     /// For messages of `expected` bytes in and at most `longest` bytes out.
     pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'fd>, expected: usize, longest: usize) -> Flows<'a, 'fd, F> {
         let incoming = Incoming::new::<F>(flows.len(), expected.max(longest));
-        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected }
+        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected, waited: false }
     }
 
     /// Sets the `delay` before each answer, if any.
@@ -143,7 +150,17 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
     fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
         let message = &mut self.outgoing[..len];
         content.write(message);
-        self.flows[flow as usize].send(message)
+        let flow = &mut self.flows[flow as usize];
+        let sent = flow.send(message);
+        if !F::WHOLE {
+            self.waited = flow.has_waited();
+        }
+        sent
+    }
+
+    #[inline(always)]
+    fn has_waited(&mut self) -> bool {
+        !F::WHOLE && std::mem::take(&mut self.waited)
     }
 
     fn await_room(&mut self, flow: u32) -> io::Result<()> {
@@ -208,7 +225,7 @@ mod tests {
         let clock = AnyClock::Raw(MonotonicRaw);
         let (peer, our) = UnixStream::pair().unwrap();
         let (ours, how) = ([OwnedFd::from(our)], How::plain(Duration::from_secs(1)));
-        let mut streams = Stream::all(&ours, &how).unwrap();
+        let mut streams = Stream::all(&ours, &how);
         let wait = Waiting::on(Policy::Poll, 0, clock, &[streams[0].readable()]).unwrap();
         let mut flows = Flows::new(&mut streams, wait, 64, 64);
         let content = Content { sequence: 0, cookie: 0, verify: false };
@@ -223,13 +240,36 @@ mod tests {
     }
 
     #[test]
+    fn a_send_to_a_peer_that_reads_late_has_waited_under_every_policy() {
+        const LEN: usize = 4 << 20;
+        let clock = AnyClock::Raw(MonotonicRaw);
+        for policy in [Policy::Block, Policy::Poll, Policy::Spin] {
+            let (mut peer, our) = UnixStream::pair().unwrap();
+            let (ours, how) = ([OwnedFd::from(our)], How::plain(Duration::from_secs(10)));
+            let mut streams = Stream::all(&ours, &how);
+            let wait = Waiting::on(policy, 0, clock, &[streams[0].readable()]).unwrap();
+            let mut flows = Flows::new(&mut streams, wait, 64, LEN);
+            let content = Content { sequence: 0, cookie: 0, verify: false };
+            assert!(flows.send(0, 64, content).unwrap() && !flows.has_waited(), "{policy}");
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(20));
+                    peer.read_exact(&mut vec![0; 64 + LEN]).unwrap();
+                });
+                assert!(flows.send(0, LEN, content).unwrap(), "{policy}");
+            });
+            assert_eq!([flows.has_waited(), flows.has_waited()], [true, false], "{policy}: told once");
+        }
+    }
+
+    #[test]
     fn messages_that_come_in_parts_on_two_flows_stay_whole() {
         for len in [64, 3 * SHORT] {
             let clock = AnyClock::Raw(MonotonicRaw);
             let (mut peers, ours): (Vec<UnixStream>, Vec<OwnedFd>) =
                 (0..2).map(|_| UnixStream::pair().unwrap()).map(|(peer, our)| (peer, our.into())).unzip();
             let how = How::plain(Duration::from_secs(1));
-            let mut streams = Stream::all(&ours, &how).unwrap();
+            let mut streams = Stream::all(&ours, &how);
             let fds: Vec<_> = streams.iter().map(Carrier::readable).collect();
             let wait = Waiting::on(Policy::Spin, 0, clock, &fds).unwrap();
             let mut flows = Flows::new(&mut streams, wait, len, len);

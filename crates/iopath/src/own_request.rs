@@ -46,6 +46,8 @@ struct Asking<'a, 'fd> {
     unasked: Option<io::Error>,
     /// A flow whose server has closed the connection, as a send has found, and the error of that send.
     gone: Option<(usize, io::Error)>,
+    /// The last send waited for room.
+    waited: bool,
 }
 
 /// The flows without their wait.
@@ -234,12 +236,19 @@ impl Endpoint for Asking<'_, '_> {
         let mut header = Header::default();
         content.write(&mut header);
         let (asked, at) = (&mut self.asked, flow as usize);
-        match asked.flows[at].ask(&asked.request.bytes) {
+        let sent = asked.flows[at].ask(&asked.request.bytes);
+        self.waited = asked.flows[at].has_waited();
+        match sent {
             Ok(true) => asked.replies[at].asked(header),
             Ok(false) => return Ok(false),
             Err(error) => return self.not_sent(at, error).map(|()| false),
         }
         Ok(true)
+    }
+
+    #[inline(always)]
+    fn has_waited(&mut self) -> bool {
+        std::mem::take(&mut self.waited)
     }
 
     fn await_room(&mut self, flow: u32) -> io::Result<()> {
@@ -299,7 +308,7 @@ impl ClientRun<'_> {
             let count = flows.len() * job.threads as usize;
             let replies = flows.iter().map(|_| Replies::new(request, count, job.outstanding)).collect();
             let asked = AskedFlows { request, flows, replies, more: None, current: Header::default(), tally: Tally::default() };
-            let mut endpoint = Asking { wait, asked, unasked: None, gone: None };
+            let mut endpoint = Asking { wait, asked, unasked: None, gone: None, waited: false };
             let mut found = drive_paced(&mut endpoint, &clock, job, work, between);
             endpoint.ended(&mut found, job.timeout.into());
             all.lock().unwrap_or_else(PoisonError::into_inner).add(endpoint.asked.tally);
@@ -315,7 +324,7 @@ impl ClientRun<'_> {
 /// Refuses a server that speaks first, by a connection that asks nothing.
 pub(crate) fn hear_out(connection: OwnedFd, job: &Job) -> Result<(), PathError> {
     let (fds, how) = ([connection], How::plain(job.timeout.into()));
-    let mut flows = Stream::all(&fds, &how)?;
+    let mut flows = Stream::all(&fds, &how);
     #[cfg(feature = "tls")]
     if let Some(tls) = job.own.as_ref().and_then(|own| own.tls.as_ref()) {
         let connector = crate::tls::Connector::new(tls)?;
@@ -367,7 +376,7 @@ mod tests {
     fn asking<'a, 'fd>(request: &'a Request, flows: &'a mut [Stream<'fd>]) -> Asking<'a, 'fd> {
         let (replies, current, tally) = (vec![Replies::new(request, 1, 4)], Header::default(), Tally::default());
         let asked = AskedFlows { request, flows, replies, more: None, current, tally };
-        Asking { wait: Waiting::spin(AnyClock::Raw(MonotonicRaw)), asked, unasked: None, gone: None }
+        Asking { wait: Waiting::spin(AnyClock::Raw(MonotonicRaw)), asked, unasked: None, gone: None, waited: false }
     }
 
     fn ask(endpoint: &mut Asking<'_, '_>) -> io::Result<bool> {
@@ -377,7 +386,7 @@ mod tests {
     #[test]
     fn a_server_that_takes_no_more_is_not_one_that_says_nothing() {
         let ((fds, _theirs), how) = (connected(), How::plain(Duration::from_millis(20)));
-        let (mut flows, request) = (Stream::all(&fds, &how).unwrap(), request(vec![b'x'; 8 << 20], "1"));
+        let (mut flows, request) = (Stream::all(&fds, &how), request(vec![b'x'; 8 << 20], "1"));
         let why = ask(&mut asking(&request, &mut flows)).unwrap_err();
         assert_ne!(why.kind(), io::ErrorKind::TimedOut, "as which it would be told as a missing reply");
         assert!(why.to_string().starts_with("the peer takes no more"), "{why}");
@@ -386,7 +395,7 @@ mod tests {
     #[test]
     fn replies_that_came_before_a_reset_are_received_though_a_send_meets_it_first() {
         let ((fds, mut theirs), how) = (connected(), How::plain(Duration::from_secs(5)));
-        let (mut flows, request) = (Stream::all(&fds, &how).unwrap(), request(vec![b'x'], r"\n"));
+        let (mut flows, request) = (Stream::all(&fds, &how), request(vec![b'x'], r"\n"));
         let mut endpoint = asking(&request, &mut flows);
         (0..3).for_each(|_| assert!(ask(&mut endpoint).unwrap()));
         theirs.read_exact(&mut [0; 2]).unwrap();
@@ -404,7 +413,7 @@ mod tests {
     #[test]
     fn a_send_to_a_server_that_has_gone_tells_the_count() {
         let ((fds, mut theirs), how) = (connected(), How::plain(Duration::from_secs(5)));
-        let (mut flows, request) = (Stream::all(&fds, &how).unwrap(), request(vec![b'x'], r"\n"));
+        let (mut flows, request) = (Stream::all(&fds, &how), request(vec![b'x'], r"\n"));
         let mut endpoint = asking(&request, &mut flows);
         assert!(ask(&mut endpoint).unwrap());
         theirs.read_exact(&mut [0]).unwrap();

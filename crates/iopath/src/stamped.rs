@@ -166,6 +166,11 @@ impl<'fd, F: Stampable<'fd>> Carrier<'fd> for Stamped<'_, F> {
     }
 
     #[inline]
+    fn has_waited(&mut self) -> bool {
+        self.plain.has_waited()
+    }
+
+    #[inline]
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>> {
         if self.every == 0 {
             return self.plain.recv(buffer, expected);

@@ -12,9 +12,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::error::PathError;
 use crate::flows::Carrier;
 use crate::stamped::Stampable;
+
+/// No send sleeps in the kernel, even on a blocking socket: two sides with full buffers would wait for each other.
+const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
 /// One connection.
 pub(crate) struct Stream<'fd> {
@@ -26,6 +28,8 @@ pub(crate) struct Stream<'fd> {
     tls: Option<Box<crate::tls::Session>>,
     /// System calls other than one send and the receives.
     pub(crate) extra_calls: u64,
+    /// The last send waited for room.
+    waited: bool,
 }
 
 /// Sending of a message over the connection.
@@ -48,31 +52,28 @@ impl How {
 
 impl<'fd> Stream<'fd> {
     /// Wraps connected streams.
-    pub(crate) fn all(fds: &'fd [OwnedFd], how: &'fd How) -> Result<Vec<Stream<'fd>>, PathError> {
-        let one = |fd: &'fd OwnedFd| {
-            // Otherwise two sides with full buffers would wait for each other for ever, each in its blocking send.
-            socket::set_send_timeout(fd, how.patience)?;
-            Ok(Stream {
-                fd: fd.as_fd(),
-                have: 0,
-                how,
-                #[cfg(feature = "tls")]
-                tls: None,
-                extra_calls: 0,
-            })
+    pub(crate) fn all(fds: &'fd [OwnedFd], how: &'fd How) -> Vec<Stream<'fd>> {
+        let one = |fd: &'fd OwnedFd| Stream {
+            fd: fd.as_fd(),
+            have: 0,
+            how,
+            #[cfg(feature = "tls")]
+            tls: None,
+            extra_calls: 0,
+            waited: false,
         };
-        fds.iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
+        fds.iter().map(one).collect()
     }
 
     /// Sends `message` in one call if the buffer has room; the remainder follows.
     #[inline(always)]
-    fn send_whole(&self, message: &[u8]) -> io::Result<bool> {
-        self.sent(message, send(self.fd, message, SendFlags::NOSIGNAL))
+    fn send_whole(&mut self, message: &[u8]) -> io::Result<bool> {
+        self.sent(message, send(self.fd, message, AT_ONCE))
     }
 
     /// Sends the part of `message` that the call that returned `sent` has left.
     #[inline(always)]
-    fn sent(&self, message: &[u8], sent: Result<usize, Errno>) -> io::Result<bool> {
+    fn sent(&mut self, message: &[u8], sent: Result<usize, Errno>) -> io::Result<bool> {
         match or_nothing(sent)? {
             Some(sent) if sent == message.len() => Ok(true),
             None => Ok(false),
@@ -80,7 +81,8 @@ impl<'fd> Stream<'fd> {
         }
     }
 
-    fn push(&self, rest: &[u8]) -> io::Result<()> {
+    fn push(&mut self, rest: &[u8]) -> io::Result<()> {
+        self.waited = true;
         push_to_socket(self.fd, rest, self.how.patience)
     }
 
@@ -95,7 +97,8 @@ impl<'fd> Stream<'fd> {
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<bool> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &mut self.tls {
-            return tls.send(self.fd, request, self.how.patience).map(|()| true);
+            self.waited = tls.send(self.fd, request, self.how.patience)?;
+            return Ok(true);
         }
         self.send(request)
     }
@@ -127,7 +130,7 @@ impl<'fd> Stream<'fd> {
         for end in ends(message.len(), self.how.writes as usize) {
             let part = &message[sent..end];
             let done = match asking && end == message.len() {
-                true => self.sent(part, timestamping::send(self.fd, part)),
+                true => self.sent(part, timestamping::send(self.fd, part, AT_ONCE)),
                 false => self.send_whole(part),
             };
             if !done? {
@@ -192,6 +195,11 @@ impl<'fd> Carrier<'fd> for Stream<'fd> {
     }
 
     #[inline(always)]
+    fn has_waited(&mut self) -> bool {
+        std::mem::take(&mut self.waited)
+    }
+
+    #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>> {
         let Some(len) = or_nothing(recv(self.fd, &mut buffer[self.have..expected], RecvFlags::empty()))? else {
             return Ok(None);
@@ -215,7 +223,7 @@ impl<'fd> Stampable<'fd> for Stream<'fd> {
         if self.how.writes > 1 {
             return self.send_in_parts(message, true);
         }
-        self.sent(message, timestamping::send(self.fd, message))
+        self.sent(message, timestamping::send(self.fd, message, AT_ONCE))
     }
 
     fn recv_stamped(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<(usize, Control)>> {
@@ -259,7 +267,7 @@ pub(crate) fn push_rest(
 /// As [`push_rest`], on a socket, which may be a blocking one without a time limit of its own.
 #[cold]
 pub(crate) fn push_to_socket(socket: BorrowedFd<'_>, rest: &[u8], patience: Duration) -> io::Result<()> {
-    push_rest(socket, rest, patience, |rest| send(socket, rest, SendFlags::NOSIGNAL | SendFlags::DONTWAIT))
+    push_rest(socket, rest, patience, |rest| send(socket, rest, AT_ONCE))
 }
 
 /// Error for a peer that has closed its end.
@@ -313,7 +321,7 @@ mod tests {
     fn a_message_with_fewer_bytes_than_writes_takes_a_call_for_each() {
         let (ours, _other) = UnixStream::pair().unwrap();
         let (fds, how) = ([OwnedFd::from(ours)], How { writes: 16, ..How::plain(Duration::from_secs(5)) });
-        let mut flow = Stream::all(&fds, &how).unwrap().remove(0);
+        let mut flow = Stream::all(&fds, &how).remove(0);
         assert!(flow.send(&[7; 8]).unwrap());
         assert_eq!(flow.extra_calls, 7);
     }

@@ -103,9 +103,9 @@ impl Connector {
 }
 
 impl Session {
-    /// Sends a message whole; a server that takes nothing for `patience` is an error.
+    /// Sends a message whole; a server that takes nothing for `patience` is an error. True if it had to wait for room.
     #[inline(always)]
-    pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, message: &[u8], patience: Duration) -> io::Result<()> {
+    pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, message: &[u8], patience: Duration) -> io::Result<bool> {
         self.connection.writer().write_all(message)?;
         self.flush(fd, patience)
     }
@@ -163,20 +163,22 @@ impl Session {
         Ok(Some(()))
     }
 
-    fn flush(&mut self, fd: BorrowedFd<'_>, patience: Duration) -> io::Result<()> {
+    /// Sends the records that are ready. True if it had to wait for room.
+    fn flush(&mut self, fd: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
         // Start of the time in which the server has taken nothing; signals do not restart it.
-        let mut since = None;
+        let (mut since, mut waited) = (None, false);
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Wire { fd, flags: RecvFlags::empty() }) {
                 Ok(_) => since = None,
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     let left = patience.saturating_sub(since.get_or_insert_with(Instant::now).elapsed());
+                    waited = true;
                     ready(fd, PollFlags::OUT, left, "the server takes no more: lower --outstanding, or raise sndbuf")?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(waited)
     }
 }
 
@@ -220,7 +222,7 @@ impl Read for Wire<'_> {
 
 impl Write for Wire<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(send(self.fd, bytes, SendFlags::NOSIGNAL)?)
+        Ok(send(self.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -193,6 +193,8 @@ struct Flows<'a, const STREAM: bool> {
     sending: Vec<Option<usize>>,
     /// Streams: a peer has closed its end. Told once the messages that came before are read.
     closed: bool,
+    /// Streams: a send waited for room.
+    waited: bool,
     /// Number of errors from the kernel that a datagram was too long for the path.
     too_long: u64,
 }
@@ -277,6 +279,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             joined: vec![0; expected],
             sending: vec![None; count],
             closed: false,
+            waited: false,
             too_long: 0,
         };
         let asked = (0..count as u32).try_for_each(|flow| this.ask(flow)).and_then(|()| this.uring.submit());
@@ -385,6 +388,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         };
         let (Some(buffer), socket) = (done.buffer, &self.sockets[flow as usize]) else { return Ok(()) };
         if sent < len {
+            self.waited = true;
             let rest = &self.uring.sent_bytes(buffer)[sent..len];
             push_to_socket(socket.as_fd(), rest, self.patience)?;
         }
@@ -492,6 +496,11 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
     }
 
     #[inline(always)]
+    fn has_waited(&mut self) -> bool {
+        STREAM && std::mem::take(&mut self.waited)
+    }
+
+    #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         self.release()?;
         let mut waited = false;
@@ -566,7 +575,7 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::UdpSocket;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -627,6 +636,29 @@ mod tests {
             }
             assert_eq!(next(&mut flows).unwrap_err().kind(), io::ErrorKind::UnexpectedEof, "{spec}");
         }
+    }
+
+    #[test]
+    fn a_send_to_a_peer_that_reads_late_has_waited() {
+        const LEN: usize = 2 << 20;
+        if lacking().is_err() {
+            return;
+        }
+        let (own, mut peer) = UnixStream::pair().unwrap();
+        let sockets = [OwnedFd::from(own)];
+        let mut flows = flows::<true>(&sockets, "uring-tcp:block", LEN as u32);
+        let content = Content { sequence: 0, cookie: 0, verify: false };
+        assert!(flows.send(0, LEN, content).unwrap() && !flows.has_waited(), "not handed to the kernel yet");
+        let echoed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                let mut message = vec![0; LEN];
+                peer.read_exact(&mut message).unwrap();
+                peer.write_all(&message).unwrap();
+            });
+            next(&mut flows).unwrap().len()
+        });
+        assert_eq!((echoed, flows.has_waited(), flows.has_waited()), (LEN, true, false), "told once");
     }
 
     #[test]

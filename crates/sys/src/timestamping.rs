@@ -14,8 +14,9 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
 
-use libc::c_uint;
+use libc::{c_int, c_uint};
 use rustix::io::Errno;
+use rustix::net::SendFlags;
 
 pub use self::control::{Control, parse};
 use crate::socket::{self, IntOption};
@@ -151,7 +152,7 @@ pub struct Sent {
 ///
 /// # Errors
 /// The errors of sendmsg(2).
-pub fn send(socket: impl AsFd, message: &[u8]) -> Result<usize, Errno> {
+pub fn send(socket: impl AsFd, message: &[u8], flags: SendFlags) -> Result<usize, Errno> {
     let mut part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
     let mut control = Asking {
         // The length without the bytes that align the next message.
@@ -169,7 +170,7 @@ pub fn send(socket: impl AsFd, message: &[u8]) -> Result<usize, Errno> {
     header.msg_controllen = size_of::<Asking>() as _;
     // SAFETY: the header points to a part over `message`, which sendmsg only reads, and to `control`, with their sizes; both live
     // through the call.
-    let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const header, flags.bits() as c_int) };
     if sent < 0 { Err(last_errno()) } else { Ok(sent as usize) }
 }
 
@@ -291,7 +292,7 @@ mod tests {
         on(&from, Ask { each: false, ..EACH }).unwrap();
         for _ in 0..2 {
             from.send(b"plain").unwrap();
-            assert_eq!(send(&from, b"asked").unwrap(), 5);
+            assert_eq!(send(&from, b"asked", SendFlags::empty()).unwrap(), 5);
         }
         assert_eq!(all(&from), [(Place::Driver, 0), (Place::Driver, 1)], "counted anew, and none that was not asked for");
     }
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(all(&from), [(Place::Driver, begin + 9), (Place::Driver, begin + 29)]);
         let begin = on(&from, Ask { stream: true, each: false, ..EACH }).unwrap();
         from.write_all(&[0; 10]).unwrap();
-        assert_eq!(send(&from, &[0; 5]), Ok(5));
+        assert_eq!(send(&from, &[0; 5], SendFlags::empty()), Ok(5));
         assert_eq!(all(&from), [(Place::Driver, begin + 14)]);
         let mut bytes = [0; 45];
         to.read_exact(&mut bytes).unwrap();

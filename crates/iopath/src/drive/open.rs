@@ -12,7 +12,7 @@
 //! flight, or until no reply has come for [`HOLD_NS`]: datagrams that may be lost stay in flight across the block's end.
 
 use super::run::Over;
-use super::{BLOCK_NS, CATCH_UP_NS, Cut, FULL_NS, Limits, Loop};
+use super::{BLOCK_NS, CATCH_UP_NS, Cut, FULL_NS, Limits, Loop, was_in_vain};
 use crate::pace::Timetable;
 use hairpin_sys::clock::{Clock, Ticks};
 
@@ -47,6 +47,8 @@ impl<C: Clock> Loop<'_, C> {
         let mut waits = false;
         // True if the thread has only waited since the last look.
         let mut idle = false;
+        // Requests due by then were sent, or found no room.
+        let mut served = self.last_stamp;
         loop {
             let now = self.clock.now();
             if idle {
@@ -67,10 +69,15 @@ impl<C: Clock> Loop<'_, C> {
             if now >= self.look_at {
                 // With no request in flight, silence from a peer that has answered means nothing.
                 self.begin_silence(now);
-                self.attend()?;
+                match self.attend() {
+                    // Nor was there room for the requests behind the one that waits.
+                    Err(Cut::Stopped(_)) if !waits => return Err(Cut::Stopped(served)),
+                    attended => attended?,
+                }
                 idle = false;
                 continue;
             }
+            served = now;
             if is_full && self.lossy && self.kept > 0 && now < limits.ends && now.since(self.last_reply) >= quiet {
                 return Ok(());
             }
@@ -128,7 +135,7 @@ impl<C: Clock> Loop<'_, C> {
                 self.last_stamp = self.last_stamp.max(until);
                 self.looked(self.clock.now());
                 let due = self.pace.timetable().map_or(Ticks::NEVER, |table| table.next().at);
-                self.counts.waits_in_vain += u64::from(until < due);
+                self.counts.waits_in_vain += u64::from(until < due && was_in_vain(self.clock, until));
             }
         }
     }

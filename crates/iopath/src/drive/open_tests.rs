@@ -385,3 +385,77 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
     assert!(lateness.undisturbed.max() < 5 * US, "{}", lateness.undisturbed.max());
     assert!(lateness.undisturbed.count() < lateness.all.count());
 }
+
+#[test]
+fn a_run_that_is_stopped_leaves_no_request_without_its_turn_or_its_reply() {
+    /// Stops the run once `at` has passed.
+    struct StopAt(FakeClock, u64);
+    impl BetweenBlocks for StopAt {
+        fn stopped(&self) -> bool {
+            self.0.now().0 >= self.1
+        }
+        fn block(&mut self, _: &Recorder, _: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            samples.for_each(drop);
+            Ok(())
+        }
+    }
+    let clock = FakeClock::default();
+    // Ends of looks, due times and times of service in many orders.
+    for stop in (0..40).map(|n| 230 * MS + 7_001 * n) {
+        for (sleeps, step) in [(true, 0), (false, 300)] {
+            let clock = if step == 0 { clock.clone() } else { FakeClock::stepping(step) };
+            let at = clock.now().0 + stop;
+            let mut server = Served::<true>::new(&clock);
+            let work = Work { outstanding: 64, duration_ns: Some(S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
+            let pace = Pace::Open(Timetable::new(&clock, Schedule::fixed(SATURATION * 0.9, 64), sleeps));
+            let found = drive(&mut server, &clock, pace, work, &mut StopAt(clock.clone(), at));
+            assert!(matches!(found.end, LoopEnd::Stopped), "{:?}", found.end);
+            let from_due = found.recorder.from_due().unwrap();
+            assert_eq!((found.recorder.never(), from_due.count()), ((0, 0), found.counts.sent), "stopped after {stop} ns");
+            let least = from_due.quantiles().min;
+            assert!(least >= Some(SERVICE - SERVICE / 1_000), "{least:?}");
+        }
+    }
+    // A server that has stalled is no reason to forget what was due.
+    let (clock, stop) = (FakeClock::default(), 700 * MS);
+    let mut server = Served::<true>::new(&clock);
+    server.dies_at = 500 * MS;
+    let work = Work { outstanding: 64, duration_ns: Some(S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
+    let pace = Pace::Open(Timetable::new(&clock, Schedule::fixed(1_000.0, 64), true));
+    let found = drive(&mut server, &clock, pace, work, &mut StopAt(clock.clone(), stop));
+    let (unanswered, unsent) = found.recorder.never();
+    assert!((199..=201).contains(&(unanswered + unsent)), "{unanswered} and {unsent}");
+    assert_eq!(found.recorder.from_due().unwrap().count(), 499 + unanswered + unsent);
+}
+
+#[test]
+fn a_wait_that_a_part_of_a_message_ends_is_not_in_vain() {
+    /// Its replies come in two parts, which each end the wait.
+    struct InParts(Served<false>, bool);
+    impl Endpoint for InParts {
+        fn is_lossy(&self) -> bool {
+            false
+        }
+        fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+            Endpoint::send(&mut self.0, flow, len, content)
+        }
+        fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+            self.1 = !self.1;
+            if self.1 {
+                self.0.clock.advance(SERVICE / 2);
+                return Ok(None);
+            }
+            Endpoint::recv(&mut self.0, until)
+        }
+    }
+    let clock = FakeClock::default();
+    let table = || Timetable::new(&clock, Schedule::fixed(1_000.0, 64), true);
+    for pace in [Pace::Closed, Pace::Every(table()), Pace::Open(table())] {
+        let is_closed = matches!(pace, Pace::Closed);
+        let mut path = InParts(Served::new(&clock), false);
+        let work = Work { duration_ns: Some(S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
+        let found = drive(&mut path, &clock, pace, work, &mut KeepSamples(Vec::new()));
+        let (count, vain) = (found.recorder.rtt().count(), found.counts.waits_in_vain);
+        assert!(count >= 999 && vain <= if is_closed { 0 } else { 10 }, "{vain} of {count}");
+    }
+}

@@ -14,6 +14,9 @@ use super::run::Over;
 use super::{FIRST_PATIENCE_NS, Loop, LoopEnd, TURN_NS};
 use crate::pace::Timetable;
 
+/// A run that is stopped waits this long for the replies to its requests in flight, in ns.
+const LAST_NS: u64 = 100_000_000;
+
 /// A request answered late or never.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Overdue {
@@ -73,6 +76,7 @@ impl<C: Clock> Loop<'_, C> {
         }
         self.fold_overdue(recorder);
         let now = self.clock.now();
+        let over = now.min(ends).min(self.stopped_at);
         let lasted = |due: Ticks| self.clock.to_ns(now.since(due));
         let in_flight = self.flight.in_flight().map(|(sent, due)| (sent, due, self.stalls.holds(due)));
         let given_up = self.flight.given_up.iter().filter(|one| one.is_due).map(|one| (one.sent, one.due, one.stalled));
@@ -83,14 +87,26 @@ impl<C: Clock> Loop<'_, C> {
         let last_due = self.pace.timetable().and_then(Timetable::finished);
         // A run by `count` ends after `count` requests; later due times do not count.
         let by_count = self.work.count.is_some() && matches!(end, LoopEnd::Done);
-        let mut unsent = || self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends)));
+        let mut unsent = || self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(over));
         while let Some((due, count)) = unsent() {
             recorder.unsent(self.clock.to_ns(now.since(due)), count);
         }
         // A recording is over with its last due time or reply, however long a lost datagram was waited for.
-        let over_at = last_due.unwrap_or(now).min(ends).max(self.last_reply);
+        let over_at = last_due.unwrap_or(over).min(over).max(self.last_reply);
         let wall_ns = self.clock.to_ns(over_at.since(began).saturating_sub(self.left_out));
         recorder.close(wall_ns, self.pace.timetable().map_or(0, Timetable::left_out));
+    }
+
+    /// After a stop of the run: receives the replies that are on their way, so that they do not count as missing.
+    pub(super) fn receive_last(&mut self, over: &mut dyn Over<C>) {
+        let most = self.clock.now().plus(self.clock.to_ticks(LAST_NS));
+        while self.pace.timetable().is_some() && self.flight.live() > 0 {
+            let now = self.clock.now();
+            if now >= most || self.receive(over, most).is_err() {
+                break;
+            }
+            self.looked(self.clock.now());
+        }
     }
 
     /// Waits for replies to datagrams given up: they may still be on their way if the peer stalls at the end.

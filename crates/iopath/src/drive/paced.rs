@@ -24,12 +24,13 @@ impl<C: Clock> Loop<'_, C> {
             self.look_after(self.last_stamp);
             while !self.send(over, flow, Some(due), self.work.request)? {
                 over.await_room(flow)?;
-                self.turn()?;
+                self.turn(Ticks(0))?;
             }
             self.pace.timetable_mut().into_iter().for_each(|table| table.advance());
             while self.flight.live() > 0 {
-                if self.receive(over, self.look_at)?.is_none() {
-                    self.turn()?;
+                let until = self.look_at;
+                if self.receive(over, until)?.is_none() {
+                    self.turn(until)?;
                 }
             }
             flow = if flow + 1 == self.work.flows { 0 } else { flow + 1 };
@@ -59,7 +60,7 @@ impl<C: Clock> Loop<'_, C> {
                 return Ok(Some(due));
             }
             if self.between.stopped() {
-                return Err(Cut::Stopped);
+                return Err(Cut::Stopped(now));
             }
             if now >= ends || self.between.is_paused() {
                 self.last_stamp = now;

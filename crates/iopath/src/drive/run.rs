@@ -126,14 +126,14 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// The reason to end the run before the next block, if any.
-    fn reason_to_end(&self, recorder: &Recorder, began: Ticks, ends: Ticks) -> Option<LoopEnd> {
+    fn reason_to_end(&mut self, recorder: &Recorder, began: Ticks, ends: Ticks) -> Option<LoopEnd> {
         let transactions = recorder.rtt().count();
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(LoopEnd::Done);
         }
         // The next block waits for the requests that this one has left in flight.
         if self.flight.live() > 0 {
-            return self.between.stopped().then_some(LoopEnd::Stopped);
+            return self.stopped();
         }
         if self.pace.timetable().is_some_and(Timetable::is_over) {
             return Some(LoopEnd::Done);
@@ -150,7 +150,15 @@ impl<C: Clock> Loop<'_, C> {
                 return Some(LoopEnd::Failed(self.silent(self.clock.to_ns(now.since(began)))));
             }
         }
-        self.between.stopped().then_some(LoopEnd::Stopped)
+        self.stopped()
+    }
+
+    /// The end of a run that is stopped between blocks: requests due since the last block had no turn.
+    fn stopped(&mut self) -> Option<LoopEnd> {
+        self.between.stopped().then(|| {
+            self.stopped_at = self.paused;
+            LoopEnd::Stopped
+        })
     }
 
     /// True if requests that were due before the end are still to be sent.
@@ -188,8 +196,9 @@ impl<C: Clock> Loop<'_, C> {
         self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
         let mut rtt = Times::new();
         while self.clock.now() < ends {
-            if self.between.stopped() {
-                return Some(LoopEnd::Stopped);
+            let stopped = self.stopped();
+            if stopped.is_some() {
+                return stopped;
             }
             if self.between.is_paused() && self.flight.live() == 0 {
                 match self.stand_still() {

@@ -139,7 +139,7 @@ pub struct Counts {
     pub full: u64,
     /// Longest time in ns in which this process did not run although it should have looked at its clock; 0 if below 100 ms.
     pub longest_stop_ns: u64,
-    /// Waits inside blocks that ended without a message.
+    /// Waits inside blocks that lasted their whole time without a message.
     pub waits_in_vain: u64,
     /// Open loop that spins: gaps of more than 2 us between two looks at the clock while it waited …
     pub stalls: u64,

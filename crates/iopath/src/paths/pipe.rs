@@ -81,13 +81,15 @@ struct Pipes<'fd> {
     to: BorrowedFd<'fd>,
     have: usize,
     patience: Duration,
+    /// The last send waited for room.
+    waited: bool,
 }
 
 /// The flows over pairs of a read end and a write end.
 fn all<'fd>(fds: &'fd [OwnedFd], job: &Job) -> Vec<Pipes<'fd>> {
     let patience = Duration::from(job.timeout);
     let (pairs, _) = fds.as_chunks::<2>();
-    pairs.iter().map(|[from, to]| Pipes { from: from.as_fd(), to: to.as_fd(), have: 0, patience }).collect()
+    pairs.iter().map(|[from, to]| Pipes { from: from.as_fd(), to: to.as_fd(), have: 0, patience, waited: false }).collect()
 }
 
 impl<'fd> Carrier<'fd> for Pipes<'fd> {
@@ -112,8 +114,16 @@ impl<'fd> Carrier<'fd> for Pipes<'fd> {
         match or_nothing(write(self.to, message))? {
             Some(written) if written == message.len() => Ok(true),
             None => Ok(false),
-            Some(written) => push_rest(self.to, &message[written..], self.patience, |rest| write(self.to, rest)).map(|()| true),
+            Some(written) => {
+                self.waited = true;
+                push_rest(self.to, &message[written..], self.patience, |rest| write(self.to, rest)).map(|()| true)
+            }
         }
+    }
+
+    #[inline(always)]
+    fn has_waited(&mut self) -> bool {
+        std::mem::take(&mut self.waited)
     }
 
     #[inline(always)]

@@ -25,7 +25,7 @@ impl Runner for Tcp {
         let fds = inet::connect_tcp(run.job, peer, run.observer, &mut run.found.side)?;
         let spec = &run.job.spec.client;
         let how = how(spec, run.job);
-        let mut flows = Stream::all(&fds, &how)?;
+        let mut flows = Stream::all(&fds, &how);
         let before = inet::tcp_totals(&fds);
         match run.job.own {
             Some(_) => run.ask(&mut flows)?,
@@ -45,7 +45,7 @@ impl Runner for Tcp {
         drop(listener);
         let spec = &run.job.spec.server;
         let how = how(spec, run.job);
-        let flows = Stream::all(&fds, &how)?;
+        let flows = Stream::all(&fds, &how);
         let before = inet::tcp_totals(&fds);
         let flows = run.over_stampable(flows)?;
         run.found.side.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();

@@ -149,7 +149,7 @@ impl<'fd> Carrier<'fd> for Datagram<'fd> {
 
 impl<'fd> Stampable<'fd> for Datagram<'fd> {
     fn send_asking(&mut self, message: &[u8]) -> io::Result<bool> {
-        match or_nothing(timestamping::send(self.fd, message)) {
+        match or_nothing(timestamping::send(self.fd, message, SendFlags::NOSIGNAL)) {
             Err(error) if is_too_long(&error) => self.resend(message),
             sent => Ok(sent?.is_some()),
         }

@@ -40,7 +40,7 @@ impl Runner for Unix {
             inet::before_connect(fd, &run.job.spec.client, Side::Client, &mut run.found.side)?;
         }
         let how = How::plain(run.job.timeout.into());
-        let mut flows = Stream::all(&fds, &how)?;
+        let mut flows = Stream::all(&fds, &how);
         run.ask(&mut flows)
     }
 
@@ -53,7 +53,7 @@ impl Runner for Unix {
         // Left open here, they would hide the client's exit.
         drop(theirs);
         let how = How::plain(run.job.timeout.into());
-        let mut flows = Stream::all(&ours, &how)?;
+        let mut flows = Stream::all(&ours, &how);
         run.over(&mut flows)
     }
 }

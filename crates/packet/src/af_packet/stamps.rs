@@ -16,6 +16,8 @@ use hairpin_sys::ethtool::{Ethtool, Stamping};
 use hairpin_sys::packet_socket::PacketSocket;
 use hairpin_sys::timestamping::{self, Ask, Place, Sent};
 
+use rustix::net::SendFlags;
+
 use crate::device::Config;
 use crate::granted::{Feature, Refused, TimeSource};
 use crate::io::{Departed, Departure};
@@ -141,7 +143,7 @@ impl Departures {
     /// Sends the first frame of the queue, and asks for its stamps.
     pub(super) fn send(&mut self, socket: &PacketSocket, frame: &[u8]) -> io::Result<()> {
         let Some(number) = self.queue.front().copied().flatten().filter(|_| self.on) else { return socket.send(frame) };
-        match timestamping::send(socket, frame) {
+        match timestamping::send(socket, frame, SendFlags::NOSIGNAL) {
             Ok(_) => {
                 self.numbers[self.keys as usize % REMEMBERED] = Some(number);
                 self.keys = self.keys.wrapping_add(1);

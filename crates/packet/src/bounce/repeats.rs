@@ -5,17 +5,17 @@
 //!                                                     └ another: every eighth -1; at 0 it takes the place
 //!   once a second: every count lower
 //! ```
-//! A circulating frame comes back unchanged (fields swapped on one hop are swapped back on the next), so after
-//! [`REPEATS`] passes it is dropped and the circle is broken. A place belongs to the frame seen there most often:
+//! A circulating frame comes back unchanged (fields swapped on one hop are swapped back on the next), so after as
+//! many passes as the limit says it is dropped and the circle is broken. A place belongs to the frame seen there most often:
 //! neither new frames at a high rate nor several circulating ones in one place make it forget. A source that sends
-//! identical frames cannot be told from a storm: it gets [`REPEATS`] of them back at once and as many per second, and
-//! the rest is counted. Frames with a sequence number or an IP identification differ.
+//! identical frames cannot be told from a storm: it gets as many of them back at once, and again each second, and the
+//! rest is counted. Frames with a sequence number or an IP identification differ.
 
 use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Number of identical frames sent back in quick succession, and the number of repeats forgotten each second.
+/// Usual limit: the number of identical frames sent back in quick succession, and again each second.
 pub const REPEATS: u32 = 64;
 
 /// Places; a power of two.
@@ -44,7 +44,7 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// Lets an identical frame pass `limit` times.
+    /// Lets an identical frame pass `limit` times, and as often again each second.
     pub(super) fn new(limit: u32) -> io::Result<Repeats> {
         let mut key = [0; 16];
         getrandom(&mut key, GetRandomFlags::empty())?;
@@ -76,10 +76,10 @@ impl Repeats {
         self.limit == 0
     }
 
-    /// Lowers each count by the identical frames that may go back per second.
+    /// A second has passed.
     pub(super) fn second(&mut self) {
         for place in self.places.iter_mut() {
-            place.seen = place.seen.saturating_sub(REPEATS);
+            place.seen = place.seen.saturating_sub(self.limit);
         }
     }
 
@@ -115,12 +115,13 @@ mod tests {
 
     #[test]
     fn an_identical_frame_passes_up_to_the_limit_and_again_later() {
-        let mut repeats = Repeats::new(REPEATS).unwrap();
-        let passed = |repeats: &mut Repeats| (0..1_000).filter(|_| !repeats.too_often(&[7; 60])).count();
-        assert_eq!(passed(&mut repeats), 64);
-        assert_eq!(passed(&mut repeats), 0);
-        repeats.second();
-        assert_eq!(passed(&mut repeats), 64);
+        for limit in [0, 3, REPEATS, 500] {
+            let mut repeats = Repeats::new(limit).unwrap();
+            let passed = |repeats: &mut Repeats| (0..1_000).filter(|_| !repeats.too_often(&[7; 60])).count() as u32;
+            assert_eq!([passed(&mut repeats), passed(&mut repeats)], [limit, 0]);
+            repeats.second();
+            assert_eq!(passed(&mut repeats), limit);
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub(super) struct Client<'a> {
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
     have: usize,
+    /// The last send waited for the connect, or for room.
+    waited: bool,
     server_closes: bool,
     connections: u64,
     used_up: bool,
@@ -139,6 +141,7 @@ impl<'a> Client<'a> {
             // Replies to the user's own request are kept elsewhere; waiting for the server's close takes one byte.
             incoming: vec![0; job.reply.max(1) as usize],
             have: 0,
+            waited: false,
             server_closes: server_closes(job),
             connections: 0,
             used_up: false,
@@ -294,6 +297,7 @@ impl Endpoint for Client<'_> {
                 own.replies.asked(header);
             }
         }
+        self.waited = true;
         if !self.connect(&fd)? {
             return Ok(false);
         }
@@ -322,10 +326,10 @@ impl Endpoint for Client<'_> {
         Ok(true)
     }
 
-    /// The end of the connect, and of the handshake of TLS.
+    /// A send waits for the end of the connect, and of the handshake of TLS.
     #[inline(always)]
-    fn waited_until(&self) -> Option<Ticks> {
-        Some(self.parts.asked)
+    fn has_waited(&mut self) -> bool {
+        std::mem::take(&mut self.waited)
     }
 
     #[inline(always)]
