@@ -271,6 +271,9 @@ fn two_hosts_leave_the_time_outside_of_both(name: &str) -> bool {
         assert_eq!(usual(result, "request"), [&here[..], there].concat(), "{}", result["path"]);
         assert_eq!(usual(result, "reply"), [&["turn-around", "send call", "qdisc"][..], there].concat(), "{}", result["path"]);
     }
+    let light = explained(&home, &format!("{address} --path udp:spin --light"));
+    assert_eq!(usual(first(&light), "request"), ["send call + qdisc", "outside", "stack", "receive + return"]);
+    assert_eq!(usual(first(&light), "reply"), ["turn-around", "send call + qdisc", "stack", "receive + return"]);
     home.hairpin(&format!("explain {address} --path xdp"))
         .fails(2, &["to another host explain follows tcp, udp, uring-tcp and uring-udp"]);
     true

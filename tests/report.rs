@@ -148,6 +148,17 @@ fn a_demo_that_cannot_be_printed_is_kept_with_its_report() {
 }
 
 #[test]
+fn help_that_cannot_be_printed_is_a_failure() {
+    let home = Home::new();
+    for words in ["--help", "ping --help", "ping -h", "help paths", "--version"] {
+        let mut help = home.command(HAIRPIN);
+        help.args(words.split(' '));
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        ended(home.spawn_to(help, Some(full.into()))).fails(1, &["cannot write the output"]);
+    }
+}
+
+#[test]
 fn a_demo_has_every_form() {
     let home = Home::new();
     for (form, begins) in [("md", "hairpin "), ("csv", "started,"), ("json", "{\"schema\":\"hairpin.run/1\",")] {

@@ -53,6 +53,8 @@ fn each_io_and_direction_has_a_row_without_loss_at_its_stated_rate() {
         assert_eq!(sides, (false, row["direction"] == "inject"), "{row:#}");
     }
     assert!(home.runs().exists(), "every verb that measures keeps its record");
+    let asked = home.hairpin("stream --link veth --sizes 64 --duration 60ms --direction inject -p xdp:zero-copy=on");
+    asked.fails(4, &["xdp:spin,zero-copy=on", "has no zero-copy"]);
 }
 
 #[test]

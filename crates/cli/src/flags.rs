@@ -128,8 +128,16 @@ impl TlsFlags {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Whole {
     /// Measured time of the whole run, in equal parts for its rows
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["duration", "count", "forever"])]
+    #[arg(long = "for", value_name = "TIME", value_parser = whole_run, conflicts_with_all = ["duration", "count", "forever"])]
     pub whole: Option<Nanos>,
+}
+
+/// Shorter runs have no time for their rows.
+const SHORTEST_RUN: Nanos = Nanos::from_millis(1);
+
+fn whole_run(text: &str) -> Result<Nanos, String> {
+    let whole = parse_duration(text).map_err(|error| error.to_string())?;
+    if whole < SHORTEST_RUN { Err(format!("a run takes {SHORTEST_RUN} or more")) } else { Ok(whole) }
 }
 
 impl Whole {
@@ -201,7 +209,9 @@ impl WorkFlags {
     /// Chooses the path for a request of the user's own, if the user named none.
     pub fn lead_to(&mut self, target: &Target) {
         if let (true, Some(Asked::Own(preset))) = (self.paths.is_empty(), &self.request) {
-            let socket = matches!(target, Target::Socket(_)).then(|| plain(&TOWARDS_SOCKET).ok()?.pop()).flatten();
+            let elsewhere = matches!(target, Target::Socket(_))
+                && !TOWARDS_SOCKET.iter().any(|path| path.name == preset.path.client.path.name);
+            let socket = elsewhere.then(|| plain(&TOWARDS_SOCKET).ok()?.pop()).flatten();
             self.paths.push(socket.unwrap_or_else(|| preset.path.clone()));
         }
     }

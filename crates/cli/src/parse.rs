@@ -14,6 +14,7 @@ use hairpin_units::{BitRate, parse_decimal};
 use crate::exit::{Failure, USAGE, be_quiet, say};
 use crate::output::{self, print};
 use crate::sides::takes_value;
+use crate::terminal::colour;
 use crate::verbs::Cli;
 use crate::{deprecated, faults, front, habits, help, line, sides, version};
 
@@ -188,9 +189,9 @@ fn answer(command: &Command, words: &[OsString], error: &clap::Error) -> ExitCod
     let (verb, _) = help::verb(command, words);
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed stdout is not a failure.
-            let _ = error.print();
-            return ExitCode::SUCCESS;
+            let text = error.render();
+            let text = if colour() { text.ansi().to_string() } else { text.to_string() };
+            return print(&text).map_or_else(Failure::report, |()| ExitCode::SUCCESS);
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             say(help::short(verb).trim_end());

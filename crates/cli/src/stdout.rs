@@ -1,11 +1,10 @@
 //! Writes to stdout. A reader that stalls, such as one that Ctrl-Z has stopped, holds the output up, but not the end of this
 //! process.
 
-use std::fs;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM};
+use hairpin_session::ending::is_asked;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -39,7 +38,7 @@ fn wait_for_reader(out: &io::StdoutLock<'_>) -> io::Result<()> {
             Err(Errno::INTR) => false,
             Err(error) => return Err(error.into()),
         };
-        if LEFT_OUT.load(Ordering::Relaxed) || (!ready && asked_to_end()) {
+        if LEFT_OUT.load(Ordering::Relaxed) || (!ready && is_asked()) {
             LEFT_OUT.store(true, Ordering::Relaxed);
             return Err(io::Error::other("its reader has stalled"));
         }
@@ -47,13 +46,4 @@ fn wait_for_reader(out: &io::StdoutLock<'_>) -> io::Result<()> {
             return Ok(());
         }
     }
-}
-
-/// True if a signal that asks this process to end waits to be read: they are blocked while a verb measures.
-fn asked_to_end() -> bool {
-    // Masks of the pending signals of the first thread and of the process (proc_pid_status(5)).
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let masks = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
-    let pending = masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok()).fold(0, |all, mask| all | mask);
-    [SIGHUP, SIGINT, SIGTERM].iter().any(|signal| pending >> (signal - 1) & 1 == 1)
 }

@@ -31,6 +31,7 @@ use hairpin_wire::probe;
 use self::allowance::Allowance;
 use self::around::AtClient;
 pub(crate) use self::around::AtServer;
+pub(crate) use self::threads::cpu_beside;
 pub use self::threads::cpu_of;
 pub use self::threads::first_of;
 use self::threads::{Cores, each_chunk, settle_thread};

@@ -30,7 +30,7 @@ use crate::echo::echo;
 use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
 use crate::inet;
-use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
+use crate::measure::{ClientRun, ServerRun, SideFound, cpu_beside, drive_paced, tell};
 use crate::runner::Support;
 use crate::stream::{closed, push_to_socket};
 
@@ -65,9 +65,10 @@ pub(crate) fn ping<const STREAM: bool>(run: &mut ClientRun<'_>, sockets: &mut [O
         longest: job.request,
         overstays: job.open.is_none(),
         heard_on: &[],
+        allowed: run.allowed,
     };
     let outcome = run.on_threads(sockets, |sockets, work, between| {
-        let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
+        let mut flows = Flows::<STREAM>::open(sockets, job, &side, work.thread, clock, &notes)?;
         let found = drive_paced(&mut flows, &clock, job, work, between);
         flows.note(&notes);
         Ok(found)
@@ -90,9 +91,10 @@ pub(crate) fn answer<const STREAM: bool>(run: &mut ServerRun<'_>, sockets: &mut 
         longest: job.reply,
         overstays: true,
         heard_on: &heard_on,
+        allowed: run.allowed,
     };
     let outcome = run.on_threads(sockets, |sockets, at| {
-        let mut flows = Flows::<STREAM>::open(sockets, job, &side, clock, &notes)?;
+        let mut flows = Flows::<STREAM>::open(sockets, job, &side, at.thread, clock, &notes)?;
         flows.delay = side.spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
         let found = echo(&mut flows, &clock, job.reply as usize, at);
         flows.note(&notes);
@@ -113,6 +115,8 @@ struct Part<'a> {
     overstays: bool,
     /// NAPI instances beside those of the sockets.
     heard_on: &'a [u32],
+    /// The CPUs allowed to the process.
+    allowed: &'a [u32],
 }
 
 /// Notes of the rings of a side's threads.
@@ -204,6 +208,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         sockets: &'a [OwnedFd],
         job: &Job,
         part: &Part<'_>,
+        thread: u32,
         clock: AnyClock,
         notes: &Mutex<Notes>,
     ) -> Result<Self, PathError> {
@@ -233,7 +238,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             send_bytes,
             send_buffers: in_flight.clamp(LEAST_SENDS, MOST_SENDS.min(most)),
             multishot: multishot.then_some(provided),
-            sqpoll: is(&option::SUBMIT, "sqpoll"),
+            sqpoll: is(&option::SUBMIT, "sqpoll").then(|| cpu_beside(job, part.side, thread, part.allowed)),
             defer_taskrun: is(&option::RING, "defer-taskrun"),
             napi,
             zero_copy,
@@ -604,9 +609,16 @@ mod tests {
 
     fn flows<'a, const STREAM: bool>(sockets: &'a [OwnedFd], spec: &str, bytes: u32) -> Flows<'a, STREAM> {
         let job = Job { request: bytes, reply: bytes, ..Job::new(spec.parse().unwrap()) };
-        let part =
-            Part { spec: &job.spec.client, side: Side::Client, expected: bytes, longest: bytes, overstays: true, heard_on: &[] };
-        Flows::open(sockets, &job, &part, CLOCK, &Mutex::default()).unwrap()
+        let part = Part {
+            spec: &job.spec.client,
+            side: Side::Client,
+            expected: bytes,
+            longest: bytes,
+            overstays: true,
+            heard_on: &[],
+            allowed: &[0],
+        };
+        Flows::open(sockets, &job, &part, 0, CLOCK, &Mutex::default()).unwrap()
     }
 
     /// The next message, waited for as long as any host takes.

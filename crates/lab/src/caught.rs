@@ -442,7 +442,8 @@ impl Watcher for Caught<'_> {
         }
         let turn = (!std::mem::replace(&mut self.on, true)).then(|| self.attach()).transpose()?;
         self.before = Some(self.clock.relation());
-        Ok(turn.map(|()| Turn::Hooks(true)))
+        // A server has no hooks on its cores: all others tell where its time went.
+        Ok(turn.map(|()| Turn::Hooks(HOOKS.iter().collect())))
     }
 
     fn paused(&mut self, left: Option<Nanos>) {

@@ -30,7 +30,7 @@ use hairpin_trace::detectors::Paced;
 use hairpin_trace::fold::Fold;
 use hairpin_trace::halves;
 use hairpin_trace::join::{self, Drift, Span};
-use hairpin_trace::moment::{HOOKS, Hook, Route};
+use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
 use hairpin_trace::packets;
 use hairpin_trace::tracer::Tracer;
 use hairpin_units::{Arrange, Nanos};
@@ -71,8 +71,32 @@ pub struct How {
 }
 
 impl How {
-    fn hooks(&self) -> Vec<&'static Hook> {
-        HOOKS.iter().filter(|hook| (hook.light || !self.light) && !self.without.contains(hook)).collect()
+    fn hooks(&self, route: Route) -> Vec<&'static Hook> {
+        // A frame past the queue is first seen on the receiver's device, or by the XDP program in its driver.
+        let is_first = |hook: &Hook| is_direct(route) && begins(route, hook);
+        HOOKS.iter().filter(|hook| (hook.light || !self.light || is_first(hook)) && !self.without.contains(hook)).collect()
+    }
+
+    /// Refuses to leave out every hook at which a message's way begins.
+    fn check(&self, route: Route, job: &Job) -> Result<(), RunError> {
+        if route == Route::Memory || self.hooks(route).into_iter().any(|hook| begins(route, hook)) {
+            return Ok(());
+        }
+        let names: Vec<&str> = HOOKS.iter().filter(|hook| begins(route, hook)).map(|hook| hook.name).collect();
+        let why = format!("no message can be followed without {}: leave a --without out", names.join(" and "));
+        Err(RunError::Unsupported { path: job.spec.to_string(), why })
+    }
+}
+
+fn is_direct(route: Route) -> bool {
+    matches!(route, Route::Packet | Route::Xdp)
+}
+
+/// True for a hook at which a record of a message's way may begin.
+fn begins(route: Route, hook: &Hook) -> bool {
+    match is_direct(route) {
+        true => matches!(hook.moment, Moment::Passed | Moment::Redirected),
+        false => matches!(hook.moment, Moment::Queued | Moment::Started),
     }
 }
 
@@ -115,7 +139,7 @@ fn explain(
         }
     };
     for job in &plan.rows {
-        in_phases(job, remote)?;
+        how.check(in_phases(job, remote)?, job)?;
     }
     hairpin_session::plan::check(plan)?;
     let head = rows::begin::<ExplainBody>(&plan.command);
@@ -312,7 +336,7 @@ impl<'a> Tracing<'a> {
     }
 
     fn load(&mut self) {
-        self.hooked.load(self.how.hooks(), if self.how.light { Cores::None } else { Cores::Whole });
+        self.hooked.load(self.how.hooks(self.hooked.route), if self.how.light { Cores::None } else { Cores::Whole });
         self.fold = Fold::new(self.hooked.route, self.hooked.absent.clone());
     }
 
@@ -355,7 +379,7 @@ impl<'a> Tracing<'a> {
     /// The cost of a hook hit, and how it was found. A path that sleeps cannot show a tenth of a microsecond.
     fn hook_ns(&self) -> Option<f64> {
         self.hooked.tracer.as_ref()?;
-        if self.sleeps { cost::hit_ns(self.how.hooks()).ok().flatten() } else { self.slower_ns() }
+        if self.sleeps { cost::hit_ns(self.how.hooks(self.hooked.route)).ok().flatten() } else { self.slower_ns() }
     }
 
     /// The slowdown of phases with hooks against the bare phases beside them, per hook that a transaction passed.
@@ -483,7 +507,8 @@ impl Watcher for Tracing<'_> {
             self.turn()?;
         }
         self.before = Some(self.clock.relation());
-        Ok((was != self.is_traced()).then_some(Turn::Hooks(self.is_traced())))
+        let turn = || Turn::Hooks(if self.is_traced() { self.how.hooks(self.hooked.route) } else { Vec::new() });
+        Ok((was != self.is_traced()).then(turn))
     }
 }
 

@@ -13,7 +13,7 @@ mod knee;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hairpin_plan::job::{Job, NicStamps, Sides};
+use hairpin_plan::job::{Job, MOST_IN_FLIGHT, NicStamps, Sides};
 use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::core_states::{Apart, CODE, CoreStates};
@@ -55,7 +55,8 @@ pub struct How {
     pub bulk: u32,
     /// The split of each rate, by stamps of the NICs, in a row of its own.
     pub stamps: Option<NicStamps>,
-    /// Lowers the default room for requests in flight to the limit of each path, since the user did not ask for it.
+    /// Lowers the default room for requests in flight to the limits of each path and of all flows, since the user did not ask
+    /// for it.
     pub fits_room: bool,
 }
 
@@ -340,7 +341,8 @@ fn schedule(job: &mut Job, how: &How) -> Result<(), RunError> {
         }
     });
     if how.fits_room {
-        job.outstanding = job.outstanding.min(job.most_outstanding());
+        let for_each = (MOST_IN_FLIGHT / u64::from(job.flows.max(1))).max(1) as u32;
+        job.outstanding = job.outstanding.min(job.most_outstanding()).min(for_each);
     }
     Ok(())
 }

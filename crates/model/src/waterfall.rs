@@ -15,7 +15,7 @@ use hairpin_record::floor::{Class, Counts, Floor, Part, Span, Stage, Window};
 use hairpin_record::head::Label;
 use hairpin_units::{BitRate, Picos};
 
-use hairpin_wire::framing::{ETHERNET_HEADER, INTERFRAME_GAP, IPV4_HEADER, MIN_FRAME_WITHOUT_FCS, UDP_HEADER};
+use hairpin_wire::framing::{ETHERNET_HEADER, INTERFRAME_GAP, IPV4_HEADER, MIN_FRAME_WITHOUT_FCS, UDP_HEADER, VLAN_TAG};
 
 use crate::cable::Cable;
 use crate::design::{NicModel, Stages, Transfer};
@@ -113,7 +113,7 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
     }
     let mut notes: Vec<String> = nic.notes().iter().chain(&design.note).cloned().collect();
     let mut between = wire(&design, frame, rate, link, &mut notes);
-    between.extend(fec(rate, link, &mut notes)?);
+    between.extend(fec(&design, rate, link, &mut notes)?);
     between.extend(hops(frame, rate, link, &mut notes));
     let unchanged = between.is_empty();
     let crossing = crossing(nic, &design, frame, link, &mut notes)?;
@@ -276,23 +276,37 @@ fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut V
     stages
 }
 
-/// The codeword of the last link; a switch's codeword is in its latency, which RFC 1242 counts from the bits at its input port.
-fn fec(rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Result<Option<Stage>, NoFloor> {
+/// The codeword of the last link, less the one that the published figures hold; a switch's codeword is in its latency, which RFC
+/// 1242 counts from the bits at its input port.
+fn fec(design: &Stages, rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Result<Option<Stage>, NoFloor> {
+    let published = design.reference.as_ref().map(|at| at.rate);
+    // All PHYs of some rates correct errors, so the figures published there hold it.
+    let held = published.and_then(Code::of).filter(|code| code.always());
     let code = match (link.fec, Code::of(rate)) {
         (Fec::On, None) => return Err(NoFloor::NoFec(rate)),
-        (Fec::Off, _) | (_, None) => return Ok(None),
+        (fec, _) if published == Some(rate) && (fec == Fec::AsTheRate || held.is_some()) => return Ok(None),
+        (Fec::Off, _) | (_, None) => None,
         (Fec::AsTheRate, Some(code)) if !code.always() => {
             if rate.0 > 10_000_000_000 {
                 notes.push(format!("whether a link of {rate} corrects errors depends on its PHY; it is not counted (--fec on)"));
             }
-            return Ok(None);
+            None
         }
-        (_, Some(code)) => code,
+        (_, code) => code,
     };
+    let [block, held_block] = [code, held].map(|code| code.map_or(Picos::ZERO, Code::block));
+    if block == held_block {
+        return Ok(None);
+    }
     let of_switches = if link.hops.is_empty() { "" } else { "; that of a switch is in its latency" };
+    let clause = |code: Option<Code>| code.map_or("no error correction", |code| code.clause);
+    let (name, clauses) = match held {
+        None => ("FEC", clause(code).to_owned()),
+        Some(_) => ("FEC, difference", format!("{} instead of {}", clause(code), clause(held))),
+    };
     let what = "A receiver can correct a codeword only when all of it is in.";
-    let source = format!("{}; decoding itself is not counted{of_switches}", code.clause);
-    Ok(Some(derived("FEC".into(), code.block(), source, what)))
+    let source = format!("{clauses}; decoding itself is not counted{of_switches}");
+    Ok(Some(derived(name.into(), block - held_block, source, what)))
 }
 
 /// Switches on the way, and the cables behind them.
@@ -347,7 +361,10 @@ fn crossing(
         _ if link.pcie.is_some() => return Err(NoFloor::NoPcie(nic.name().into())),
         _ => return Ok(None),
     };
-    if frame.len == at {
+    // A short frame is padded before it crosses.
+    let shortest = MIN_FRAME_WITHOUT_FCS - if frame.tagged { VLAN_TAG } else { 0 };
+    let [len, at] = [frame.len, at].map(|len| len.max(shortest));
+    if len == at {
         return Ok(None);
     }
     let Some(slot) = link.pcie else {
@@ -358,19 +375,19 @@ fn crossing(
     };
     let tlp = &published().tlp;
     notes.push(format!("{slot}: {}; {}; {}", tlp.label, tlp.class, tlp.source));
-    let source = format!("{} bytes instead of {at} over {slot}; {}", frame.len, pcie::SOURCE);
+    let source = format!("{len} bytes instead of {at} over {slot}; {}", pcie::SOURCE);
     let stage =
         |name: &str, part, time, what| Stage { part, class: Class::Assumed, ..derived(name.into(), time, source.clone(), what) };
     let out = stage(
         "pcie read, difference",
         Part::Out,
-        slot.read(frame.len) - slot.read(at),
+        slot.read(len) - slot.read(at),
         "The NIC fetches more bytes, or fewer, than in the published figure.",
     );
     let back = stage(
         "pcie write, difference",
         Part::In,
-        slot.posted_write(frame.len) - slot.posted_write(at),
+        slot.posted_write(len) - slot.posted_write(at),
         "The NIC writes more bytes, or fewer, than in the published figure.",
     );
     Ok(Some([out, back]))

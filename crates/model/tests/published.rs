@@ -308,6 +308,39 @@ fn a_handshake_is_one_more_round_trip() {
 }
 
 #[test]
+fn figures_published_at_a_rate_hold_the_error_correction_of_that_rate() {
+    const MINE: &str = r#"name = "mine"
+about = "a design of mine"
+
+[[design]]
+frame = 60
+rate = "400G"
+cable = "coax:0m"
+
+[[design.out]]
+name = "all of it"
+ns = 500
+class = "assumed"
+source = "a guess of mine"
+"#;
+    let of = |rate: &str, link: Link| {
+        let link = Link { rate: Some(rate.parse().unwrap()), ..link };
+        floor(&parse(MINE).unwrap(), None, &link).unwrap()
+    };
+    let [as_published, without, fifty, ten] = [
+        of("400G", Link::default()),
+        of("400G", Link { fec: hairpin_model::phy::Fec::Off, ..Link::default() }),
+        of("50G", Link::default()),
+        of("10G", Link::default()),
+    ];
+    assert_eq!([as_published.total_ns, without.total_ns], [Some(Picos(500_000)); 2]);
+    // A frame of 84 bytes on the wire: 1,680 ps at 400G. A codeword: 25,600 ps at 400G, 102,400 at 50G.
+    assert_eq!(fifty.total_ns, Some(Picos(500_000 + (13_440 - 1_680) + (102_400 - 25_600))));
+    assert_eq!(ten.total_ns, Some(Picos(500_000 + (67_200 - 1_680) - 25_600)), "10G may do without");
+    assert!(fifty.stages.iter().any(|stage| stage.name == "FEC, difference" && stage.source.contains(" instead of ")));
+}
+
+#[test]
 fn hops_fec_and_pcie() {
     let with = |link: Link| at("none", 60, &link);
     let ten = || link("10G", "coax:0m");
@@ -334,6 +367,8 @@ fn hops_fec_and_pcie() {
     let read = (5 * 20 + 1450) * 500;
     let write = (5 * 24 + 1450) * 500;
     assert_eq!(dma.total_ns, Some(Picos(3_059_000 + wire + read + write)));
+    let short = [43, 60].map(|len| at("dma", len, &Link { pcie, ..Link::default() }).total_ns);
+    assert_eq!(short[0], short[1], "padding crosses PCIe too");
     assert!(at("dma", 1514, &Link::default()).notes.iter().any(|note| note.contains("--pcie")));
     let same = at("dma", 64, &Link { pcie, ..Link::default() });
     assert_eq!(same.total_ns, Some(Picos::from_ns(3059)));

@@ -96,7 +96,9 @@ pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayE
         if line.len() as u64 == LONGEST_LINE {
             return Err(bad("the line is too long".into()));
         }
-        let text = std::str::from_utf8(&line).map_err(|_| bad("the line is not text".into()))?.trim();
+        let text = std::str::from_utf8(&line).map_err(|_| bad("the line is not text".into()))?;
+        // Some programs begin a text with the mark of its encoding.
+        let text = text.trim_start_matches('\u{feff}').trim();
         // A line that begins with a letter, before any request, is a heading.
         let heading = arrivals.is_empty() && text.starts_with(|c: char| c.is_ascii_alphabetic());
         if text.is_empty() || text.starts_with('#') || heading {
@@ -151,7 +153,8 @@ mod tests {
     #[test]
     fn times_count_from_the_first_and_keep_their_nanoseconds() {
         let found =
-            of("time,size\n# from a capture\n1700000000.000000001,64\n1700000000.000000123, 100 \r\n\n1700000001,7").unwrap();
+            of("\u{feff}time,size\n# from a capture\n1700000000.000000001,64\n1700000000.000000123, 100 \r\n\n1700000001,7")
+                .unwrap();
         let expected = [(0, 64), (122, 100), (999_999_999, 7)].map(|(at_ns, size)| Arrival { at_ns, size });
         assert_eq!(found, expected);
         assert!((per_s(&found) - 2.0).abs() < 1e-6);

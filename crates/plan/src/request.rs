@@ -102,17 +102,18 @@ impl FromStr for ReplyEnd {
             "resp" => return Ok(ReplyEnd::Resp),
             _ => {}
         }
-        if text.bytes().all(|byte| byte.is_ascii_alphanumeric())
-            && let Ok(count) = parse_number(text)
-        {
+        if let Ok(count) = parse_number(text) {
             return match count {
                 1..=MOST_REPLY => Ok(ReplyEnd::Bytes(count as usize)),
                 _ => Err(format!("a reply of {count} bytes: write 1 to {MOST_REPLY}")),
             };
         }
         let counted = text.rsplit_once('+').and_then(|(delimiter, more)| Some((delimiter, more.parse().ok()?)));
-        let (delimiter, more) = counted.filter(|(delimiter, _)| !delimiter.is_empty()).unwrap_or((text, 0u16));
-        Ok(ReplyEnd::Delimiter { delimiter: unescaped(delimiter)?, more: more.into() })
+        let (delimiter, more) = counted.filter(|(delimiter, _)| !delimiter.is_empty()).unwrap_or((text, 0u64));
+        if more > MOST_REPLY {
+            return Err(format!("{more} bytes after a delimiter: write at most {MOST_REPLY}"));
+        }
+        Ok(ReplyEnd::Delimiter { delimiter: unescaped(delimiter)?, more: more as usize })
     }
 }
 
@@ -254,6 +255,8 @@ mod tests {
         for (text, end) in [
             ("7", ReplyEnd::Bytes(7)),
             ("4Ki", ReplyEnd::Bytes(4096)),
+            ("1.5k", ReplyEnd::Bytes(1_500)),
+            (r"\r\n+100000", delimiter(b"\r\n", 100_000)),
             (r"\r\n", delimiter(b"\r\n", 0)),
             (r"\x0110=+4", delimiter(b"\x0110=", 4)),
             ("END", delimiter(b"END", 0)),
@@ -268,7 +271,18 @@ mod tests {
             assert_eq!(text.parse().as_ref(), Ok(&end), "{text}");
             assert_eq!(end.to_string().parse(), Ok(end), "{text}");
         }
-        for text in ["", "0", "2Mi", "length-prefix:3", "length-prefix:", "length-prefix:4x", r"\q", r"\x0", "length-prefix:4+"] {
+        for text in [
+            "",
+            "0",
+            "2Mi",
+            "length-prefix:3",
+            "length-prefix:",
+            "length-prefix:4x",
+            r"\q",
+            r"\x0",
+            "length-prefix:4+",
+            "END+2000000",
+        ] {
             assert!(text.parse::<ReplyEnd>().is_err(), "{text}");
         }
     }

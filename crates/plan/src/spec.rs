@@ -217,6 +217,7 @@ fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<Side
     let (path, words) = match (by_name(name), words) {
         (Some(path), words) => (path, words),
         (None, Some(_)) => (find_path(name)?, words),
+        (None, None) if is_nearly_a_path(text) => (find_path(text)?, None),
         (None, None) => (client.path, Some(text)),
     };
     let same = path.name == client.path.name;
@@ -321,6 +322,12 @@ fn belongs_to(option: &str, policy: Policy, options: &Options) -> Option<&'stati
         _ => return None,
     };
     is_missing.then_some(to)
+}
+
+/// True for a word that is one slip away from a path's name, and not from a policy's.
+fn is_nearly_a_path(word: &str) -> bool {
+    let is_near = |name: &str| strsim::damerau_levenshtein(word, name) <= 1;
+    PATHS.iter().any(|path| is_near(path.name)) && !Policy::ALL.iter().any(|policy| is_near(policy.name()))
 }
 
 fn find_path(name: &str) -> Result<&'static Path, SpecError> {
@@ -469,6 +476,8 @@ mod tests {
             ("pipe/eventfd", "do not speak the same"),
             ("memory:block", "not a wait policy of memory"),
             ("udp:spin/x", "\"x\" is not a wait policy of udp"),
+            ("xdp:spin/upd", "there is no path \"upd\" (did you mean udp?)"),
+            ("xdp:spin/spi", "\"spi\" is not a wait policy of xdp (did you mean spin?)"),
             ("udp//", "is not a path spec"),
             ("", "there is no path \"\""),
             ("udp/", "is not a path spec"),

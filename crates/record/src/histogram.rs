@@ -166,10 +166,17 @@ impl Times {
         self.hdr.quantile_below(ns)
     }
 
-    /// The quantile in ns; `None` if fewer than ten times lie beyond it.
+    /// The quantile in ns; `None` if fewer than ten times lie beyond it, or if it lies among times beyond [`HIGHEST_NS`].
     #[inline]
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
-        q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()).clamp(self.min, self.max))
+        let ns = q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()))?;
+        self.is_told(ns as f64).then(|| ns.clamp(self.min, self.max))
+    }
+
+    /// False for a quantile among times that were too long to be recorded as they were.
+    #[inline]
+    fn is_told(&self, quantile_ns: f64) -> bool {
+        self.max <= HIGHEST_NS || quantile_ns < HIGHEST_NS as f64
     }
 
     /// p50, p99 and p99.9, interpolated between the steps of the clock and of the buckets; `None` if there are too few times even
@@ -179,7 +186,8 @@ impl Times {
         let asked = [Quantile::P50, Quantile::P99, Quantile::P999];
         let counts =
             self.hdr.iter_recorded().map(|step| (self.hdr.lowest_equivalent(step.value_iterated_to()), step.count_at_value()));
-        let [p50, p99, p999] = between(counts, self.count(), asked).map(|ns| ns.map(|ns| (ns * 1e3).round() / 1e3));
+        let told = |ns: Option<f64>| ns.filter(|ns| self.is_told(*ns)).map(|ns| (ns * 1e3).round() / 1e3);
+        let [p50, p99, p999] = between(counts, self.count(), asked).map(told);
         p50.map(|p50| Interpolated { p50: Some(p50), p99, p999 })
     }
 
@@ -311,9 +319,10 @@ impl Decoded {
         }
     }
 
-    /// The quantile in ns; `None` if fewer than ten times lie beyond it.
+    /// The quantile in ns; `None` if fewer than ten times lie beyond it, or if it lies at the end of the range, where all longer
+    /// times are counted.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
-        q.is_supported_by(self.0.len()).then(|| self.0.value_at_quantile(q.get()))
+        q.is_supported_by(self.0.len()).then(|| self.0.value_at_quantile(q.get())).filter(|ns| *ns < HIGHEST_NS)
     }
 
     /// The share of times up to and including `ns`; 1 if the histogram is empty.
@@ -402,6 +411,20 @@ mod tests {
         for (got, want) in [(q.p50, 5e6), (q.p90, 9e6), (q.p99, 9.9e6), (q.p999, 9.99e6)] {
             assert!((got.unwrap() as f64 / want - 1.0).abs() < 1e-3, "{got:?} {want}");
         }
+    }
+
+    #[test]
+    fn a_quantile_among_times_that_were_too_long_is_not_told() {
+        let mut times = Times::new();
+        (0..10_000).for_each(|n| times.record(if n < 100 { 600_000_000_000 } else { 1_000 }));
+        let found = times.quantiles();
+        assert_eq!((found.p90, found.p99, found.p999, found.max), (Some(1_000), Some(1_000), None, Some(600_000_000_000)));
+        assert_eq!(times.interpolated().map(|found| found.p999), Some(None));
+        let read = Decoded::decode(&times.encode()).unwrap();
+        assert_eq!([Quantile::P99, Quantile::P999].map(|q| read.quantile(q)), [Some(1_000), None]);
+        let mut longest = Times::new();
+        (0..1_000).for_each(|_| longest.record(HIGHEST_NS));
+        assert_eq!(longest.quantile(Quantile::P50), Some(HIGHEST_NS));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct Progress {
     pub path: String,
     /// Payload of a request.
     pub request_bytes: u64,
-    /// Since the start of measuring.
+    /// Measured time so far, without gaps, pauses and blocks that are left out.
     pub at_ns: u64,
     /// Requests answered so far.
     pub transactions: u64,

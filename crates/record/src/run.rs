@@ -135,7 +135,7 @@ pub struct Row {
     /// With `--rate`: outcomes of the requests that were due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Due>,
-    /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest, in the order of time.
+    /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest of each thread, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
     /// Server: receive call returned → send call entered; `null` under `--echo`.

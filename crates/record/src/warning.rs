@@ -18,6 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::side::{Side, Silence};
 
+/// Silences that each measuring thread keeps, its longest ones: with as many in a row there may be others.
+pub const MOST_SILENCES: u64 = 16;
+
 /// A warning in a record: a code for scripts, and a message for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
@@ -344,7 +347,11 @@ impl Warning {
                     all if all == *sent => "all of it came later".into(),
                     some => format!("{some} of the {sent} requests sent meanwhile were answered later"),
                 };
-                let others = if *count > 1 { format!("; {count} such stretches, {together} together") } else { String::new() };
+                let others = match *count {
+                    0 | 1 => String::new(),
+                    some if some < MOST_SILENCES => format!("; {some} such stretches, {together} together"),
+                    all => format!("; the {all} longest such stretches took {together} together, and there may be more"),
+                };
                 format!(
                     "no answer for {} from {} on; {rest}{others}: the server or the way to it stood still; look at what ran there at that time",
                     Nanos(*length_ns),

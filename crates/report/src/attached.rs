@@ -87,7 +87,7 @@ fn client(row: &Row) -> String {
 }
 
 /// False for a view that goes on until its user ends it.
-fn has_an_end(command: &[String]) -> bool {
+pub(crate) fn has_an_end(command: &[String]) -> bool {
     let is = |word: &String| {
         let name = word.split('=').next().unwrap_or_default();
         matches!(name, "--duration" | "--for") || name.starts_with("-t")

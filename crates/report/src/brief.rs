@@ -156,7 +156,9 @@ pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) 
     let cpu = options.columns() >= ROOM_FOR_CPU && unlike(all().filter_map(|row| of.per_transaction(row)));
     let turn = all().any(|row| turnaround(row).zip(row.rtt_ns.p50).is_some_and(|(turn, p50)| turn >= p50 as f64 * LONG_TURN));
     let draws = options.columns() >= ROOM_TO_DRAW && !options.hrt && all().any(|row| row.rtt_ns.p50.is_some());
-    let axis = Axis::times(all().flat_map(|row| marks(row).into_iter().flatten()));
+    // Without a median the dots reach the maximum.
+    let end = |row: &Row| row.rtt_ns.max.filter(|_| row.rtt_ns.p50.is_none()).map(|ns| ns as f64);
+    let axis = Axis::times(all().flat_map(|row| marks(row).into_iter().chain([end(row)]).flatten()));
 
     let table = |intervals: bool| {
         let mut columns = vec![Column::words("path")];

@@ -25,6 +25,9 @@ const ORDER: [&str; 10] = ["outside", "ring", "kernel", "calls", "program", "wai
 const REST: &str = "rest, less the floor";
 /// How the bar is drawn.
 const DRAWN: &str = "us, to scale: # measured, / derived from published and declared figures";
+/// The same with a rest.
+const DRAWN_WITH_REST: &str =
+    "us, to scale: # measured, in the rest less the floor, / derived from published and declared figures";
 
 /// A piece of the bar.
 #[derive(Clone, Serialize)]
@@ -179,7 +182,7 @@ pub(crate) fn bar(doc: &mut Doc, of: &Breakdown) {
         Segment { to: at / whole, label: [name.into(), us_short(ns)], hatched: hatched && group[0].is_floor() }
     });
     let segments: Vec<Segment> = segments.collect();
-    doc.text(DRAWN);
+    doc.text(if all.iter().any(|piece| piece.name == REST) { DRAWN_WITH_REST } else { DRAWN });
     doc.whole(segments);
     doc.text(sum);
 }

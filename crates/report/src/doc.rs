@@ -148,10 +148,13 @@ impl Table {
     /// The raw numbers for scripts.
     pub(crate) fn data(&self) -> Data {
         let all: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].place.is_written()).collect();
-        // A column of times has its name also where no row has one, and where its cells are plain numbers.
-        let times = |at: usize| matches!(self.columns[at].unit, "us" | "ns").then_some("_ns");
-        let unit =
-            |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty()).or_else(|| times(at));
+        // A column of times or rates has its name also where no row has one, and where its cells are plain numbers.
+        let own = |at: usize| match self.columns[at].unit {
+            "us" | "ns" => Some("_ns"),
+            "1/s" => Some("_per_s"),
+            _ => None,
+        };
+        let unit = |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty()).or_else(|| own(at));
         let names = all.iter().map(|at| self.columns[*at].name(unit(*at).unwrap_or_default())).collect();
         let cells = |row: &Row| all.iter().map(|at| row.cells[*at].clone()).collect();
         Data { names, rows: self.rows.iter().map(cells).collect() }

@@ -17,9 +17,12 @@ pub(crate) fn time(ns: f64) -> String {
     scaled([ns], ns)
 }
 
-/// The ends of a range of times, in the unit of the upper one: `7.91-8.30 us`.
+/// The ends of a range of times, in the unit of the upper one: `7.91-8.30 us`; each in its own if the lower one would lose its
+/// digits.
 pub(crate) fn time_range(low: f64, high: f64) -> String {
-    scaled([low, high], high)
+    let unit = |text: &str| text.rsplit(' ').next().map(str::to_owned);
+    let (own, both) = (time(low), scaled([low, high], high));
+    if low > 0.0 && high > 100.0 * low && unit(&own) != unit(&both) { format!("{own} - {}", time(high)) } else { both }
 }
 
 /// Times in the unit that suits `largest`.

@@ -38,7 +38,7 @@ impl Show for Mesh {
             true => matrix(&mut doc, self),
             false => {
                 let mut brief = Doc::default();
-                brief.heading(format!("The {SLOWEST} slowest pairs"));
+                brief.heading(format!("The {SLOWEST} slowest pairs, RTT in us"));
                 brief.table(pairs(self, &slowest(self, SLOWEST)));
                 doc.part(Shown::Brief, brief);
             }
@@ -56,6 +56,7 @@ impl Show for Mesh {
         doc.part(Shown::Brief, brief);
         let mut full = Doc::default();
         full.gap();
+        full.heading("RTT of the pairs in us, the slowest first");
         full.table(pairs(self, &slowest(self, usize::MAX)));
         full.blocks.extend(Doc::of(&self.head, [format!("mesh {}", clean(&self.id))]).blocks);
         let general = self.warnings.iter().map(|note| clean(&note.message)).chain(of_visits(&visits));
@@ -219,8 +220,8 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
     let ranks = mesh.schedule.ranks;
     let of: BTreeMap<(u32, u32), &Pair> = mesh.pairs.iter().map(|pair| ((pair.a, pair.b), pair)).gather();
     let p50 = |pair: &Pair| pair.rtt_ns.as_ref().and_then(|rtt| rtt.p50);
-    let largest = mesh.pairs.iter().filter_map(p50).max().unwrap_or_default() as f64;
-    let unit = time(largest);
+    let usual = typical(mesh).unwrap_or_default() as f64;
+    let unit = time(usual);
     let unit = unit.split(' ').nth(1).unwrap_or("ns");
     doc.heading(format!("RTT p50 of each pair in {unit}, by rank"));
     let columns = std::iter::once(Column::words("")).chain((1..ranks).map(|rank| Column::figures(rank.to_string())));
@@ -228,7 +229,7 @@ fn matrix(doc: &mut Doc, mesh: &MeshBody) {
         _ if b <= a => Cell::Blank,
         None => ".".into(),
         Some(Pair { rtt_ns: None, .. }) => "-".into(),
-        Some(pair) => p50(pair).map_or_else(|| "few".into(), |ns| Cell::Text(beside(ns as f64, largest))),
+        Some(pair) => p50(pair).map_or_else(|| "few".into(), |ns| Cell::Text(beside(ns as f64, usual))),
     };
     let row = |a: u32| -> Vec<Cell> { std::iter::once(a.to_string().into()).chain((1..ranks).map(|b| cell(a, b))).collect() };
     doc.table(Table::new(columns.collect(), 1, (0..ranks.saturating_sub(1)).map(row)));

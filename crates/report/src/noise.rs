@@ -85,7 +85,13 @@ fn stalls(noise: &NoiseBody) -> Table {
     let axis = Axis::times(ends);
     let mut columns = vec![Column::words("CPU"), Column::figures("s"), Column::figures("lost %")];
     columns.extend(["1 us", "10 us", "100 us"].map(|title| Column::figures(title).under("stalls above")));
-    columns.extend([Column::us("p50"), Column::page("p99"), Column::page("p99.9"), Column::us("longest"), Column::scale(axis)]);
+    columns.extend([
+        Column::us("p50"),
+        Column::page("p99").in_unit("us"),
+        Column::page("p99.9").in_unit("us"),
+        Column::us("longest"),
+        Column::scale(axis),
+    ]);
     let row = |core: &CoreNoise| {
         let of = &core.stall_ns;
         let at = |ns: Option<u64>| ns.map(|ns| axis.at(ns as f64));

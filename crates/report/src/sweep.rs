@@ -248,7 +248,7 @@ fn loss_free(doc: &mut Doc, record: &Sweep) {
         row
     };
     doc.gap();
-    doc.heading(format!("Round trips, and frames of {} B without loss (FCS not included)", first.frame_bytes));
+    doc.heading(format!("Round trips in us, and frames of {} B without loss (FCS not included)", first.frame_bytes));
     doc.table(Table::new(columns, concerned.len(), record.loss_free.iter().map(row)));
 }
 

@@ -83,7 +83,7 @@ impl Ping<'_> {
         let protocol = match speaks {
             Some(Speaks::Tcp | Speaks::TcpPerTransaction) => "TCP".into(),
             Some(Speaks::Udp) => "UDP".into(),
-            _ => client.map_or_else(|| clean(&row.path), |client| client.path.name.into()),
+            _ => client.map_or_else(|| clean(&row.path).replace(',', ";"), |client| client.path.name.into()),
         };
         Ping {
             row,

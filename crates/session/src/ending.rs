@@ -1,8 +1,9 @@
 //! Requests of the user to end: the first asks for what was measured so far, a second one does not wait for it.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
-use hairpin_sys::signal::SIGHUP;
+use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM};
 
 /// Nobody presses Ctrl-C again within this time.
 const AT_ONCE: Duration = Duration::from_millis(200);
@@ -13,10 +14,18 @@ pub fn repeats(first: Option<Instant>, signal: i32, now: Instant) -> bool {
     first.is_some_and(|first| signal == SIGHUP || now.duration_since(first) < AT_ONCE)
 }
 
+/// True if a signal that asks this process to end waits to be read: they are blocked while a verb measures.
+pub fn is_asked() -> bool {
+    // Masks of the pending signals of the first thread and of the process (proc_pid_status(5)).
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let masks = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+    let pending = masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok()).fold(0, |all, mask| all | mask);
+    [SIGHUP, SIGINT, SIGTERM].iter().any(|signal| pending >> (signal - 1) & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_sys::signal::SIGINT;
 
     #[test]
     fn signals_at_once_are_one_request_to_end() {

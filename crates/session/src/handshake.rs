@@ -165,7 +165,7 @@ fn greet_as(
     let deadline = Instant::now() + limit;
     let socket = Socket::new(stream.into());
     let fail = |broken: Broken| broken.to(peer);
-    no_delay(&socket).map_err(|e| fail(e.into()))?;
+    prepare(&socket).map_err(|e| fail(e.into()))?;
 
     let mode = if key.is_some() { Mode::Keyed } else { Mode::Plain };
     let ours = preamble(mode as u8, kind as u8);
@@ -205,7 +205,7 @@ pub fn accept(stream: impl Into<OwnedFd>, admission: Admission<'_>) -> Result<(C
 
 fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> Result<(Channel, Kind), AcceptError> {
     let broken = |e: io::Error| AcceptError::from(Broken::from(e));
-    no_delay(&socket).map_err(broken)?;
+    prepare(&socket).map_err(broken)?;
 
     let gives_way = || admission.gives_way.is_some_and(|gives_way| gives_way.load(Ordering::Relaxed));
     let theirs = match read_preamble(&socket, deadline) {
@@ -255,7 +255,10 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
                     let _ = socket.write_all(&[CROWDED], deadline);
                     return Err(AcceptError::Crowded);
                 }
-                answered => Some(proved(&socket, answered?, deadline)?),
+                answered => match proved(&socket, answered?, deadline) {
+                    Err(Broken::Closed) if gives_way() => return Err(AcceptError::Crowded),
+                    proved => Some(proved?),
+                },
             }
         }
     };
@@ -365,10 +368,19 @@ fn excerpt(bytes: &[u8]) -> String {
     printable(&String::from_utf8_lossy(line), EXCERPT)
 }
 
-/// Turns Nagle's algorithm off: the session's small messages must not wait for each other's ACKs.
-fn no_delay(socket: &Socket) -> io::Result<()> {
+/// A session whose peer acknowledges nothing for this time has ended (TCP_USER_TIMEOUT, RFC 5482): longer than a link is down
+/// while an XDP program comes or goes, in ms.
+const GONE_AFTER_MS: u32 = 45_000;
+
+/// Turns Nagle's algorithm off: the session's small messages must not wait for each other's ACKs. Bounds the time that a peer
+/// that is gone is waited for.
+fn prepare(socket: &Socket) -> io::Result<()> {
     match sockopt::socket_domain(socket.as_fd())? {
-        AddressFamily::INET | AddressFamily::INET6 => Ok(sockopt::set_tcp_nodelay(socket.as_fd(), true)?),
+        AddressFamily::INET | AddressFamily::INET6 => {
+            sockopt::set_tcp_nodelay(socket.as_fd(), true)?;
+            // Two sides that stand still have nothing to say but beats: a peer that is gone does not acknowledge them.
+            Ok(sockopt::set_tcp_user_timeout(socket.as_fd(), GONE_AFTER_MS)?)
+        }
         _ => Ok(()),
     }
 }

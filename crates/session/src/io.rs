@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use hairpin_packet::device::{Config, Favour};
-use hairpin_packet::granted::Mode;
+use hairpin_packet::granted::{Feature, Mode};
 use hairpin_packet::ring::Wait;
 use hairpin_plan::option::{FAVOUR, MODE, OptionDef, USECS, ZERO_COPY};
 use hairpin_plan::path::{Path, Route};
@@ -109,6 +109,12 @@ impl IoSpec {
             favour: if options.get(&FAVOUR) == Some("rate") { Favour::Rate } else { Favour::Delay },
             ..Config::default()
         }
+    }
+
+    /// Features asked for by name: without one of them the ring is refused.
+    pub fn required(&self) -> impl Iterator<Item = Feature> {
+        let by_name = [(&MODE, "native", Feature::Native), (&ZERO_COPY, "on", Feature::ZeroCopy)];
+        by_name.into_iter().filter(|(def, value, _)| self.side.options.get(def) == Some(value)).map(|(.., feature)| feature)
     }
 
     /// The wait policy of a receive.
@@ -240,6 +246,9 @@ mod tests {
         let config = spec.config();
         assert_eq!((config.mode, config.zero_copy, config.busy_poll_us), (Some(Mode::Native), false, Some(50)));
         assert_eq!(spec.wait(), Wait::BusyPoll);
+        let required = |text: &str| text.parse::<IoSpec>().unwrap().required().collect::<Vec<_>>();
+        assert_eq!(required("xdp:mode=native,zero-copy=on"), [Feature::Native, Feature::ZeroCopy]);
+        assert!(["xdp", "packet", "xdp:mode=generic,zero-copy=off"].iter().all(|text| required(text).is_empty()));
         let spec: IoSpec = "packet:adaptive,usecs=7,favour=rate".parse().unwrap();
         assert_eq!((spec.config().favour, spec.config().busy_poll_us), (Favour::Rate, None));
         assert_eq!(spec.wait(), Wait::Adaptive { spin: Duration::from_micros(7) });

@@ -101,6 +101,13 @@ pub enum RawError {
     },
 }
 
+/// The name of a file of samples until it is complete.
+pub fn partial(path: &Path) -> PathBuf {
+    let mut partial = OsString::from(path);
+    partial.push(".partial");
+    partial.into()
+}
+
 /// Writes samples to a file that gets its name in [`RawWriter::finish`]; if dropped before, it stays `.partial`.
 pub struct RawWriter {
     path: PathBuf,
@@ -128,9 +135,7 @@ impl RawWriter {
 
     /// As [`RawWriter::create`], with at most `most_groups` groups of `group` samples.
     fn sized(path: &Path, rows: &[RawRow], group: usize, most_groups: usize) -> Result<RawWriter, RawError> {
-        let mut partial = OsString::from(path);
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let partial = partial(path);
         let failed = |source| RawError::Write { path: partial.clone(), source };
 
         let file = locked(&partial)?;

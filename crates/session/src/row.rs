@@ -1,5 +1,7 @@
 //! Joins both sides' reports into one row, with every warning that the record itself justifies.
 
+use std::collections::BTreeSet;
+
 use hairpin_plan::job::Job;
 use hairpin_plan::option::WRITES;
 use hairpin_plan::spec::SideSpec;
@@ -7,10 +9,11 @@ use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpS
 use hairpin_record::stack::Stacks;
 use hairpin_record::warning::{Note, Warning};
 use hairpin_sys::wait::Policy;
-use hairpin_units::{Nanos, Quantile};
+use hairpin_units::{Gather, Nanos, Quantile};
 use serde_json::Value;
 
 use crate::message::{ClientReport, ServerReport};
+use crate::printable::printable;
 
 /// CPU time of others that deserves a warning: more than this on each measured core …
 const FOREIGN_LEAST: Nanos = Nanos::from_millis(30);
@@ -212,12 +215,7 @@ fn cores(cpu: &CpuSide) -> usize {
 
 /// Number of different CPUs among these.
 fn distinct(cpus: &mut dyn Iterator<Item = &u32>) -> usize {
-    let mut known: Vec<u32> = Vec::new();
-    for cpu in cpus {
-        if !known.contains(cpu) {
-            known.push(*cpu);
-        }
-    }
+    let known: BTreeSet<u32> = cpus.copied().gather();
     known.len()
 }
 
@@ -241,6 +239,9 @@ fn idle_core(side: Side, facts: &HostFacts, spec: &SideSpec, warnings: &mut Vec<
 
 /// The deepest idle state that a core may enter, unless a demand forbids all, with the kernel's figure for its exit latency. On a
 /// virtual machine the real cost of leaving it is another.
+/// Longest name of an idle state or governor: a server's may be forged.
+const LONGEST_NAME: usize = 64;
+
 fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
     let allowed_us = facts.longest_exit_us();
     let states = facts.facts.get("idle_states")?;
@@ -251,7 +252,7 @@ fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
         _ => return None,
     };
     let states = lists.into_iter().flatten().filter_map(|state| {
-        let name = state.get("name")?.as_str()?.to_owned();
+        let name = printable(state.get("name")?.as_str()?, LONGEST_NAME);
         let latency_us = state.get("latency_us")?.as_u64()?;
         let usable = state.get("disabled").and_then(Value::as_bool) != Some(true) && name != "POLL";
         (usable && (latency_us <= allowed_us && allowed_us > 0)).then_some((latency_us, name))
@@ -262,7 +263,7 @@ fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
 
 fn first_text(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(printable(text, LONGEST_NAME)),
         Value::Object(by_cpu) => by_cpu.values().find_map(first_text),
         _ => None,
     }

@@ -14,9 +14,9 @@ mod ended;
 pub mod gate;
 mod grants;
 pub mod hooks;
+mod line_limit;
 mod probes;
 mod probing;
-mod refusals;
 mod session;
 mod turn;
 
@@ -32,11 +32,12 @@ use hairpin_sys::signal::Signals;
 use hairpin_sys::stack::Library;
 
 use self::door::{Door, Next};
+use self::ended::SessionError;
 use self::gate::{Entry, Gate};
 pub use self::grants::Grants;
+use self::line_limit::LineLimit;
 use self::probes::{NoPlace, Probes, left};
 use self::probing::Probing;
-use self::refusals::Refusals;
 use self::session::Session;
 use self::turn::{Busy, Until};
 use crate::channel::Channel;
@@ -78,7 +79,8 @@ struct Guest {
 struct House<'a> {
     service: &'a Service,
     door: Mutex<Door<Arc<Guest>>>,
-    refusals: Mutex<Refusals>,
+    refusals: Mutex<LineLimit>,
+    visits: Mutex<LineLimit>,
     busy: Busy,
     probes: Probes,
     log: &'a (dyn Fn(String) + Sync),
@@ -98,6 +100,7 @@ pub fn serve(
         service: &service,
         door: Mutex::new(Door::new()),
         refusals: Mutex::default(),
+        visits: Mutex::default(),
         busy: Busy::default(),
         probes: Probes::new(probes::MOST, probes::STILL_WITHIN),
         log,
@@ -163,8 +166,12 @@ impl House<'_> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+    fn refusals(&self) -> MutexGuard<'_, LineLimit> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn visits(&self) -> MutexGuard<'_, LineLimit> {
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn arrive(&self, guest: Guest) {
@@ -183,15 +190,26 @@ impl House<'_> {
         }
     }
 
+    /// Serves a client's rows; logs its begin and its end, unless there were many recently.
+    fn visit(&self, begins: String, whose: &str, run: impl FnOnce() -> Result<u32, SessionError>) {
+        let is_shown = self.visits().note(Instant::now());
+        if is_shown {
+            (self.log)(begins);
+        }
+        match run() {
+            Ok(rows) if is_shown || rows > 0 => (self.log)(format!("{whose} ends after {rows} rows")),
+            Err(error) if is_shown => (self.log)(format!("{whose} ends: {error}")),
+            _ => {}
+        }
+    }
+
     /// When to check the door and the log again if nothing happens.
     fn look_again(&self, limit: Option<Duration>) -> Option<Duration> {
         let now = Instant::now();
-        let (summary, due) = {
-            let mut refusals = self.refusals();
-            (refusals.summary(now), refusals.due(now))
-        };
-        if let Some(line) = summary {
-            (self.log)(line);
+        let mut due = None;
+        for (mut limit, what) in [(self.refusals(), "refused"), (self.visits(), "sessions")] {
+            limit.summary(now, what).into_iter().for_each(self.log);
+            due = [due, limit.due(now)].into_iter().flatten().min();
         }
         // Nothing wakes this loop when a place becomes free.
         let limit = limit.map(|limit| limit.min(Duration::from_millis(10)));
@@ -261,12 +279,8 @@ fn connection(guest: &Guest, place: Place<'_>) {
         Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
     };
     drop(place);
-    (house.log)(format!("{from}: session begins"));
-    let ended = Session::new(channel, listen, house, None).and_then(|mut session| session.run());
-    match ended {
-        Ok(rows) => (house.log)(format!("{from}: session ends after {rows} rows")),
-        Err(error) => (house.log)(format!("{from}: session ends: {error}")),
-    }
+    let run = || Session::new(channel, listen, house, None).and_then(|mut session| session.run());
+    house.visit(format!("{from}: session begins"), &format!("{from}: session"), run);
     drop(turn);
     drop(pass);
 }
@@ -288,12 +302,9 @@ fn probe(house: &House<'_>, mut channel: Channel, listen: Listen, from: SocketAd
         Err(NoPlace::Failed(error)) => return house.refused(|| format!("{from}: refused: no descriptor for it: {error}")),
     };
     drop(door);
-    (house.log)(format!("{from}: probe begins, {} of at most {}", place.of(), probes::MOST));
-    let ended = Session::new(channel, listen, house, Some(Probing::new(place))).and_then(|mut session| session.run());
-    match ended {
-        Ok(rows) => (house.log)(format!("{from}: probe ends after {rows} rows")),
-        Err(error) => (house.log)(format!("{from}: probe ends: {error}")),
-    }
+    let begins = format!("{from}: probe begins, {} of at most {}", place.of(), probes::MOST);
+    let run = || Session::new(channel, listen, house, Some(Probing::new(place))).and_then(|mut session| session.run());
+    house.visit(begins, &format!("{from}: probe"), run);
 }
 
 /// Tells a client why it is turned away. Reads its first request, since closing a connection with unread bytes resets it and

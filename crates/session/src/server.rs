@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use hairpin_plan::job::{Address, Job, Listen};
+use hairpin_plan::job::{Address, Job, Listen, MOST_THREADS};
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
@@ -35,6 +35,12 @@ pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
 const LONGEST: usize = 1_000;
 /// Most warnings that are taken from one.
 const MOST_WARNINGS: usize = 100;
+/// Refused options, as many as paths have several times over.
+const MOST_GRANTED: usize = 1_000;
+/// Names of interrupts of a server's cores.
+const MOST_INTERRUPTS: usize = 4_096;
+/// Flows of which a row has facts: those of the longest row.
+const MOST_FLOW_FACTS: usize = 20_000;
 
 /// The server's side of a run.
 #[derive(Debug)]
@@ -144,7 +150,7 @@ impl Server {
         if !matches!(self, Server::Worker { late: true, .. }) {
             return Ok(());
         }
-        let report = self.report(REPORTS_WITHIN);
+        let report = self.report(REPORTS_WITHIN, &mut || false);
         match (report, self) {
             (Err(why), Server::Worker { late: true, .. }) => Err(SideError::Failed(Failure {
                 message: format!(
@@ -202,7 +208,7 @@ impl Server {
     pub fn turn(&mut self, turn: Turn) -> Result<(), SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(()) };
         let request = match turn {
-            Turn::Hooks(on) => Request::Hooks(on),
+            Turn::Hooks(hooks) => Request::Hooks(hooks.into()),
             Turn::Stamps(every) => Request::Stamps(every),
         };
         channel.send(&request).map_err(SideError::ToServer)?;
@@ -308,8 +314,8 @@ impl Server {
     }
 
     /// Ends the row and returns the server's report, or why it is missing; `None` under `--echo` and `--reflector`. After a row
-    /// that `failed`, the connection to a remote server may be gone too, so the wait is short.
-    pub fn finish(&mut self, failed: bool) -> Option<Result<ServerReport, String>> {
+    /// that `failed`, the connection to a remote server may be gone too, so the wait is short; it also ends once `gives_up`.
+    pub fn finish(&mut self, failed: bool, gives_up: &mut dyn FnMut() -> bool) -> Option<Result<ServerReport, String>> {
         let within = if failed { FAILED_WITHIN } else { REPORTS_WITHIN };
         let told = match self {
             Server::Silent(_) => return None,
@@ -319,10 +325,10 @@ impl Server {
             }
             Server::Remote { channel, .. } => channel.send(&Request::Done).map_err(|error| error.to_string()),
         };
-        Some(told.and_then(|()| self.report(within)))
+        Some(told.and_then(|()| self.report(within, gives_up)))
     }
 
-    fn report(&mut self, within: Duration) -> Result<ServerReport, String> {
+    fn report(&mut self, within: Duration, gives_up: &mut dyn FnMut() -> bool) -> Result<ServerReport, String> {
         let deadline = Instant::now() + within;
         self.set_late(false);
         while Instant::now() < deadline {
@@ -331,6 +337,10 @@ impl Server {
                 ServerEvent::Gone(why) => return Err(why),
                 // The row is over.
                 ServerEvent::Pause(_) | ServerEvent::Resume => {}
+                ServerEvent::Nothing if gives_up() => {
+                    self.set_late(true);
+                    return Err("it had not reported when the run was ended".into());
+                }
                 ServerEvent::Nothing => {
                     std::thread::sleep(NUDGE_EVERY / 10);
                     if let Server::Worker { side, .. } = self {
@@ -386,7 +396,15 @@ fn harmless(mut answer: Answer) -> Answer {
         Answer::Server(report) => {
             report.error.iter_mut().for_each(clean);
             report.warnings.truncate(MOST_WARNINGS);
-            report.warnings.iter_mut().for_each(|note| clean(&mut note.message));
+            report.warnings.iter_mut().flat_map(|note| [&mut note.code, &mut note.message]).for_each(clean);
+            report.granted.truncate(MOST_GRANTED);
+            let words = report.granted.iter_mut().flat_map(|one| [&mut one.option, &mut one.asked, &mut one.got, &mut one.why]);
+            words.for_each(clean);
+            report.cpu.cpus.truncate(MOST_THREADS as usize);
+            while report.cpu.interrupts.len() > MOST_INTERRUPTS {
+                report.cpu.interrupts.pop_last();
+            }
+            report.flow_facts.truncate(MOST_FLOW_FACTS);
         }
         _ => {}
     }
@@ -490,7 +508,7 @@ mod tests {
             server.told(Wants::Halves).unwrap_err().to_string(),
             server.times().unwrap_err().to_string(),
             server.clock().unwrap_err().to_string(),
-            server.turn(Turn::Hooks(true)).unwrap_err().to_string(),
+            server.turn(Turn::Hooks(Vec::new())).unwrap_err().to_string(),
         ];
         let ServerEvent::Gone(why) = server.look() else { panic!("it has failed") };
         let ServerEvent::Ended(report) = server.look() else { panic!("it has reported") };

@@ -7,10 +7,13 @@
 //!                                                       └ Ctrl-C, a dead server or silence ends the row; the results are kept
 //! ```
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::iter;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::measure::cpu_of;
@@ -27,14 +30,16 @@ use hairpin_units::Nanos;
 
 use crate::address::{ends_of, interface_at, local_address_towards, server_at};
 use crate::channel::Channel;
-use crate::ending::repeats;
+use crate::ending::{is_asked, repeats};
 use crate::error::RunError;
 use crate::handshake::{self, Kind};
+use crate::key::Key;
 use crate::link::{Ends, namespace_file};
 use crate::looks::Looks;
 use crate::message::{Answer, At, ClientReport, Failure, Order, ServerReport};
 use crate::pinnable::of_side;
 use crate::plan::{Plan, Target};
+use crate::raw;
 use crate::server::{NUDGE_EVERY, Server, ServerEvent, without_error};
 use crate::side::{SideError, WorkerSide, wait};
 use crate::watch::{Told, Watcher, stands_still};
@@ -50,6 +55,17 @@ pub struct Testbed {
     responders: Vec<Server>,
     /// The network namespace of a group's first responder, which holds the bridge to the others: it stays if this responder ends.
     _bridge: Option<File>,
+    raw: Unmeasured,
+}
+
+/// The file of samples while no row has begun: it has none then, and goes with the testbed.
+#[derive(Default)]
+struct Unmeasured(Option<PathBuf>);
+
+impl Drop for Unmeasured {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|file| drop(fs::remove_file(file)));
+    }
 }
 
 pub struct Measured {
@@ -58,6 +74,42 @@ pub struct Measured {
     pub responders: Vec<(Address, Result<ServerReport, String>)>,
     pub server: Option<Result<ServerReport, String>>,
     pub interrupted: bool,
+}
+
+/// Interval of looks at the signals while a connection is made.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Connects to a server, unless the user asks to end: names, addresses and handshakes may take half a minute.
+fn connected(kind: Kind, host: &str, port: u16, key: Option<&Key>) -> Result<Channel, RunError> {
+    let (host, key, (tell, told)) = (host.to_owned(), key.cloned(), mpsc::channel());
+    // On its own thread, as looking a name up cannot be interrupted.
+    std::thread::Builder::new()
+        .name("connect".into())
+        .spawn(move || drop(tell.send(handshake::connect_as(kind, &host, port, key.as_ref()))))
+        .map_err(SideError::from)?;
+    loop {
+        match told.recv_timeout(LOOK_EVERY) {
+            Ok(connected) => return Ok(connected?),
+            Err(_) if is_asked() => return Err(RunError::Interrupted),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let why = io::Error::other("the thread that connects panicked; please report this");
+                return Err(SideError::from(why).into());
+            }
+        }
+    }
+}
+
+/// True once the user asks, again if they were `interrupted`, not to wait any longer.
+fn is_ended(signals: &Signals, interrupted: &mut Option<Instant>) -> bool {
+    let now = Instant::now();
+    while let Ok(Some(signal)) = signals.next() {
+        if !repeats(*interrupted, signal, now) {
+            interrupted.get_or_insert(now);
+            return true;
+        }
+    }
+    false
 }
 
 impl Measured {
@@ -119,10 +171,11 @@ impl Testbed {
                     ends: Some(ends),
                     responders,
                     _bridge: bridge,
+                    raw: Unmeasured::default(),
                 }
             }
             Target::Host { host, port, key } => {
-                let channel = handshake::connect_as(kind, host, *port, key.as_ref())?;
+                let channel = connected(kind, host, *port, key.as_ref())?;
                 Testbed::over_as(kind, channel, stamps, stack)?
             }
             Target::Echo { host, port } => {
@@ -138,6 +191,7 @@ impl Testbed {
                     ends: None,
                     responders: Vec::new(),
                     _bridge: None,
+                    raw: Unmeasured::default(),
                 }
             }
             Target::Socket(path) => {
@@ -150,6 +204,7 @@ impl Testbed {
                     ends: None,
                     responders: Vec::new(),
                     _bridge: None,
+                    raw: Unmeasured::default(),
                 }
             }
             Target::Reflector(reflector) => {
@@ -161,6 +216,7 @@ impl Testbed {
                     ends: None,
                     responders: Vec::new(),
                     _bridge: None,
+                    raw: Unmeasured::default(),
                 }
             }
         };
@@ -169,7 +225,9 @@ impl Testbed {
             let rows = plan.rows.iter().map(|job| (job.spec.to_string(), job.request.into(), reply(job))).collect();
             // The working directory may be another one inside a mount namespace.
             let path = std::path::absolute(path).map_err(SideError::from)?;
+            let partial = raw::partial(&path);
             testbed.client.order(&Order::Raw { path, rows })?;
+            testbed.raw.0 = Some(partial);
         }
         Ok(testbed)
     }
@@ -189,7 +247,7 @@ impl Testbed {
         let server = Server::Remote { channel: Box::new(channel), at: peer, probes: kind == Kind::Probe, stamps: false };
         let client = WorkerSide::start(None, stamps.map(|stamps| &stamps.client), stack)?;
         let interface = interface_at(local.ip(), scope_of(local));
-        Ok(Testbed { client, server, interface, ends: None, responders: Vec::new(), _bridge: None })
+        Ok(Testbed { client, server, interface, ends: None, responders: Vec::new(), _bridge: None, raw: Unmeasured::default() })
     }
 
     /// The processes of the server, or of all responders of a group, that run on this host.
@@ -265,7 +323,12 @@ impl Testbed {
         };
         let server = match watch.server_said.take() {
             Some(said) => Some(said),
-            None => self.server.finish(client.error.is_some()),
+            None => {
+                let mut interrupted = watch.interrupted;
+                let said = self.server.finish(client.error.is_some(), &mut || is_ended(signals, &mut interrupted));
+                watch.interrupted = interrupted;
+                said
+            }
         };
         let mut client = client;
         client.row.paused_ns = (!watch.paused.is_zero()).then_some(Nanos::from(watch.paused).0);
@@ -276,7 +339,7 @@ impl Testbed {
         }
         let failed = client.error.is_some();
         let server = server.map(|said| said.map(|report| without_error(report, failed)));
-        let others = self.responders.iter_mut().filter_map(|responder| responder.finish(failed));
+        let others = self.responders.iter_mut().filter_map(|responder| responder.finish(failed, &mut || false));
         let all = server.iter().filter(|_| job.group.is_some()).cloned().chain(others);
         let responders = addresses.into_iter().zip(all).collect();
         Ok(Measured { client: *client, responders, server, interrupted: watch.interrupted.is_some() })
@@ -313,6 +376,7 @@ impl Testbed {
             match answer {
                 Answer::Ready(_) => {
                     watch.going = true;
+                    self.raw.0 = None;
                     watcher.ready().map_err(|why| RunError::Row { path: watch.path.clone(), why })?;
                     self.client.send(&Order::Go)?;
                     self.server.go();

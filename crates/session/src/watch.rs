@@ -4,6 +4,7 @@ use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Row;
 use hairpin_trace::halves::Half;
+use hairpin_trace::moment::Hook;
 use hairpin_units::Nanos;
 
 use crate::message::{NicReport, Times};
@@ -30,10 +31,10 @@ pub enum Told {
 }
 
 /// A change of a remote server's work for the blocks to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Attach (true) or detach (false) hooks.
-    Hooks(bool),
+    /// Attach these hooks and no others.
+    Hooks(Vec<&'static Hook>),
     /// Stamp the packets of every n-th transaction; 0: of none.
     Stamps(u32),
 }

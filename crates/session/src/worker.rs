@@ -29,7 +29,7 @@ use hairpin_record::run::{
     ClockFacts, CpuSide, FIRST_REPLY, HostFacts, LAST_REPLY, Niq, Origin, OwnRequest, Pcie, Quantiles, Row, Side, Silence,
 };
 use hairpin_record::stack::Stacks;
-use hairpin_record::warning::Warning;
+use hairpin_record::warning::{MOST_SILENCES, Warning};
 use hairpin_sys::clock::{AnyClock, Clock, Quality};
 use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::host::{Host, RealHost};
@@ -375,7 +375,8 @@ impl Worker {
         warnings.extend(no_answer(&row.silences));
         // Silence is left out: a server that stood still lost nothing that a larger buffer would have kept.
         let lost = found.counts.lost.saturating_sub(lost_in(&row.silences, found.counts.late));
-        if lost > 0 {
+        // With a full list nothing tells how much of it was lost in other silences.
+        if lost > 0 && (row.silences.len() as u64) < MOST_SILENCES {
             let rcvbuf = job.spec.client.path.takes(&RCVBUF);
             warnings.push(Warning::Loss { lost, sent: found.counts.sent, rcvbuf });
         }

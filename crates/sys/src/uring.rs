@@ -59,8 +59,9 @@ pub struct Config {
     /// One standing request per socket receives all of its messages, each into a buffer that the kernel chooses. The value is the
     /// number of buffers. Linux 6.0.
     pub multishot: Option<u32>,
-    /// A thread of the kernel takes the requests, so that submitting makes no system call (IORING_SETUP_SQPOLL).
-    pub sqpoll: bool,
+    /// A thread of the kernel takes the requests, so that submitting makes no system call (IORING_SETUP_SQPOLL); it runs on this
+    /// CPU.
+    pub sqpoll: Option<u32>,
     /// Completions are made when the program asks for them, not in an interruption of it (IORING_SETUP_DEFER_TASKRUN, Linux 6.1).
     pub defer_taskrun: bool,
     /// Busy polling of the sockets' devices while the thread waits in the kernel. Linux 6.9.
@@ -225,16 +226,17 @@ impl Uring {
         // Twice the requests that can be open: no completion is ever held back.
         builder.setup_clamp().setup_cqsize(2 * (receives + count + config.send_buffers).next_power_of_two());
         match (config.sqpoll, config.defer_taskrun) {
-            (true, _) => {
-                builder.setup_sqpoll(POLLER_IDLE_MS);
+            // Else it would inherit the CPU of this thread (Linux 6.2), or run on any.
+            (Some(cpu), _) => {
+                builder.setup_sqpoll(POLLER_IDLE_MS).setup_sqpoll_cpu(cpu);
             }
-            (false, true) => {
+            (None, true) => {
                 builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
             }
-            (false, false) => {}
+            (None, false) => {}
         }
         let what = match (config.sqpoll, config.defer_taskrun) {
-            (true, _) => "cannot set up io_uring with submit=sqpoll",
+            (Some(_), _) => "cannot set up io_uring with submit=sqpoll",
             (_, true) => "cannot set up io_uring with ring=defer-taskrun (Linux 6.1)",
             _ => "cannot set up io_uring",
         };
@@ -438,7 +440,7 @@ impl Uring {
         // SAFETY: as this function's.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.submit()?;
-            if self.config.sqpoll {
+            if self.config.sqpoll.is_some() {
                 self.ring.submitter().squeue_wait()?;
             }
         }
@@ -509,7 +511,7 @@ impl Uring {
 
     #[inline(always)]
     fn sends_unseen(&self) -> bool {
-        self.config.datagrams && !self.config.sqpoll && !self.config.zero_copy
+        self.config.datagrams && self.config.sqpoll.is_none() && !self.config.zero_copy
     }
 
     /// The next completed request.
@@ -598,7 +600,7 @@ impl Drop for Uring {
         };
         // The polling thread may still take a queued request, or be about to carry out a cancelled one. Closing the ring ends
         // both, but later, and the kernel tells nobody when (`io_ring_ctx_wait_and_kill`, `io_ring_exit_work`).
-        if self.config.sqpoll || !none_left {
+        if self.config.sqpoll.is_some() || !none_left {
             self.memory.leak();
             self.provided.iter_mut().for_each(Provided::leak);
         }

@@ -31,14 +31,24 @@ const volatile struct {
 	u64 receivers[2];
 	/* The threads that receive. */
 	s32 threads[2];
-	/* Frames go past the device's queue, where no hook is (__dev_direct_xmit): they are known by the thread that sends. */
-	s32 direct;
+	/* What follows of the path and of the hooks that are there. */
+	s32 flags;
 	/* The other side is on another host: packets that come to this port (network byte order) are on way `comes`. */
 	u16 port;
 	u16 comes;
 } asked;
 
 _Static_assert(sizeof(asked) == 48, "the loader's layout");
+
+enum {
+	/* Frames go past the device's queue, where no hook is (__dev_direct_xmit): they are known by the thread that sends. */
+	DIRECT = 1,
+	/* Hooks that are not there, so that the next one of the way does not wait for them. */
+	NO_READY = 2,
+	NO_WAKING = 4,
+	NO_WOKEN = 8,
+	NO_COPIED = 16,
+};
 
 /* A line of stamps from the sender's call to the receiver's wake-up, in ns of CLOCK_MONOTONIC; 0: not passed. */
 struct sent {
@@ -259,7 +269,7 @@ int netif_rx(u64 *ctx)
 
 	if (way >= 0) {
 		record = open_record();
-	} else if (asked.direct) {
+	} else if (asked.flags & DIRECT) {
 		way = way_from();
 		if (way >= 0)
 			record = begin(way, (const struct sk_buff *)ctx[0]);
@@ -377,6 +387,26 @@ INLINE int way_to(s32 thread)
 	return !thread ? -1 : thread == asked.threads[0] ? 0 : thread == asked.threads[1] ? 1 : -1;
 }
 
+/* The message is in the receiver's queue, as far as the hooks tell. */
+INLINE int is_there(const struct record *record, int way)
+{
+	const struct sent *sent = &record->sent[way & 1];
+
+	return sent->ready || (asked.flags & NO_READY && (sent->received || sent->redirected));
+}
+
+/* A thread that waits for it is to run. */
+INLINE int is_called(const struct record *record, int way)
+{
+	return record->sent[way & 1].waking || (asked.flags & NO_WAKING && is_there(record, way));
+}
+
+/* It is in a run queue. */
+INLINE int is_queued(const struct record *record, int way)
+{
+	return record->got[way & 1].woken || (asked.flags & NO_WOKEN && is_called(record, way));
+}
+
 /* A sleeping thread is to run. */
 SEC("tp_btf/sched_waking")
 int sched_waking(u64 *ctx)
@@ -384,7 +414,7 @@ int sched_waking(u64 *ctx)
 	int way = way_to(((const struct task_struct *)ctx[0])->pid);
 	struct record *record = way < 0 ? 0 : open_record();
 
-	if (record && record->sent[way].ready && !record->sent[way].waking)
+	if (record && is_there(record, way) && !record->sent[way].waking)
 		record->sent[way].waking = bpf_ktime_get_ns();
 	return 0;
 }
@@ -396,7 +426,7 @@ int sched_wakeup(u64 *ctx)
 	int way = way_to(((const struct task_struct *)ctx[0])->pid);
 	struct record *record = way < 0 ? 0 : open_record();
 
-	if (record && record->sent[way].waking && !record->got[way].woken)
+	if (record && is_called(record, way) && !record->got[way].woken)
 		record->got[way].woken = bpf_ktime_get_ns();
 	return 0;
 }
@@ -408,7 +438,7 @@ int sched_switch(u64 *ctx)
 	int way = way_to(((const struct task_struct *)ctx[2])->pid);
 	struct record *record = way < 0 ? 0 : open_record();
 
-	if (record && record->got[way].woken && !record->got[way].switched)
+	if (record && is_queued(record, way) && !record->got[way].switched)
 		record->got[way].switched = bpf_ktime_get_ns();
 	return 0;
 }
@@ -453,7 +483,7 @@ int io_uring_complete(void *ctx)
 	struct record *record = way < 0 ? 0 : open_record();
 
 	(void)ctx;
-	if (record && record->got[way].copied && !record->got[way].completed)
+	if (record && (record->got[way].copied || (asked.flags & NO_COPIED && is_there(record, way))) && !record->got[way].completed)
 		record->got[way].completed = bpf_ktime_get_ns();
 	return 0;
 }

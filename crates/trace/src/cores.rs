@@ -246,6 +246,9 @@ pub struct During {
     pub left_out: usize,
 }
 
+/// Stamps of the program and of the kernel may differ by this time, in ns.
+const STAMPS_APART_NS: i64 = 1_000;
+
 impl During {
     pub fn events(&self) -> &[Seen] {
         &self.events
@@ -261,7 +264,14 @@ impl During {
 
     /// Adds the moments at which a thread of the flow had a CPU, in order: CPU, when, thread. Where the kernel does not
     /// report a switch, they show that the thread before it has left.
+    /// No thread runs within a soft interrupt on its own CPU: such a packet interrupt was that of the thread's own call, and
+    /// began later.
     pub fn with_own(mut self, own: Vec<(u32, i64, u32)>) -> During {
+        let is_within = |seen: &Seen, (cpu, at, _): &(u32, i64, u32)| {
+            *cpu == seen.cpu && seen.since + STAMPS_APART_NS < *at && *at + STAMPS_APART_NS < seen.at
+        };
+        let is_own = |seen: &Seen| own.iter().any(|moment| is_within(seen, moment));
+        self.events.retain(|seen| !(matches!(seen.what, What::Softirq(NET_TX | NET_RX)) && is_own(seen)));
         self.own = own;
         self
     }

@@ -232,7 +232,8 @@ impl Fold {
         };
         Typical {
             rtt_ns: range(&rtts, 0.5, 0.5).0,
-            slow_ns: range(&rtts, 0.99, 1.0).0,
+            // Too few round trips have no p99, and so no slow ones.
+            slow_ns: if Quantile::P99.is_supported_by(rtts.len() as u64) { range(&rtts, 0.99, 1.0).0 } else { u64::MAX },
             intervals: intervals.into_iter().map(|(between, all)| (between, median(all))).collect(),
         }
     }

@@ -142,7 +142,7 @@ impl Tracer {
     fn open(flow: &Flow, programs: &[(&Hook, &str)]) -> Result<Object, TracerError> {
         let names = HOOKS.iter().map(|hook| hook.name).chain(functions());
         let without: Vec<&str> = names.filter(|name| programs.iter().all(|(_, program)| program != name)).collect();
-        let object = Object::load_tracing(&packed::unpack(packed::STAGES), &constants(flow), &without)?;
+        let object = Object::load_tracing(&packed::unpack(packed::STAGES), &constants(flow, programs), &without)?;
         for (_, program) in programs.iter().filter(|(hook, program)| hook.name != *program) {
             try_function(&object, program)?;
         }
@@ -241,11 +241,19 @@ fn stamps(words: &[u64; RECORD], [sent, got]: [usize; 2]) -> Vec<(Moment, u64)> 
 const NEITHER: u16 = 2;
 
 /// `.rodata` of stages.bpf.c: senders, receivers and threads of the request's way and of the reply's.
-fn constants(flow: &Flow) -> Vec<u8> {
+fn constants(flow: &Flow, programs: &[(&Hook, &str)]) -> Vec<u8> {
     let (client, server) = (flow.client, flow.server);
     let words = [client.sends_on, server.sends_on, server.receives_on, client.receives_on];
-    let direct = matches!(flow.route, Route::Packet | Route::Xdp);
-    let threads = [server.thread, client.thread, direct.into()];
+    let is_off = |moment| programs.iter().all(|(hook, _)| hook.moment != moment);
+    let flags = [
+        matches!(flow.route, Route::Packet | Route::Xdp),
+        is_off(Moment::Ready),
+        is_off(Moment::Waking),
+        is_off(Moment::Woken),
+        is_off(Moment::Copied),
+    ];
+    let flags = flags.into_iter().rev().fold(0, |flags, flag| flags << 1 | u32::from(flag));
+    let threads = [server.thread, client.thread, flags];
     let (port, comes) = match flow.comes {
         Some(Direction::Request) => (server.port, 0_u16),
         Some(Direction::Reply) => (client.port, 1),
@@ -268,11 +276,12 @@ mod tests {
         let told = |thread, sends_on, receives_on, port| Announced { thread, sends_on, receives_on, port };
         let (client, server, comes) = (told(7, 1, 2, 0x1234), told(8, 3, 4, 9), Some(Direction::Reply));
         let flow = Flow { route: Route::Sockets, client, server, comes, hooks: Vec::new() };
-        let bytes = constants(&flow);
+        let no_copied = HOOKS.iter().filter(|hook| hook.moment != Moment::Copied).map(|hook| (hook, hook.name));
+        let bytes = constants(&flow, &no_copied.collect::<Vec<_>>());
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 4, 2]);
-        assert_eq!((bytes.len(), bytes[32], bytes[36], bytes[40], &bytes[44..48]), (48, 8, 7, 0, &[0x12, 0x34, 1, 0][..]));
-        let ends = |hooks: Vec<&'static Hook>| constants(&Flow { comes: None, hooks, ..flow.clone() })[44..48].to_vec();
+        assert_eq!((bytes.len(), bytes[32], bytes[36], bytes[40], &bytes[44..48]), (48, 8, 7, 16, &[0x12, 0x34, 1, 0][..]));
+        let ends = |hooks: Vec<&'static Hook>| constants(&Flow { comes: None, hooks, ..flow.clone() }, &[])[44..48].to_vec();
         let started = HOOKS.iter().filter(|hook| hook.moment == Moment::Started).collect();
         assert_eq!([ends(started), ends(HOOKS.iter().collect())], [vec![0, 1, 2, 0], vec![0; 4]]);
     }

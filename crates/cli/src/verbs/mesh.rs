@@ -374,7 +374,13 @@ impl Listed {
                 hosts.map_err(|why| Failure::usage(format_args!("--hosts: {why}")))?
             }
         };
-        Ok(hosts.into_iter().map(|host| (host.host, host.port.unwrap_or(port))).collect())
+        let hosts: Vec<_> = hosts.into_iter().map(|host| (host.host, host.port.unwrap_or(port))).collect();
+        match hosts.iter().find(|(_, port)| *port == 0) {
+            Some((host, _)) => {
+                Err(Failure::usage(format_args!("the other ranks could not find {host} at port 0: name a port from 1 on")))
+            }
+            None => Ok(hosts),
+        }
     }
 }
 
@@ -413,6 +419,7 @@ mod tests {
         assert_eq!(of("job-{}.svc", 2), Ok(vec![("job-0.svc".into(), 7), ("job-1.svc".into(), 7)]));
         assert!(of("a,b", 3).unwrap_err().contains("2 hosts, and there are 3 ranks"));
         assert!(of("a,,b", 3).is_err());
+        assert!(of("a,b:0", 2).unwrap_err().contains("could not find b at port 0"));
         assert_eq!((listed("a,b").unwrap().len(), listed("n{}").unwrap().len()), (Some(2), None));
         assert!(address("host").is_err() && address("[::1]").is_ok());
     }

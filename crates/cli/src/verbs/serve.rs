@@ -89,9 +89,9 @@ impl Serve {
         let devices = Cell::new(stamping(&interfaces));
         say(format_args!("hairpin serves on {shown}; Ctrl-C ends it"));
         let log = |line: String| say(format_args!("{} {line}", rfc3339(SystemTime::now())));
-        // The key is valid only in this process, so its file is removed too.
+        let made = Cell::new(made);
         let ends = || {
-            made.iter().for_each(|file| drop(fs::remove_file(file)));
+            drop(made.take());
             if let Err(left) = devices.take().off() {
                 say(left);
             }
@@ -170,9 +170,18 @@ fn granted_cpus(asked: Option<Vec<u32>>) -> Result<Vec<u32>, Failure> {
     }
 }
 
+/// The file of a key that is valid only in this process: it goes with it.
+struct KeyFile(PathBuf);
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// Prints the command to type on the client. On a terminal it includes the key itself. Otherwise the key would stay in a file or
 /// journal that others can read, so it goes into a file of its own, whose path is returned.
-fn announce_key(key: &Key, address: SocketAddr, listen: &HostPort) -> Result<Option<PathBuf>, Failure> {
+fn announce_key(key: &Key, address: SocketAddr, listen: &HostPort) -> Result<Option<KeyFile>, Failure> {
     let host = match address.ip().is_unspecified() {
         true => RealHost.read("/proc/sys/kernel/hostname").unwrap_or_else(|_| "HOST".into()),
         // The interface name is one of this host; the client's interface has another name.
@@ -187,9 +196,10 @@ fn announce_key(key: &Key, address: SocketAddr, listen: &HostPort) -> Result<Opt
         return Ok(None);
     }
     let file = write_key(key, address.port())
+        .map(KeyFile)
         .map_err(|error| Failure::failed(format_args!("cannot write the key to a file: {error}; give one with --key-file")))?;
     say("the key is in the file named first, which only this user can read; on the client, with a copy of it as hairpin.key:");
-    print(&format!("{}\n{ping}", file.display()))?;
+    print(&format!("{}\n{ping}", file.0.display()))?;
     Ok(Some(file))
 }
 
@@ -217,7 +227,10 @@ fn write_beside(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf>
 fn write_anew(path: &Path, text: &str) -> io::Result<PathBuf> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(named)?;
-    file.write_all(text.as_bytes()).map_err(named)?;
+    if let Err(error) = file.write_all(text.as_bytes()) {
+        let _ = fs::remove_file(path);
+        return Err(named(error));
+    }
     Ok(path.into())
 }
 

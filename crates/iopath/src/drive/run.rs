@@ -79,6 +79,7 @@ impl<C: Clock> Loop<'_, C> {
             let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
             self.write_due_times();
             self.between.begins_block();
+            let counts = self.counts;
             let (start, result) = self.block(over, ends, left);
             self.between.ends_block(self.kept as u64);
             let length = self.last_stamp.since(start);
@@ -86,6 +87,9 @@ impl<C: Clock> Loop<'_, C> {
             end = result;
             let counted = !self.between.leaves_out();
             over.fold(counted);
+            if !counted {
+                self.leave_out(counts);
+            }
             let known = before.raw_ns.saturating_sub(origin.raw_ns) >= CLOCK_BASELINE_NS;
             if known && early.is_none() {
                 early = Some(last);
@@ -165,6 +169,15 @@ impl<C: Clock> Loop<'_, C> {
     fn catches_up(&self, now: Ticks, ends: Ticks) -> bool {
         let waits = self.pace.timetable().is_some_and(|table| table.next().at != Ticks::NEVER);
         waits && now < ends.plus(self.clock.to_ticks(CATCH_UP_NS))
+    }
+
+    /// Sets the counts to those before a block that counts in no figure. Late replies stay: in such a block come those to requests
+    /// of earlier ones.
+    #[cold]
+    fn leave_out(&mut self, before: Counts) {
+        self.uncounted += self.counts.sent - before.sent;
+        let Counts { late, longest_silence_ns, longest_stop_ns, .. } = self.counts;
+        self.counts = Counts { late, longest_silence_ns, longest_stop_ns, ..before };
     }
 
     /// Folds the samples of a block that began at `start`, if they are `counted`, and passes them on.

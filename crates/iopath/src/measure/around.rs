@@ -17,7 +17,7 @@ use crate::echo::{ServerCallbacks, TURN_NS};
 pub(crate) struct AtServer<'a> {
     pub(super) stop: &'a Shared,
     pub(super) neighbour: Option<&'a Shared>,
-    pub(super) thread: u32,
+    pub(crate) thread: u32,
     pub(super) stamps: Option<&'a Stamps>,
     pub(super) observer: &'a dyn Observer,
     /// The thread never sleeps, so a look at the flag costs nothing.

@@ -96,6 +96,21 @@ pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
     }
 }
 
+/// The CPU for a thread of the kernel's that works for thread `index` of a side: one without a measuring thread of either side if
+/// there is one, else that of the thread.
+pub(crate) fn cpu_beside(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
+    let measures = |cpu: u32| {
+        let mut all = [Side::Client, Side::Server].into_iter().flat_map(|side| (0..job.threads).map(move |at| (side, at)));
+        all.any(|(side, at)| cpu_of(job, side, at, allowed) == cpu)
+    };
+    let free: Vec<u32> = allowed.iter().copied().filter(|cpu| !measures(*cpu)).collect();
+    let place = index as usize + if side == Side::Server { job.threads as usize } else { 0 };
+    match free.len() {
+        0 => cpu_of(job, side, index, allowed),
+        len => free[place % len],
+    }
+}
+
 /// Place of the CPU of a side's first thread among the `allowed` ones, if none is requested: the server's threads come after the
 /// client's, or from the second CPU on where these are too few for both.
 pub fn first_of(side: Side, threads: u32, allowed: usize) -> usize {
@@ -190,6 +205,19 @@ mod tests {
         assert_eq!(cpus(4, &[0, 1, 2, 3, 8, 9, 10, 11, 12]), [[0, 1, 2, 3], [8, 9, 10, 11]]);
         assert_eq!(cpus(2, &[0, 1, 2]), [[0, 1], [1, 2]]);
         assert_eq!(cpus(2, &[0, 1]), [[0, 1], [1, 0]]);
+    }
+
+    #[test]
+    fn a_thread_of_the_kernels_has_a_cpu_of_its_own_if_there_is_one() {
+        let beside = |threads: u32, allowed: &[u32]| {
+            let job = Job { threads, ..Job::new("uring-udp".parse().unwrap()) };
+            [Side::Client, Side::Server]
+                .map(|side| (0..threads).map(|at| cpu_beside(&job, side, at, allowed)).collect::<Vec<_>>())
+        };
+        assert_eq!(beside(1, &[3, 5, 7, 9]), [[7], [9]]);
+        assert_eq!(beside(1, &[3, 5, 7]), [[7], [7]]);
+        assert_eq!(beside(1, &[3, 5]), [[3], [5]]);
+        assert_eq!(beside(2, &[0, 1, 2, 3, 4, 5, 6, 7]), [[4, 5], [6, 7]]);
     }
 
     #[test]

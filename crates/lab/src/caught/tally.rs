@@ -43,7 +43,9 @@ impl Tally {
 
     /// Keeps an incident's events if it is among the slowest, and the incident as the last one.
     pub(super) fn keep(&mut self, timeline: &Timeline) {
-        self.last = Some(Timeline { events: Vec::new(), cause: timeline.cause.clone(), ..*timeline });
+        if self.last.as_ref().is_none_or(|last| last.at_ns <= timeline.at_ns) {
+            self.last = Some(Timeline { events: Vec::new(), cause: timeline.cause.clone(), ..*timeline });
+        }
         let at = self.slowest.partition_point(|slower| slower.rtt_ns >= timeline.rtt_ns);
         if at < SLOWEST {
             self.slowest.insert(at, timeline.clone());

@@ -196,7 +196,7 @@ fn times(
 }
 
 fn cpu(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Error> {
-    let help = "User and system time of a side's worker; of a server on another host nothing is known.";
+    let help = "User and system time of a side's worker; that of a server on another host when its row ends.";
     let mut metric = encoder.encode_descriptor("hairpin_cpu", help, Some(&Unit::Seconds), MetricType::Counter)?;
     for (labels, series) in all {
         for (side, ns) in [("client", Some(series.totals.client_ns)), ("server", series.totals.server_ns)] {

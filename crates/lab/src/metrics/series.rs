@@ -199,6 +199,9 @@ impl Series {
         }
         self.caught(row.incidents.as_deref());
         self.warnings = codes(row.warnings.iter().map(|note| note.code.clone()));
+        // Only a row that runs needs these, and a histogram has 200 kB.
+        self.last.clear();
+        *self.before = Totals::default();
     }
 }
 

@@ -54,10 +54,12 @@ impl Canvas {
         let between = |a: usize, b: usize, i: usize| {
             if steps == 0 { a } else { (a as f64 + (b as f64 - a as f64) * i as f64 / steps as f64).round() as usize }
         };
+        let is_flat = from.0.abs_diff(to.0) >= from.1.abs_diff(to.1);
         for i in 0..=steps {
             let (x, y) = (between(from.0, to.0, i), between(from.1, to.1, i));
             // By position, not by step, so that a line of many short pieces has as many gaps as a single long one.
-            if (x + y).is_multiple_of(every) || (steps == 0 && every == 1) {
+            let along = if is_flat { x } else { y };
+            if along.is_multiple_of(every) || (steps == 0 && every == 1) {
                 let cell = &mut self.cells[y / 4 * self.columns + x / 2];
                 cell.dots |= DOTS[y % 4][x % 2];
                 cell.line = cell.line.or(Some(line));

@@ -28,12 +28,14 @@ pub(super) fn breakdowns(given: &[Input], beside: &Beside) -> Vec<Breakdown> {
     given.iter().enumerate().flat_map(of).collect()
 }
 
-/// The name of each path: with its origin unless measured, and with its size if another path of the record differs only in that.
+/// The name of each path: with its origin unless measured, and with its size if another path of the record differs only in that,
+/// or if its reply has another one.
 pub(super) fn labels(record: &Explain) -> Vec<String> {
     let names: Vec<Name> = record.results.iter().map(name).collect();
     let called = |of: &Name| {
         let alike = names.iter().filter(|other| other.base == of.base).count();
-        if alike > 1 { format!("{}, {}", of.base, of.size) } else { of.base.clone() }
+        let is_uneven = of.size.contains('/');
+        if alike > 1 || is_uneven { format!("{}, {}", of.base, of.size) } else { of.base.clone() }
     };
     names.iter().map(called).collect()
 }

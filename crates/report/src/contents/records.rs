@@ -10,6 +10,7 @@ use hairpin_record::head::Head;
 use hairpin_record::run::{ClockFacts, Link};
 use hairpin_record::warning::Note;
 
+use crate::attached::has_an_end;
 use crate::compare::pairs;
 use crate::link::link_words;
 use crate::notes::{ended, of_stacks, refused};
@@ -46,7 +47,7 @@ pub(super) fn record(number: usize, given: &Input) -> Record {
         started: clean(&head.started),
         link,
         clock: place.map(|place| clock(&place.clock)).unwrap_or_default(),
-        ended: why(head),
+        ended: why(&given.record),
         warnings,
     }
 }
@@ -96,8 +97,11 @@ fn clock(clock: &ClockFacts) -> String {
     clean(&format!("{}: {figures}; {drift}", clock.source))
 }
 
-fn why(head: &Head) -> Option<String> {
-    Some(ended(head).items).filter(|items| !items.is_empty()).map(|items| clean(&items.join("; ")))
+fn why(record: &AnyRecord) -> Option<String> {
+    let mut head: Head = record.head().clone();
+    // A view that goes on until its user ends it is whole then.
+    head.interrupted &= !matches!(record, AnyRecord::Attached(_)) || has_an_end(&head.command);
+    Some(ended(&head).items).filter(|items| !items.is_empty()).map(|items| clean(&items.join("; ")))
 }
 
 /// The hooks that the host lacks.

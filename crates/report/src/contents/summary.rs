@@ -73,15 +73,13 @@ pub(super) fn summary(given: &[Input], labels: &Labels, states: &CoreStates) -> 
             _ => Vec::new(),
         })
         .collect();
-    let lead = match rows.is_empty() && explained.is_empty() && compared.is_empty() {
-        true => given.iter().find_map(|given| result(&given.record)),
-        false => None,
-    };
-    let lead = lead.unwrap_or_else(|| leads(&rows, &explained, &compared));
-    // A mesh has its own words on stages and on the differences of a slow host.
-    if given.iter().all(|given| matches!(given.record, AnyRecord::Mesh(_))) && !given.is_empty() {
-        return vec![clean(&lead)];
+    let has_round_trips = !(rows.is_empty() && explained.is_empty() && compared.is_empty());
+    let lead = given.iter().find_map(|given| result(&given.record)).filter(|_| !has_round_trips);
+    // Records of other kinds have their own words on what to do, and no floor beside them.
+    if let Some(lead) = &lead {
+        return vec![clean(lead)];
     }
+    let lead = leads(&rows, &explained, &compared);
     let sentences = [lead, distance(&rows, &explained), advice(&rows, &explained, &compared)];
     sentences.iter().map(|text| clean(text)).collect()
 }

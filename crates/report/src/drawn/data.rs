@@ -43,7 +43,9 @@ fn explained(all: &[Breakdown]) -> Data {
             data.rows.extend(split.parts.iter().map(|part| {
                 let typical = part.typical_ns.into_cell(Cell::Ns);
                 let more = more([label(), part.count.into(), part.p50_ns.into(), part.p99_ns.into()]);
-                let first = [STAMPED.into(), (&part.name).into(), typical, "measured".into(), source.into()];
+                // A sum's name would be a formula to a spreadsheet.
+                let first =
+                    [STAMPED.into(), part.name.trim_start_matches("= ").into(), typical, "measured".into(), source.into()];
                 first.into_iter().chain(values(more)).collect()
             }));
         }

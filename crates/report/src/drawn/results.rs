@@ -43,7 +43,7 @@ pub(super) fn show(doc: &mut Doc, view: &View) {
 /// The knee, the picture of p99 by rate, and a line for each rate.
 fn load(doc: &mut Doc, curve: &LoadCurve) {
     doc.gap();
-    doc.heading(format!("Latency under load: {}", words::named(&curve.label, curve.origin)));
+    doc.heading(format!("Latency under load: {} (RTT in us, rates in 1/s)", words::named(&curve.label, curve.origin)));
     doc.text(&curve.knee);
     offered(curve).into_iter().for_each(|picture| doc.chart(picture));
     doc.gap();
@@ -57,9 +57,11 @@ pub(super) fn rates<'r>(all: impl IntoIterator<Item = &'r LoadRate>) -> Table {
     for group in ["RTT from due", "RTT from sent"] {
         columns.extend(["p50", "p99", "p99.9"].map(|title| Column::us(title).under(group)));
     }
+    columns.push(Column::page("repeat"));
     let cells = |row: &LoadRate| {
         let mut cells = vec![Cell::Rate(row.offered_per_s), Cell::Rate(row.achieved_per_s), row.due.into(), row.lost.into()];
         cells.extend([&row.from_due, &row.from_sent].into_iter().flat_map(tail));
+        cells.push(row.repeat.into());
         cells
     };
     Table::folded(columns, 1, all.into_iter().map(cells))
@@ -78,7 +80,7 @@ fn tail(times: &Summary) -> [Cell; 3] {
 /// Who is slow, and the slowest pairs.
 fn mesh(doc: &mut Doc, map: &MeshMap) {
     doc.gap();
-    doc.heading(format!("The pairs of {} hosts: {}", map.of, map.label));
+    doc.heading(format!("The pairs of {} hosts, RTT p50 in us: {}", map.of, map.label));
     map.said.iter().for_each(|sentence| doc.text(sentence));
     doc.gap();
     let mut pairs: Vec<&MeshPair> = map.pairs.iter().filter(|pair| pair.p50_ns.is_some()).collect();
@@ -147,7 +149,7 @@ fn frames(doc: &mut Doc, all: &[Frames]) {
     doc.heading("Frames per second");
     let titles = ["without loss", "loses at", "offered", "delivered"].map(Column::figures);
     let mut columns = vec![Column::words("io"), Column::words("direction"), Column::figures("frame B")];
-    columns.extend(titles.into_iter().map(|column| column.under("frames per second")));
+    columns.extend(titles.into_iter().map(|column| column.under("frames per second").in_unit("1/s")));
     columns.push(Column::figures("lost"));
     let cells = |of: &Frames| {
         let mut cells = vec![cut(&of.label, LONGEST_NAME).into(), (&of.direction).into(), of.frame_bytes.into()];

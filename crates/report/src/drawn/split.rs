@@ -191,7 +191,7 @@ fn delays(doc: &mut Doc, view: &View) {
         return;
     }
     doc.gap();
-    doc.heading("One-way delays, by the time of day of both hosts");
+    doc.heading("One-way delays in us, by the time of day of both hosts");
     doc.gap();
     let columns = [Column::words("row"), Column::words("way")].into_iter().chain(["p50", "p99", "±"].map(Column::us));
     let columns = columns.chain([Column::figures("n")]).collect();

@@ -28,7 +28,9 @@ pub(super) fn numbered(view: &View, row: &Row) -> String {
 pub(super) fn strips(doc: &mut Doc, view: &View, most: usize) {
     let times = |row: &Row| [row.rtt.min, row.rtt.p50.ns, row.rtt.p99.ns, row.rtt.p999.ns].map(|ns| ns.map(|ns| ns as f64));
     let floor = |row: &Row| row.floor_ns.map(|[low, _]| low);
-    let all: Vec<f64> = view.rows.iter().flat_map(|row| times(row).into_iter().chain([floor(row)])).flatten().collect();
+    // Without a median the dots reach the maximum.
+    let end = |row: &Row| row.rtt.max.filter(|_| row.rtt.p50.ns.is_none()).map(|ns| ns as f64);
+    let all: Vec<f64> = view.rows.iter().flat_map(|row| times(row).into_iter().chain([floor(row), end(row)])).flatten().collect();
     doc.gap();
     doc.heading("RTT by path");
     if all.is_empty() {

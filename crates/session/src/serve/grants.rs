@@ -3,7 +3,9 @@
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
 use hairpin_plan::job::{Job, Schedule};
+use hairpin_plan::option::CONGESTION;
 use hairpin_plan::path::LinkKind;
+use hairpin_sys::host::{Host, RealHost};
 use hairpin_units::Nanos;
 
 use crate::message::Failure;
@@ -28,6 +30,13 @@ pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -
         return Err(wrong("a row of this session is still in progress".into()));
     }
     job.check(ipv6).map_err(|error| wrong(error.to_string()))?;
+    // For a worker with CAP_NET_ADMIN the kernel would load a module of this name (tcp_ca_find_autoload of net/ipv4/tcp_cong.c).
+    if let Some(name) = job.spec.server.options.get(&CONGESTION) {
+        let loaded = RealHost.read("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+        if !loaded.split_whitespace().any(|one| one == name) {
+            return Err(lacking(format!("this server's kernel has no congestion={name} loaded; there are: {}", loaded.trim())));
+        }
+    }
     if let Support::No(why) = runner(job.spec.server.path).probe(LinkKind::Host) {
         return Err(wrong(why));
     }

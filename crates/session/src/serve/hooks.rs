@@ -11,7 +11,7 @@ use hairpin_sys::phc::Point;
 use hairpin_sys::shared::{Announced, Stamp, Stamps};
 use hairpin_trace::halves::{self, Half};
 use hairpin_trace::join::{Drift, Span};
-use hairpin_trace::moment::{HOOKS, Route};
+use hairpin_trace::moment::{Hook, Route};
 use hairpin_trace::phc::Course;
 use hairpin_trace::tracer::{Flow, Tracer};
 
@@ -138,14 +138,15 @@ impl ServersHost {
         told
     }
 
-    /// Attaches the hooks that this host offers, or detaches them. The program's own stamps are always there.
-    pub(crate) fn hooks(&mut self, on: bool) {
+    /// Attaches those of `hooks` that this host offers, the same all through a row, or detaches them if there are none. The
+    /// program's own stamps are always there.
+    pub(crate) fn hooks(&mut self, hooks: Vec<&'static Hook>) {
         let told = self.stamps.announced();
         if told.thread == 0 {
             return;
         }
+        let on = !hooks.is_empty();
         if on && self.tracer.is_none() {
-            let hooks = HOOKS.iter().collect();
             let flow =
                 Flow { route: Route::Remote, client: Announced::default(), server: told, comes: Some(Direction::Request), hooks };
             self.tracer = Tracer::load(&flow).ok();

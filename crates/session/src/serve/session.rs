@@ -151,8 +151,8 @@ impl<'a> Session<'a> {
                 let told = self.host.told();
                 Ok(self.channel.send(&Answer::Clock(Box::new(told)))?)
             }
-            Request::Hooks(on) => {
-                self.host.hooks(on);
+            Request::Hooks(wanted) => {
+                self.host.hooks(wanted.into());
                 Ok(self.channel.send(&Answer::Done)?)
             }
             Request::Halves => {

@@ -29,6 +29,8 @@ pub(super) fn output(program: &str, arguments: &[&str]) -> Result<String, String
     command.process_group(0);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("{program} is not installed"),
+        // Also where a folder of PATH is closed to this user (execvp(3)).
+        io::ErrorKind::PermissionDenied => format!("{program} is not installed, or this user may not run it"),
         _ => format!("{program} cannot be run: {error}"),
     })?;
     let ended = end_of(&child);
@@ -86,7 +88,8 @@ mod tests {
         assert_eq!(shell("echo 506 Cannot talk to daemon; exit 1"), Err("sh: 506 Cannot talk to daemon".into()));
         assert_eq!(shell("echo out; echo no >&2; exit 3"), Err("sh: no".into()));
         assert_eq!(shell("exit 1"), Err("sh: it failed and does not say why".into()));
-        assert_eq!(output("hairpin-no-such-program", &[]), Err("hairpin-no-such-program is not installed".into()));
+        let why = output("hairpin-no-such-program", &[]).unwrap_err();
+        assert!(why.starts_with("hairpin-no-such-program is not installed"), "{why}");
     }
 
     #[test]

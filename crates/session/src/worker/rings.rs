@@ -15,7 +15,7 @@ use hairpin_packet::af_xdp::AfXdp;
 use hairpin_packet::bounce::{Bounce, BounceConfig};
 use hairpin_packet::device::{BackEnd, Config, OpenError, Spread};
 use hairpin_packet::filter::Filter;
-use hairpin_packet::granted::Granted;
+use hairpin_packet::granted::{Granted, NotGranted};
 use hairpin_packet::io::{Counters, PacketIo};
 use hairpin_packet::ring::{Coalesce, Received, Ring, RingConfig, Wait};
 use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Monitor, Outgoing, Totals};
@@ -61,6 +61,15 @@ pub struct Open {
 /// The rings, and the features granted to the first and second interface.
 type OneOpen = (Box<dyn Opened>, Rings, Option<Rings>);
 
+/// Why a choice is passed over.
+#[derive(Debug, thiserror::Error)]
+enum PassedOver {
+    #[error(transparent)]
+    NotOpen(#[from] OpenError),
+    #[error(transparent)]
+    NotGranted(#[from] NotGranted),
+}
+
 /// Opens the first choice that works. `patience` is how long to wait for a queue that is in use: the kernel releases it a moment
 /// after its socket was closed.
 pub fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
@@ -76,14 +85,14 @@ pub fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
                 BackEndName::Xdp => Device::<AfXdp>::open(ask, io, &config),
             };
             match opened {
-                Err(OpenError::QueueTaken { .. }) if Instant::now() < until => std::thread::sleep(AGAIN),
+                Err(PassedOver::NotOpen(OpenError::QueueTaken { .. })) if Instant::now() < until => std::thread::sleep(AGAIN),
                 opened => break opened,
             }
         };
         match opened {
             Ok((opened, rings, output)) => return Ok(Open { io: io.clone(), opened, rings, output, passed_over }),
             Err(error) => {
-                missing |= matches!(error, OpenError::Capability { .. });
+                missing |= matches!(error, PassedOver::NotOpen(OpenError::Capability { .. }) | PassedOver::NotGranted(_));
                 passed_over.push(format!("{io}: {error}"));
             }
         }
@@ -104,7 +113,7 @@ struct Device<B: BackEnd> {
 }
 
 impl<B: BackEnd + 'static> Device<B> {
-    fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<OneOpen, OpenError> {
+    fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<OneOpen, PassedOver> {
         let mut device = B::open(&ask.interface, config)?;
         let queues = (0..ask.queues).map(|at| ask.queue.saturating_add(at));
         let mut rings: Vec<B::Io> = queues.map(|queue| device.ring(queue)).collect::<Result<_, _>>()?;
@@ -118,6 +127,9 @@ impl<B: BackEnd + 'static> Device<B> {
             output = Some(facts(&[ring.granted()]));
             devices.push(device);
             rings.push(ring);
+        }
+        for granted in rings.iter().map(PacketIo::granted) {
+            io.required().try_for_each(|feature| granted.require(feature))?;
         }
         devices[0].start()?;
         let opened = Device { _devices: devices, io: rings, output: output.is_some(), wait: io.wait() };

@@ -12,7 +12,7 @@ fn config() -> Config {
         send_bytes: BYTES,
         send_buffers: 2,
         multishot: None,
-        sqpoll: false,
+        sqpoll: None,
         defer_taskrun: false,
         napi: None,
         zero_copy: false,
@@ -49,7 +49,7 @@ fn messages_go_both_ways_with_every_setting() {
         config(),
         Config { multishot: Some(4), ..config() },
         Config { defer_taskrun: true, ..config() },
-        Config { sqpoll: true, ..config() },
+        Config { sqpoll: Some(crate::thread::allowed_cpus().unwrap()[0]), ..config() },
         Config { datagrams: false, ..config() },
     ];
     for kind in kinds {
@@ -139,7 +139,10 @@ fn only_sockets_of_the_ring_receive() {
 
 #[test]
 fn the_buffers_addresses_outlive_a_ring_whose_requests_another_thread_takes() {
-    let Some((mut uring, _own, _peers)) = open(Config { sqpoll: true, ..config() }) else { return };
+    let Some((mut uring, _own, _peers)) = open(Config { sqpoll: Some(crate::thread::allowed_cpus().unwrap()[0]), ..config() })
+    else {
+        return;
+    };
     let at = uring.bytes(0).as_ptr() as usize;
     uring.receive(0, 0, BYTES).unwrap();
     drop(uring);

@@ -163,9 +163,7 @@ impl Attribution {
         let mut spent = 0.0;
         for (side, gap) in gaps {
             let (cpu, mut left) = (whose.cpus[side], gap);
-            let stolen = during.events().iter().filter(|seen| seen.what == What::Stolen && Some(seen.cpu) == cpu);
-            let stolen: u64 = stolen.map(|seen| seen.took).sum();
-            self.take(Kind::Stolen, whose.place(side), stolen as f64 - spent, &mut left);
+            self.take(Kind::Stolen, whose.place(side), stolen(during, whose, side) as f64 - spent, &mut left);
             if whose.cpus[0] == whose.cpus[1] {
                 spent += gap - left;
             }
@@ -174,6 +172,12 @@ impl Attribution {
             }
         }
     }
+}
+
+/// Time that the hypervisor took from a side's CPU, in ns.
+fn stolen(during: &During, whose: &Whose, side: usize) -> u64 {
+    let of = |seen: &&Seen| seen.what == What::Stolen && Some(seen.cpu) == whose.cpus[side];
+    during.events().iter().filter(of).map(|seen| seen.took).sum()
 }
 
 struct Rule<'a> {
@@ -203,7 +207,9 @@ impl Rule<'_> {
             return found.add(Kind::Migration, String::new(), left);
         }
         if left >= GAP_NS {
-            found.gaps.push((sides[0], left));
+            // Where it may have been on either core: the one that time was stolen from, else the sender's.
+            let side = sides.iter().rev().copied().max_by_key(|side| stolen(self.during, self.whose, *side));
+            found.gaps.push((side.unwrap_or(sides[0]), left));
         } else if left > 0.0 {
             found.add(Kind::Small, String::new(), left);
         }

@@ -47,7 +47,7 @@ pub fn budget_svg(view: &View) -> String {
     let described: Vec<String> = shown.iter().map(described).collect();
     let mut page = Page::new(WIDTH, 76.0 + all + notes.len() as f64 * LEADING, TITLE, &described.join(" "));
     page.text(LEFT, 34.0, "title", TITLE);
-    page.text(LEFT, 54.0, "small", "Mean of the typical round trips, to scale. Solid: measured. Hatched: not measured, but derived from published and declared figures.");
+    page.text(LEFT, 54.0, "small", "Mean of the typical round trips, to scale. Solid: measured, the rest less the floor. Hatched: not measured, but derived from published and declared figures.");
     let mut top = 76.0;
     for (of, texts) in shown.iter().zip(&texts) {
         drawn(&mut page, of, texts, top);

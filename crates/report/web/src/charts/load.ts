@@ -68,6 +68,7 @@ function table(shown: Shown): Table {
       { head: "due", name: "due" },
       { head: "lost", name: "lost" },
       ...columns.map(({ from, name }) => ({ head: `${name} ${from.name} ns`, name: `rtt_${from.name.replace(" ", "_")}_${name}_ns` })),
+      { head: "repeat", name: "repeat" },
     ],
     rows: shown.view.loads.flatMap((curve) =>
       curve.rates.map((rate): Cell[] => [
@@ -77,6 +78,7 @@ function table(shown: Shown): Table {
         rate.due,
         rate.lost,
         ...columns.map(({ from, name }) => percentile(from.of(rate), name).ns),
+        rate.repeat,
       ]),
     ),
   };

@@ -123,7 +123,9 @@ function waterfall(breakdown: Breakdown): HTMLElement {
 
 function context(breakdown: Breakdown): string {
   const slow = breakdown.slow_count > 0 ? " Slow: beyond p99. The two scales differ." : "";
-  return `${breakdown.headline} Payload ${breakdown.request_bytes} B; ${breakdown.origin}.${slow}`;
+  // A label that tells sizes apart has the payload.
+  const payload = breakdown.label.endsWith(" B") ? "" : `Payload ${breakdown.request_bytes} B; `;
+  return `${breakdown.headline} ${payload}${breakdown.origin}.${slow}`;
 }
 
 /** Causes that are shown at once; the others fold out. */

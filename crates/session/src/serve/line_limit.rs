@@ -1,15 +1,15 @@
-//! The log of refusals: the first few of every ten seconds as lines, the rest as a count.
+//! A limit on lines of the log: the first few of every ten seconds as lines, the rest as a count.
 
 use std::time::{Duration, Instant};
 
-/// Lines of refusals …
+/// Lines of a kind …
 const LINES: u32 = 8;
 /// … within this window.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The refusals of the current window.
+/// The lines of one kind in the current window.
 #[derive(Debug, Default)]
-pub(super) struct Refusals {
+pub(super) struct LineLimit {
     window: Option<Window>,
 }
 
@@ -20,8 +20,8 @@ struct Window {
     more: u64,
 }
 
-impl Refusals {
-    /// Counts a refusal; true if it gets a line of its own.
+impl LineLimit {
+    /// Counts an event; true if it gets a line of its own.
     pub(super) fn note(&mut self, now: Instant) -> bool {
         let window = self.window.get_or_insert(Window { began: now, lines: 0, more: 0 });
         if window.lines < LINES {
@@ -32,10 +32,10 @@ impl Refusals {
         false
     }
 
-    /// The line that sums up the others, once it is due.
-    pub(super) fn summary(&mut self, now: Instant) -> Option<String> {
+    /// The line that sums up the others, once it is due; `what` they were.
+    pub(super) fn summary(&mut self, now: Instant, what: &str) -> Option<String> {
         let window = self.window.take_if(|window| now.saturating_duration_since(window.began) >= WINDOW)?;
-        (window.more > 0).then(|| format!("{} more refused in {} s", grouped(window.more), WINDOW.as_secs()))
+        (window.more > 0).then(|| format!("{} more {what} in {} s", grouped(window.more), WINDOW.as_secs()))
     }
 
     /// Time until the next summary, if one is pending.
@@ -63,16 +63,16 @@ mod tests {
 
     #[test]
     fn a_flood_is_eight_lines_and_a_number_in_ten_seconds() {
-        let (mut refusals, begun) = (Refusals::default(), Instant::now());
+        let (mut refusals, begun) = (LineLimit::default(), Instant::now());
         assert_eq!(refusals.due(begun), None);
         assert_eq!((0..13_008).filter(|_| refusals.note(begun)).count(), 8);
-        assert_eq!(refusals.summary(begun + WINDOW / 2), None);
+        assert_eq!(refusals.summary(begun + WINDOW / 2, "refused"), None);
         assert_eq!(refusals.due(begun + WINDOW / 2), Some(WINDOW / 2));
-        assert_eq!(refusals.summary(begun + WINDOW).as_deref(), Some("13,000 more refused in 10 s"));
-        assert_eq!(refusals.summary(begun + WINDOW), None);
+        assert_eq!(refusals.summary(begun + WINDOW, "refused").as_deref(), Some("13,000 more refused in 10 s"));
+        assert_eq!(refusals.summary(begun + WINDOW, "refused"), None);
         // All of a few refusals are logged, and no summary follows.
         assert!(refusals.note(begun + WINDOW));
-        assert_eq!(refusals.summary(begun + 2 * WINDOW), None);
+        assert_eq!(refusals.summary(begun + 2 * WINDOW, "refused"), None);
         assert_eq!((grouped(7), grouped(1_000), grouped(1_234_567)), ("7".into(), "1,000".into(), "1,234,567".into()));
     }
 }
