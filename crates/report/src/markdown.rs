@@ -123,11 +123,10 @@ fn linked(c: char, before: &str, after: &str) -> bool {
     }
 }
 
-/// True for what GitHub may show as a picture between two colons, as in an address or `0000:ab:00.0`.
+/// True for a part of an address that GitHub may show as a picture between its two colons, as in `0000:ab:00.0`.
 fn is_emoji(word: &str) -> bool {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "_+-".contains(c);
     let has_letter = word.contains(|c: char| c.is_ascii_alphabetic());
-    word.chars().all(is_name) && (has_letter || matches!(word, "100" | "1234" | "+1" | "-1"))
+    word.len() <= 4 && word.chars().all(|c| c.is_ascii_hexdigit()) && (has_letter || matches!(word, "100" | "1234"))
 }
 
 #[cfg(test)]
@@ -153,7 +152,7 @@ mod tests {
         let told = escape("@root a@b #1 x/y#22 # 3 gh-4 GH-x http://a WWW.b");
         let want = r"@_root a@_b \#_1 x/y\#_22 \# 3 gh-_4 GH-x http:_//a WWW._b";
         assert_eq!(told, want.replace('_', NO_WIDTH));
-        let told = escape("0000:ab:00.0 fe80::a:b:1 10:12:25Z lo:0, eth0:1");
-        assert_eq!(told, "0000:_ab:00.0 fe80::_a:_b:1 10:12:25Z lo:0, eth0:1".replace('_', NO_WIDTH));
+        let told = escape("0000:ab:00.0 fe80::a:b:1 10:12:25Z lo:0, udp:spin: 3");
+        assert_eq!(told, "0000:_ab:00.0 fe80::_a:_b:1 10:12:25Z lo:0, udp:spin: 3".replace('_', NO_WIDTH));
     }
 }

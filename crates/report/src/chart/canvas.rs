@@ -147,7 +147,12 @@ mod tests {
         let mut canvas = Canvas::new(2, 2);
         canvas.line((0.0, 1.0), (1.0, 1.0), 1, 0);
         canvas.line((0.0, 0.0), (1.0, 0.0), 2, 1);
-        assert_eq!(shown(&canvas), ["⠉⠉", "⢀⢀"]);
+        assert_eq!(shown(&canvas), ["⠉⠉", "⡀⡀"]);
+        // Every second dot also of a line that rises by one dot for each.
+        let mut canvas = Canvas::new(4, 2);
+        canvas.line((0.0, 0.0), (1.0, 1.0), 2, 0);
+        let dots: u32 = canvas.cells.iter().map(|cell| cell.dots.count_ones()).sum();
+        assert_eq!(dots, 4);
     }
 
     #[test]
