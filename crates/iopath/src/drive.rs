@@ -163,6 +163,8 @@ struct Loop<'a, C> {
     called: bool,
     /// Stalls seen by an open loop that spins.
     stalls: Stalls,
+    /// A peer that never drops a message has not answered for the whole timeout, between two blocks.
+    dead: bool,
     /// Requests due later than this had no turn before the run was stopped.
     stopped_at: Ticks,
 }
@@ -225,6 +227,7 @@ impl<'a, C: Clock> Loop<'a, C> {
             stalled: None,
             called: false,
             stalls: Stalls::new(clock, is_open),
+            dead: false,
             stopped_at: Ticks::NEVER,
         };
         // Touch every page now, so that no page fault happens inside a block.

@@ -85,7 +85,7 @@ pub(crate) fn listen_tcp(job: &Job, listen: &Listen, found: &mut SideFound) -> R
     };
     let listener = first_free(listen, open)?;
     // Accepted sockets inherit the options of the listening socket; each grant is recorded once.
-    granted_options(&listener, &job.spec.server, Side::Server, found, IS_BEFORE);
+    granted_options(&listener, &job.spec.server, Side::Server, found, BUFFERS);
     Ok(listener)
 }
 
@@ -140,18 +140,18 @@ pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, ind
     socket.bind(&SockAddr::from(SocketAddr::new(any, port))).map_err(PathError::at(format!("cannot use local port {port}")))
 }
 
-const IS_BEFORE: [(&OptionDef, IntOption); 3] =
-    [(&option::MSS, socket::TCP_MAXSEG), (&option::SNDBUF, socket::SO_SNDBUF), (&option::RCVBUF, socket::SO_RCVBUF)];
+const MSS: (&OptionDef, IntOption) = (&option::MSS, socket::TCP_MAXSEG);
+const BUFFERS: [(&OptionDef, IntOption); 2] = [(&option::SNDBUF, socket::SO_SNDBUF), (&option::RCVBUF, socket::SO_RCVBUF)];
 
 /// Sets the options that must precede the connection: segment size and buffers decide the window.
 pub(crate) fn before_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound) -> Result<(), PathError> {
-    for (def, which) in IS_BEFORE {
+    for (def, which) in [MSS].into_iter().chain(BUFFERS) {
         if let Some(value) = spec.options.number(def) {
             socket::set(socket, which, value.try_into().unwrap_or(i32::MAX))
                 .map_err(PathError::at(format!("cannot set {}={value}", def.name)))?;
         }
     }
-    granted_options(socket, spec, side, found, IS_BEFORE);
+    granted_options(socket, spec, side, found, BUFFERS);
     Ok(())
 }
 
@@ -185,6 +185,10 @@ pub(crate) fn after_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, fou
     let set = |name: &str, which, value| socket::set(socket, which, value).map_err(PathError::at(format!("cannot set {name}")));
     if is_tcp {
         set("nodelay", socket::TCP_NODELAY, i32::from(options.get(&option::NODELAY) != Some("off")))?;
+        // Only a connection tells the segment size in force.
+        if rustix::net::getpeername(socket).is_ok_and(|peer| peer.is_some()) {
+            granted_options(socket, spec, side, found, [MSS]);
+        }
     }
     if options.get(&option::CORK) == Some("on") {
         set("cork", socket::TCP_CORK, 1)?;

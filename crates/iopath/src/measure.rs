@@ -369,12 +369,12 @@ impl<'a> ServerRun<'a> {
     ) -> Result<(), PathError> {
         let (job, stop, neighbour, stamps, observer) = (self.job, self.stop, self.neighbour, self.stamps, self.observer);
         let (most_per_s, clock) = (self.most_per_s, self.clock);
-        let spins = job.spec.server.policy == Policy::Spin;
+        let [spins, blocks] = [Policy::Spin, Policy::Block].map(|policy| job.spec.server.policy == policy);
         let polling = Polling::begin(&job.spec.server);
         let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, stop, |thread, flows| {
             let neighbour = neighbour.filter(|_| thread == 0);
             let allowance = most_per_s.map(|per_s| Allowance::new(per_s, clock.rate(), clock.now()));
-            let mut at = AtServer { stop, neighbour, thread, stamps, observer, spins, seen: 0, allowance };
+            let mut at = AtServer { stop, neighbour, thread, stamps, observer, spins, blocks, seen: 0, allowance };
             let echoed = run(flows, &mut at)?;
             if echoed.error.is_some() {
                 stop.request_stop();
@@ -398,6 +398,7 @@ impl<'a> ServerRun<'a> {
             stamps: self.stamps,
             observer: self.observer,
             spins: self.job.spec.server.policy == Policy::Spin,
+            blocks: self.job.spec.server.policy == Policy::Block,
             seen: 0,
             allowance: self.most_per_s.map(|per_s| Allowance::new(per_s, self.clock.rate(), self.clock.now())),
         };

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hairpin_plan::job::Job;
+use hairpin_plan::path::Speaks;
 use hairpin_plan::request::Request;
 #[cfg(feature = "tls")]
 use hairpin_sys::clock::Clock;
@@ -59,6 +60,7 @@ struct AskedFlows<'a, 'fd> {
     more: Option<usize>,
     current: Header,
     tally: Tally,
+    over_tcp: bool,
 }
 
 impl AskedFlows<'_, '_> {
@@ -93,7 +95,13 @@ impl AskedFlows<'_, '_> {
         let Some((header, reply)) = self.replies[at].next()? else {
             self.more = None;
             return match self.replies[at].ends_with_the_connection() {
-                true => Err(strange("the reply ends only when the server closes the connection: use --path tcp-crr".into())),
+                true => Err(strange(format!(
+                    "the reply ends only when the server closes the connection{}",
+                    match self.over_tcp {
+                        true => ": use --path tcp-crr",
+                        false => ", and over a UNIX socket each connection is kept: ask for a reply with a length",
+                    }
+                ))),
                 false => Ok(None),
             };
         };
@@ -290,6 +298,7 @@ impl ClientRun<'_> {
     /// As [`over`](ClientRun::over), with the user's own request if the job has one.
     pub(crate) fn ask<'fd>(&mut self, flows: &mut [Stream<'fd>]) -> Result<(), PathError> {
         let (job, clock) = (self.job, self.clock);
+        let over_tcp = job.spec.client.speaks() == Speaks::Tcp;
         let Some(request) = &job.own else { return self.over(flows) };
         #[cfg(feature = "tls")]
         let mut handshakes = crate::tls::Handshakes::default();
@@ -304,10 +313,11 @@ impl ClientRun<'_> {
         }
         first_words(flows)?;
         let all = Mutex::new(Tally::default());
+        let tally = || all.lock().unwrap_or_else(PoisonError::into_inner).beside();
         self.over_each(flows, |flows, wait, work, between| {
             let count = flows.len() * job.threads as usize;
             let replies = flows.iter().map(|_| Replies::new(request, count, job.outstanding)).collect();
-            let asked = AskedFlows { request, flows, replies, more: None, current: Header::default(), tally: Tally::default() };
+            let asked = AskedFlows { request, flows, replies, more: None, current: Header::default(), tally: tally(), over_tcp };
             let mut endpoint = Asking { wait, asked, unasked: None, gone: None, waited: false };
             let mut found = drive_paced(&mut endpoint, &clock, job, work, between);
             endpoint.ended(&mut found, job.timeout.into());
@@ -375,7 +385,7 @@ mod tests {
 
     fn asking<'a, 'fd>(request: &'a Request, flows: &'a mut [Stream<'fd>]) -> Asking<'a, 'fd> {
         let (replies, current, tally) = (vec![Replies::new(request, 1, 4)], Header::default(), Tally::default());
-        let asked = AskedFlows { request, flows, replies, more: None, current, tally };
+        let asked = AskedFlows { request, flows, replies, more: None, current, tally, over_tcp: true };
         Asking { wait: Waiting::spin(AnyClock::Raw(MonotonicRaw)), asked, unasked: None, gone: None, waited: false }
     }
 

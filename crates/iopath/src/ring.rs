@@ -439,7 +439,8 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
             measure_over(run, stamped, framing)
         }
     };
-    let elsewhere = elsewhere(device.astray(), &place);
+    let elsewhere =
+        elsewhere(device.astray(), &place, &run.job.spec.client, matches!(run.peer, Address::Inet(peer) if peer.is_ipv6()));
     device.stop()?;
     let closed = device.close();
     if let (Some(error), Some(elsewhere)) = (&mut run.found.error, elsewhere) {
@@ -462,7 +463,8 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
             respond_over(run, stamped, framing)
         }
     };
-    let elsewhere = elsewhere(device.astray(), &place).filter(|_| run.found.answered == 0);
+    let elsewhere = elsewhere(device.astray(), &place, &run.job.spec.server, run.listen.address.is_ipv6())
+        .filter(|_| run.found.answered == 0);
     device.stop()?;
     // The client waits for the reason, but not as long as a link may take to come back.
     let closed = if elsewhere.is_none() { device.close().err() } else { None };
@@ -491,11 +493,18 @@ fn stamped<'a, F: Framing>(
 }
 
 /// The queue on which frames for a ring arrived instead, and advice; `place` is the ring's interface and queue.
-fn elsewhere(astray: Option<u32>, (interface, ring): &(String, u32)) -> Option<String> {
+fn elsewhere(astray: Option<u32>, (interface, ring): &(String, u32), side: &SideSpec, ipv6: bool) -> Option<String> {
     let came = astray?;
+    let flow = if side.speaks().is_raw() {
+        "ether"
+    } else if ipv6 {
+        "udp6"
+    } else {
+        "udp4"
+    };
     Some(format!(
         "frames for it came on queue {came} of {interface}, and the ring is on queue {ring}: choose with the option queue={came}, steer the flow \
-         (ethtool -N {interface} flow-type udp4 … action {ring}), or have one queue (ethtool -L {interface} combined 1)"
+         (ethtool -N {interface} flow-type {flow} … action {ring}), or have one queue (ethtool -L {interface} combined 1)"
     ))
 }
 

@@ -199,6 +199,10 @@ struct Flows<'a, const STREAM: bool> {
     closed: bool,
     /// Streams: a send waited for room.
     waited: bool,
+    /// Streams: some send has found too little room. From then on each is looked at before the thread sleeps.
+    fills: bool,
+    /// The last attempt to send found no buffer.
+    full: bool,
     /// Number of errors from the kernel that a datagram was too long for the path.
     too_long: u64,
 }
@@ -285,6 +289,8 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             sending: vec![None; count],
             closed: false,
             waited: false,
+            fills: false,
+            full: false,
             too_long: 0,
         };
         let asked = (0..count as u32).try_for_each(|flow| this.ask(flow)).and_then(|()| this.uring.submit());
@@ -393,7 +399,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         };
         let (Some(buffer), socket) = (done.buffer, &self.sockets[flow as usize]) else { return Ok(()) };
         if sent < len {
-            self.waited = true;
+            (self.waited, self.fills) = (true, true);
             let rest = &self.uring.sent_bytes(buffer)[sent..len];
             push_to_socket(socket.as_fd(), rest, self.patience)?;
         }
@@ -413,7 +419,15 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
             return Ok(Some(buffer));
         }
         self.hand_over()?;
-        Ok(self.uring.free_buffer())
+        let buffer = self.uring.free_buffer();
+        self.full = buffer.is_none();
+        Ok(buffer)
+    }
+
+    /// True if the wait ended because a lent buffer came back that no send waits for.
+    #[inline(always)]
+    fn got_back_in_passing(&self) -> bool {
+        !self.full && self.uring.has_got_back()
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
@@ -434,7 +448,7 @@ impl<'a, const STREAM: bool> Flows<'a, STREAM> {
         }
         self.uring.send(flow, buffer, len)?;
         self.release()?;
-        if self.spins || !self.overstays { self.uring.submit() } else { Ok(()) }
+        if self.spins || !self.overstays || (STREAM && self.fills) { self.uring.submit() } else { Ok(()) }
     }
 
     /// The next message that has arrived.
@@ -538,14 +552,14 @@ impl<const STREAM: bool> Endpoint for Flows<'_, STREAM> {
                 }
             } else {
                 // A part of a message does not make the wait longer. A lent buffer that comes back may: each send has one.
-                if waited && now >= until && !self.uring.has_got_back() {
+                if waited && now >= until && !self.got_back_in_passing() {
                     return Ok(None);
                 }
                 waited = true;
                 let left = Duration::from_nanos(self.clock.to_ns(until.since(now)));
                 self.uring.wait(if self.overstays { PATIENCE } else { left }, self.least)?;
                 self.reap()?;
-                if self.arrived.is_empty() && self.current.is_none() && !self.uring.has_got_back() {
+                if self.arrived.is_empty() && self.current.is_none() && !self.got_back_in_passing() {
                     return Ok(None);
                 }
             }

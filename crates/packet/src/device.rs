@@ -204,7 +204,7 @@ pub enum OpenError {
     },
     /// Another XDP program is attached.
     #[error(
-        "{interface} already has XDP program {id} ({mode}), which is not Hairpin's: end the program that attached it, or ip link set {interface} xdp off"
+        "{interface} already has XDP program {id} ({mode}): end the process that attached it, which may be another hairpin (bpftool prog show id {id} has its name), or ip link set {interface} xdp off"
     )]
     ForeignProgram {
         /// The interface.

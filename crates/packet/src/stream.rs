@@ -370,6 +370,8 @@ struct Counting<'a, C> {
     flows: Vec<Tracker>,
     /// Spans of the senders that fell silent, added up.
     before: u64,
+    /// Time from the first frame of each of them to its last, added up, in ticks.
+    before_ticks: u64,
     came: Came,
     first: Option<Ticks>,
     last: Option<Ticks>,
@@ -384,6 +386,7 @@ impl<'a, C: Clock> Counting<'a, C> {
             follow: plan.cookie.is_none(),
             flows: (0..plan.flows.min(MOST_FLOWS)).map(|_| Tracker::default()).collect(),
             before: 0,
+            before_ticks: 0,
             came: Came::default(),
             first: None,
             last: None,
@@ -435,6 +438,8 @@ impl<'a, C: Clock> Counting<'a, C> {
             return false;
         }
         self.before += self.flows.iter().map(Tracker::span).sum::<u64>();
+        self.before_ticks += self.ticks();
+        self.first = None;
         self.flows.iter_mut().for_each(|flow| *flow = Tracker::default());
         self.cookie = Some(cookie);
         true
@@ -449,8 +454,13 @@ impl<'a, C: Clock> Counting<'a, C> {
 
     fn came(&self) -> Came {
         let span = self.before + self.flows.iter().map(Tracker::span).sum::<u64>();
-        let duration = self.first.zip(self.last).map_or(0, |(first, last)| self.clock.to_ns(last.since(first)));
+        let duration = self.clock.to_ns(self.before_ticks + self.ticks());
         Came { span, duration: Nanos(duration), ..self.came }
+    }
+
+    /// From the first frame of the sender that is followed to its last one, in ticks.
+    fn ticks(&self) -> u64 {
+        self.first.zip(self.last).map_or(0, |(first, last)| last.since(first))
     }
 }
 

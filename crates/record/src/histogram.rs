@@ -170,13 +170,7 @@ impl Times {
     #[inline]
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
         let ns = q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()))?;
-        self.is_told(ns as f64).then(|| ns.clamp(self.min, self.max))
-    }
-
-    /// False for a quantile among times that were too long to be recorded as they were.
-    #[inline]
-    fn is_told(&self, quantile_ns: f64) -> bool {
-        self.max <= HIGHEST_NS || quantile_ns < HIGHEST_NS as f64
+        (self.max <= HIGHEST_NS || ns < HIGHEST_NS).then(|| ns.clamp(self.min, self.max))
     }
 
     /// p50, p99 and p99.9, interpolated between the steps of the clock and of the buckets; `None` if there are too few times even
@@ -186,8 +180,11 @@ impl Times {
         let asked = [Quantile::P50, Quantile::P99, Quantile::P999];
         let counts =
             self.hdr.iter_recorded().map(|step| (self.hdr.lowest_equivalent(step.value_iterated_to()), step.count_at_value()));
-        let told = |ns: Option<f64>| ns.filter(|ns| self.is_told(*ns)).map(|ns| (ns * 1e3).round() / 1e3);
-        let [p50, p99, p999] = between(counts, self.count(), asked).map(told);
+        let mut found = between(counts, self.count(), asked);
+        for (ns, q) in found.iter_mut().zip(asked) {
+            *ns = ns.filter(|_| self.quantile(q).is_some()).map(|ns| (ns * 1e3).round() / 1e3);
+        }
+        let [p50, p99, p999] = found;
         p50.map(|p50| Interpolated { p50: Some(p50), p99, p999 })
     }
 

@@ -207,7 +207,7 @@ impl Worker {
 
     fn open_rings(&mut self, ask: Option<&AskRings>) -> Result<Answer, Failure> {
         // A queue has one owner, so the open rings must close first.
-        let had = self.rings.take().is_some();
+        let had = self.rings.take().map(|rings| rings.close()).is_some();
         let Some(ask) = ask else { return Ok(Answer::Done) };
         let patience = if had { GIVEN_BACK_WITHIN } else { Duration::ZERO };
         let Open { io, opened, rings, output, passed_over } = rings::open(ask, patience)?;

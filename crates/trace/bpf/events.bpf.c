@@ -144,16 +144,23 @@ INLINE struct event *place(struct cpu *cpu)
 	return &cpu->events[at];
 }
 
+/* Its time is written last: by that the reader knows that the event is whole. */
+INLINE void publish(struct event *event, u64 now)
+{
+	asm volatile("" ::: "memory");
+	*(volatile u64 *)&event->at = now;
+}
+
 INLINE void note(struct cpu *cpu, enum kind kind, u64 now, u64 took, s32 number)
 {
 	struct event *event = place(cpu);
 
 	if (!event)
 		return;
-	event->at = now;
 	event->first = took > 0xffffffff ? 0xffffffff : took;
 	event->second = number;
 	event->name[15] = kind;
+	publish(event, now);
 }
 
 /* Time stolen from this CPU by the hypervisor, as the scheduler last read it: at a switch of threads, or at
@@ -165,7 +172,8 @@ INLINE void look(struct cpu *cpu, const void *thread)
 
 	if (!EXISTS(task->se.cfs_rq) || !EXISTS(task->se.cfs_rq->rq->prev_steal_time_rq))
 		return;
-	stolen = task->se.cfs_rq->rq->prev_steal_time_rq;
+	/* 0: no look yet. */
+	stolen = task->se.cfs_rq->rq->prev_steal_time_rq + 1;
 	if (stolen != cpu->stolen && cpu->stolen)
 		note(cpu, STOLEN, bpf_ktime_get_ns(), stolen - cpu->stolen, 0);
 	cpu->stolen = stolen;
@@ -204,6 +212,7 @@ int sched_switch(u64 *ctx)
 	struct cpu *cpu = here();
 	int runnable = ctx[0] || !(u32)ctx[3];
 	struct event *event;
+	u64 now;
 
 	if (!cpu)
 		return 0;
@@ -212,7 +221,7 @@ int sched_switch(u64 *ctx)
 	event = place(cpu);
 	if (!event)
 		return 0;
-	event->at = time_of(cpu, left ? (const void *)prev : next, !came && !runnable && is_ours(left));
+	now = time_of(cpu, left ? (const void *)prev : next, !came && !runnable && is_ours(left));
 	event->first = left;
 	event->second = came;
 	/* The reader knows their names. */
@@ -221,6 +230,7 @@ int sched_switch(u64 *ctx)
 	else
 		bpf_probe_read_kernel(event->name, sizeof(event->name), prev->comm);
 	event->name[15] = SWITCHED | (runnable ? RUNNABLE : 0);
+	publish(event, now);
 	return 0;
 }
 
@@ -259,8 +269,8 @@ INLINE int handled(enum kind kind, s32 number)
 		return 0;
 	since = cpu->interrupt_since;
 	cpu->interrupt_since = 0;
-	/* These two may bring packets. */
-	if (kind == INTERRUPT || kind == CALL)
+	/* These may bring packets: a device, another CPU, and the timers of NAPI and of queueing disciplines. */
+	if (kind == INTERRUPT || kind == CALL || (kind == TIMER && !asked.alone))
 		cpu->interrupted = 1;
 	now = bpf_ktime_get_ns();
 	cpu->hard_ended = now;

@@ -270,8 +270,9 @@ int netif_rx(u64 *ctx)
 	if (way >= 0) {
 		record = open_record();
 	} else if (asked.flags & DIRECT) {
+		/* A soft interrupt on the sender's CPU may forward another flow's packet to another device. */
 		way = way_from();
-		if (way >= 0)
+		if (way >= 0 && !is_handed_on(way, (const struct sk_buff *)ctx[0]))
 			record = begin(way, (const struct sk_buff *)ctx[0]);
 	}
 	/* The first device's counts, and the last device's stack. */
@@ -280,25 +281,35 @@ int netif_rx(u64 *ctx)
 	return 0;
 }
 
-/* True if a packet from another host is for our port: TCP or UDP without fragments or extension headers. */
+/* True if a packet from another host is for our port: TCP or UDP without fragments or extension headers, and with data. */
 INLINE int is_for_us(const struct sk_buff *skb)
 {
-	/* The longest header of IPv4, and both ports. */
-	u8 head[64];
-	u32 ports;
+	const u8 *at = skb->data + vlan_bytes(skb);
+	u8 head[40], next[16], protocol;
+	/* Of both headers, and of the packet; 0: longer than its field can tell. */
+	u32 bytes, whole;
 
-	if (bpf_probe_read_kernel(head, sizeof(head), skb->data + vlan_bytes(skb)))
+	if (bpf_probe_read_kernel(head, sizeof(head), at))
 		return 0;
 	if (head[0] >> 4 == 4) {
-		ports = (head[0] & 15) * 4;
-		if (head[9] != 6 && head[9] != 17)
-			return 0;
+		bytes = (head[0] & 15) * 4;
+		protocol = head[9];
+		whole = head[2] << 8 | head[3];
 	} else {
-		ports = 40;
-		if (head[0] >> 4 != 6 || (head[6] != 6 && head[6] != 17))
+		if (head[0] >> 4 != 6)
 			return 0;
+		bytes = 40;
+		protocol = head[6];
+		whole = head[4] << 8 | head[5];
+		if (whole)
+			whole += bytes;
 	}
-	return *(u16 *)(head + (ports & 60) + 2) == asked.port;
+	if ((protocol != 6 && protocol != 17) || bpf_probe_read_kernel(next, sizeof(next), at + bytes))
+		return 0;
+	if (*(u16 *)(next + 2) != asked.port)
+		return 0;
+	/* An acknowledgement alone reaches no reader. */
+	return protocol != 6 || !whole || whole > bytes + (next[12] >> 4) * 4;
 }
 
 /* The receiver's stack has it, in a soft interrupt. */

@@ -50,7 +50,7 @@ impl fmt::Display for Quantile {
 
 /// Why a text is not a quantile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is not a percentile: write p50, 99 or 99.9, above 0 and below 100")]
+#[error("\"{0}\" is not a percentile: write p50, 99 or 99.9, from 0.0001 to 99.9999")]
 pub struct ParseQuantileError(pub String);
 
 impl FromStr for Quantile {

@@ -72,8 +72,8 @@ pub struct Bounce {
     /// rate
     #[arg(long, value_name = "each|N|adaptive", default_value = "adaptive")]
     flush: Flush,
-    /// Limit on identical frames in quick succession; after that at most 64 of them a second go back. It
-    /// keeps two bouncers from storming
+    /// Limit on identical frames in quick succession, and again each second. It keeps two bouncers from
+    /// storming
     #[arg(long, value_name = "N|off", value_parser = repeats, default_value_t = Repeats(Some(REPEATS)))]
     repeats: Repeats,
     /// Count frames with a wrong IPv4 or UDP checksum

@@ -131,6 +131,9 @@ impl<C: Clock> Loop<'_, C> {
 
     /// The reason to end the run before the next block, if any.
     fn reason_to_end(&mut self, recorder: &Recorder, began: Ticks, ends: Ticks) -> Option<LoopEnd> {
+        if self.dead {
+            return Some(LoopEnd::Failed(self.silent(self.clock.to_ns(self.timeout))));
+        }
         let transactions = recorder.rtt().count();
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(LoopEnd::Done);
@@ -269,7 +272,7 @@ impl<C: Clock> Loop<'_, C> {
         let (kept, counts, silence) = (self.kept, self.counts, self.silence);
         self.untimed(over, 1);
         let core_rtt = self.between.meet_neighbour();
-        if !matches!(self.pace, Pace::Every(_)) {
+        if !self.dead && !matches!(self.pace, Pace::Every(_)) {
             self.untimed(over, SETTLE);
         }
         // Late replies and duplicates of measured requests may have arrived meanwhile.
@@ -299,9 +302,11 @@ impl<C: Clock> Loop<'_, C> {
                 if self.receive(over, until).is_err() {
                     break;
                 }
+                self.looked(self.clock.now());
             }
             if self.flight.give_up(Ticks::NEVER, 0, false, &self.stalls, |_| ()).0 > 0 {
                 self.answered = false;
+                self.dead |= !self.lossy && self.clock.now() >= deadline;
                 break;
             }
             let rtt = self.last_reply.since(now);

@@ -91,7 +91,12 @@ impl Silences {
     pub(crate) fn finish(mut self, typical: u64, lossy: bool) -> Vec<Silence> {
         self.keep_last();
         let least = self.least + 3 * typical;
-        self.kept.retain(|one| one.ticks() >= least && !(lossy && one.answered == 0 && one.sent < 3));
+        // Where requests are rare, the reply to the one after the loss ends the stretch.
+        let is_plain_loss = |one: &Silence| {
+            let lost = one.sent.saturating_sub(one.answered);
+            lossy && one.answered < 2 && lost < 3 && (lost > 0 || one.answered == 0)
+        };
+        self.kept.retain(|one| one.ticks() >= least && !is_plain_loss(one));
         self.kept.arrange_by_key(|one| one.since);
         self.kept
     }
@@ -198,5 +203,10 @@ mod tests {
         assert_eq!(kept(200_000_000, false, silence(0, 250, 5)), 0);
         assert_eq!(kept(200_000_000, false, silence(0, 750, 5)), 1);
         assert_eq!([kept(0, true, silence(0, 250, 2)), kept(0, true, silence(0, 250, 3))], [0, 1]);
+        // At a low rate the next reply ends it; where all came later, the server stood still.
+        let of = |sent, answered| Silence { answered, ..silence(0, 1_100, sent) };
+        let all = [of(2, 1), of(3, 1), of(4, 1), of(1, 1), of(2, 2), of(9, 7)];
+        assert_eq!(all.map(|one| kept(0, true, one)), [0, 0, 1, 1, 1, 1]);
+        assert_eq!(kept(0, false, of(2, 1)), 1);
     }
 }

@@ -299,6 +299,7 @@ impl<'a, 'fd> Round<'a, 'fd> {
                     std::hint::spin_loop();
                 }
             }
+            self.waits_in_vain += u64::from(clock.now() < due);
         }
     }
 
@@ -423,7 +424,7 @@ fn told(roll: Roll, sent: u64, at: impl Fn(Ticks) -> Nanos) -> (Recorder, Told) 
         let of = |member: &Member| Some((member.from.to_string(), at(of(member)?)));
         roll.members.iter().filter_map(of).collect::<Vec<_>>()
     };
-    let (joined, left) = (named(|member| member.joined), named(|member| member.left));
+    let (joined, left) = (named(|member| member.joined), named(|member| member.went));
     let changed = (!joined.is_empty() || !left.is_empty()).then_some(Warning::Responders { joined, left });
     let first = OfReply {
         reply: run::FIRST_REPLY.into(),

@@ -82,7 +82,9 @@ pub(super) struct Member {
     answered: Vec<u64>,
     /// Send time of the first request that it has not answered since its last reply.
     silent_since: Option<Ticks>,
-    pub(super) left: Option<Ticks>,
+    left: Option<Ticks>,
+    /// When it left for the first time, whether or not it has come back.
+    pub(super) went: Option<Ticks>,
     pub(super) joined: Option<Ticks>,
 }
 
@@ -99,6 +101,7 @@ impl Member {
             answered,
             silent_since: None,
             left: None,
+            went: None,
             joined,
         }
     }
@@ -165,7 +168,8 @@ impl Roll {
         (self.first, self.last) = (Tally::new(self.duration), Tally::new(self.duration));
         for member in &mut self.members {
             member.tally = Tally::new(self.duration);
-            (member.late, member.duplicates, member.asked, member.joined) = (0, 0, 0, None);
+            (member.late, member.duplicates, member.asked) = (0, 0, 0);
+            (member.joined, member.went) = (None, member.left);
         }
     }
 
@@ -244,6 +248,7 @@ impl Roll {
             let since = *member.silent_since.get_or_insert(sent);
             if now.since(since) >= timeout {
                 member.left = Some(since);
+                member.went.get_or_insert(since);
             }
         }
         self.last.lost += 1;

@@ -20,7 +20,7 @@ use socket2::{Protocol, SockAddr, Socket, Type};
 use super::opening::{BATCH, Opening, readable, wait};
 use super::proof::{PROOF_LEN, Proof, Step};
 use super::{after_connect, again, before_connect, bind_local, new_socket, no_port, unreached};
-use crate::error::PathError;
+use crate::error::{PathError, counted};
 use crate::measure::{Observer, SideFound};
 
 /// The kernel takes every second port first, and when those are used up it looks at each of them again for every connection: 1 ms
@@ -44,7 +44,13 @@ pub(crate) fn connect_tcp(
         let indices = first..job.flows.min(first + BATCH);
         let batch: Vec<Socket> = indices.clone().map(|index| begin(job, peer, index, found)).collect::<Result<_, _>>()?;
         for (index, socket) in indices.zip(&batch) {
-            connected(socket, &opening).map_err(|source| unreached(job, "cannot connect to", peer, source))?;
+            connected(socket, &opening).map_err(|source| match source.kind() {
+                io::ErrorKind::TimedOut if job.plain_peer && index > 0 => PathError::Peer(format!(
+                    "cannot connect to {peer}: {source}, with {} open or in the server's queue: it accepts no more; use fewer --flows",
+                    counted(index.into(), "flow")
+                )),
+                _ => unreached(job, "cannot connect to", peer, source),
+            })?;
             after_connect(socket, &job.spec.client, Side::Client, found)?;
             if !job.plain_peer {
                 let hello = Proof { step: Step::Flow, cookie: job.cookie, nonce: 0, index, port: 0 };

@@ -22,6 +22,8 @@ pub(crate) struct AtServer<'a> {
     pub(super) observer: &'a dyn Observer,
     /// The thread never sleeps, so a look at the flag costs nothing.
     pub(super) spins: bool,
+    /// The thread sleeps in its receive call.
+    pub(super) blocks: bool,
     pub(super) seen: u32,
     /// The requests that the client may still send; `None`: no limit.
     pub(super) allowance: Option<Allowance>,
@@ -43,8 +45,9 @@ impl ServerCallbacks for AtServer<'_> {
     fn turn_ns(&self) -> u64 {
         match self.allowance {
             _ if self.spins => SPIN_TURN_NS,
-            None => TURN_NS,
-            Some(_) => CALM_TURN_NS,
+            // A blocking receive ends by itself much sooner, each time in vain.
+            Some(_) if !self.blocks => CALM_TURN_NS,
+            _ => TURN_NS,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::{Arc, OnceLock};
 
 use hairpin_plan::request::Request;
 use hairpin_record::own_request::OwnRequest;
@@ -178,7 +179,9 @@ pub(crate) fn strange(text: String) -> io::Error {
 /// Counts of a thread's replies, and the first of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// The first reply's first line.
+    /// The first line of the first reply to any thread.
+    first_of_all: Arc<OnceLock<Vec<u8>>>,
+    /// The same, at hand.
     first: Vec<u8>,
     first_len: usize,
     first_is_error: bool,
@@ -191,6 +194,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// For another thread of the same run.
+    pub(crate) fn beside(&self) -> Tally {
+        Tally { first_of_all: Arc::clone(&self.first_of_all), ..Tally::default() }
+    }
+
     /// Counts a reply.
     #[inline(always)]
     pub(crate) fn count(&mut self, request: &Request, reply: &[u8]) {
@@ -207,8 +215,10 @@ impl Tally {
     fn count_other(&mut self, request: &Request, reply: &[u8]) {
         let is_error = is_error(&request.end, reply);
         if self.replies == 1 {
-            self.first = first_line(reply).to_vec();
-            (self.first_len, self.first_is_error) = (reply.len(), is_error);
+            self.first.clone_from(self.first_of_all.get_or_init(|| first_line(reply).to_vec()));
+            let is_first = reply.starts_with(&self.first);
+            self.first_is_error = if is_first { is_error } else { super::reader::is_error(&request.end, &self.first) };
+            self.first_len = reply.len();
             (self.shortest, self.longest) = (reply.len(), reply.len());
         }
         self.shortest = self.shortest.min(reply.len());
@@ -229,7 +239,7 @@ impl Tally {
         if other.replies == 0 {
             return;
         }
-        self.differing += if other.first == self.first { other.differing } else { other.replies - other.differing };
+        self.differing += other.differing;
         self.replies += other.replies;
         self.shortest = self.shortest.min(other.shortest);
         self.longest = self.longest.max(other.longest);
@@ -370,11 +380,12 @@ mod tests {
         for reply in [&b"+OK\r\n"[..], b"+OK\r\n", b"-ERR a\r\n", b"+OK\r\n", b"$2\r\nab\r\n"] {
             one.count(&request, reply);
         }
-        let mut other = Tally::default();
-        for reply in [&b"-ERR b\r\n"[..], b"-ERR b\r\n", b"+OK\r\n"] {
+        // Another thread's replies are compared with the same first line.
+        let mut other = one.beside();
+        for reply in [&b"-ERR b\r\n"[..], b"-ERR c\r\n", b"+OK\r\n"] {
             other.count(&request, reply);
         }
-        assert_eq!((other.replies, other.errors, other.differing), (3, 2, 1));
+        assert_eq!((other.replies, other.errors, other.differing), (3, 2, 2));
         one.add(other);
         let record = one.record(&request).unwrap();
         assert_eq!((record.replies, record.errors, record.differing), (8, 3, 4));

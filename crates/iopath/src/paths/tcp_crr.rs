@@ -69,7 +69,7 @@ impl Runner for TcpCrr {
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
         let clock = run.clock;
         let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
-        // Accepted sockets inherit all options from the listening socket.
+        // Accepted sockets inherit all options but the priority from the listening socket.
         inet::after_connect(&listener, &run.job.spec.server, Side::Server, &mut run.found.side)?;
         let turn = Turn::of(run.job.spec.server.policy);
         turn.prepare(&listener).map_err(PathError::at("cannot prepare the listening socket"))?;

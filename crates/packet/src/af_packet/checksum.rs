@@ -17,6 +17,10 @@ const UDP: u8 = 17;
 pub(super) fn finish(frame: &mut [u8]) {
     let Some((start, field)) = places(frame) else { return };
     let Some(bytes) = frame.get_mut(start..) else { return };
+    // None was asked for here (RFC 768): the one that is left to a device is that of a packet inside, such as a tunnel's.
+    if field == 6 && bytes.get(6..8) == Some(&[0, 0]) {
+        return;
+    }
     // The field holds the pseudo-header's sum, so it is summed with the rest.
     let sum = !fold(sum(bytes));
     // A UDP checksum of zero means "not computed" (RFC 768); a computed zero is sent as the other zero of

@@ -10,7 +10,8 @@
 //!   credits           [lines taken 4│ slots taken 4│                                     ]
 //! ```
 //! The first line that is sent after a doorbell is kept back until the next one: the receiver takes lines in
-//! order, so nothing arrives before. Credits are written once per quarter ring, and read only when the last
+//! order, so nothing arrives before. Credits are written once per quarter of the ring
+//! or of its slots, whichever is fewer lines, and read only when the last
 //! known credits are used up: a single frame moves one line.
 
 use hairpin_sys::bar::{Bar, LINE, header};
@@ -45,7 +46,8 @@ pub struct Pcie {
     pub dma_reads: u64,
     /// Packets by which the NIC wrote the bytes of received frames longer than 60 bytes into memory.
     pub dma_writes: u64,
-    /// Posted writes that gave credits back: one for each quarter of a ring.
+    /// Posted writes that gave credits back: one for each quarter of a ring or of its slots, whichever is fewer
+    /// lines.
     pub credit_writes: u64,
     /// Reads of the other side's credits: one each time that the known credits were used up.
     pub credit_reads: u64,

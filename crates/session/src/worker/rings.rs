@@ -37,6 +37,9 @@ pub trait Opened {
 
     /// Bounces as `work` says; `tell` gets the counts about once a second. The counts include frames lost.
     fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced>;
+
+    /// Gives the interfaces back and waits until their links are as before.
+    fn close(self: Box<Self>);
 }
 
 /// Receives the counts so far.
@@ -105,7 +108,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 struct Device<B: BackEnd> {
     /// Keeps the programs attached and the filters loaded.
-    _devices: Vec<B>,
+    devices: Vec<B>,
     /// With a second interface there are two: frames come in on the first and go out on the second.
     io: Vec<B::Io>,
     output: bool,
@@ -132,7 +135,7 @@ impl<B: BackEnd + 'static> Device<B> {
             io.required().try_for_each(|feature| granted.require(feature))?;
         }
         devices[0].start()?;
-        let opened = Device { _devices: devices, io: rings, output: output.is_some(), wait: io.wait() };
+        let opened = Device { devices, io: rings, output: output.is_some(), wait: io.wait() };
         Ok((Box::new(opened), input, output))
     }
 
@@ -385,6 +388,13 @@ impl<B: BackEnd + 'static> Opened for Device<B> {
 
     fn stream(&mut self, work: &StreamWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
         self.stream_by(work, &clock, stop, tell)
+    }
+
+    fn close(self: Box<Self>) {
+        let Device { devices, io, .. } = *self;
+        drop(io);
+        // The next to open them tells what is wrong with an interface that does not come back.
+        devices.into_iter().for_each(|device| drop(device.close()));
     }
 }
 

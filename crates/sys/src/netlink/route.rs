@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use neli::consts::nl::NlmF;
 use neli::consts::rtnl::{Nda, Ntf, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, RtmF, Rtn, Rtprot};
 use neli::err::BuilderError;
-use neli::rtnl::{Ndmsg, NdmsgBuilder, Rtmsg, RtmsgBuilder};
+use neli::rtnl::{Ndmsg, NdmsgBuilder, Rtattr, Rtmsg, RtmsgBuilder};
 use neli::types::{Buffer, RtBuffer};
 
 use super::{Asked, LinkFacts, Netlink, NetlinkError, attribute};
@@ -188,6 +188,14 @@ fn metrics(route: &Rtmsg) -> Vec<(u16, Vec<u8>)> {
     metrics.iter().map(|metric| (*metric.rta_type(), metric.rta_payload().as_ref().to_vec())).collect()
 }
 
+/// `RTNH_F_PERVASIVE` and `RTNH_F_ONLINK` (linux/rtnetlink.h). The other flags tell the state of a link, and the kernel refuses
+/// some of them.
+const ASKED_FLAGS: u32 = 2 | 4;
+/// `RTA_NH_ID`, a nexthop object. What it stands for is dumped beside it, and refused beside it: RTA_OIF, RTA_GATEWAY, RTA_VIA,
+/// RTA_ENCAP_TYPE and RTA_ENCAP.
+const RTA_NH_ID: u16 = 30;
+const OF_NH_ID: [u16; 5] = [4, 5, 18, 21, 22];
+
 /// The same route with the metric on or removed.
 fn with_quickack(route: &Rtmsg, on: bool) -> Result<Rtmsg, BuilderError> {
     let mut kept: RtBuffer<u16, Buffer> = RtBuffer::new();
@@ -197,8 +205,13 @@ fn with_quickack(route: &Rtmsg, on: bool) -> Result<Rtmsg, BuilderError> {
     if on {
         kept.push(attribute(RTAX_QUICKACK, 1_u32)?);
     }
+    let by_id = route.rtattrs().iter().any(|one| u16::from(*one.rta_type()) == RTA_NH_ID);
+    let is_asked = |one: &Rtattr<Rta, Buffer>| {
+        let of_id = by_id && OF_NH_ID.contains(&u16::from(*one.rta_type()));
+        !of_id && *one.rta_type() != Rta::Metrics && *one.rta_type() != Rta::Cacheinfo
+    };
     let mut attributes = RtBuffer::new();
-    for other in route.rtattrs().iter().filter(|other| *other.rta_type() != Rta::Metrics && *other.rta_type() != Rta::Cacheinfo) {
+    for other in route.rtattrs().iter().filter(|other| is_asked(other)) {
         attributes.push(other.clone());
     }
     if kept.iter().next().is_some() {
@@ -207,7 +220,8 @@ fn with_quickack(route: &Rtmsg, on: bool) -> Result<Rtmsg, BuilderError> {
     let message = RtmsgBuilder::default().rtm_family(*route.rtm_family()).rtm_dst_len(*route.rtm_dst_len());
     let message = message.rtm_src_len(*route.rtm_src_len()).rtm_tos(*route.rtm_tos()).rtm_table(*route.rtm_table());
     let message = message.rtm_protocol(*route.rtm_protocol()).rtm_scope(*route.rtm_scope()).rtm_type(*route.rtm_type());
-    Ok(message.rtm_flags(*route.rtm_flags()).rtattrs(attributes).build()?)
+    let flags = RtmF::from_bits_retain(route.rtm_flags().bits() & ASKED_FLAGS);
+    Ok(message.rtm_flags(flags).rtattrs(attributes).build()?)
 }
 
 fn route_request(destination: IpAddr, over: u32) -> Result<Rtmsg, BuilderError> {

@@ -70,7 +70,8 @@ impl Attended {
     /// The errors of waitpid(2), pidfd_open(2) and poll(2).
     pub fn wait(&mut self, signals: &Signals) -> io::Result<ExitStatus> {
         match pidfd_open(pid_of(&self.child)?, PidfdFlags::empty()) {
-            Err(rustix::io::Errno::NOSYS) => self.wait_by(None, signals),
+            // EPERM: a filter of system calls, as in older containers.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => self.wait_by(None, signals),
             pidfd => self.wait_by(Some(&pidfd?), signals),
         }
     }

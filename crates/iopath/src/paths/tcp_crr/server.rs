@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_plan::job::Job;
+use hairpin_plan::option::PRIORITY;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
+use hairpin_sys::socket;
 use hairpin_sys::wait::or_nothing;
 use hairpin_wire::probe;
 use rustix::event::PollFlags;
@@ -38,6 +40,8 @@ pub(super) struct Server {
     have: usize,
     longest: Duration,
     server_closes: bool,
+    /// SO_PRIORITY, which an accepted socket does not inherit (`sk_clone_lock` of net/core/sock.c).
+    priority: Option<u32>,
 }
 
 impl Server {
@@ -56,6 +60,7 @@ impl Server {
             have: 0,
             longest: LONGEST.min(Duration::from(job.timeout) / 4),
             server_closes: server_closes(job),
+            priority: job.spec.server.options.number(&PRIORITY),
         }
     }
 
@@ -73,6 +78,9 @@ impl Server {
         let Some((connection, from)) = accepted else { return Ok(false) };
         let from = from.and_then(|any| SocketAddr::try_from(any).ok());
         if from.is_some_and(|from| self.is_client(from.ip())) {
+            if let Some(priority) = self.priority {
+                socket::set(&connection, socket::SO_PRIORITY, priority as i32)?;
+            }
             self.connection = Some(connection);
             (self.answered, self.have) = (false, 0);
             self.deadline = self.clock.now().plus(self.clock.to_ticks(self.longest.as_nanos() as u64));
