@@ -154,7 +154,7 @@ fn help_that_cannot_be_printed_is_a_failure() {
         let mut help = home.command(HAIRPIN);
         help.args(words.split(' '));
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        ended(home.spawn_to(help, Some(full.into()))).fails(1, &["cannot write the output"]);
+        home.spawn_to(help, Some(full.into())).done().fails(1, &["cannot write the output"]);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::explain::{NOT_SEEN, hint};
 use crate::figure::{time, us};
 use crate::label::short;
 use crate::next;
+use crate::notes::has_an_end;
 use crate::options::Options;
 use crate::own_request;
 use crate::prose::clean;
@@ -84,15 +85,6 @@ fn client(row: &Row) -> String {
         quantile(row.rtt_ns.p99),
         row.transactions_per_s
     )
-}
-
-/// False for a view that goes on until its user ends it.
-pub(crate) fn has_an_end(command: &[String]) -> bool {
-    let is = |word: &String| {
-        let name = word.split('=').next().unwrap_or_default();
-        matches!(name, "--duration" | "--for") || name.starts_with("-t")
-    };
-    !command.iter().any(|word| word == "--live") || command.iter().any(is)
 }
 
 /// One line per view and stage, and one for the sum of each view.

@@ -196,6 +196,15 @@ pub(crate) fn warnings<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[N
     items
 }
 
+/// False for a view that goes on until its user ends it.
+pub(crate) fn has_an_end(command: &[String]) -> bool {
+    let is = |word: &String| {
+        let name = word.split('=').next().unwrap_or_default();
+        matches!(name, "--duration" | "--for") || name.starts_with("-t")
+    };
+    !command.iter().any(|word| word == "--live") || command.iter().any(is)
+}
+
 #[cfg(test)]
 mod tests {
     use hairpin_record::stack::{Counter, Passed};

@@ -75,6 +75,10 @@ struct Guest {
     gives_way: AtomicBool,
 }
 
+/// Lines of refusals in ten seconds, and of sessions and probes that begin: all probes may come back at once.
+const REFUSALS: u32 = 8;
+const VISITS: u32 = 2 * probes::MOST as u32;
+
 /// State shared by all connections.
 struct House<'a> {
     service: &'a Service,
@@ -99,8 +103,8 @@ pub fn serve(
     let house = &House {
         service: &service,
         door: Mutex::new(Door::new()),
-        refusals: Mutex::default(),
-        visits: Mutex::default(),
+        refusals: Mutex::new(LineLimit::new(REFUSALS)),
+        visits: Mutex::new(LineLimit::new(VISITS)),
         busy: Busy::default(),
         probes: Probes::new(probes::MOST, probes::STILL_WITHIN),
         log,

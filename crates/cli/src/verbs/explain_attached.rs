@@ -110,10 +110,7 @@ fn processes() -> Vec<Process> {
 /// Watches, and prints the record. `live` draws it meanwhile, until the user ends it if there is no duration.
 pub fn run(target: Target, duration: Option<Nanos>, live: bool, output: Output, keep: Keep) -> Result<ExitCode, Failure> {
     if duration == Some(Nanos::ZERO) {
-        return Err(Failure::usage(format_args!(
-            "{} 0s leaves no time to see anything: write a time above 0, such as 10s",
-            if line::was_given("whole") { "--for" } else { "--duration" }
-        )));
+        return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
     }
     if live {
         screen::check("--live", "leave it out, for the result at the end")?;

@@ -10,10 +10,9 @@ use hairpin_record::head::Head;
 use hairpin_record::run::{ClockFacts, Link};
 use hairpin_record::warning::Note;
 
-use crate::attached::has_an_end;
 use crate::compare::pairs;
 use crate::link::link_words;
-use crate::notes::{ended, of_stacks, refused};
+use crate::notes::{ended, has_an_end, of_stacks, refused};
 use crate::prose::clean;
 use crate::view::{Input, Record, Warning};
 

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// Lines of a kind …
-const LINES: u32 = 8;
-/// … within this window.
+/// The window of a limit.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The lines of one kind in the current window.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LineLimit {
+    most: u32,
     window: Option<Window>,
 }
 
@@ -21,10 +20,15 @@ struct Window {
 }
 
 impl LineLimit {
+    /// At most that many lines in ten seconds.
+    pub(super) fn new(most: u32) -> LineLimit {
+        LineLimit { most, window: None }
+    }
+
     /// Counts an event; true if it gets a line of its own.
     pub(super) fn note(&mut self, now: Instant) -> bool {
         let window = self.window.get_or_insert(Window { began: now, lines: 0, more: 0 });
-        if window.lines < LINES {
+        if window.lines < self.most {
             window.lines += 1;
             return true;
         }
@@ -63,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_eight_lines_and_a_number_in_ten_seconds() {
-        let (mut refusals, begun) = (LineLimit::default(), Instant::now());
+        let (mut refusals, begun) = (LineLimit::new(8), Instant::now());
         assert_eq!(refusals.due(begun), None);
         assert_eq!((0..13_008).filter(|_| refusals.note(begun)).count(), 8);
         assert_eq!(refusals.summary(begun + WINDOW / 2, "refused"), None);
