@@ -270,9 +270,8 @@ int netif_rx(u64 *ctx)
 	if (way >= 0) {
 		record = open_record();
 	} else if (asked.flags & DIRECT) {
-		/* A soft interrupt on the sender's CPU may forward another flow's packet to another device. */
 		way = way_from();
-		if (way >= 0 && !is_handed_on(way, (const struct sk_buff *)ctx[0]))
+		if (way >= 0)
 			record = begin(way, (const struct sk_buff *)ctx[0]);
 	}
 	/* The first device's counts, and the last device's stack. */
