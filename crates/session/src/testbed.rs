@@ -13,7 +13,6 @@ use std::iter;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::measure::cpu_of;
@@ -77,27 +76,22 @@ pub struct Measured {
 }
 
 /// Interval of looks at the signals while a connection is made.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Connects to a server, unless the user asks to end: names, addresses and handshakes may take half a minute.
 fn connected(kind: Kind, host: &str, port: u16, key: Option<&Key>) -> Result<Channel, RunError> {
-    let (host, key, (tell, told)) = (host.to_owned(), key.cloned(), mpsc::channel());
+    let (host, key) = (host.to_owned(), key.cloned());
     // On its own thread, as looking a name up cannot be interrupted.
-    std::thread::Builder::new()
-        .name("connect".into())
-        .spawn(move || drop(tell.send(handshake::connect_as(kind, &host, port, key.as_ref()))))
-        .map_err(SideError::from)?;
-    loop {
-        match told.recv_timeout(LOOK_EVERY) {
-            Ok(connected) => return Ok(connected?),
-            Err(_) if is_asked() => return Err(RunError::Interrupted),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let why = io::Error::other("the thread that connects panicked; please report this");
-                return Err(SideError::from(why).into());
-            }
+    let connecting = std::thread::Builder::new().name("connect".into());
+    let connecting = connecting.spawn(move || handshake::connect_as(kind, &host, port, key.as_ref())).map_err(SideError::from)?;
+    while !connecting.is_finished() {
+        if is_asked() {
+            return Err(RunError::Interrupted);
         }
+        std::thread::sleep(LOOK_EVERY);
     }
+    let panicked = |_| io::Error::other("the thread that connects panicked; please report this");
+    Ok(connecting.join().map_err(panicked).map_err(SideError::from)??)
 }
 
 /// True once the user asks, again if they were `interrupted`, not to wait any longer.
