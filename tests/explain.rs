@@ -250,6 +250,13 @@ fn a_hook_that_is_left_out_makes_one_stage_of_two(name: &str) -> bool {
     assert_eq!(usual(first(&record), "request"), way);
     let record = explained(&home, "--link veth --path udp:spin --light");
     assert_eq!(usual(first(&record), "request"), ["send call + qdisc", "driver + softirq", "stack", "receive + return"]);
+    let record = explained(&home, "--link veth --path udp:block --light");
+    let way = ["send call + qdisc", "driver + softirq", "stack", "notify + wake-up + run queue", "receive + return"];
+    assert_eq!(usual(first(&record), "request"), way, "waking is no system call");
+    let record = explained(&home, "--link veth --path packet:spin --light");
+    assert_eq!(usual(first(&record), "request"), ["fill", "kick + driver", "softirq", "stack", "ring", "receive"]);
+    home.hairpin("explain veth --path udp --without net_dev_queue --without net_dev_start_xmit")
+        .fails(2, &["without net_dev_queue and net_dev_start_xmit"]);
     true
 }
 

@@ -71,15 +71,20 @@ pub struct How {
 }
 
 impl How {
-    fn hooks(&self, route: Route) -> Vec<&'static Hook> {
-        // A frame past the queue is first seen on the receiver's device, or by the XDP program in its driver.
-        let is_first = |hook: &Hook| is_direct(route) && begins(route, hook);
-        HOOKS.iter().filter(|hook| (hook.light || !self.light || is_first(hook)) && !self.without.contains(hook)).collect()
+    /// The hooks of a row, in which a side `sleeps` or both spin.
+    fn hooks(&self, route: Route, sleeps: bool) -> Vec<&'static Hook> {
+        let is_light = |hook: &Hook| match hook.moment {
+            // Without the hooks before it, a switch to a thread that spins would look like its waking.
+            Moment::Switched => sleeps,
+            // A frame past the queue is first seen on the receiver's device, or by the XDP program in its driver.
+            _ => hook.light || (is_direct(route) && begins(route, hook)),
+        };
+        HOOKS.iter().filter(|hook| (!self.light || is_light(hook)) && !self.without.contains(hook)).collect()
     }
 
     /// Refuses to leave out every hook at which a message's way begins.
     fn check(&self, route: Route, job: &Job) -> Result<(), RunError> {
-        if route == Route::Memory || self.hooks(route).into_iter().any(|hook| begins(route, hook)) {
+        if route == Route::Memory || self.hooks(route, true).into_iter().any(|hook| begins(route, hook)) {
             return Ok(());
         }
         let names: Vec<&str> = HOOKS.iter().filter(|hook| begins(route, hook)).map(|hook| hook.name).collect();
@@ -336,7 +341,7 @@ impl<'a> Tracing<'a> {
     }
 
     fn load(&mut self) {
-        self.hooked.load(self.how.hooks(self.hooked.route), if self.how.light { Cores::None } else { Cores::Whole });
+        self.hooked.load(self.how.hooks(self.hooked.route, self.sleeps), if self.how.light { Cores::None } else { Cores::Whole });
         self.fold = Fold::new(self.hooked.route, self.hooked.absent.clone());
     }
 
@@ -379,7 +384,7 @@ impl<'a> Tracing<'a> {
     /// The cost of a hook hit, and how it was found. A path that sleeps cannot show a tenth of a microsecond.
     fn hook_ns(&self) -> Option<f64> {
         self.hooked.tracer.as_ref()?;
-        if self.sleeps { cost::hit_ns(self.how.hooks(self.hooked.route)).ok().flatten() } else { self.slower_ns() }
+        if self.sleeps { cost::hit_ns(self.how.hooks(self.hooked.route, self.sleeps)).ok().flatten() } else { self.slower_ns() }
     }
 
     /// The slowdown of phases with hooks against the bare phases beside them, per hook that a transaction passed.
@@ -507,7 +512,7 @@ impl Watcher for Tracing<'_> {
             self.turn()?;
         }
         self.before = Some(self.clock.relation());
-        let turn = || Turn::Hooks(if self.is_traced() { self.how.hooks(self.hooked.route) } else { Vec::new() });
+        let turn = || Turn::Hooks(if self.is_traced() { self.how.hooks(self.hooked.route, self.sleeps) } else { Vec::new() });
         Ok((was != self.is_traced()).then(turn))
     }
 }
