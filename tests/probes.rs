@@ -11,7 +11,7 @@ use crate::support::{Home, Running, free_port, rows, workers_of};
 use hairpin_plan::job::{Address, Job};
 use hairpin_session::channel::Channel;
 use hairpin_session::handshake::{self, Kind};
-use hairpin_session::message::{Answer, Hooks, Request};
+use hairpin_session::message::{Answer, Request};
 use hairpin_units::Nanos;
 
 /// Over a stream, where a busy host is no loss.
@@ -202,7 +202,7 @@ fn a_probe_gets_what_a_probe_may_have() {
         assert!(failure.message.contains("at most 100 requests per second") || failure.message.contains("packet"), "{failure:?}");
     }
     plan(&mut probe, job(Some(100.0)));
-    for ask in [Request::Hooks(Hooks::All(true)), Request::Stamps(1), Request::Times] {
+    for ask in [Request::Hooks(true), Request::Stamps(1), Request::Times] {
         let mut probe = connect(&address, Kind::Probe);
         probe.send(&ask).unwrap();
         assert!(probe.recv::<Answer>(SOON).is_err(), "{ask:?}");

@@ -346,8 +346,13 @@ impl<C: Clock> Loop<'_, C> {
     #[inline(always)]
     fn forgive_wait<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E) {
         if !self.lossy && endpoint.has_waited() {
-            self.last_stamp = self.last_stamp.max(self.clock.now());
+            self.forgive();
         }
+    }
+
+    #[cold]
+    fn forgive(&mut self) {
+        self.last_stamp = self.last_stamp.max(self.clock.now());
     }
 
     /// Receives one message and classifies it. Returns the flow on which a request was answered; `None` if no message arrived, or

@@ -38,7 +38,7 @@ pub use packets::{
     AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, StreamWork,
 };
 pub use times::{Timed, Times};
-pub use traced::{Half, Hooks, NicHalf, NicReport, read_halves};
+pub use traced::{Half, NicHalf, NicReport, named_hooks, read_halves};
 
 /// An order from a verb to its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,7 +176,9 @@ pub enum Request {
     /// Measuring begins.
     Go,
     /// Put the hooks on the tracepoints, or take them off.
-    Hooks(Hooks),
+    Hooks(bool),
+    /// Put the hooks of these names on the tracepoints, and no others. A server of an earlier version does not take it.
+    Only(Vec<String>),
     /// A traced block is over: report the records of the server's host.
     Halves,
     /// Have the packets of one transaction in N stamped where they leave and enter the host; 0 for none. Only to a server whose

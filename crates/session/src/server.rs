@@ -9,6 +9,7 @@ use hairpin_plan::job::{Address, Job, Listen, MOST_THREADS};
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
+use hairpin_trace::moment::HOOKS;
 use hairpin_units::Nanos;
 
 use crate::channel::{Channel, RecvError};
@@ -208,7 +209,8 @@ impl Server {
     pub fn turn(&mut self, turn: Turn) -> Result<(), SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(()) };
         let request = match turn {
-            Turn::Hooks(hooks) => Request::Hooks(hooks.into()),
+            Turn::Hooks(hooks) if hooks.is_empty() || hooks.len() == HOOKS.len() => Request::Hooks(!hooks.is_empty()),
+            Turn::Hooks(hooks) => Request::Only(hooks.iter().map(|hook| hook.name.into()).collect()),
             Turn::Stamps(every) => Request::Stamps(every),
         };
         channel.send(&request).map_err(SideError::ToServer)?;

@@ -102,10 +102,9 @@ impl<C: Clock> Loop<'_, C> {
         let most = self.clock.now().plus(self.clock.to_ticks(LAST_NS));
         while self.pace.timetable().is_some() && self.flight.live() > 0 {
             let now = self.clock.now();
-            if now >= most || self.receive(over, most).is_err() {
+            if now >= most || self.receive_one(over, most).is_err() {
                 break;
             }
-            self.looked(self.clock.now());
         }
     }
 
@@ -117,10 +116,9 @@ impl<C: Clock> Loop<'_, C> {
             let now = self.clock.now();
             // Once the peer answers, the other replies follow.
             let until = if self.answered { self.last_reply.plus(self.patience).min(most) } else { most };
-            if now >= until || self.receive(over, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
+            if now >= until || self.receive_one(over, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
                 break;
             }
-            self.looked(self.clock.now());
         }
     }
 }

@@ -283,7 +283,16 @@ impl<C: Clock> Loop<'_, C> {
         core_rtt
     }
 
+    /// Receives one message at most, outside of a block.
+    #[inline(never)]
+    pub(super) fn receive_one(&mut self, over: &mut dyn Over<C>, until: Ticks) -> io::Result<()> {
+        self.receive(over, until)?;
+        self.looked(self.clock.now());
+        Ok(())
+    }
+
     /// Runs `count` transactions whose samples are dropped; a failure here recurs, and is reported, in the next block.
+    #[inline(never)]
     fn untimed(&mut self, over: &mut dyn Over<C>, count: u32) {
         for _ in 0..count {
             // An index past the end of the stamps keeps nothing.
@@ -299,10 +308,9 @@ impl<C: Clock> Loop<'_, C> {
             }
             while self.flight.live() > 0 && self.clock.now() < deadline && !self.between.stopped() {
                 let until = deadline.min(self.clock.now().plus(self.clock.to_ticks(TURN_NS)));
-                if self.receive(over, until).is_err() {
+                if self.receive_one(over, until).is_err() {
                     break;
                 }
-                self.looked(self.clock.now());
             }
             if self.flight.give_up(Ticks::NEVER, 0, false, &self.stalls, |_| ()).0 > 0 {
                 self.answered = false;

@@ -99,11 +99,13 @@ pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
 /// The CPU for a thread of the kernel's that works for thread `index` of a side: one without a measuring thread of either side if
 /// there is one, else that of the thread.
 pub(crate) fn cpu_beside(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
-    let measures = |cpu: u32| {
-        let mut all = [Side::Client, Side::Server].into_iter().flat_map(|side| (0..job.threads).map(move |at| (side, at)));
-        all.any(|(side, at)| cpu_of(job, side, at, allowed) == cpu)
-    };
-    let free: Vec<u32> = allowed.iter().copied().filter(|cpu| !measures(*cpu)).collect();
+    let mut free = allowed.to_vec();
+    for at in 0..job.threads {
+        for side in [Side::Client, Side::Server] {
+            let taken = cpu_of(job, side, at, allowed);
+            free.retain(|cpu| *cpu != taken);
+        }
+    }
     let place = index as usize + if side == Side::Server { job.threads as usize } else { 0 };
     match free.len() {
         0 => cpu_of(job, side, index, allowed),

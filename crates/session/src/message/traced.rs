@@ -9,35 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::printable::printable;
 
-/// The hooks that a host is to have on its tracepoints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Hooks {
-    /// All that it offers, or none.
-    All(bool),
-    /// Those with these names. A server of an earlier version does not take them.
-    Named(Vec<String>),
-}
-
-impl From<Vec<&'static Hook>> for Hooks {
-    fn from(hooks: Vec<&'static Hook>) -> Hooks {
-        match hooks.len() {
-            0 => Hooks::All(false),
-            len if len == HOOKS.len() => Hooks::All(true),
-            _ => Hooks::Named(hooks.into_iter().map(|hook| hook.name.into()).collect()),
-        }
-    }
-}
-
-impl From<Hooks> for Vec<&'static Hook> {
-    /// Leaves out names that this version does not know.
-    fn from(wanted: Hooks) -> Vec<&'static Hook> {
-        let is_wanted = |hook: &&Hook| match &wanted {
-            Hooks::All(on) => *on,
-            Hooks::Named(names) => names.iter().any(|name| name == hook.name),
-        };
-        HOOKS.iter().filter(is_wanted).collect()
-    }
+/// The hooks of these names; those that this version does not know are left out.
+pub fn named_hooks(names: &[String]) -> Vec<&'static Hook> {
+    HOOKS.iter().filter(|hook| names.iter().any(|name| name == hook.name)).collect()
 }
 
 /// One transaction.
@@ -203,13 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_told_by_their_names_unless_all_or_none_are_wanted() {
-        let told = |hooks: Vec<&'static Hook>| serde_json::to_string(&Hooks::from(hooks)).unwrap();
-        let read = |text: &str| Vec::<&Hook>::from(serde_json::from_str::<Hooks>(text).unwrap());
-        let (all, some): (Vec<_>, Vec<_>) = (HOOKS.iter().collect(), HOOKS.iter().filter(|hook| hook.light).collect());
-        assert_eq!([told(all.clone()), told(Vec::new())], ["true", "false"], "as servers of earlier versions take them");
-        assert_eq!([read("true"), read("false"), read("[\"sys_enter\"]")], [all, Vec::new(), Vec::new()]);
-        assert_eq!(read(&told(some.clone())), some);
+    fn hooks_are_found_by_their_names() {
+        let some: Vec<&Hook> = HOOKS.iter().filter(|hook| hook.light).collect();
+        let names: Vec<String> = some.iter().map(|hook| hook.name.into()).chain(["sys_enter".into()]).collect();
+        assert_eq!((named_hooks(&names), named_hooks(&[])), (some, Vec::new()));
     }
 
     #[test]

@@ -69,9 +69,13 @@ impl<'a> Probing<'a> {
         self.messages += 1;
         match request {
             _ if self.messages > MESSAGES => Err(SessionError::Chatty),
-            Request::Hooks(_) | Request::Halves | Request::Stamps(_) | Request::Nics | Request::Times | Request::Clock => {
-                Err(SessionError::NotForProbes)
-            }
+            Request::Hooks(_)
+            | Request::Only(_)
+            | Request::Halves
+            | Request::Stamps(_)
+            | Request::Nics
+            | Request::Times
+            | Request::Clock => Err(SessionError::NotForProbes),
             _ => Ok(()),
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Job, Listen, MOST_THREADS};
 use hairpin_sys::shared::Stamps;
+use hairpin_trace::moment::HOOKS;
 
 use super::ended::SessionError;
 use super::grants::admit;
@@ -15,7 +16,7 @@ use super::turn::Until;
 use super::{House, SILENCE};
 use crate::address::interface_at;
 use crate::channel::{Channel, RecvError};
-use crate::message::{Answer, Failure, Half, Order, Request};
+use crate::message::{Answer, Failure, Half, Order, Request, named_hooks};
 use crate::side::{SideError, WorkerSide, wait};
 
 /// A row may last this much longer than planned.
@@ -151,8 +152,12 @@ impl<'a> Session<'a> {
                 let told = self.host.told();
                 Ok(self.channel.send(&Answer::Clock(Box::new(told)))?)
             }
-            Request::Hooks(wanted) => {
-                self.host.hooks(wanted.into());
+            Request::Hooks(on) => {
+                self.host.hooks(if on { HOOKS.iter().collect() } else { Vec::new() });
+                Ok(self.channel.send(&Answer::Done)?)
+            }
+            Request::Only(names) => {
+                self.host.hooks(named_hooks(&names));
                 Ok(self.channel.send(&Answer::Done)?)
             }
             Request::Halves => {
