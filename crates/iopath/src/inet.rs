@@ -74,6 +74,7 @@ pub(crate) fn random() -> Result<u64, PathError> {
 }
 
 /// Listens for TCP on the first free data port.
+#[cold]
 pub(crate) fn listen_tcp(job: &Job, listen: &Listen, found: &mut SideFound) -> Result<TcpListener, PathError> {
     let open = |address: SocketAddr| -> Result<TcpListener, PathError> {
         let socket = new_socket(address, Type::STREAM, Protocol::TCP)?;

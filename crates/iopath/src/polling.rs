@@ -52,6 +52,7 @@ fn packets_in(text: &str) -> Option<u64> {
 
 /// Records where the kernel delivered the client's flows, on which replies arrive, and whether busy polling was in force. Runs
 /// after the loop.
+#[cold]
 pub(crate) fn note_queues(flows: &[OwnedFd], spec: &SideSpec, side: Side, found: &mut SideFound) {
     let mut can_poll = true;
     let mut groups = BTreeMap::new();

@@ -179,6 +179,7 @@ struct Way {
 }
 
 impl Way {
+    #[cold]
     fn to(flows: &[Flow], sockets: &[OwnedFd], scope: u32, patience: Duration, side: &SideSpec) -> Result<Way, PathError> {
         let (Some(flow), Some(socket)) = (flows.first(), sockets.first()) else {
             return Err(PathError::Way("there is no flow".into()));

@@ -44,6 +44,7 @@ impl Suspension {
     ///
     /// # Errors
     /// A flow's packets come through no instance, or one that is not Hairpin's own is not as asked, or a right is missing.
+    #[cold]
     pub(crate) fn begin<'a>(
         flows: &mut dyn Iterator<Item = BorrowedFd<'a>>,
         heard_on: &[u32],

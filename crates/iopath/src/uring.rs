@@ -208,6 +208,7 @@ struct Flows<'a, const STREAM: bool> {
 }
 
 impl<'a, const STREAM: bool> Flows<'a, STREAM> {
+    #[cold]
     fn open(
         sockets: &'a [OwnedFd],
         job: &Job,

@@ -32,6 +32,7 @@ const ANY_PORT: i32 = 1;
 const STALLED: Duration = Duration::from_secs(1);
 
 /// Connects the flows and proves them.
+#[cold]
 pub(crate) fn connect_tcp(
     job: &Job,
     peer: SocketAddr,
@@ -125,6 +126,7 @@ fn connected(socket: &Socket, opening: &Opening<'_>) -> io::Result<()> {
 }
 
 /// Accepts the session's flows on `listener`, in the order of their indices; closes all other connections.
+#[cold]
 pub(crate) fn accept_tcp(
     job: &Job,
     listener: &TcpListener,

@@ -35,6 +35,7 @@ const FLOWS_PER_PORT: u32 = 256;
 const RETRY: Duration = Duration::from_millis(100);
 
 /// Opens the flows, connected to `peer`, and proves their addresses.
+#[cold]
 pub(crate) fn connect_udp(
     job: &Job,
     peer: SocketAddr,
@@ -167,6 +168,7 @@ fn prove(sockets: &[Socket], first: u32, job: &Job, peer: SocketAddr, opening: &
 }
 
 /// Opens the server's doors on free data ports: one for every 256 flows, or as many as `--data-ports` has.
+#[cold]
 pub(crate) fn listen_udp(listen: &Listen, flows: u32) -> Result<Vec<UdpSocket>, PathError> {
     let mut doors = vec![first_free(listen, open_door)?];
     while doors.len() < flows.div_ceil(FLOWS_PER_PORT) as usize {
@@ -208,6 +210,7 @@ fn bind_beside(door: &UdpSocket, spec: &SideSpec, found: &mut SideFound) -> Resu
 
 /// Accepts the session's flows at `doors`: one socket each, connected to the address that has proved itself, in the order of
 /// their indices.
+#[cold]
 pub(crate) fn accept_udp(
     job: &Job,
     doors: &[UdpSocket],
