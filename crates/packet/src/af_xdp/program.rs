@@ -1,17 +1,18 @@
 //! The XDP program that takes matching frames to the rings: `bpf/xsk.bpf.c`, compiled beforehand.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 
+use flate2::read::ZlibDecoder;
 use hairpin_sys::bpf::{BpfError, Object, Section, Xdp, XdpLink, XdpMode};
 
 use crate::filter::Filter;
 use crate::granted::Mode;
 
-/// `bpf/xsk.bpf.c`, compiled by `scripts/bpf.sh`.
-static OBJECT: &[u8] = include_bytes!("../../bpf/xsk.bpf.o");
+/// `bpf/xsk.bpf.c`, compiled by `scripts/bpf.sh` and packed by `build.rs`.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xsk"));
 /// `bpf/xsk_metadata.bpf.c`: the same program, which also puts the device's metadata in front of each frame.
-static WITH_METADATA: &[u8] = include_bytes!("../../bpf/xsk_metadata.bpf.o");
+static PACKED_WITH_METADATA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xsk_metadata"));
 /// The program's name.
 const PROGRAM: &str = "hairpin_xsk";
 /// The XSKMAP: queue → socket.
@@ -25,8 +26,10 @@ pub(super) struct Program(Object);
 impl Program {
     /// With `xdp.device` it puts that device's metadata in front of each frame.
     pub(super) fn load(filter: Filter, queues: u32, xdp: Xdp) -> Result<Program, BpfError> {
-        let object = if xdp.device.is_some() { WITH_METADATA } else { OBJECT };
-        Object::load(object, &constants(filter, xdp.pages), (SOCKETS, queues), xdp).map(Program)
+        let packed = if xdp.device.is_some() { PACKED_WITH_METADATA } else { PACKED };
+        let mut object = Vec::new();
+        ZlibDecoder::new(packed).read_to_end(&mut object).expect("build.rs packed it");
+        Object::load(&object, &constants(filter, xdp.pages), (SOCKETS, queues), xdp).map(Program)
     }
 
     pub(super) fn attach(&self, interface: u32, mode: Mode) -> Result<XdpLink, BpfError> {
