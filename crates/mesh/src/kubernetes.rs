@@ -6,8 +6,10 @@
 //!     └─ rank 0's log: the record └─ ServiceAccount without any right
 //! ```
 
+use std::io::Read;
 use std::time::Duration;
 
+use flate2::read::ZlibDecoder;
 use hairpin_plan::job::Sides;
 use hairpin_plan::path::Route;
 use hairpin_plan::spec::Spec;
@@ -17,7 +19,8 @@ use hairpin_session::key::Key;
 use crate::setup::{BadSetup, Setup};
 
 /// The manifests. A line that begins with a word in brackets is there only if that word holds; names in braces are values.
-const TEMPLATE: &str = include_str!("kubernetes.yaml");
+/// It is `kubernetes.yaml`, packed by `build.rs`.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kubernetes"));
 /// Ports of measured traffic if the user names none.
 const DATA_PORTS: (u16, u16) = (24_500, 24_599);
 /// Memory of a rank without any visit, and the step in which it grows, in MiB.
@@ -99,7 +102,7 @@ impl Job {
             ("{ARGUMENTS}", format!("[{}]", self.of_rank((first, last)).join(", "))),
         ];
         let mut text = String::new();
-        for line in TEMPLATE.lines() {
+        for line in template().lines() {
             let (word, line) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')).unwrap_or(("", line));
             if !word.is_empty() && !holds(word) {
                 continue;
@@ -185,6 +188,12 @@ pub fn image(text: &str) -> Result<String, String> {
     })
 }
 
+fn template() -> String {
+    let mut text = String::new();
+    ZlibDecoder::new(PACKED).read_to_string(&mut text).expect("build.rs packed a text");
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,7 +233,7 @@ mod tests {
             names.retain(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase()));
             names
         };
-        assert!(upper(TEMPLATE).len() > 40);
+        assert!(upper(&template()).len() > 40);
         assert_eq!(upper(&job().manifests().unwrap()), Vec::<String>::new());
     }
 
