@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Address, Job, Listen, MOST_THREADS};
-use hairpin_record::run::HostFacts;
+use hairpin_record::run::{HostFacts, MOST_FLOW_FACTS};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 use hairpin_trace::moment::HOOKS;
@@ -40,8 +40,6 @@ const MOST_WARNINGS: usize = 100;
 const MOST_GRANTED: usize = 1_000;
 /// Names of interrupts of a server's cores.
 const MOST_INTERRUPTS: usize = 4_096;
-/// Flows of which a row has facts: those of the longest row.
-const MOST_FLOW_FACTS: usize = 20_000;
 
 /// The server's side of a run.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 //!                  └──── silence ────┘└ answers to requests sent meanwhile
 //! ```
 
+use hairpin_record::warning::MOST_SILENCES;
 use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_units::Arrange;
 
@@ -14,7 +15,7 @@ use super::Loop;
 /// Shortest stretch that is kept, in ns: longer than any stall of a virtual machine seen so far.
 pub const LEAST_SILENCE_NS: u64 = 100_000_000;
 /// Number of stretches kept, the longest ones.
-const KEPT: usize = 16;
+const KEPT: usize = MOST_SILENCES as usize;
 
 /// A stretch without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

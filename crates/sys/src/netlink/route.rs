@@ -191,8 +191,8 @@ fn metrics(route: &Rtmsg) -> Vec<(u16, Vec<u8>)> {
 /// `RTNH_F_PERVASIVE` and `RTNH_F_ONLINK` (linux/rtnetlink.h). The other flags tell the state of a link, and the kernel refuses
 /// some of them.
 const ASKED_FLAGS: u32 = 2 | 4;
-/// `RTA_NH_ID`, a nexthop object. What it stands for is dumped beside it, and refused beside it: RTA_OIF, RTA_GATEWAY, RTA_VIA,
-/// RTA_ENCAP_TYPE and RTA_ENCAP.
+/// `RTA_NH_ID`, a nexthop object. The kernel dumps the object's own attributes beside it, and refuses them beside it: RTA_OIF,
+/// RTA_GATEWAY, RTA_VIA, RTA_ENCAP_TYPE and RTA_ENCAP.
 const RTA_NH_ID: u16 = 30;
 const OF_NH_ID: [u16; 5] = [4, 5, 18, 21, 22];
 
