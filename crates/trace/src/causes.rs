@@ -22,6 +22,7 @@ use crate::join::{Span, Transaction};
 use crate::moment::Moment;
 use crate::names::{LIMITED, Names};
 pub use kinds::{KINDS, Kind, KindOf};
+use rules::Stolen;
 
 /// Transactions that are kept with their events.
 const KEPT: usize = 16_384;
@@ -302,24 +303,26 @@ impl Causes {
 
     /// The `count` slowest transactions, slowest first, each with its causes, largest first.
     pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<Part>)> {
-        let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
-        slowest.arrange_by(|a, b| b.cmp(a));
-        slowest.truncate(count);
-        slowest.into_iter().map(|slow| (slow, self.of(slow, typical, names))).collect()
+        self.explained(typical, names).take(count).collect()
     }
 
-    fn of(&self, slow: &Slow, typical: &Typical, names: &Names) -> Vec<Part> {
-        let mut parts = rules::parts(&slow.transaction, &slow.during, typical, &self.whose, names);
-        parts.arrange_by(|a, b| b.ns.total_cmp(&a.ns).then(a.kind.cmp(&b.kind)));
-        parts
+    /// The same for all that are kept. What the hypervisor took is stolen from the slowest first, and explains one of them only.
+    fn explained(&self, typical: &Typical, names: &Names) -> impl Iterator<Item = (&Slow, Vec<Part>)> {
+        let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
+        slowest.arrange_by(|a, b| b.cmp(a));
+        let mut stolen = Stolen::default();
+        slowest.into_iter().map(move |slow| {
+            let mut parts = rules::parts(slow, typical, &self.whose, names, &mut stolen);
+            parts.arrange_by(|a, b| b.ns.total_cmp(&a.ns).then(a.kind.cmp(&b.kind)));
+            (slow, parts)
+        })
     }
 
     /// The causes of all slow transactions, by total time.
     pub fn table(&self, typical: &Typical, names: &Names) -> Vec<Cause> {
         let mut sums: BTreeMap<(Kind, String), (u64, f64)> = BTreeMap::new();
-        let is_slow = |slow: &&Slow| slow.rtt_ns >= typical.slow_ns || slow.rtt_ns > SLOW_NS;
-        for slow in self.slowest.iter().map(|Reverse(slow)| slow).filter(is_slow) {
-            let parts = self.of(slow, typical, names);
+        let is_slow = |slow: &Slow| slow.rtt_ns >= typical.slow_ns || slow.rtt_ns > SLOW_NS;
+        for (_, parts) in self.explained(typical, names).take_while(|(slow, _)| is_slow(slow)) {
             let lost: f64 = parts.iter().map(|part| part.ns).sum();
             for Part { kind, who, ns } in parts {
                 let sum = sums.entry((kind, who)).or_default();

@@ -21,16 +21,18 @@ use crate::moment::Moment;
 use crate::names::{LIMITED, Names};
 
 use super::kinds::Kind;
-use super::{Part, Typical, Whose};
+use super::{Part, Slow, Typical, Whose};
 
 /// A rest of an interval that is a gap, in ns; caches and memory explain a shorter one.
 const GAP_NS: f64 = 5_000.0;
 /// Largest distance of an acknowledgement from the data that it releases, in ns.
 const SOON_NS: i64 = 100_000;
 
-/// The causes of the excess of `transaction` over typical ones, each with its part of it. The parts add up to
+/// The causes of the excess of a transaction over typical ones, each with its part of it. The parts add up to
 /// the time lost, to rounding.
-pub(super) fn parts(transaction: &Transaction, during: &During, typical: &Typical, whose: &Whose, names: &Names) -> Vec<Part> {
+pub(super) fn parts(slow: &Slow, typical: &Typical, whose: &Whose, names: &Names, stolen: &mut Stolen) -> Vec<Part> {
+    let Slow { transaction, during, .. } = slow;
+    stolen.block = slow.at_ns.saturating_add_signed(-transaction.began());
     let lost = transaction.rtt_ns() as f64 - typical.rtt_ns as f64;
     if lost <= 0.0 {
         return Vec::new();
@@ -39,7 +41,7 @@ pub(super) fn parts(transaction: &Transaction, during: &During, typical: &Typica
     let sum: f64 = excesses.iter().map(|(_, excess)| excess).sum();
     // Intervals that were shorter than typical make up for a part of it.
     let scale = if sum > lost { lost / sum } else { 1.0 };
-    let mut found = Attribution { parts: Vec::new(), gaps: Vec::new() };
+    let mut found = Attribution { parts: Vec::new(), gaps: Vec::new(), stolen };
     for (interval, excess) in excesses {
         if excess > 0.0 {
             Rule { transaction, during, whose, names, interval }.apply(excess * scale, &mut found);
@@ -130,13 +132,48 @@ impl Interval {
     }
 }
 
-struct Attribution {
+/// Stolen time, each ns of which explains one transaction only.
+#[derive(Default)]
+pub(super) struct Stolen {
+    /// The begin of the transaction's block, in ns since the first one.
+    block: u64,
+    /// What has explained one, in ns, by CPU and the moment of the reading.
+    spent: HashMap<(u32, u64), u64>,
+}
+
+impl Stolen {
+    /// The readings of a side's CPU that may explain the transaction.
+    fn readings<'a>(during: &'a During, whose: &Whose, side: usize) -> impl Iterator<Item = &'a Seen> {
+        let cpu = whose.cpus[side];
+        during.events().iter().filter(move |seen| seen.what == What::Stolen && Some(seen.cpu) == cpu)
+    }
+
+    fn reading(&self, seen: &Seen) -> (u32, u64) {
+        (seen.cpu, self.block.saturating_add_signed(seen.at))
+    }
+
+    fn left(&self, seen: &Seen) -> u64 {
+        seen.took.saturating_sub(self.spent.get(&self.reading(seen)).copied().unwrap_or(0))
+    }
+
+    fn spend(&mut self, seen: &Seen, ns: u64) {
+        *self.spent.entry(self.reading(seen)).or_default() += ns;
+    }
+
+    /// Time that the hypervisor took from a side's CPU and that explains nothing yet, in ns.
+    fn of(&self, during: &During, whose: &Whose, side: usize) -> u64 {
+        Stolen::readings(during, whose, side).map(|seen| self.left(seen)).sum()
+    }
+}
+
+struct Attribution<'a> {
     parts: Vec<Part>,
     /// Side, and the time without any event there.
     gaps: Vec<(usize, f64)>,
+    stolen: &'a mut Stolen,
 }
 
-impl Attribution {
+impl Attribution<'_> {
     fn add(&mut self, kind: Kind, who: String, ns: f64) {
         match self.parts.iter_mut().find(|part| part.kind == kind && part.who == who) {
             Some(part) => part.ns += ns,
@@ -159,25 +196,18 @@ impl Attribution {
         self.gaps.iter().for_each(|(side, ns)| *gaps.entry(*side).or_default() += ns);
         let mut gaps: Vec<_> = gaps.into_iter().collect();
         gaps.arrange_by_key(|(side, _)| *side);
-        // Two sides on one CPU share its stolen time.
-        let mut spent = 0.0;
         for (side, gap) in gaps {
-            let (cpu, mut left) = (whose.cpus[side], gap);
-            self.take(Kind::Stolen, whose.place(side), stolen(during, whose, side) as f64 - spent, &mut left);
-            if whose.cpus[0] == whose.cpus[1] {
-                spent += gap - left;
+            let mut left = gap;
+            for seen in Stolen::readings(during, whose, side) {
+                let ns = (self.stolen.left(seen) as f64).min(left);
+                self.stolen.spend(seen, ns as u64);
+                self.take(Kind::Stolen, whose.place(side), ns, &mut left);
             }
             if left > 0.0 {
-                self.add(if cpu.is_some() { Kind::Nothing } else { Kind::Outside }, whose.place(side), left);
+                self.add(if whose.cpus[side].is_some() { Kind::Nothing } else { Kind::Outside }, whose.place(side), left);
             }
         }
     }
-}
-
-/// Time that the hypervisor took from a side's CPU, in ns.
-fn stolen(during: &During, whose: &Whose, side: usize) -> u64 {
-    let of = |seen: &&Seen| seen.what == What::Stolen && Some(seen.cpu) == whose.cpus[side];
-    during.events().iter().filter(of).map(|seen| seen.took).sum()
 }
 
 struct Rule<'a> {
@@ -208,7 +238,7 @@ impl Rule<'_> {
         }
         if left >= GAP_NS {
             // Where it may have been on either core: the one that time was stolen from, else the sender's.
-            let side = sides.iter().rev().copied().max_by_key(|side| stolen(self.during, self.whose, *side));
+            let side = sides.iter().rev().copied().max_by_key(|side| found.stolen.of(self.during, self.whose, *side));
             found.gaps.push((side.unwrap_or(sides[0]), left));
         } else if left > 0.0 {
             found.add(Kind::Small, String::new(), left);

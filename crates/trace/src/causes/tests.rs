@@ -268,6 +268,27 @@ fn a_gap_is_stolen_as_far_as_the_hypervisor_reports_it() {
 }
 
 #[test]
+fn stolen_time_explains_one_transaction_only() {
+    let late = |ns| slower(&SPIN, &[(Copied, ns)]);
+    let mut after = late(40_000);
+    after.ways.iter_mut().flatten().for_each(|(_, at)| *at += 200_000);
+    let mut case = Case::new(&SPIN);
+    let events = [event(1, -3_000_000, 1_000, What::Timer), event(1, 1_000_000, 60_000, What::Stolen)];
+    case.causes.add(&[late(50_000), after], &events, &span(), 7_000);
+    let parts = |found: &[Part]| found.iter().map(|part| (part.kind, part.ns.round() as u64)).collect::<Vec<_>>();
+    let found: Vec<_> = case.causes.slowest(2, &typical(&SPIN), &case.names).iter().map(|(_, found)| parts(found)).collect();
+    assert_eq!(found, [vec![(Kind::Stolen, 50_000)], vec![(Kind::Nothing, 30_000), (Kind::Stolen, 10_000)]]);
+    let sum: u64 = case
+        .causes
+        .table(&typical(&SPIN), &case.names)
+        .iter()
+        .filter(|cause| cause.cause == "stolen")
+        .map(|cause| cause.lost_ns)
+        .sum();
+    assert_eq!(sum, 60_000);
+}
+
+#[test]
 fn time_outside_two_hosts_is_on_no_core_of_this_one() {
     const REMOTE: [Moment; 7] = [Send, Queued, Started, Received, Ready, Copied, Returned];
     let found = |events: &[Event]| {
