@@ -92,7 +92,7 @@ fn offer(verb: &str, id: &str) -> Option<Offer> {
         ("list" | "revert", "names" | "knobs") => knobs,
         ("apply", "settings") => |text| [settings(text), files(text)].concat(),
         ("try" | "compare" | "sweep", "knobs") => settings,
-        ("sweep", "plan") => |text| [PLANS.iter().map(|(name, _)| (*name).to_owned()).collect(), links(), files(text)].concat(),
+        ("sweep", "plan") => |text| [PLANS.iter().map(|(name, _)| name.clone()).collect(), links(), files(text)].concat(),
         (_, "interface" | "out_of") | ("bounce", "on") => |_| interfaces(),
         ("mesh", "pairs") => |_| ["all", "ring", "neighbours", "sample:"].map(str::to_owned).into(),
         _ => return None,

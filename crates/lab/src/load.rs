@@ -13,7 +13,7 @@ mod knee;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hairpin_plan::job::{Job, MOST_IN_FLIGHT, NicStamps, Sides};
+use hairpin_plan::job::{Job, MOST_BYTES_IN_FLIGHT, MOST_IN_FLIGHT, NicStamps, Sides};
 use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::core_states::{Apart, CODE, CoreStates};
@@ -341,10 +341,16 @@ fn schedule(job: &mut Job, how: &How) -> Result<(), RunError> {
         }
     });
     if how.fits_room {
-        let for_each = (MOST_IN_FLIGHT / u64::from(job.flows.max(1))).max(1) as u32;
-        job.outstanding = job.outstanding.min(job.most_outstanding()).min(for_each);
+        job.outstanding = job.outstanding.min(room(job));
     }
     Ok(())
+}
+
+/// The largest number of requests in flight per flow that the path, the client and a server take.
+fn room(job: &Job) -> u32 {
+    let (flows, bytes) = (u64::from(job.flows.max(1)), u64::from(job.request.max(job.reply).max(1)));
+    let each = MOST_IN_FLIGHT.min(MOST_BYTES_IN_FLIGHT / bytes) / flows;
+    job.most_outstanding().min(each.max(1) as u32)
 }
 
 fn facts(schedule: &Schedule) -> ScheduleFacts {
@@ -437,6 +443,13 @@ mod tests {
     #[test]
     fn listed_rates_are_offered_in_ascending_order() {
         assert_eq!(ascending(&[40e3, 10e3, 20e3]), [10e3, 20e3, 40e3]);
+    }
+
+    #[test]
+    fn the_room_is_as_large_as_the_path_the_client_and_a_server_take() {
+        let room_of = |flows, size| room(&Job { flows, request: size, reply: 64, ..Job::new("tcp:epoll".parse().unwrap()) });
+        assert_eq!([room_of(1, 64), room_of(1, 65_536), room_of(100, 65_536)], [65_536, 1024, 10]);
+        assert_eq!([room_of(4_096, 64), room_of(4_096, 65_536), room_of(0, 64)], [16, 1, 65_536]);
     }
 
     #[test]

@@ -329,6 +329,8 @@ pub fn scope_of(address: SocketAddr) -> u32 {
 pub const FIRST_ROTATED: u16 = 16_384;
 /// Most requests in flight over all flows: their table stays within a few MiB.
 pub const MOST_IN_FLIGHT: u64 = 65_536;
+/// Most bytes of them that a server on another host takes.
+pub const MOST_BYTES_IN_FLIGHT: u64 = 64 << 20;
 /// Most measuring threads of a side: each has a stack, a histogram and its own table of the side's descriptors.
 pub const MOST_THREADS: u32 = 1_024;
 

@@ -94,6 +94,9 @@ pub(crate) fn measured(of: &Breakdown) -> Vec<Piece> {
 
 fn budget(pieces: &[Piece], typical_ns: f64, wire: Wire, design: Option<&Design>) -> Budget {
     let pieces = pieces.to_vec();
+    if pieces.is_empty() {
+        return Budget { pieces, sum: "No round trip was measured, so there is no budget.".into(), with_floor: None };
+    }
     let measured = format!("hooks included: {}", time(typical_ns));
     let plain = |pieces, sum: String| Budget { pieces, sum: format!("Measured, {measured}. {sum}"), with_floor: None };
     let Some(design) = design else {
@@ -172,6 +175,9 @@ pub(crate) fn length(ns: f64) -> f64 {
 /// The bar with its arithmetic: five lines on a terminal, more only for a long name.
 pub(crate) fn bar(doc: &mut Doc, of: &Breakdown) {
     let Budget { pieces: all, sum, .. } = declared(of);
+    if all.is_empty() {
+        return doc.text(sum);
+    }
     let whole = whole(&all);
     let mut at = 0.0;
     let segments = all.chunk_by(|a, b| a.part == b.part && (a.name == REST) == (b.name == REST)).map(|group| {
@@ -275,6 +281,7 @@ mod tests {
             (breakdown(Wire::Outside, Some(3_000.0)), Some(design(3_978.0, 4_100.0, "optical:5000m"))),
             (breakdown(Wire::Ring, Some(142_500.0)), Some(design(500.0, 500.0, ""))),
             (breakdown(Wire::Ring, Some(142_500.0)), None),
+            (Breakdown::default(), Some(design(3_978.0, 3_978.0, ""))),
         ];
         let case = |(of, design): &(Breakdown, Option<Design>)| -> Value {
             let given = measured(of);

@@ -181,7 +181,7 @@ impl Sweep {
         let (mut plan, mut places) = (None, Vec::new());
         let is_plan = |word: &str| {
             let is_file = word.ends_with(".toml") || word.contains('/');
-            PLANS.iter().any(|(name, _)| *name == word) || (is_file && !LinkSpec::is_named(word) && !word.starts_with("echo:"))
+            PLANS.iter().any(|(name, _)| name == word) || (is_file && !LinkSpec::is_named(word) && !word.starts_with("echo:"))
         };
         for word in std::mem::take(&mut self.plan) {
             match word.parse() {
@@ -354,8 +354,8 @@ impl Sweep {
 }
 
 fn text_of(name: &str) -> Result<String, Failure> {
-    if let Some((_, text)) = PLANS.iter().find(|(known, _)| *known == name) {
-        return Ok((*text).to_owned());
+    if let Some((_, text)) = PLANS.iter().find(|(known, _)| known == name) {
+        return Ok(text.clone());
     }
     if !name.contains(['.', '/']) {
         return Err(sweep::shipped(name).map_or_else(Failure::usage, |_| Failure::usage(name)));
@@ -364,7 +364,7 @@ fn text_of(name: &str) -> Result<String, Failure> {
 }
 
 fn list() -> Result<Plans, Failure> {
-    let plan = |(name, _): &(&str, &str)| sweep::shipped(name).map(|plan| row(&plan)).map_err(Failure::failed);
+    let plan = |(name, _): &(String, String)| sweep::shipped(name).map(|plan| row(&plan)).map_err(Failure::failed);
     Ok(Plans::new(PLANS.iter().map(plan).collect::<Result<_, _>>()?))
 }
 

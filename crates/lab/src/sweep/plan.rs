@@ -18,8 +18,11 @@
 //! levels = ["64", { name = "1 KiB", value = "1024" }]
 //! ```
 
+use std::io::Read;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use flate2::read::ZlibDecoder;
 use hairpin_plan::spec::Spec;
 use hairpin_tune::setting::{Setting, SettingError};
 use hairpin_units::{parse_duration, parse_number};
@@ -28,14 +31,14 @@ use serde::Deserialize;
 use crate::bulk::streams;
 use hairpin_session::link::LinkSpec;
 
-/// The plans shipped with the program.
-pub const PLANS: &[(&str, &str)] = &[
-    ("sun-fire", include_str!("../../plans/sun-fire.toml")),
-    ("busy-poll", include_str!("../../plans/busy-poll.toml")),
-    ("sniffer10g", include_str!("../../plans/sniffer10g.toml")),
-    ("idle-states", include_str!("../../plans/idle-states.toml")),
-    ("fast-paths", include_str!("../../plans/fast-paths.toml")),
-];
+/// The plans shipped with the program, by name.
+pub static PLANS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let mut texts = String::new();
+    let packed = &include_bytes!(concat!(env!("OUT_DIR"), "/plans"))[..];
+    ZlibDecoder::new(packed).read_to_string(&mut texts).expect("build.rs packed texts");
+    let parts: Vec<&str> = texts.split_terminator('\0').collect();
+    parts.chunks_exact(2).map(|plan| (plan[0].into(), plan[1].into())).collect()
+});
 
 /// The level at which a setting stays unchanged.
 const AS_IS: &str = "=as-is";
@@ -181,7 +184,7 @@ pub enum PlanError {
         why: String,
     },
     /// No plan has this name.
-    #[error("there is no plan \"{name}\"; there are: {}; or give a FILE.toml", PLANS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
+    #[error("there is no plan \"{name}\"; there are: {}; or give a FILE.toml", PLANS.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", "))]
     Unknown {
         /// The name given.
         name: String,
@@ -200,7 +203,7 @@ pub enum PlanError {
 /// # Errors
 /// No shipped plan has this name.
 pub fn shipped(name: &str) -> Result<SweepPlan, PlanError> {
-    let found = PLANS.iter().find(|(known, _)| *known == name);
+    let found = PLANS.iter().find(|(known, _)| known == name);
     let (name, text) = found.ok_or_else(|| PlanError::Unknown { name: name.into() })?;
     SweepPlan::parse(name, text)
 }
@@ -547,7 +550,7 @@ levels = ["off", "on", "kernel"]
 
     #[test]
     fn every_shipped_plan_can_be_measured() {
-        for (name, _) in PLANS {
+        for (name, _) in &*PLANS {
             let plan = shipped(name).unwrap();
             assert_eq!(plan.name, *name);
             assert!(!plan.title.is_empty());

@@ -41,6 +41,7 @@ function range(low: number, high: number): string {
 /** The bar of a path with a design, or without any. */
 export function budget(breakdown: Pick<Breakdown, "measured" | "typical_ns" | "wire">, design: Design | null): Budget {
   const pieces = breakdown.measured;
+  if (pieces.length === 0) return { pieces, sum: "No round trip was measured, so there is no budget." };
   const measured = `hooks included: ${time(breakdown.typical_ns)}`;
   const plain = (pieces: Piece[], said: string): Budget => ({ pieces, sum: `Measured, ${measured}. ${said}` });
   if (!design) return plain(pieces, "No NIC and no cable is drawn with it.");

@@ -2,16 +2,13 @@
 
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
-use hairpin_plan::job::{Job, Schedule};
+use hairpin_plan::job::{Job, MOST_BYTES_IN_FLIGHT, Schedule};
 use hairpin_plan::option::CONGESTION;
 use hairpin_plan::path::LinkKind;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_units::Nanos;
 
 use crate::message::Failure;
-
-/// Most bytes in flight over all flows of a session.
-const MOST_IN_FLIGHT: u64 = 64 << 20;
 
 /// Resources that the server's host grants its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +60,17 @@ pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -
         return Err(wrong("a server of sessions joins no group: `hairpin bounce --group` does".into()));
     }
     let in_flight = u64::from(job.flows) * u64::from(job.outstanding) * u64::from(job.request.max(job.reply));
-    if job.plain_peer || in_flight > MOST_IN_FLIGHT {
-        return Err(wrong(format!("this server takes at most {} MiB in flight", MOST_IN_FLIGHT >> 20)));
+    if job.plain_peer {
+        return Err(wrong("a server of sessions is no plain peer".into()));
+    }
+    if in_flight > MOST_BYTES_IN_FLIGHT {
+        return Err(wrong(format!(
+            "this server takes at most {} MiB in flight, and {} flows with {} outstanding each are {}: use fewer, or smaller payloads",
+            MOST_BYTES_IN_FLIGHT >> 20,
+            job.flows,
+            job.outstanding,
+            in_flight.div_ceil(1 << 20)
+        )));
     }
     let longest = Nanos::from_secs(7 * 86_400);
     if job.duration.is_some_and(|duration| duration > longest) || job.warmup > longest || job.timeout > Nanos::from_secs(3600) {

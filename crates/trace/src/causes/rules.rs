@@ -9,7 +9,7 @@
 //! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too. If its thread could
 //! have gone on, a limit on its process's time stopped it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hairpin_record::explain::Direction;
 use hairpin_units::Arrange;
@@ -32,7 +32,7 @@ const SOON_NS: i64 = 100_000;
 /// the time lost, to rounding.
 pub(super) fn parts(slow: &Slow, typical: &Typical, whose: &Whose, names: &Names, stolen: &mut Stolen) -> Vec<Part> {
     let Slow { transaction, during, .. } = slow;
-    stolen.block = slow.at_ns.saturating_add_signed(-transaction.began());
+    stolen.block = slow.at_ns as i64 - transaction.began();
     let lost = transaction.rtt_ns() as f64 - typical.rtt_ns as f64;
     if lost <= 0.0 {
         return Vec::new();
@@ -132,13 +132,13 @@ impl Interval {
     }
 }
 
-/// Stolen time, each ns of which explains one transaction only.
+/// Stolen time that has explained nothing yet: each ns of it explains one transaction only.
 #[derive(Default)]
 pub(super) struct Stolen {
     /// The begin of the transaction's block, in ns since the first one.
-    block: u64,
-    /// What has explained one, in ns, by CPU and the moment of the reading.
-    spent: HashMap<(u32, u64), u64>,
+    block: i64,
+    /// What is left of a reading, in ns, by CPU and its moment.
+    left: HashMap<u32, BTreeMap<i64, u64>>,
 }
 
 impl Stolen {
@@ -148,21 +148,13 @@ impl Stolen {
         during.events().iter().filter(move |seen| seen.what == What::Stolen && Some(seen.cpu) == cpu)
     }
 
-    fn reading(&self, seen: &Seen) -> (u32, u64) {
-        (seen.cpu, self.block.saturating_add_signed(seen.at))
-    }
-
-    fn left(&self, seen: &Seen) -> u64 {
-        seen.took.saturating_sub(self.spent.get(&self.reading(seen)).copied().unwrap_or(0))
-    }
-
-    fn spend(&mut self, seen: &Seen, ns: u64) {
-        *self.spent.entry(self.reading(seen)).or_default() += ns;
+    fn left(&mut self, seen: &Seen) -> &mut u64 {
+        self.left.entry(seen.cpu).or_default().entry(self.block + seen.at).or_insert(seen.took)
     }
 
     /// Time that the hypervisor took from a side's CPU and that explains nothing yet, in ns.
-    fn of(&self, during: &During, whose: &Whose, side: usize) -> u64 {
-        Stolen::readings(during, whose, side).map(|seen| self.left(seen)).sum()
+    fn of(&mut self, during: &During, whose: &Whose, side: usize) -> u64 {
+        Stolen::readings(during, whose, side).map(|seen| *self.left(seen)).sum()
     }
 }
 
@@ -199,8 +191,9 @@ impl Attribution<'_> {
         for (side, gap) in gaps {
             let mut left = gap;
             for seen in Stolen::readings(during, whose, side) {
-                let ns = (self.stolen.left(seen) as f64).min(left);
-                self.stolen.spend(seen, ns as u64);
+                let stolen = self.stolen.left(seen);
+                let ns = (*stolen as f64).min(left);
+                *stolen -= ns as u64;
                 self.take(Kind::Stolen, whose.place(side), ns, &mut left);
             }
             if left > 0.0 {
