@@ -97,13 +97,15 @@ HAIRPIN_FOR=test
 
 # The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others, its checks and the examples of
 # the docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases. One
-# compiler takes 50 s for the tests of iopath: begun last, it would have a core to itself at the end of the build.
+# compiler takes 50 s for the tests of iopath: begun last, it would have a core to itself at the end of the build. It begins after those tests have, as
+# cargo would let them wait for the lock.
 # shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
+until grep -Eq "^ +Running|^tests ended" "$0"; do sleep 0.2; done
 cargo test --package hairpin-iopath --lib --no-run --quiet >/dev/null 2>&1
 scripts/lint.sh --tests; status=$?
 cargo test --workspace --no-fail-fast --doc || status=1
-RIG_PATIENCE=4 rig/run short && exit $status' >"$scratch/behind" 2>&1 &
+RIG_PATIENCE=4 rig/run short && exit $status' "$log" >"$scratch/behind" 2>&1 &
 behind=$!
 
 # Tests of settings, causes and comparisons that show only on cores which rest.

@@ -5,12 +5,14 @@ use hairpin_units::Arrange;
 
 use crate::doc::Text;
 use crate::label::{Name, join};
-use crate::prose::clean;
+use crate::prose::{clean, width};
 use crate::style::Tone;
 
 /// At most this many kinds are shown.
 const SHOWN: usize = 3;
 
+/// Most columns of the names of a line's rows; more are counted.
+const NAMED: usize = 76;
 /// Most characters of a text that a line quotes.
 const QUOTED: usize = 32;
 /// Each kind in short, ordered by its effect on the figures: first a row that is not the one requested, then an effect on
@@ -50,7 +52,15 @@ const KINDS: [(&str, &str); 29] = [
 
 /// The lines of all warnings of the rows.
 pub(crate) fn lines<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note]) -> Vec<Text> {
-    lines_of(rows, notes, |of| if of.len() == rows.len() { String::new() } else { format!("{}: ", join(names, of)) })
+    lines_of(rows, notes, |of| match join(names, of) {
+        named if of.len() < rows.len() && width(&named) <= NAMED => format!("{named}: "),
+        _ => share(of, rows.len(), "rows"),
+    })
+}
+
+/// `12 of 56 rows: `; nothing for all of them.
+pub(crate) fn share(of: &[usize], all: usize, rows: &str) -> String {
+    if of.len() == all { String::new() } else { format!("{} of {all} {rows}: ", of.len()) }
 }
 
 /// The same, each line after the text of `whose` for its rows.
@@ -166,7 +176,6 @@ mod tests {
     use hairpin_units::{Nanos, Quantile};
 
     use super::*;
-    use crate::prose::width;
 
     /// One of each kind, with figures as long as they come.
     fn every() -> Vec<Warning> {
@@ -208,6 +217,18 @@ mod tests {
             Warning::CertificateUnchecked,
             Warning::ServerUnknown { why: "it ended".into() },
         ]
+    }
+
+    #[test]
+    fn rows_are_named_as_long_as_their_names_fit() {
+        let names: Vec<Name> = (0..12).map(|at| Name { base: format!("path-{at:02}:spin"), size: String::new() }).collect();
+        let note = Note { code: "core-states".into(), message: "23 ns; 45 ns".into() };
+        let whose = |noted: usize| {
+            let rows: Vec<Vec<Note>> = (0..12).map(|at| if at < noted { vec![note.clone()] } else { Vec::new() }).collect();
+            let lines = lines(&names, &rows.iter().collect::<Vec<_>>(), |row| row);
+            lines[0].text.split("the cores moved").next().unwrap().to_owned()
+        };
+        assert_eq!([whose(2), whose(11), whose(12)], ["path-00:spin, path-01:spin: ", "11 of 12 rows: ", ""]);
     }
 
     #[test]

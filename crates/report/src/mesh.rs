@@ -49,9 +49,7 @@ impl Show for Mesh {
             .blocks
             .extend(kinds::lines_of(&[&self.body], |body| &body.warnings, |_| String::new()).into_iter().map(Block::Text));
         let visits: Vec<&Visit> = self.pairs.iter().flat_map(Pair::measured).collect();
-        let whose = |of: &[usize]| {
-            if of.len() == visits.len() { String::new() } else { format!("{} of {} visits: ", of.len(), visits.len()) }
-        };
+        let whose = |of: &[usize]| kinds::share(of, visits.len(), "visits");
         brief.blocks.extend(kinds::lines_of(&visits, |visit| &visit.warnings, whose).into_iter().map(Block::Text));
         doc.part(Shown::Brief, brief);
         let mut full = Doc::default();

@@ -50,10 +50,9 @@ fn short(stream: &Stream, options: &Options) -> Doc {
     let notes = kinds::lines_of(
         &rows,
         |row| &row.warnings,
-        |of| match of.len() == rows.len() {
-            true => String::new(),
-            false if of.len() > 2 => format!("{} of {} rows: ", of.len(), rows.len()),
-            false => format!("{}: ", join(&names, of)),
+        |of| match of.len() {
+            1 | 2 if of.len() < rows.len() => format!("{}: ", join(&names, of)),
+            _ => kinds::share(of, rows.len(), "rows"),
         },
     );
     end.blocks.extend(notes.into_iter().map(Block::Text));

@@ -120,8 +120,7 @@ fn against(record: &Sweep) -> String {
 fn notes(record: &Sweep) -> Vec<Text> {
     let own = kinds::lines_of(&[record], |record| &record.warnings, |_| String::new());
     let cells: Vec<&sweep::Cell> = record.cells.iter().collect();
-    let whose =
-        |of: &[usize]| if of.len() == cells.len() { String::new() } else { format!("{} of {} cells: ", of.len(), cells.len()) };
+    let whose = |of: &[usize]| kinds::share(of, cells.len(), "cells");
     own.into_iter().chain(kinds::lines_of(&cells, |cell| &cell.arm.warnings, whose)).collect()
 }
 

@@ -103,8 +103,7 @@ fn notes(record: &TuneTry) -> Vec<Text> {
     let arms =
         record.paths.iter().flat_map(|path| path.alone.arms.iter().chain(path.together.iter().flat_map(|found| &found.arms)));
     let arms: Vec<&Arm> = arms.collect();
-    let whose =
-        |of: &[usize]| if of.len() == arms.len() { String::new() } else { format!("{} of {} sides: ", of.len(), arms.len()) };
+    let whose = |of: &[usize]| kinds::share(of, arms.len(), "sides");
     kinds::lines_of(&arms, |arm| &arm.warnings, whose)
 }
 

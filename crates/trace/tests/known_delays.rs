@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use hairpin_record::explain::{Direction, Explained};
 use hairpin_sys::clock::{Clock, MonotonicRaw, Relation, Tsc};
 use hairpin_sys::shared::{Stamp, Stamps};
+use hairpin_sys::thread::{allowed_cpus, pin};
 use hairpin_trace::fold::Fold;
 use hairpin_trace::join::{Rings, Span, join};
 use hairpin_trace::moment::Route;
 
 /// Transactions of a block.
-const COUNT: u32 = 400;
+const COUNT: u32 = 100;
 /// Injected delays in ns: on the way there, between, on the way back.
 const DELAYS: [[u64; 3]; 4] = [[0, 0, 0], [3_000, 0, 0], [0, 5_000, 0], [1_500, 700, 9_000]];
 
@@ -49,9 +50,12 @@ fn await_ball(ball: &AtomicU64, number: u32) {
 fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
     let (client, server) = (Stamps::create().unwrap(), Stamps::create().unwrap());
     let ball = AtomicU64::new(0);
+    let cpus = allowed_cpus().unwrap();
     let before = Relation::read(&clock);
+    // Beside other work both would share a CPU for seconds.
     let mut took = thread::scope(|scope| {
         let answers = scope.spawn(|| {
+            pin(cpus[cpus.len() - 1]).unwrap();
             let mut took = [const { Vec::new() }; 3];
             for sequence in 1..=COUNT {
                 await_ball(&ball, 2 * sequence - 1);
@@ -65,12 +69,15 @@ fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3], u64) {
             }
             took
         });
-        for sequence in 1..=COUNT {
-            let first = clock.now();
-            ball.store(u64::from(2 * sequence - 1), Ordering::Release);
-            await_ball(&ball, 2 * sequence);
-            client.push(Stamp { sequence, first, second: clock.now() });
-        }
+        scope.spawn(|| {
+            pin(cpus[0]).unwrap();
+            for sequence in 1..=COUNT {
+                let first = clock.now();
+                ball.store(u64::from(2 * sequence - 1), Ordering::Release);
+                await_ball(&ball, 2 * sequence);
+                client.push(Stamp { sequence, first, second: clock.now() });
+            }
+        });
         answers.join().unwrap()
     });
     let span = Span::new(before, Relation::read(&clock), clock.rate());

@@ -141,8 +141,7 @@ fn telling(curve: &LoadCurve, most: usize) -> Vec<&LoadRow> {
 
 fn warnings(load: &Load) -> Vec<Text> {
     let rows: Vec<&LoadRow> = load.results.iter().flat_map(|curve| &curve.rates).collect();
-    let whose =
-        |of: &[usize]| if of.len() == rows.len() { String::new() } else { format!("{} of {} rates: ", of.len(), rows.len()) };
+    let whose = |of: &[usize]| kinds::share(of, rows.len(), "rates");
     kinds::lines_of(&rows, |row| &row.warnings, whose)
 }
 
