@@ -101,7 +101,8 @@ HAIRPIN_FOR=test
 # cargo would let them wait for the lock.
 # shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
-until grep -Eq "^ +Running|^tests ended" "$0"; do sleep 0.2; done
+looks=0
+until grep -q "^ *Running" "$0" || [ $((looks += 1)) -gt 300 ]; do sleep 0.2; done
 cargo test --package hairpin-iopath --lib --no-run --quiet >/dev/null 2>&1
 scripts/lint.sh --tests; status=$?
 cargo test --workspace --no-fail-fast --doc || status=1

@@ -79,11 +79,14 @@ fn splits(home: &Home, args: &str) -> Vec<Value> {
     all.iter().map(|row| row["split"].clone()).collect()
 }
 
-/// At most one transaction in fifty lacks its stamps, and neither side was without them for the whole run.
+/// At most one transaction in fifty lacks its stamps, as many are beyond them, and neither side was without them for the whole run.
 fn are_stamped(row: &Value) -> bool {
     let (counts, stamps) = (&row["split"]["counts"], row["split"]["stamps"].as_array().expect("stamps"));
     let none_came = stamps.iter().any(|way| way["layer"] == "none");
-    number(&counts["complete"]) > 0.0 && number(&counts["missing"]) <= number(&counts["transactions"]) / 50.0 && !none_came
+    let most = number(&counts["transactions"]) / 50.0;
+    // A segment that is sent again is stamped again, and a message has up to three.
+    let beyond = number(&counts["twice"]) + number(&counts["unknown"]);
+    number(&counts["complete"]) > 0.0 && number(&counts["missing"]) <= most && beyond <= most.max(3.0) && !none_came
 }
 
 /// The parts add up, hardly any transaction is missing, and none is impossible.
@@ -95,8 +98,6 @@ fn whole(row: &Value) {
         ["transactions", "complete", "missing", "impossible"].map(|name| number(&counts[name]));
     assert!(are_stamped(row) && impossible == 0.0, "{path}: {counts} {}", split["impossible"]);
     assert_eq!(complete + missing, all, "{path}: {counts}");
-    // A segment that is sent again is stamped again, and a message has up to three.
-    assert!(number(&counts["twice"]) + number(&counts["unknown"]) <= (all / 50.0).max(3.0), "{path}: {counts}");
     let rtt = number(&split["typical"]["rtt_ns"]);
     let sum: f64 = PARTS.iter().map(|name| typical(split, name)).sum();
     assert!((sum / rtt - 1.0).abs() < 1e-6, "{path}: {sum} is not {rtt}");
