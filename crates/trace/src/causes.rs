@@ -306,7 +306,7 @@ impl Causes {
         self.explained(typical, names).take(count).collect()
     }
 
-    /// The same for all that are kept. What the hypervisor took is stolen from the slowest first, and explains one of them only.
+    /// The same for all that are kept. Stolen time goes to the slowest first, and each ns of it explains one of them only.
     fn explained(&self, typical: &Typical, names: &Names) -> impl Iterator<Item = (&Slow, Vec<Part>)> {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
         slowest.arrange_by(|a, b| b.cmp(a));
