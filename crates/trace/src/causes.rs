@@ -303,26 +303,32 @@ impl Causes {
 
     /// The `count` slowest transactions, slowest first, each with its causes, largest first.
     pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<Part>)> {
-        self.explained(typical, names).take(count).collect()
+        self.explained(typical, names, &|at, _| at < count)
     }
 
-    /// The same for all that are kept. Stolen time goes to the slowest first, and each ns of it explains one of them only.
-    fn explained(&self, typical: &Typical, names: &Names) -> impl Iterator<Item = (&Slow, Vec<Part>)> {
+    /// The same for those, slowest first, for which `wanted` holds: their place and the transaction. Stolen time goes to the slowest
+    /// first, and each ns of it explains one of them only.
+    fn explained(&self, typical: &Typical, names: &Names, wanted: &dyn Fn(usize, &Slow) -> bool) -> Vec<(&Slow, Vec<Part>)> {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
         slowest.arrange_by(|a, b| b.cmp(a));
         let mut stolen = Stolen::default();
-        slowest.into_iter().map(move |slow| {
+        let mut explained = Vec::new();
+        for (at, slow) in slowest.into_iter().enumerate() {
+            if !wanted(at, slow) {
+                break;
+            }
             let mut parts = rules::parts(slow, typical, &self.whose, names, &mut stolen);
             parts.arrange_by(|a, b| b.ns.total_cmp(&a.ns).then(a.kind.cmp(&b.kind)));
-            (slow, parts)
-        })
+            explained.push((slow, parts));
+        }
+        explained
     }
 
     /// The causes of all slow transactions, by total time.
     pub fn table(&self, typical: &Typical, names: &Names) -> Vec<Cause> {
         let mut sums: BTreeMap<(Kind, String), (u64, f64)> = BTreeMap::new();
         let is_slow = |slow: &Slow| slow.rtt_ns >= typical.slow_ns || slow.rtt_ns > SLOW_NS;
-        for (_, parts) in self.explained(typical, names).take_while(|(slow, _)| is_slow(slow)) {
+        for (_, parts) in self.explained(typical, names, &|_, slow| is_slow(slow)) {
             let lost: f64 = parts.iter().map(|part| part.ns).sum();
             for Part { kind, who, ns } in parts {
                 let sum = sums.entry((kind, who)).or_default();
