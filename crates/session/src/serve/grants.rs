@@ -65,7 +65,7 @@ pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -
     }
     if in_flight > MOST_BYTES_IN_FLIGHT {
         return Err(wrong(format!(
-            "this server takes at most {} MiB in flight, and {} flows with {} outstanding each are {}: use fewer, or smaller payloads",
+            "this server takes at most {} MiB in flight, and {} flows with {} outstanding each are {} MiB: use fewer, or smaller payloads",
             MOST_BYTES_IN_FLIGHT >> 20,
             job.flows,
             job.outstanding,
