@@ -97,8 +97,8 @@ HAIRPIN_FOR=test
 
 # The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others, its checks and the examples of
 # the docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases. One
-# compiler takes 50 s for the tests of iopath: begun last, it would have a core to itself at the end of the build. It begins after those tests have, as
-# cargo would let them wait for the lock.
+# compiler takes 50 s for the tests of iopath: begun last, it would have a core to itself at the end of the build. It begins once those tests
+# run: before, they would wait for its lock of cargo.
 # shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
 looks=0

@@ -340,19 +340,14 @@ fn ctrl_c_keeps_the_results(name: &str) -> bool {
         return false;
     }
     let home = Home::new();
-    let after = |seconds: f64| {
-        let run = home.start("explain --link veth --path udp:block --duration 60s --json");
-        thread::sleep(Duration::from_secs_f64(seconds));
-        run.signal("INT");
-        let done = run.done();
-        assert_eq!(done.code, Some(0), "{done:?}");
-        let record = done.json();
-        assert_eq!(record["interrupted"], true);
-        record
-    };
-    // On a busy host nothing may have been explained yet.
-    let explained = |record: &Value| number(&first(record)["typical"]["count"]) > 0.0;
-    let record = [1.5, 4.0, 10.0].into_iter().map(after).find(explained).expect("round trips within ten seconds");
+    let run = home.start("explain --link veth --path udp:block --duration 30s --json");
+    // On a busy host nothing was explained within a second and a half.
+    thread::sleep(Duration::from_secs(4));
+    run.signal("INT");
+    let done = run.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    assert_eq!(record["interrupted"], true);
     adds_up(first(&record));
     true
 }

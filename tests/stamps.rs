@@ -84,9 +84,9 @@ fn are_stamped(row: &Value) -> bool {
     let (counts, stamps) = (&row["split"]["counts"], row["split"]["stamps"].as_array().expect("stamps"));
     let none_came = stamps.iter().any(|way| way["layer"] == "none");
     let most = number(&counts["transactions"]) / 50.0;
-    // A segment that is sent again is stamped again, and a message has up to three.
+    // A segment that is sent again is stamped again.
     let beyond = number(&counts["twice"]) + number(&counts["unknown"]);
-    number(&counts["complete"]) > 0.0 && number(&counts["missing"]) <= most && beyond <= most.max(3.0) && !none_came
+    number(&counts["complete"]) > 0.0 && number(&counts["missing"]) <= most && beyond <= most.max(2.0) && !none_came
 }
 
 /// The parts add up, hardly any transaction is missing, and none is impossible.

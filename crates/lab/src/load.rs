@@ -139,8 +139,12 @@ pub trait LoadWatcher {
 /// # Errors
 /// The first row could not be measured.
 pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadWatcher) -> Result<Load, RunError> {
+    let most_bytes = if matches!(plan.target, Target::Host { .. }) { MOST_BYTES_IN_FLIGHT } else { u64::MAX };
     for job in &mut plan.rows {
         schedule(job, how)?;
+        if how.fits_room {
+            job.outstanding = job.outstanding.min(room(job, most_bytes));
+        }
         if let Some(asked) = how.stamps {
             let bad = |source| RunError::Job { path: job.spec.to_string(), source };
             stamping::alone(job, asked).check(plan.ipv6).map_err(bad)?;
@@ -340,16 +344,13 @@ fn schedule(job: &mut Job, how: &How) -> Result<(), RunError> {
             OpenLoop { per_s, arrivals: Arrivals::Replay { file, arrivals: recorded.into() }, smallest }
         }
     });
-    if how.fits_room {
-        job.outstanding = job.outstanding.min(room(job));
-    }
     Ok(())
 }
 
-/// The largest number of requests in flight per flow that the path, the client and a server take.
-fn room(job: &Job) -> u32 {
+/// The largest number of requests in flight per flow that the path and the client take, and a server that takes `most_bytes`.
+fn room(job: &Job, most_bytes: u64) -> u32 {
     let (flows, bytes) = (u64::from(job.flows.max(1)), u64::from(job.request.max(job.reply).max(1)));
-    let each = MOST_IN_FLIGHT.min(MOST_BYTES_IN_FLIGHT / bytes) / flows;
+    let each = MOST_IN_FLIGHT.min(most_bytes / bytes) / flows;
     job.most_outstanding().min(each.max(1) as u32)
 }
 
@@ -447,9 +448,12 @@ mod tests {
 
     #[test]
     fn the_room_is_as_large_as_the_path_the_client_and_a_server_take() {
-        let room_of = |flows, size| room(&Job { flows, request: size, reply: 64, ..Job::new("tcp:epoll".parse().unwrap()) });
-        assert_eq!([room_of(1, 64), room_of(1, 65_536), room_of(100, 65_536)], [65_536, 1024, 10]);
-        assert_eq!([room_of(4_096, 64), room_of(4_096, 65_536), room_of(0, 64)], [16, 1, 65_536]);
+        let job = |flows, request| Job { flows, request, reply: 64, ..Job::new("tcp:epoll".parse().unwrap()) };
+        let to_server = |flows, size| room(&job(flows, size), MOST_BYTES_IN_FLIGHT);
+        assert_eq!([to_server(1, 64), to_server(1, 65_536), to_server(100, 65_536)], [65_536, 1024, 10]);
+        assert_eq!([to_server(4_096, 64), to_server(4_096, 65_536), to_server(0, 64)], [16, 1, 65_536]);
+        let here = |flows, size| room(&job(flows, size), u64::MAX);
+        assert_eq!([here(1, 65_536), here(100, 65_536), here(4_096, 65_536)], [65_536, 655, 16]);
     }
 
     #[test]

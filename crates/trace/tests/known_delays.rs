@@ -19,7 +19,7 @@ use hairpin_trace::join::{Rings, Span, join};
 use hairpin_trace::moment::Route;
 
 /// Transactions of a block.
-const COUNT: u32 = 100;
+const COUNT: u32 = 400;
 /// Injected delays in ns: on the way there, between, on the way back.
 const DELAYS: [[u64; 3]; 4] = [[0, 0, 0], [3_000, 0, 0], [0, 5_000, 0], [1_500, 700, 9_000]];
 

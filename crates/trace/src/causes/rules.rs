@@ -137,7 +137,7 @@ impl Interval {
 pub(super) struct Stolen {
     /// The begin of the transaction's block, in ns since the first one.
     block: i64,
-    /// What is left of a reading, in ns, by CPU and its moment.
+    /// Time left of each reading, in ns, by CPU and by the moment of the reading.
     left: HashMap<u32, BTreeMap<i64, u64>>,
 }
 
