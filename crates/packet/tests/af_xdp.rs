@@ -53,6 +53,7 @@ const TESTS: &[Case] = &[
     ),
     ("sending has a queue of its own where one is to spare", sending_has_a_queue_of_its_own),
     ("sending goes on the queue that was asked for", sending_goes_on_the_queue_that_was_asked_for),
+    ("a ring without a transmit queue receives, and says that it cannot send", a_ring_without_a_transmit_queue_receives),
     ("the faster mode is found by trying and says so", the_faster_mode_is_found),
     ("nothing comes before start and after stop", nothing_comes_before_start_and_after_stop),
     ("kernel sockets work beside a ring that takes one port", kernel_sockets_work_beside_a_ring),
@@ -310,6 +311,18 @@ fn sending_goes_on_the_queue_that_was_asked_for() -> Outcome {
     contains(&refused, "has queues 0 to 1, not 2")
 }
 
+fn a_ring_without_a_transmit_queue_receives() -> Outcome {
+    pair_with(2, 1, None)?;
+    for mode in MODES {
+        let (mut a, mut b) = (open(A, mode, 2)?, open(B, mode, 2)?);
+        let error = a.send(1, &[frame(60)]).unwrap_err().to_string();
+        contains(&error, "has no transmit queue of this ring's number")?;
+        a.send(0, &[frame(61)])?;
+        equal("from the queue that there is", b.receive(0, 1)?, vec![frame(61)])?;
+    }
+    Ok(())
+}
+
 fn the_faster_mode_is_found() -> Outcome {
     pair(1, None)?;
     let config = Config { filter: Filter::Ethertype(ETHERTYPE), ..Config::default() };
@@ -540,13 +553,15 @@ fn an_interface_goes_down_and_comes_back() -> Outcome {
         equal("the frame that waited", b.receive(0, 1)?, vec![frame(60)])?;
         b.send(0, &[frame(64)])?;
         equal("the other way", a.receive(0, 1)?, vec![frame(64)])?;
-        // The other end of a veth that is down takes nothing: the frame is lost, and counted.
+        // The other end of a veth that is down takes nothing: each frame is lost, and counted.
         ip(&["link", "set", B, "down"])?;
-        let _ = a.send(0, &[frame(60)]);
+        a.send(0, &[frame(60)])?;
+        a.send(0, &vec![frame(60); 40])?;
+        equal("lost on the way out, and kept", (a.rings[0].counters().tx_dropped, a.rings[0].counters().tx_busy), (41, 0))?;
         ip(&["link", "set", B, "up"])?;
         a.send(0, &[frame(61)])?;
         equal("after the other end came back", b.receive(0, 1)?, vec![frame(61)])?;
-        equal("lost on the way out", a.rings[0].counters().tx_dropped, 1)?;
+        equal("lost on the way out", a.rings[0].counters().tx_dropped, 41)?;
     }
     Ok(())
 }

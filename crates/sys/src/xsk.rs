@@ -20,25 +20,25 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
     XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions, XdpOptionsFlags, XdpUmemReg,
     XdpUmemRegFlags,
 };
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
-use crate::message;
 use crate::ring::{Consumer, Producer};
 use crate::socket;
 use crate::umem::{Frame, PAGE, Pool, Umem, UmemError};
 
 mod departures;
+mod kick;
 mod map;
 mod pages;
 
 pub use departures::DEPARTURE_BYTES;
 use departures::Departures;
+pub use kick::Kicked;
 use map::Map;
 use pages::Pages;
 
@@ -133,15 +133,6 @@ pub struct Statistics {
     pub fill_empty: u64,
 }
 
-/// Result of a kick.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kicked {
-    /// Frames refused by the device or its queue, and lost.
-    pub dropped: u32,
-    /// True if frames stayed in the TX ring because the device or the socket's memory was busy.
-    pub busy: bool,
-}
-
 /// The sockets of a queue and the memory's pool. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Socket {
@@ -170,6 +161,8 @@ pub struct Socket {
     /// Frames that were given back instead of put into the TX ring.
     refused: u64,
     // Settings needed in each call lie next to the data it reads anyway, on one cache line.
+    /// Most frames that the kernel sends per call in copy mode.
+    per_call: u32,
     zero_copy: bool,
     /// Frames are longer than a page; `pages` is set.
     paged: bool,
@@ -236,11 +229,9 @@ impl Socket {
         let tx = Map::new(&tx_fd, &offsets.tx, entries, XDP_PGOFF_TX_RING).map_err(mapped)?;
         let fill = Map::new(&fd, &offsets.fr, entries, XDP_UMEM_PGOFF_FILL_RING).map_err(mapped)?;
         let completion = Map::new(completes, &offsets.cr, entries, XDP_UMEM_PGOFF_COMPLETION_RING).map_err(mapped)?;
-        // Older kernels send 32 at a time, which kick() handles.
         let budget = socket::IntOption::new(libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET);
-        if entries > TX_BATCH_SIZE {
-            let _ = socket::set(&tx_fd, budget, entries as i32);
-        }
+        let granted = entries > TX_BATCH_SIZE && socket::set(&tx_fd, budget, entries as i32).is_ok();
+        let per_call = if granted { entries } else { TX_BATCH_SIZE };
         let mut socket = Socket {
             received: Consumer::new(entries, rx.producer(), rx.consumer()),
             sending: Producer::new(entries, tx.producer(), tx.consumer()),
@@ -259,6 +250,7 @@ impl Socket {
             in_flight: 0,
             invalid: 0,
             refused: 0,
+            per_call,
             zero_copy: false,
             metadata,
             paged: pages.is_some(),
@@ -483,58 +475,6 @@ impl Socket {
         }
         self.sent.release(self.completion.consumer());
         self.in_flight -= done;
-    }
-
-    /// Makes the kernel send the frames in the TX ring, with as many system calls as that needs; with none if the ring is empty
-    /// or the kernel asked for no wake-up.
-    ///
-    /// # Errors
-    /// ENETDOWN if the interface is down, ENXIO if it is gone.
-    #[inline(always)]
-    pub fn kick_send(&mut self) -> io::Result<Kicked> {
-        let mut kicked = Kicked::default();
-        if self.zero_copy && !self.tx.wants_waking() {
-            return Ok(kicked);
-        }
-        let mut waiting = self.sending.filled(self.tx.consumer());
-        while waiting > 0 {
-            let done = message::send(&self.tx_fd, &[], SendFlags::DONTWAIT);
-            let left = self.sending.filled(self.tx.consumer());
-            match done {
-                Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {}
-                // EAGAIN: its batch is full, or the device's queue is; EBUSY: a frame was refused and is lost
-                // (`__xsk_generic_xmit`).
-                Err(Errno::BUSY) => kicked.dropped += u32::from(left < waiting),
-                Err(error) => return Err(error.into()),
-            }
-            if self.zero_copy {
-                return Ok(kicked);
-            }
-            if left == waiting {
-                kicked.busy = true;
-                return Ok(kicked);
-            }
-            waiting = left;
-        }
-        Ok(kicked)
-    }
-
-    /// Makes the kernel poll the device for received frames.
-    ///
-    /// # Errors
-    /// ENETDOWN if the interface is down, ENXIO if it is gone.
-    #[inline(always)]
-    pub fn kick_receive(&mut self) -> io::Result<()> {
-        match message::recv(&self.fd, &mut [], RecvFlags::DONTWAIT) {
-            Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// True if the driver asked for a wake-up before it goes on receiving.
-    #[inline(always)]
-    pub fn receive_needs_wakeup(&self) -> bool {
-        self.zero_copy && self.fill.wants_waking()
     }
 
     /// Reads the kernel's counters.
