@@ -76,7 +76,8 @@ pub enum Until {
     Time(Duration),
     /// When the median comes from this many pairs, or after twice as many rounds.
     Pairs(usize),
-    /// When the interval of the ratio is at most this wide, or after this time. The ratio itself plays no part in when it ends.
+    /// When the interval of the ratio is at most this wide in each state of the cores with enough pairs, or after this time. The
+    /// ratio itself plays no part in when it ends.
     Width(f64, Duration),
 }
 
@@ -152,26 +153,31 @@ pub fn pairs(
 }
 
 fn enough(compared: &[Arms], until: Until, measured: &[Round]) -> bool {
-    let of_medians = || -> Vec<Estimate> {
-        let (rounds, states) = with_states(measured);
-        let of = |arms: &Arms| {
-            let figures = of_arms(&rounds, *arms, &states, Duration::ZERO).figures;
-            figures.into_iter().find(|of| of.figure == Figure::P50).unwrap_or_default()
-        };
-        compared.iter().map(of).collect()
-    };
+    let of_median =
+        |comparison: Comparison| comparison.figures.into_iter().find(|of| of.figure == Figure::P50).unwrap_or_default();
     match until {
         Until::Time(_) => false,
         Until::Pairs(wanted) => {
-            measured.len() >= TRIES * wanted
-                || measured.len() >= wanted && of_medians().iter().all(|of| of.pairs >= wanted as u64)
+            let has_enough = || {
+                let (rounds, states) = with_states(measured);
+                let pairs = |arms: &Arms| of_median(of_arms(&rounds, *arms, &states, Duration::ZERO)).pairs;
+                compared.iter().all(|arms| pairs(arms) >= wanted as u64)
+            };
+            measured.len() >= TRIES * wanted || measured.len() >= wanted && has_enough()
         }
         Until::Width(width, _) => {
-            // With fewer pairs the interval does not contain the host's moods yet; a look after every few rounds is enough.
-            let narrow = |of: &Estimate| {
-                of.pairs >= WIDTH_PAIRS as u64 && of.low.zip(of.high).is_some_and(|(low, high)| high - low <= width)
+            let is_narrow = |of: &Estimate| of.low.zip(of.high).is_some_and(|(low, high)| high - low <= width);
+            let are_narrow = || {
+                let states = states_of(&[measured]);
+                compared.iter().all(|arms| {
+                    let medians = in_states(measured, *arms, &states).into_iter().map(|of| of_median(of.comparison));
+                    // With fewer pairs the interval does not contain the host's moods yet.
+                    let medians: Vec<Estimate> = medians.filter(|of| of.pairs >= WIDTH_PAIRS as u64).collect();
+                    !medians.is_empty() && medians.iter().all(is_narrow)
+                })
             };
-            measured.len() >= WIDTH_PAIRS && measured.len().is_multiple_of(8) && of_medians().iter().all(narrow)
+            // A look after every few rounds is enough.
+            measured.len() >= WIDTH_PAIRS && measured.len().is_multiple_of(8) && are_narrow()
         }
     }
 }
@@ -200,27 +206,32 @@ pub struct InState {
 pub fn by_state(experiments: &[(&[Pair], Arms)]) -> Vec<Vec<InState>> {
     let rounds = |pairs: &[Pair]| pairs.iter().map(|Pair(round)| round.clone()).collect::<Vec<_>>();
     let experiments: Vec<(Vec<Round>, Arms)> = experiments.iter().map(|(pairs, arms)| (rounds(pairs), *arms)).collect();
-    let all = experiments.iter().flat_map(|(rounds, _)| placed_as_the_first(rounds));
-    let states = States::of_cores(all.flat_map(|taken| taken.cores.iter().copied()));
-    let of = |(rounds, arms): &(Vec<Round>, Arms)| {
-        let rounds = with_distances_of_neighbours(rounds);
-        let whole = |rounds: &[Round], core_rtt_ns| InState {
-            core_rtt_ns,
-            comparison: of_arms(rounds, *arms, &States::default(), Duration::ZERO),
-        };
-        let known = rounds.iter().flat_map(|round| &round.taken).any(|taken| !taken.cores.is_empty());
-        let placed = rounds.iter().all(|round| round.taken[arms[0]].cpus == round.taken[arms[1]].cpus);
-        if !known || !placed {
-            return if rounds.is_empty() { Vec::new() } else { vec![whole(&rounds, None)] };
-        }
-        let in_state = |(state, ns): (usize, u64)| {
-            let saw = |round: &&Round| arms.iter().all(|arm| states.state(&round.taken[*arm].cores) == Some(state));
-            let of_state: Vec<Round> = rounds.iter().filter(saw).cloned().collect();
-            (!of_state.is_empty()).then(|| whole(&of_state, Some(ns)))
-        };
-        states.medians().iter().copied().enumerate().filter_map(in_state).collect()
+    let states = states_of(&experiments.iter().map(|(rounds, _)| &rounds[..]).collect::<Vec<_>>());
+    experiments.iter().map(|(rounds, arms)| in_states(rounds, *arms, &states)).collect()
+}
+
+fn states_of(experiments: &[&[Round]]) -> States {
+    let all = experiments.iter().flat_map(|rounds| placed_as_the_first(rounds));
+    States::of_cores(all.flat_map(|taken| taken.cores.iter().copied()))
+}
+
+fn in_states(rounds: &[Round], arms: Arms, states: &States) -> Vec<InState> {
+    let rounds = with_distances_of_neighbours(rounds);
+    let whole = |rounds: &[Round], core_rtt_ns| InState {
+        core_rtt_ns,
+        comparison: of_arms(rounds, arms, &States::default(), Duration::ZERO),
     };
-    experiments.iter().map(of).collect()
+    let known = rounds.iter().flat_map(|round| &round.taken).any(|taken| !taken.cores.is_empty());
+    let placed = rounds.iter().all(|round| round.taken[arms[0]].cpus == round.taken[arms[1]].cpus);
+    if !known || !placed {
+        return if rounds.is_empty() { Vec::new() } else { vec![whole(&rounds, None)] };
+    }
+    let in_state = |(state, ns): (usize, u64)| {
+        let saw = |round: &&Round| arms.iter().all(|arm| states.state(&round.taken[*arm].cores) == Some(state));
+        let of_state: Vec<Round> = rounds.iter().filter(saw).cloned().collect();
+        (!of_state.is_empty()).then(|| whole(&of_state, Some(ns)))
+    };
+    states.medians().iter().copied().enumerate().filter_map(in_state).collect()
 }
 
 /// The same rounds; a block that could not tell how far the cores were from each other gets the distances of the blocks before
@@ -370,6 +381,9 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let (comparison, kept) = measured(Until::Width(0.02, hour), Vec::new(), |_| false);
         assert_eq!((comparison.pairs as usize, kept.len()), (WIDTH_PAIRS, WIDTH_PAIRS));
+        // Two states, of which the near one has enough pairs first; the rounds between them are of neither.
+        let (_, kept) = measured(Until::Width(0.02, hour), Vec::new(), |number| number > 40);
+        assert!((WIDTH_PAIRS + 40..=WIDTH_PAIRS + 48).contains(&kept.len()), "{}", kept.len());
         // Each block is longer or shorter than the last, and after 400 of them somebody ends it.
         let mut turn = 0;
         let mut measure = |_: usize, _: Nanos, _: Nanos| {
