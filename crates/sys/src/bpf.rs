@@ -22,7 +22,9 @@ use std::sync::Mutex;
 use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, MapHandle, PrintLevel};
 
 #[cfg(feature = "tracing")]
-pub use self::tracing::{TraceLink, missing_functions, missing_tracepoints, tracing_links, untyped};
+pub use self::tracing::{
+    TraceLink, VARIABLES, missing_functions, missing_tracepoints, switch_tells_state, tracing_links, untyped,
+};
 #[cfg(feature = "tracing")]
 pub use self::variables::Variables;
 
@@ -39,6 +41,11 @@ pub struct BpfError {
 }
 
 impl BpfError {
+    /// True if the kernel takes no variables of that size: of a section more than 4 MiB on older ones, such as 5.15.
+    pub fn is_of_size(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::E2BIG) && self.verdict().is_none()
+    }
+
     /// The verifier's last line about a rejected program, which names the reason; `None` if it rejected none. The kernel runs the
     /// verifier only after it has checked the capabilities.
     pub fn verdict(&self) -> Option<&str> {
@@ -73,13 +80,13 @@ fn logged<T>(step: &str, work: impl FnOnce() -> Result<T, libbpf_rs::Error>) -> 
 
 /// libbpf-rs hides the kernel's errno but exposes its kind, which EPERM and EACCES share, and a text with the number.
 fn errno(error: &libbpf_rs::Error) -> io::Error {
+    let tells = |errno: i32| format!("{error:#}").contains(&format!("(os error {errno})"));
     match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => {
-            let is_eacces = format!("{error:#}").contains(&format!("(os error {})", libc::EACCES));
-            io::Error::from_raw_os_error(if is_eacces { libc::EACCES } else { libc::EPERM })
-        }
+        libbpf_rs::ErrorKind::PermissionDenied if !tells(libc::EACCES) => io::Error::from_raw_os_error(libc::EPERM),
+        libbpf_rs::ErrorKind::PermissionDenied => io::Error::from_raw_os_error(libc::EACCES),
         libbpf_rs::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENOENT),
         libbpf_rs::ErrorKind::OutOfMemory => io::Error::from_raw_os_error(libc::ENOMEM),
+        _ if tells(libc::E2BIG) => io::Error::from_raw_os_error(libc::E2BIG),
         _ => io::Error::other(format!("{error:#}")),
     }
 }

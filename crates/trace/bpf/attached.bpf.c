@@ -420,7 +420,7 @@ int sched_switch(u64 *ctx)
 {
 	const struct task_struct *leaving = (const struct task_struct *)ctx[1], *coming = (const struct task_struct *)ctx[2];
 	s32 off = leaving->pid, on = coming->pid;
-	u32 state = (u32)ctx[3];
+	u32 state = constants.tells_state ? (u32)ctx[3] : run_state(leaving);
 	struct on_cpu *cpu = on_cpu(), *left;
 	struct thread *thread = thread_of(on);
 	struct transaction *transaction = 0;

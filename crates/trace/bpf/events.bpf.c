@@ -57,7 +57,8 @@ const volatile struct {
 	s32 cpus[CPUS];
 	/* Soft interrupts have no beginning: softirq_exit_alone replaces both programs. */
 	s32 alone;
-	s32 unused;
+	/* sched_switch tells the state of the thread that leaves (Linux 5.18). */
+	s32 tells_state;
 } asked;
 
 _Static_assert(sizeof(asked) == 80, "the loader's layout");
@@ -96,9 +97,6 @@ struct cpu {
 
 _Static_assert(sizeof(struct event) == 32 && __builtin_offsetof(struct cpu, events) == 2 * LINE, "the reader's layout");
 
-/* Whether the running kernel's types have a field (BPF_FIELD_EXISTS of libbpf). */
-#define EXISTS(field) __builtin_preserve_field_info(field, 2)
-
 struct rq {
 	u64 clock;
 	u64 prev_steal_time_rq;
@@ -117,7 +115,7 @@ struct task_struct___queued {
 	struct sched_entity se;
 } FROM_BTF;
 
-/* All that a reader maps. */
+/* All that a reader maps; the loader gives it as many elements as there are CPUs that are looked at. */
 struct cpu seen[CPUS] SEC(".bss") __attribute__((aligned(LINE)));
 
 /* This CPU, if it is one of those looked at. */
@@ -126,9 +124,15 @@ INLINE struct cpu *here(void)
 	s32 cpu = bpf_get_smp_processor_id();
 
 #pragma unroll
-	for (int slot = 0; slot < CPUS; slot++)
-		if (asked.cpus[slot] == cpu)
+	for (int slot = 0; slot < CPUS; slot++) {
+		s32 one = asked.cpus[slot];
+
+		/* The verifier looks no further either. */
+		if (one < 0)
+			return 0;
+		if (one == cpu)
 			return &seen[slot];
+	}
 	return 0;
 }
 
@@ -170,7 +174,7 @@ INLINE void look(struct cpu *cpu, const void *thread)
 	const struct task_struct___queued *task = thread;
 	u64 stolen;
 
-	if (!EXISTS(task->se.cfs_rq) || !EXISTS(task->se.cfs_rq->rq->prev_steal_time_rq))
+	if (!HAS(task->se.cfs_rq) || !HAS(task->se.cfs_rq->rq->prev_steal_time_rq))
 		return;
 	/* 0: no look yet. */
 	stolen = task->se.cfs_rq->rq->prev_steal_time_rq + 1;
@@ -193,7 +197,7 @@ INLINE u64 time_of(struct cpu *cpu, const void *thread, int sleeps)
 	const struct task_struct___queued *task = thread;
 	u64 clock;
 
-	if (!asked.alone || !EXISTS(task->se.cfs_rq) || !EXISTS(task->se.cfs_rq->rq->clock))
+	if (!asked.alone || !HAS(task->se.cfs_rq) || !HAS(task->se.cfs_rq->rq->clock))
 		return bpf_ktime_get_ns();
 	clock = task->se.cfs_rq->rq->clock;
 	if (sleeps && clock - cpu->clock < FRESH_NS)
@@ -210,7 +214,7 @@ int sched_switch(u64 *ctx)
 	const struct task_struct *next = (const struct task_struct *)ctx[2];
 	s32 left = prev->pid, came = next->pid;
 	struct cpu *cpu = here();
-	int runnable = ctx[0] || !(u32)ctx[3];
+	int runnable = ctx[0] || !(asked.tells_state ? (u32)ctx[3] : run_state(prev));
 	struct event *event;
 	u64 now;
 

@@ -27,6 +27,8 @@ static long (*const bpf_get_current_comm)(void *to, u32 bytes) = (void *)16;
 static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
 
 #define FROM_BTF __attribute__((preserve_access_index))
+/* True if the running kernel's types have the field (BPF_FIELD_EXISTS of libbpf). The verifier drops the branch of a field that they lack. */
+#define HAS(field) __builtin_preserve_field_info(field, 2)
 
 typedef struct {
 	s64 counter;
@@ -102,9 +104,22 @@ struct sk_buff {
 struct task_struct {
 	s32 pid;
 	s32 tgid;
+	u32 __state;
 	struct task_struct *real_parent;
 	char comm[16];
 } FROM_BTF;
+
+struct task_struct___before_5_14 {
+	s64 state;
+} FROM_BTF;
+
+/* The state of a thread, 0 while it can run, for kernels whose sched_switch does not tell it (before Linux 5.18). */
+INLINE u32 run_state(const struct task_struct *task)
+{
+	if (HAS(task->__state))
+		return task->__state;
+	return ((const struct task_struct___before_5_14 *)task)->state;
+}
 
 /* Bytes before the headers of a packet that has just come: the tag of a VLAN (802.1Q, 802.1ad) that the device has left in it. */
 INLINE u32 vlan_bytes(const struct sk_buff *skb)

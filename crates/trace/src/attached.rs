@@ -23,7 +23,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use hairpin_record::explain::Missing;
-use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions, missing_tracepoints, untyped};
+use hairpin_sys::bpf::{
+    BpfError, Object, TraceLink, VARIABLES, Variables, missing_functions, missing_tracepoints, switch_tells_state, untyped,
+};
 use hairpin_sys::clock::monotonic_ns;
 use hairpin_sys::socket::cookie;
 
@@ -45,8 +47,7 @@ mod place {
     pub(super) const SERVERS: usize = 24;
     pub(super) const CLIENTS: usize = 1048;
     pub(super) const CONNECTIONS: usize = 93_976;
-    pub(super) const RECORDS: usize = 421_656;
-    pub(super) const ALL: usize = 2_256_664;
+    pub(super) const ALL: usize = 421_656;
 }
 
 const PORT_WORDS: usize = 65_536 / 64;
@@ -62,7 +63,10 @@ const RECORD: usize = 24;
 /// Phases: request under way, reply under way.
 const ASKED: u64 = 1;
 const ANSWERED: u64 = 2;
-const RECORDS: u64 = 32_768;
+/// Places of the ring, and for a kernel that takes no section of variables above 4 MiB.
+const RECORDS: [usize; 2] = [32_768, 8_192];
+/// The ring's section of variables.
+const RING: &str = ".bss.records";
 
 /// Functions of the kernel that the programs use only if the kernel has all of them. Without them sockets are read more slowly,
 /// and a thread that took the CPU has a number and no name.
@@ -117,12 +121,12 @@ pub enum WatchTarget {
 pub enum AttachError {
     /// The kernel lacks a required feature.
     #[error(
-        "this kernel does not have, or does not describe, the tracepoints {0}, nor lets a program onto their functions: watching an application needs Linux 6.3 or later, or an older one with BTF whose functions can be traced (fentry)"
+        "this kernel does not have, or does not describe, the tracepoints {0}, nor lets a program onto their functions: watching an application needs Linux 6.3 or later, or one from 5.12 on with BTF whose functions can be traced (fentry)"
     )]
     NoHooks(String),
     /// The kernel refuses programs on the functions that replace the tracepoints it lacks.
     #[error(
-        "this kernel does not have, or does not describe, the tracepoints {}, and refuses programs on their functions (cannot {}: {}): watching an application needs Linux 6.3 or later, or an older one with BTF whose functions can be traced (fentry)",
+        "this kernel does not have, or does not describe, the tracepoints {}, and refuses programs on their functions (cannot {}: {}): watching an application needs Linux 6.3 or later, or one from 5.12 on with BTF whose functions can be traced (fentry)",
         .0, .1.step, .1.source
     )]
     NoFunctions(String, BpfError),
@@ -178,6 +182,8 @@ pub struct Attached {
     links: Vec<TraceLink>,
     _object: Object,
     variables: Variables,
+    /// The ring of completed transactions.
+    records: Variables,
     hooks: Hooks,
     since: u64,
     observer: i32,
@@ -230,10 +236,15 @@ impl Attached {
         let replaced = HOOKS.iter().filter(|hook| hook.instead.is_some_and(|function| programs.contains(&function)));
         let replaced: Vec<&str> = replaced.map(|hook| hook.name).collect();
         let refused = |error: BpfError| AttachError::of(error, &replaced);
-        let kernel_functions = missing_functions(&KERNEL_FUNCTIONS).is_empty();
-        let object = Object::load_tracing(&packed::unpack(packed::ATTACHED), &constants(watch, kernel_functions), &unused)
-            .map_err(refused)?;
-        let variables = object.variables()?;
+        let [most, few] = RECORDS;
+        let kernel = Kernel::of_this_host();
+        let with = |records| load(watch, &packed::unpack(packed::ATTACHED), &unused, kernel, records);
+        let object = match with(most) {
+            Err(error) if error.is_of_size() => with(few),
+            loaded => loaded,
+        };
+        let object = object.map_err(refused)?;
+        let (variables, records) = (object.variables(VARIABLES)?, object.variables(RING)?);
         if variables.len() != place::ALL {
             return Err(AttachError::Map(io::Error::other(format!(
                 "{} words where {} are expected",
@@ -258,7 +269,7 @@ impl Attached {
         let has = |name: &str| !without.contains(&name);
         let hooks = Hooks { send: has("tcp_sendmsg_locked"), receive: has("netif_receive_skb"), scheduler };
         let missing = missing(&absent, watches_process);
-        Ok(Attached { links, variables, hooks, since: monotonic_ns(), observer, missing, _object: object })
+        Ok(Attached { links, variables, records, hooks, since: monotonic_ns(), observer, missing, _object: object })
     }
 
     /// Empty sums for the stages that these hooks see.
@@ -288,12 +299,12 @@ impl Attached {
         let begun = self.variables.get(place::BEGUN);
         let mut words = [0; WORDS];
         while taken < begun {
-            let at = place::RECORDS + (taken % RECORDS) as usize * WORDS;
+            let at = taken as usize * WORDS % self.records.len();
             // A record that is reserved but not yet written, on an interrupted CPU, is left for the next call.
-            if self.variables.get(at) != taken + 1 {
+            if self.records.get(at) != taken + 1 {
                 break;
             }
-            self.variables.read(at, &mut words);
+            self.records.read(at, &mut words);
             totals.add(Transaction::decode(&words));
             taken += 1;
             self.variables.set(place::TAKEN, taken);
@@ -382,16 +393,39 @@ fn observer(variables: &Variables) -> i32 {
     }
 }
 
+/// What the programs are told of the kernel.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    /// It has all of [`KERNEL_FUNCTIONS`].
+    functions: bool,
+    /// See [`switch_tells_state`].
+    tells_state: bool,
+}
+
+impl Kernel {
+    fn of_this_host() -> Kernel {
+        Kernel { functions: missing_functions(&KERNEL_FUNCTIONS).is_empty(), tells_state: switch_tells_state() }
+    }
+}
+
+/// Loads the programs but `unused`, with a ring of so many `records`.
+fn load(watch: &WatchTarget, programs: &[u8], unused: &[&str], kernel: Kernel, records: usize) -> Result<Object, BpfError> {
+    let sizes = [(RING, records * WORDS * size_of::<u64>())];
+    Object::load_tracing(programs, &constants(watch, kernel, records), unused, &sizes)
+}
+
 /// `struct constants` of `flow.h`.
-fn constants(watch: &WatchTarget, kernel_functions: bool) -> [u8; 16] {
+fn constants(watch: &WatchTarget, kernel: Kernel, records: usize) -> [u8; 24] {
     let pid = match watch {
         WatchTarget::Port(_) => 0,
         WatchTarget::Process { pid, .. } => *pid,
     };
-    let mut bytes = [0; 16];
+    let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&seed().to_ne_bytes());
     bytes[8..12].copy_from_slice(&pid.to_ne_bytes());
-    bytes[12..].copy_from_slice(&u32::from(kernel_functions).to_ne_bytes());
+    bytes[12..16].copy_from_slice(&u32::from(kernel.functions).to_ne_bytes());
+    bytes[16..20].copy_from_slice(&u32::from(kernel.tells_state).to_ne_bytes());
+    bytes[20..].copy_from_slice(&(records as u32).to_ne_bytes());
     bytes
 }
 
@@ -413,9 +447,11 @@ mod tests {
     #[test]
     fn constants_have_the_layout_of_flow_h() {
         let watch = WatchTarget::Process { pid: 0x0102_0304, servers: BTreeSet::new(), clients: BTreeSet::new() };
-        assert_eq!(constants(&watch, true)[8..], [4, 3, 2, 1, 1, 0, 0, 0]);
-        assert_eq!(constants(&watch, false)[12..], [0; 4]);
-        assert_ne!(constants(&WatchTarget::Port(1), true)[..8], constants(&WatchTarget::Port(1), true)[..8]);
+        let with = |functions, tells_state| constants(&watch, Kernel { functions, tells_state }, 8_192);
+        assert_eq!(with(true, false)[8..], [4, 3, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0]);
+        assert_eq!(with(false, true)[12..], [0, 0, 0, 0, 1, 0, 0, 0, 0, 32, 0, 0]);
+        let seed = || with(true, true)[..8].to_vec();
+        assert_ne!(seed(), seed());
     }
 
     /// The object with programs that read from an invalid address before they return 0.
@@ -433,21 +469,39 @@ mod tests {
 
     #[test]
     fn the_verifiers_no_is_no_missing_capability() {
-        let watch = constants(&WatchTarget::Port(1), true);
         let names = HOOKS.iter().flat_map(|hook| [Some(hook.name), hook.instead]).flatten();
         let others: Vec<&str> = names.filter(|name| *name != "sched_switch").collect();
-        if let Err(error) = Object::load_tracing(&packed::unpack(packed::ATTACHED), &watch, &others) {
+        let with = |programs: &[u8]| load(&WatchTarget::Port(1), programs, &others, Kernel::of_this_host(), RECORDS[0]);
+        if let Err(error) = with(&packed::unpack(packed::ATTACHED)) {
             // Without the rights, or on some kernels, unspoiled objects are refused too.
             assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{error}");
             let _ = writeln!(io::stderr(), "the_verifiers_no_is_no_missing_capability: SKIPPED: no program can be loaded here");
             return;
         }
-        let error = AttachError::of(Object::load_tracing(&spoiled(), &watch, &others).unwrap_err(), &[]);
+        let error = AttachError::of(with(&spoiled()).unwrap_err(), &[]);
         assert!(matches!(&error, AttachError::Rejected(_)) && !error.missing(), "{error:?}");
         assert!(error.to_string().contains("capabilities: R0"), "{error}");
         let missing = BpfError { step: "load".into(), source: io::Error::from_raw_os_error(EPERM), log: String::new() };
         let error = AttachError::of(missing, &["sk_data_ready"]);
         assert!(matches!(error, AttachError::NotAllowed(_)) && error.missing());
+    }
+
+    #[test]
+    fn older_kernels_take_the_programs_too() {
+        let here = Kernel::of_this_host();
+        let absent = missing_tracepoints(&HOOKS.map(|hook| hook.name));
+        let functions = HOOKS.iter().filter_map(|hook| hook.instead);
+        let unused: Vec<&str> = absent.into_iter().chain(functions).collect();
+        let all = packed::unpack(packed::ATTACHED);
+        // Of what this kernel has, all of it, and what an older one lacks.
+        let kernels = [here, Kernel { tells_state: false, ..here }, Kernel { functions: false, tells_state: false }];
+        for (kernel, records) in kernels.iter().flat_map(|kernel| RECORDS.map(|records| (*kernel, records))) {
+            if let Err(error) = load(&WatchTarget::Port(1), &all, &unused, kernel, records) {
+                assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{kernel:?}, {records} records: {error}");
+                let _ = writeln!(io::stderr(), "older_kernels_take_the_programs_too: SKIPPED: no program can be loaded here");
+                return;
+            }
+        }
     }
 
     #[test]
@@ -496,7 +550,9 @@ mod tests {
     #[test]
     fn offsets_do_not_overlap() {
         assert_eq!(place::CLIENTS - place::SERVERS, PORT_WORDS);
-        assert_eq!(place::RECORDS - place::CONNECTIONS, CONNECTIONS * CONNECTION);
-        assert_eq!(place::ALL - place::RECORDS, RECORDS as usize * WORDS);
+        assert_eq!(place::ALL - place::CONNECTIONS, CONNECTIONS * CONNECTION);
+        // Of the smaller ring, and of the other variables.
+        assert!(RECORDS.iter().all(|records| records.is_power_of_two()));
+        assert!((RECORDS[1] * WORDS).max(place::ALL) * size_of::<u64>() <= 4 << 20);
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_functions, missing_tracepoints};
+use hairpin_sys::bpf::{Object, TraceLink, VARIABLES, Variables, missing_functions, missing_tracepoints, switch_tells_state};
 use hairpin_sys::clock::monotonic_ns;
 use hairpin_sys::shared::Announced;
 use hairpin_units::Arrange;
@@ -20,15 +20,11 @@ use crate::join::{Span, Transaction};
 use crate::packed;
 use crate::tracer::{TracerError, try_function};
 
+mod block;
+use block::{CPU, EVENT, EVENTS, FIRST, end_block};
+
 /// `CPUS` of events.bpf.c.
 pub const CPUS: usize = 8;
-/// `EVENTS` of events.bpf.c.
-const EVENTS: usize = 32_768;
-const FIRST: usize = 16;
-const EVENT: usize = 4;
-const CPU: usize = FIRST + EVENTS * EVENT;
-/// Looks at a place before it is given up: a program writes it far sooner, unless its CPU is taken away meanwhile.
-const LOOKS: usize = 1_000;
 /// Flag of a thread that left: it was still runnable.
 const RUNNABLE: u8 = 0x80;
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`).
@@ -260,25 +256,27 @@ impl Events {
         sees_threads(fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |facts| facts.ino()))?;
         let on_function = watched.light && watched.acks && missing_functions(&[ACKS]).is_empty();
         // A kernel may refuse the program on the function, and accept the one on the tracepoint.
-        match Events::open(watched, on_function) {
-            Err(_) if on_function => Events::open(watched, false),
+        let tells_state = switch_tells_state();
+        match Events::open(watched, on_function, tells_state) {
+            Err(_) if on_function => Events::open(watched, false, tells_state),
             opened => opened,
         }
     }
 
-    fn open(watched: &WatchedFlow, on_function: bool) -> Result<Events, TracerError> {
+    fn open(watched: &WatchedFlow, on_function: bool, tells_state: bool) -> Result<Events, TracerError> {
         let names: Vec<&str> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
         let (missing, hooks): (Vec<&EventHook>, Vec<&EventHook>) =
             wanted(watched, on_function).partition(|hook| absent.contains(&hook.name));
         let programs = EVENT_HOOKS.iter().map(|hook| hook.program);
         let without: Vec<&str> = programs.filter(|name| hooks.iter().all(|hook| hook.program != *name)).collect();
-        let object = Object::load_tracing(&packed::unpack(packed::EVENTS), &constants(watched), &without)?;
+        let cpus: Vec<u32> = watched.cpus.iter().copied().take(CPUS).collect();
+        let sizes = [(VARIABLES, cpus.len().max(1) * CPU * size_of::<u64>())];
+        let object = Object::load_tracing(&packed::unpack(packed::EVENTS), &constants(watched, tells_state), &without, &sizes)?;
         if on_function && hooks.iter().any(|hook| hook.program == ACKS) {
             try_function(&object, ACKS)?;
         }
-        let variables = object.variables()?;
-        let cpus = watched.cpus.iter().copied().take(CPUS).collect();
+        let variables = object.variables(VARIABLES)?;
         Ok(Events { object, variables, links: Vec::new(), cpus, hooks, missing, names: HashMap::new(), since: [0; CPUS] })
     }
 
@@ -310,8 +308,7 @@ impl Events {
         let (mut taken, mut names) = (Taken::default(), std::mem::take(&mut self.names));
         for (slot, cpu) in self.cpus.iter().enumerate() {
             let (mut read, mut words, since) = (0, [0; EVENT], self.since[slot]);
-            let word = |at: usize| self.variables.get(slot * CPU + at);
-            let count = until_still(word, since, |kept| {
+            let (count, ended) = end_block(&self.variables, slot * CPU, since, |kept| {
                 for at in read..kept {
                     self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
                     if words[0] >= since {
@@ -321,8 +318,7 @@ impl Events {
                 read = kept;
             });
             taken.end(count, words[0]);
-            self.since[slot] = monotonic_ns();
-            self.variables.set(slot * CPU, 0);
+            self.since[slot] = ended;
         }
         self.names = names;
         taken.events.arrange_by_key(|event| event.at);
@@ -335,8 +331,7 @@ impl Events {
     pub fn clear(&mut self, mut came: impl FnMut(u32, Option<u32>)) {
         for (slot, cpu) in self.cpus.iter().enumerate() {
             let (mut last, mut looked, mut words, since) = (None, 0, [0; EVENT], self.since[slot]);
-            let word = |at: usize| self.variables.get(slot * CPU + at);
-            let count = until_still(word, since, |kept| {
+            let (count, ended) = end_block(&self.variables, slot * CPU, since, |kept| {
                 let newest = (looked..kept).rev().find_map(|at| {
                     self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
                     arrival(*cpu, &words, since)
@@ -349,8 +344,7 @@ impl Events {
             } else if last.is_some() {
                 came(*cpu, last);
             }
-            self.since[slot] = monotonic_ns();
-            self.variables.set(slot * CPU, 0);
+            self.since[slot] = ended;
         }
     }
 
@@ -362,26 +356,6 @@ impl Events {
     /// The names of the threads that left one of the CPUs.
     pub fn names(&self) -> &HashMap<u32, String> {
         &self.names
-    }
-}
-
-/// Calls `read` with the number of events kept for a CPU, again if one came meanwhile: a missed switch would leave the wrong
-/// thread on the CPU. A program takes a place before it writes it, so the newest is waited for. `word` reads a word of that
-/// CPU's. Returns the number of all events, including those without room.
-fn until_still(word: impl Fn(usize) -> u64, since: u64, mut read: impl FnMut(usize)) -> u64 {
-    let mut looks = 0;
-    loop {
-        let count = word(0);
-        let kept = (count as usize).min(EVENTS);
-        if kept > 0 && looks < LOOKS && word(FIRST + (kept - 1) * EVENT) < since {
-            looks += 1;
-            std::hint::spin_loop();
-            continue;
-        }
-        read(kept);
-        if word(0) == count {
-            return count;
-        }
     }
 }
 
@@ -443,18 +417,17 @@ fn name(words: &[u64; EVENT]) -> Option<(u32, String)> {
 }
 
 /// `.rodata` of events.bpf.c.
-fn constants(watched: &WatchedFlow) -> Vec<u8> {
+fn constants(watched: &WatchedFlow, tells_state: bool) -> Vec<u8> {
     let WatchedFlow { client, server, .. } = watched;
     let words = [client.sends_on, server.sends_on, client.receives_on, server.receives_on];
     let cpus = watched.cpus.iter().copied().chain(std::iter::repeat(u32::MAX)).take(CPUS);
-    let numbers = [client.thread, server.thread].into_iter().chain(cpus).chain([watched.light.into(), 0]);
+    let numbers = [client.thread, server.thread].into_iter().chain(cpus).chain([watched.light.into(), tells_state.into()]);
     let words = words.iter().flat_map(|word| word.to_ne_bytes());
     words.chain(numbers.flat_map(u32::to_ne_bytes)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::io::Write as _;
     use std::time::Duration;
 
@@ -521,22 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_taken_is_read_once_it_is_written() {
-        let looks = Cell::new(0);
-        // Two events; in the second one's place lies one of an earlier block until the third look.
-        let word = |written: usize, at: usize| match at {
-            0 => 2,
-            FIRST => 1_050,
-            _ => {
-                looks.set(looks.get() + 1);
-                if looks.get() < written { 900 } else { 1_100 }
-            }
-        };
-        let mut read = Vec::new();
-        let count = until_still(|at| word(3, at), 1_000, |kept| read.push((kept, looks.get())));
-        assert_eq!((count, read), (2, vec![(2, 3)]));
-        // It is never written.
-        assert_eq!(until_still(|at| word(usize::MAX, at), 1_000, |_| {}), 2);
+    fn a_thread_comes_by_a_switch_that_is_written() {
         let switch = |at| words(at, 7, 8, "", 1);
         assert_eq!([900, 1_100].map(|at| arrival(3, &switch(at), 1_000)), [None, Some(8)]);
         assert_eq!(arrival(3, &words(1_100, 7, 8, "", 2), 1_000), None);
@@ -560,12 +518,13 @@ mod tests {
             light: true,
             acks: true,
         };
-        let bytes = constants(&watched);
+        let bytes = constants(&watched, false);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|n| bytes[32 + 4 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 2, 4]);
         assert_eq!([number(0), number(1), number(2), number(3), number(4), number(9)], [7, 8, 0, 5, u32::MAX, u32::MAX]);
-        assert_eq!((number(10), bytes.len()), (1, 80));
+        assert_eq!((number(10), number(11), bytes.len()), (1, 0, 80));
+        assert_eq!(constants(&watched, true)[76..], 1_u32.to_ne_bytes());
     }
 
     #[test]
@@ -582,6 +541,12 @@ mod tests {
 
     #[test]
     fn the_light_set_tells_when_a_thread_went_to_sleep() {
+        // Whether the tracepoint tells the thread's state, or the thread itself.
+        let told = switch_tells_state();
+        [false, told].iter().take(1 + usize::from(told)).for_each(|tells_state| sleeps_are_told(*tells_state));
+    }
+
+    fn sleeps_are_told(tells_state: bool) {
         let cpu = thread::allowed_cpus().unwrap()[0];
         // A thread of its own, as it is pinned.
         let seen = std::thread::spawn(move || {
@@ -589,7 +554,8 @@ mod tests {
             let own = Announced { thread: thread::id(), ..Announced::default() };
             let other = Announced::default();
             let watched = WatchedFlow { protocol: None, client: own, server: other, cpus: vec![cpu], light: true, acks: false };
-            let mut events = Events::load(&watched).and_then(|mut events| events.attach().map(|()| events))?;
+            let mut events = Events::open(&watched, false, tells_state)?;
+            events.attach()?;
             let slept: Vec<[u64; 2]> = (0..40)
                 .map(|_| {
                     let woken = monotonic_ns();

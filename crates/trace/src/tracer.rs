@@ -8,7 +8,7 @@
 //! ```
 
 use hairpin_record::explain::Direction;
-use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_functions, missing_tracepoints, untyped};
+use hairpin_sys::bpf::{BpfError, Object, TraceLink, VARIABLES, Variables, missing_functions, missing_tracepoints, untyped};
 use hairpin_sys::shared::Announced;
 
 use crate::moment::{HOOKS, Hook, Moment, Route};
@@ -132,7 +132,7 @@ impl Tracer {
             }
             opened => (opened?, on_functions),
         };
-        let variables = object.variables()?;
+        let variables = object.variables(VARIABLES)?;
         let missing = passed.into_iter().filter(|hook| chosen.iter().all(|(there, _)| there.name != hook.name)).collect();
         let (hooks, programs) = chosen.into_iter().unzip();
         Ok(Tracer { object, variables, links: Vec::new(), hooks, programs, missing })
@@ -142,7 +142,7 @@ impl Tracer {
     fn open(flow: &Flow, programs: &[(&Hook, &str)]) -> Result<Object, TracerError> {
         let names = HOOKS.iter().map(|hook| hook.name).chain(functions());
         let without: Vec<&str> = names.filter(|name| programs.iter().all(|(_, program)| program != name)).collect();
-        let object = Object::load_tracing(&packed::unpack(packed::STAGES), &constants(flow, programs), &without)?;
+        let object = Object::load_tracing(&packed::unpack(packed::STAGES), &constants(flow, programs), &without, &[])?;
         for (_, program) in programs.iter().filter(|(hook, program)| hook.name != *program) {
             try_function(&object, program)?;
         }

@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use libbpf_rs::MapCore as _;
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Typedef};
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::{Btf, ReferencesType as _};
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 
 use super::variables::Variables;
@@ -22,6 +22,9 @@ use super::{BpfError, Object, logged};
 pub struct TraceLink {
     _link: libbpf_rs::Link,
 }
+
+/// The section of an object's variables that have no other.
+pub const VARIABLES: &str = ".bss";
 
 /// Where the kernel tells its types (Linux 5.5 and later with CONFIG_DEBUG_INFO_BTF).
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -57,6 +60,19 @@ pub fn missing_functions<'a>(names: &[&'a str]) -> Vec<&'a str> {
     missing.unwrap_or_else(|_| names.to_vec())
 }
 
+/// True if `sched_switch` tells the state of the thread that leaves, its fourth argument (Linux 5.18 and later).
+pub fn switch_tells_state() -> bool {
+    let told = logged("read the kernel's types", || {
+        let types = Btf::from_vmlinux()?;
+        let tracepoint = types.type_by_name::<Typedef<'_>>("btf_trace_sched_switch");
+        let function = tracepoint.and_then(|tracepoint| Ptr::try_from(tracepoint.referenced_type()).ok());
+        let function = function.and_then(|pointer| FuncProto::try_from(pointer.referenced_type()).ok());
+        // The first parameter is the kernel's own.
+        Ok(function.is_some_and(|function| function.len() > 4))
+    });
+    told.unwrap_or(false)
+}
+
 /// Number of programs on tracepoints on this host, typed or raw, of all owners.
 pub fn tracing_links() -> usize {
     LinkInfoIter::default().filter(|link| matches!(link.info, LinkTypeInfo::RawTracepoint(_))).count()
@@ -64,16 +80,21 @@ pub fn tracing_links() -> usize {
 
 impl Object {
     /// Loads an object of tracing programs with `constants` (in the layout of its `.rodata`), except for the programs named in
-    /// `without`.
+    /// `without`. Each section of variables in `sizes` gets that many bytes: its last variable is an array that ends there.
     ///
     /// # Errors
-    /// EPERM without CAP_BPF and CAP_PERFMON, or under kernel lockdown; the log holds the verifier's reasons.
-    pub fn load_tracing(bytes: &[u8], constants: &[u8], without: &[&str]) -> Result<Object, BpfError> {
+    /// EPERM without CAP_BPF and CAP_PERFMON, or under kernel lockdown; E2BIG if the kernel takes no section that large; the log
+    /// holds the verifier's reasons.
+    pub fn load_tracing(bytes: &[u8], constants: &[u8], without: &[&str], sizes: &[(&str, usize)]) -> Result<Object, BpfError> {
         logged("load the BPF programs", || {
             let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;
             for mut map in open.maps_mut() {
-                if map.name().to_string_lossy().ends_with(".rodata") {
+                let name = map.name().to_string_lossy().into_owned();
+                if name.ends_with(".rodata") {
                     map.set_initial_value(constants)?;
+                }
+                if let Some((_, bytes)) = sizes.iter().find(|(section, _)| name.ends_with(section)) {
+                    map.set_value_size(u32::try_from(*bytes).unwrap_or(u32::MAX))?;
                 }
             }
             for mut program in open.progs_mut() {
@@ -98,13 +119,14 @@ impl Object {
         .map(|link| TraceLink { _link: link })
     }
 
-    /// The object's variables (`.bss`).
+    /// The object's variables in `section`, such as [`VARIABLES`].
     ///
     /// # Errors
-    /// There are none, or those of mmap(2).
-    pub fn variables(&self) -> io::Result<Variables> {
-        let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
-        let map = map.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the BPF object has no variables"))?;
+    /// There is no such section, or those of mmap(2).
+    pub fn variables(&self, section: &str) -> io::Result<Variables> {
+        let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(section));
+        let none = || io::Error::new(io::ErrorKind::NotFound, format!("the BPF object has no variables in {section}"));
+        let map = map.ok_or_else(none)?;
         Variables::map(map.as_fd(), map.value_size() as usize)
     }
 }

@@ -66,6 +66,14 @@ impl Variables {
         self.words()[at].store(value, Ordering::Release);
     }
 
+    /// Sets the word at `at`, and returns what it was.
+    ///
+    /// # Panics
+    /// If there are fewer words.
+    pub fn swap(&self, at: usize, value: u64) -> u64 {
+        self.words()[at].swap(value, Ordering::AcqRel)
+    }
+
     /// Copies the words from `at` on into `into`.
     ///
     /// # Panics

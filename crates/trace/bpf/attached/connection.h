@@ -15,12 +15,12 @@ static __attribute__((noinline)) int emit(struct connection *connection)
 
 	if (!connection->record.ours)
 		return 0;
-	if (shared.begun - shared.taken >= RECORDS - SLACK) {
+	if (shared.begun - shared.taken >= constants.records - SLACK) {
 		__sync_fetch_and_add(&shared.lost, connection->record.requests);
 		return 0;
 	}
 	number = __sync_fetch_and_add(&shared.begun, 1);
-	record = &shared.records[number % RECORDS];
+	record = &records[number & (constants.records - 1)];
 	__builtin_memcpy(&record->identity, &connection->record.identity, sizeof(*record) - sizeof(record->sequence));
 	/* Last: the sequence number publishes the record. */
 	__sync_lock_test_and_set(&record->sequence, number + 1);

@@ -14,9 +14,14 @@ const volatile struct {
 	s32 process;
 	/* True if the kernel has the functions that are weak here (Linux 6.2). */
 	u32 kernel_functions;
+	/* True if sched_switch tells the state of the thread that leaves (Linux 5.18). */
+	u32 tells_state;
+	/* Places of the ring, a power of two. */
+	u32 records;
 } constants SEC(".rodata");
 
 struct shared shared SEC(".bss") __attribute__((aligned(LINE)));
+struct record records[RECORDS] SEC(".bss.records") __attribute__((aligned(LINE)));
 
 /* A kernel object seen as another type; reads of it are checked while they are made (kernel/bpf/helpers.c). */
 extern void *bpf_rdonly_cast(const void *object, u32 type) SEC(".ksyms") __attribute__((weak));
@@ -32,8 +37,6 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) SEC(".ksyms") __attri
 		field_value; \
 	})
 #define TCP_FIELD(sk, field) FIELD(struct tcp_sock, sk, field)
-/* True if the running kernel has the field. */
-#define HAS(field) __builtin_preserve_field_info(field, 2)
 
 INLINE int bit(const u64 *ports, u16 port)
 {
