@@ -29,7 +29,7 @@ use hairpin_sys::clock::Clock;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
-use hairpin_trace::events::CPUS;
+use hairpin_trace::events::most_cpus;
 use hairpin_trace::tracer::TracerError;
 use hairpin_tune::{Place, facts, parse_cpus};
 use hairpin_units::{Arrange, Nanos};
@@ -114,7 +114,7 @@ pub fn run(plan: &NoisePlan, signals: &Signals, watcher: &mut Watcher<'_>) -> Re
     let (clock, _) = choose_clock();
     let clock_facts = clock_facts(&clock);
     let threshold_ns = STALL_NS.max(STEPS * clock_facts.step_ns).ceil() as u64;
-    let at_once = (allowed.len() / 2).clamp(1, CPUS);
+    let at_once = (allowed.len() / 2).clamp(1, most_cpus());
     let mut turns: Vec<Turn> = in_turns(&RealHost, &cpus, at_once).into_iter().map(Turn::new).collect();
     let mut noise = Record {
         head,

@@ -24,7 +24,9 @@ mod block;
 use block::{CPU, EVENT, EVENTS, FIRST, end_block};
 
 /// `CPUS` of events.bpf.c.
-pub const CPUS: usize = 8;
+const CPUS: usize = 8;
+/// As many whose events take at most 4 MiB.
+const FEW_CPUS: usize = (4 << 20) / (CPU * size_of::<u64>());
 /// Flag of a thread that left: it was still runnable.
 const RUNNABLE: u8 = 0x80;
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`).
@@ -182,7 +184,7 @@ pub struct WatchedFlow {
     pub client: Announced,
     /// The server's thread and sockets.
     pub server: Announced,
-    /// The CPUs of their threads, at most [`CPUS`].
+    /// The CPUs of their threads, at most [`most_cpus`].
     pub cpus: Vec<u32>,
     /// The light set of hooks: without idle states and calls from other CPUs.
     pub light: bool,
@@ -230,6 +232,11 @@ impl Taken {
             self.whole_until = Some(self.whole_until.map_or(last, |other| other.min(last)));
         }
     }
+}
+
+/// The CPUs that can be watched at once: 8, or 3 before Linux 5.18, as older kernels take no section of variables above 4 MiB.
+pub fn most_cpus() -> usize {
+    if switch_tells_state() { CPUS } else { FEW_CPUS }
 }
 
 /// The programs in the kernel.
