@@ -74,11 +74,29 @@ impl Socket {
 /// taken anything either. A call that succeeds and takes nothing finds no queue to send on.
 #[inline(always)]
 fn send_all(per_call: u32, mut waiting: impl FnMut() -> u32, mut call: impl FnMut() -> Result<(), Errno>) -> io::Result<Kicked> {
+    let before = waiting();
+    if before == 0 {
+        return Ok(Kicked::default());
+    }
+    let done = call();
+    let left = waiting();
+    if done.is_ok() && left == 0 { Ok(Kicked::default()) } else { go_on(per_call, before, (done, left), &mut waiting, &mut call) }
+}
+
+/// The same after a first call, which ended as `done` and left some, with `before` it.
+#[cold]
+#[inline(never)]
+fn go_on(
+    per_call: u32,
+    mut before: u32,
+    (mut done, mut left): (Result<(), Errno>, u32),
+    waiting: &mut dyn FnMut() -> u32,
+    call: &mut dyn FnMut() -> Result<(), Errno>,
+) -> io::Result<Kicked> {
     let mut kicked = Kicked::default();
-    let (mut before, mut unseen) = (waiting(), 0);
-    while before > 0 {
-        let done = call();
-        let left = waiting();
+    // Calls in a row that showed nothing.
+    let mut unseen = 0;
+    loop {
         unseen = if left < before { 0 } else { unseen + 1 };
         before = left;
         let most = match done {
@@ -92,15 +110,16 @@ fn send_all(per_call: u32, mut waiting: impl FnMut() -> u32, mut call: impl FnMu
             Err(Errno::NOBUFS | Errno::INTR) => 1,
             Err(error) => return Err(error.into()),
         };
-        if unseen > 0 && unseen >= most {
-            if done.is_ok() {
-                return Err(io::Error::other(NO_TRANSMIT_QUEUE));
-            }
-            kicked.busy = true;
-            break;
+        if left == 0 {
+            return Ok(kicked);
         }
+        if unseen > 0 && unseen >= most {
+            kicked.busy = true;
+            return if done.is_ok() { Err(io::Error::other(NO_TRANSMIT_QUEUE)) } else { Ok(kicked) };
+        }
+        done = call();
+        left = waiting();
     }
-    Ok(kicked)
 }
 
 #[cfg(test)]
