@@ -30,7 +30,8 @@ impl Socket {
     /// # Errors
     /// ENETDOWN if the interface is down, ENXIO if it is gone; an error without a number if the interface has no transmit queue of
     /// this number (copy mode).
-    #[inline(always)]
+    // A call takes nothing beside the system call, and each loop over a ring would have a copy.
+    #[inline(never)]
     pub fn kick_send(&mut self) -> io::Result<Kicked> {
         let mut waiting = || self.sending.filled(self.tx.consumer());
         let call = || message::send(&self.tx_fd, &[], SendFlags::DONTWAIT).map(drop);
@@ -72,31 +73,12 @@ impl Socket {
 /// found no room. The ring need not show what it took: its end moves once the kernel has taken all that it saw, and since Linux
 /// 6.17 also after a call that sent a frame (`__xsk_generic_xmit`). So a call that shows nothing is repeated until it cannot have
 /// taken anything either. A call that succeeds and takes nothing finds no queue to send on.
-#[inline(always)]
 fn send_all(per_call: u32, mut waiting: impl FnMut() -> u32, mut call: impl FnMut() -> Result<(), Errno>) -> io::Result<Kicked> {
-    let before = waiting();
-    if before == 0 {
-        return Ok(Kicked::default());
-    }
-    let done = call();
-    let left = waiting();
-    if done.is_ok() && left == 0 { Ok(Kicked::default()) } else { go_on(per_call, before, (done, left), &mut waiting, &mut call) }
-}
-
-/// The same after a first call, which ended as `done` and left some, with `before` it.
-#[cold]
-#[inline(never)]
-fn go_on(
-    per_call: u32,
-    mut before: u32,
-    (mut done, mut left): (Result<(), Errno>, u32),
-    waiting: &mut dyn FnMut() -> u32,
-    call: &mut dyn FnMut() -> Result<(), Errno>,
-) -> io::Result<Kicked> {
     let mut kicked = Kicked::default();
-    // Calls in a row that showed nothing.
-    let mut unseen = 0;
-    loop {
+    let (mut before, mut unseen) = (waiting(), 0);
+    while before > 0 {
+        let done = call();
+        let left = waiting();
         unseen = if left < before { 0 } else { unseen + 1 };
         before = left;
         let most = match done {
@@ -110,16 +92,15 @@ fn go_on(
             Err(Errno::NOBUFS | Errno::INTR) => 1,
             Err(error) => return Err(error.into()),
         };
-        if left == 0 {
-            return Ok(kicked);
-        }
         if unseen > 0 && unseen >= most {
+            if done.is_ok() {
+                return Err(io::Error::other(NO_TRANSMIT_QUEUE));
+            }
             kicked.busy = true;
-            return if done.is_ok() { Err(io::Error::other(NO_TRANSMIT_QUEUE)) } else { Ok(kicked) };
+            break;
         }
-        done = call();
-        left = waiting();
     }
+    Ok(kicked)
 }
 
 #[cfg(test)]
