@@ -30,22 +30,40 @@ impl Socket {
     /// # Errors
     /// ENETDOWN if the interface is down, ENXIO if it is gone; an error without a number if the interface has no transmit queue of
     /// this number (copy mode).
-    // A call takes nothing beside the system call, and each loop over a ring would have a copy.
-    #[inline(never)]
+    // As a function of its own it would take 0.6 us of the 4.8 us of a generic round trip over veth.
+    #[inline(always)]
     pub fn kick_send(&mut self) -> io::Result<Kicked> {
-        let mut waiting = || self.sending.filled(self.tx.consumer());
-        let call = || message::send(&self.tx_fd, &[], SendFlags::DONTWAIT).map(drop);
-        if !self.zero_copy {
-            return send_all(self.per_call, waiting, call);
+        let before = self.waiting();
+        if before == 0 || self.zero_copy && !self.tx.wants_waking() {
+            return Ok(Kicked::default());
         }
-        if self.tx.wants_waking() && waiting() > 0 {
-            match call() {
+        let done = self.send_call();
+        let left = self.waiting();
+        if done.is_ok() && (left == 0 || self.zero_copy) { Ok(Kicked::default()) } else { self.goes_on(before, done, left) }
+    }
+
+    #[inline(always)]
+    fn waiting(&mut self) -> u32 {
+        self.sending.filled(self.tx.consumer())
+    }
+
+    #[inline(always)]
+    fn send_call(&self) -> Result<(), Errno> {
+        message::send(&self.tx_fd, &[], SendFlags::DONTWAIT).map(drop)
+    }
+
+    /// After a first system call that ended as `done`, with so many frames in the TX ring before and after it.
+    #[cold]
+    #[inline(never)]
+    fn goes_on(&mut self, before: u32, done: Result<(), Errno>, left: u32) -> io::Result<Kicked> {
+        if self.zero_copy {
+            return match done {
                 // A driver is EBUSY while it changes its settings.
-                Ok(()) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR | Errno::BUSY) => {}
-                Err(error) => return Err(error.into()),
-            }
+                Ok(()) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR | Errno::BUSY) => Ok(Kicked::default()),
+                Err(error) => Err(error.into()),
+            };
         }
-        Ok(Kicked::default())
+        send_all(self.per_call, before, (done, left), || (self.send_call(), self.waiting()))
     }
 
     /// Makes the kernel poll the device for received frames.
@@ -67,20 +85,25 @@ impl Socket {
     }
 }
 
-/// Calls the kernel until it has taken the `waiting` frames of a TX ring in copy mode, up to `per_call` of them with each call.
+/// Calls the kernel until it has taken all frames of a TX ring in copy mode, up to `per_call` of them with each call. Before the
+/// first call there were `before` in the ring; a call returns how it ended, and what the ring then shows.
 ///
 /// It answers EBUSY after a frame that the device or its queue refused, and EAGAIN when it took as many as it does per call, or
 /// found no room. The ring need not show what it took: its end moves once the kernel has taken all that it saw, and since Linux
 /// 6.17 also after a call that sent a frame (`__xsk_generic_xmit`). So a call that shows nothing is repeated until it cannot have
 /// taken anything either. A call that succeeds and takes nothing finds no queue to send on.
-fn send_all(per_call: u32, mut waiting: impl FnMut() -> u32, mut call: impl FnMut() -> Result<(), Errno>) -> io::Result<Kicked> {
+fn send_all(
+    per_call: u32,
+    mut before: u32,
+    first: (Result<(), Errno>, u32),
+    mut call: impl FnMut() -> (Result<(), Errno>, u32),
+) -> io::Result<Kicked> {
     let mut kicked = Kicked::default();
-    let (mut before, mut unseen) = (waiting(), 0);
-    while before > 0 {
-        let done = call();
-        let left = waiting();
+    let (mut done, mut left) = first;
+    // Calls in a row that showed nothing.
+    let mut unseen = 0;
+    loop {
         unseen = if left < before { 0 } else { unseen + 1 };
-        before = left;
         let most = match done {
             // The second call shows what the first one skipped.
             Ok(()) => 2,
@@ -92,20 +115,21 @@ fn send_all(per_call: u32, mut waiting: impl FnMut() -> u32, mut call: impl FnMu
             Err(Errno::NOBUFS | Errno::INTR) => 1,
             Err(error) => return Err(error.into()),
         };
-        if unseen > 0 && unseen >= most {
-            if done.is_ok() {
-                return Err(io::Error::other(NO_TRANSMIT_QUEUE));
-            }
-            kicked.busy = true;
-            break;
+        if left == 0 {
+            return Ok(kicked);
         }
+        if unseen > 0 && unseen >= most {
+            kicked.busy = true;
+            return if done.is_ok() { Err(io::Error::other(NO_TRANSMIT_QUEUE)) } else { Ok(kicked) };
+        }
+        before = left;
+        (done, left) = call();
     }
-    Ok(kicked)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
+    use std::cell::Cell;
 
     use super::*;
 
@@ -119,10 +143,6 @@ mod tests {
     }
 
     impl Kernel {
-        fn with(frames: u32, shows: bool) -> RefCell<Kernel> {
-            RefCell::new(Kernel { seen: frames, shown: frames, calls: 0, shows })
-        }
-
         /// A call that sends up to `per_call` frames, each of which ends as `frame` says.
         fn call(&mut self, per_call: u32, frame: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
             self.calls += 1;
@@ -149,12 +169,14 @@ mod tests {
         }
     }
 
+    fn all(per_call: u32, frames: u32, mut call: impl FnMut() -> (Result<(), Errno>, u32)) -> io::Result<Kicked> {
+        if frames == 0 { Ok(Kicked::default()) } else { send_all(per_call, frames, call(), call) }
+    }
+
     /// Kicks `frames` frames: what came of it, the frames left, and the calls.
     fn kick(shows: bool, frames: u32, per_call: u32, frame: impl Fn() -> Result<(), Errno>) -> (Kicked, u32, u32) {
-        let kernel = Kernel::with(frames, shows);
-        let call = || kernel.borrow_mut().call(per_call, &frame);
-        let kicked = send_all(per_call, || kernel.borrow().shown, call).unwrap();
-        let kernel = kernel.into_inner();
+        let mut kernel = Kernel { seen: frames, shown: frames, calls: 0, shows };
+        let kicked = all(per_call, frames, || (kernel.call(per_call, &frame), kernel.shown)).unwrap();
         (kicked, kernel.seen, kernel.calls)
     }
 
@@ -203,18 +225,18 @@ mod tests {
 
     #[test]
     fn a_queue_that_takes_no_frame_is_an_error_and_no_call_goes_on_for_ever() {
-        let error = send_all(32, || 5, || Ok(())).unwrap_err();
+        let error = all(32, 5, || (Ok(()), 5)).unwrap_err();
         assert!(error.to_string().contains("no transmit queue"), "{error}");
-        let gone = send_all(32, || 5, || Err(Errno::NXIO)).unwrap_err();
+        let gone = all(32, 5, || (Err(Errno::NXIO), 5)).unwrap_err();
         assert_eq!(Errno::from_io_error(&gone), Some(Errno::NXIO));
         let calls = Cell::new(0);
         let refuses = |errno| {
             calls.set(0);
             let counted = || {
                 calls.set(calls.get() + 1);
-                Err(errno)
+                (Err(errno), 40)
             };
-            assert!(send_all(32, || 40, counted).unwrap().busy);
+            assert!(all(32, 40, counted).unwrap().busy);
             calls.get()
         };
         assert_eq!([Errno::NOBUFS, Errno::INTR, Errno::AGAIN, Errno::BUSY].map(refuses), [1, 1, 2, 41]);
