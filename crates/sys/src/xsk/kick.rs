@@ -30,7 +30,7 @@ impl Socket {
     /// # Errors
     /// ENETDOWN if the interface is down, ENXIO if it is gone; an error without a number if the interface has no transmit queue of
     /// this number (copy mode).
-    // As a function of its own it would take 0.6 us of the 4.8 us of a generic round trip over veth.
+    // Inlined, as a generic round trip of 4.8 us over veth took 0.6 us more with a function of its own.
     #[inline(always)]
     pub fn kick_send(&mut self) -> io::Result<Kicked> {
         let before = self.waiting();
