@@ -408,7 +408,7 @@ impl Kernel {
     }
 }
 
-/// Loads the programs but `unused`, with a ring of so many `records`.
+/// Loads the programs but `unused`, with a ring of `records` places.
 fn load(watch: &WatchTarget, programs: &[u8], unused: &[&str], kernel: Kernel, records: usize) -> Result<Object, BpfError> {
     let sizes = [(RING, records * WORDS * size_of::<u64>())];
     Object::load_tracing(programs, &constants(watch, kernel, records), unused, &sizes)
