@@ -99,7 +99,7 @@ pub enum AttachedError {
     )]
     Hidden(i32),
     /// The kernel cannot tell when a process ends, and lacks the tracepoints as well.
-    #[error("watching an application needs Linux 6.1 or later with BTF (this kernel has no pidfd_open either)")]
+    #[error("watching an application needs Linux 5.12 or later with BTF (this kernel has no pidfd_open either)")]
     Kernel,
     /// The BPF programs could not be attached.
     #[error(transparent)]
