@@ -71,7 +71,8 @@ pub trait PacketIo: Send {
     /// stayed in the TX ring: they are counted as `tx_busy` and leave with a later kick.
     ///
     /// # Errors
-    /// The kernel's error: ENETDOWN if the interface went down, ENXIO or ENODEV if it was removed.
+    /// The kernel's error: ENETDOWN if the interface went down, ENXIO or ENODEV if it was removed. AF_XDP in copy mode: one without
+    /// a number if the interface has no transmit queue of the ring's number.
     fn kick(&mut self, what: Kick) -> io::Result<Kicked>;
 
     /// A descriptor that is readable when a frame has arrived, and in error when [`Kick::Receive`] returns an error.

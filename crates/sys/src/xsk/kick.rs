@@ -52,7 +52,7 @@ impl Socket {
         message::send(&self.tx_fd, &[], SendFlags::DONTWAIT).map(drop)
     }
 
-    /// After a first system call that ended as `done`, with so many frames in the TX ring before and after it.
+    /// Ends a kick whose first system call ended as `done`: the TX ring showed `before` frames before it, and shows `left`.
     #[cold]
     #[inline(never)]
     fn goes_on(&mut self, before: u32, done: Result<(), Errno>, left: u32) -> io::Result<Kicked> {

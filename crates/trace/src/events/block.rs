@@ -94,7 +94,7 @@ mod tests {
         let word = |at: usize| if at == 0 { 2 } else { 1_050 };
         assert_eq!(until_still(word, 1_000, || 5, |kept| read.push(kept)), (2, 5));
         assert_eq!(read, [2, 5]);
-        // None of them had room.
+        // The last three had no room.
         let full = EVENTS as u64;
         let word = |at: usize| if at == 0 { full } else { 1_050 };
         assert_eq!(until_still(word, 1_000, || full + 3, |_| {}), (EVENTS, full + 3));
