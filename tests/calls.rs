@@ -207,7 +207,7 @@ fn calls_that_an_older_kernel_lacks_are_not_needed() {
     assert_eq!(ping.code, Some(0), "{ping:?}");
     assert_eq!(rows(&ping.json()).len(), specs.len());
     for (args, needs) in
-        [("exec -- true", "Linux 5.3 or newer"), ("explain --pid 1 --duration 1s --no-store", "Linux 6.1 or later with BTF")]
+        [("exec -- true", "Linux 5.3 or newer"), ("explain --pid 1 --duration 1s --no-store", "Linux 5.12 or later with BTF")]
     {
         let done = on_a_kernel_without(YOUNG, args);
         assert_eq!(done.code, Some(4), "{args}: {done:?}");
