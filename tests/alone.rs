@@ -54,7 +54,6 @@ const PARTS: &[Part] = &[
     live::PART,
     old_lines::PART,
     howto::PART,
-    stamps::OF_SPLITS,
     calls::PART,
     compare::PART,
     explain_detectors::OF_SETTINGS,

@@ -309,7 +309,7 @@ fn a_second_session_is_refused_with_the_time_left() {
     first.signal("INT");
     let done = first.done();
     assert_eq!(done.code, Some(0), "{done:?}");
-    eventually_serves(&home, &address);
+    eventually_serves(&home, &serve, &address);
 }
 
 /// The next session is served at once, however the one before ended.
@@ -491,14 +491,14 @@ fn a_flood_of_messages_outlasts_no_deadline_of_the_session() {
 }
 
 /// Serves again, within seconds.
-fn eventually_serves(home: &Home, address: &str) {
+fn eventually_serves(home: &Home, serve: &Running, address: &str) {
     let begun = Instant::now();
     loop {
         let done = home.hairpin(&format!("ping {address} {QUICK} --path udp"));
         if done.code == Some(0) {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(10), "{done:?}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{done:?}; the server: {}", serve.err());
         sleep(Duration::from_millis(100));
     }
 }
@@ -568,6 +568,17 @@ fn a_killed_worker_is_noticed(side: usize, spec: &str) {
 }
 
 #[test]
+fn a_server_that_ends_a_session_tells_its_client_why() {
+    let home = Home::new();
+    let (serve, address) = home.serve("");
+    let mut ping = home.start(&format!("ping {address} --path udp --size 8 --forever --warmup 1ms --timeout 2s --json-stream"));
+    ping.until("transactions");
+    let worker = workers_of(serve.pid())[0].to_string();
+    assert!(Command::new("kill").args(["-KILL", &worker]).status().unwrap().success());
+    ping.done().fails(1, &["the server ended the session: "]);
+}
+
+#[test]
 fn a_side_that_was_stopped_for_a_while_is_warned_of() {
     let home = Home::new();
     let ping = home.start("ping --link loopback --path tcp --duration 3s --warmup 1ms --json");
@@ -602,7 +613,7 @@ fn a_client_killed_in_mid_run_frees_the_server() {
         let before = workers_of(serve.pid());
         assert_eq!(before.len(), 1, "{spec}: one worker per session");
         ping.kill();
-        eventually_serves(&home, &address);
+        eventually_serves(&home, &serve, &address);
         let begun = Instant::now();
         while workers_of(serve.pid()).contains(&before[0]) {
             assert!(begun.elapsed() < Duration::from_secs(5), "{spec}: the worker of the dead client's session is still there");
@@ -738,7 +749,7 @@ fn hostile_clients_are_refused_logged_and_hold_nothing() {
     let silent: Vec<_> = (0..20).map(|_| connect()).collect();
     serve.until("refused: too many connections, and it had not proved itself");
     serve.until(" more refused in 10 s");
-    eventually_serves(&home, &address);
+    eventually_serves(&home, &serve, &address);
     drop(silent);
     assert_eq!(workers_of(serve.pid()), Vec::<u32>::new());
 }

@@ -40,3 +40,10 @@ pub(super) enum SessionError {
     #[error("cannot wait for the client: {0}")]
     Wait(io::Error),
 }
+
+impl SessionError {
+    /// True if the client cannot know it, and may still hear it.
+    pub(super) fn is_news(&self) -> bool {
+        !matches!(self, SessionError::Client(_) | SessionError::ToClient(_) | SessionError::Row(_))
+    }
+}

@@ -51,20 +51,22 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(super) fn new(
-        channel: Channel,
+        mut channel: Channel,
         listen: Listen,
         house: &'a House<'a>,
         probing: Option<Probing<'a>>,
     ) -> Result<Session<'a>, SessionError> {
-        let service = house.service;
-        let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
-        let mut worker = WorkerSide::start(None, Some(host.stamps()), service.stack.as_ref())?;
-        worker.order(&Order::StayOn(service.grants.cpus.clone()))?;
+        let (host, worker) = hands(house).inspect_err(|error| tell(&mut channel, error))?;
         let heard = Instant::now();
         Ok(Session { channel, worker, listen, house, probing, heard, row: None, rows: 0, host, pause: None })
     }
 
+    /// Serves the client until it leaves. If the server ends the session, the client hears why.
     pub(super) fn run(&mut self) -> Result<u32, SessionError> {
+        self.serve().inspect_err(|error| tell(&mut self.channel, error))
+    }
+
+    fn serve(&mut self) -> Result<u32, SessionError> {
         loop {
             for _ in 0..REQUESTS_AT_ONCE {
                 match self.next_request()? {
@@ -287,6 +289,22 @@ impl<'a> Session<'a> {
             Answer::Server(report) if self.probing.is_some() => report.error.map_or(Ok(()), |why| Err(SessionError::Row(why))),
             _ => Ok(()),
         }
+    }
+}
+
+/// A session's hooks and its worker.
+fn hands(house: &House<'_>) -> Result<(ServersHost, WorkerSide), SessionError> {
+    let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
+    let mut worker = WorkerSide::start(None, Some(host.stamps()), house.service.stack.as_ref())?;
+    worker.order(&Order::StayOn(house.service.grants.cpus.clone()))?;
+    Ok((host, worker))
+}
+
+/// Tells the client why the server ends its session; whether it hears that is its own affair.
+fn tell(channel: &mut Channel, error: &SessionError) {
+    if error.is_news() {
+        let failure = Failure { message: format!("the server ended the session: {error}"), missing: false };
+        let _ = channel.send(&Answer::Failed(failure));
     }
 }
 
