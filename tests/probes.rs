@@ -205,6 +205,9 @@ fn a_probe_gets_what_a_probe_may_have() {
     for ask in [Request::Hooks(true), Request::Stamps(1), Request::Times] {
         let mut probe = connect(&address, Kind::Probe);
         probe.send(&ask).unwrap();
+        let answer = probe.recv::<Answer>(SOON).unwrap();
+        let Answer::Failed(failure) = answer else { panic!("{ask:?}: {answer:?}") };
+        assert_eq!(failure.message, "the server ended the session: a probe has no hooks, stamps and times of day");
         assert!(probe.recv::<Answer>(SOON).is_err(), "{ask:?}");
     }
     serve.until("probe ends: a probe has no hooks, stamps and times of day");

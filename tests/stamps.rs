@@ -64,16 +64,11 @@ fn typical(split: &Value, name: &str) -> f64 {
     number(&part(split, name).unwrap_or_else(|| panic!("no {name} in {split}"))["typical_ns"])
 }
 
-/// The splits of a run of half a second.
+/// The splits of a run, by the kernel's own stamps of both hosts. The kernel begins to stamp from a work queue, which a very busy
+/// host leaves until the run is over; then this measures again, for longer.
 fn splits(home: &Home, args: &str) -> Vec<Value> {
-    splits_in(500, home, args)
-}
-
-/// The splits of a run of `ms` milliseconds, by the kernel's own stamps of both hosts. The kernel begins to stamp from a work queue,
-/// which a very busy host leaves until the run is over; then this measures again, for longer.
-fn splits_in(ms: u32, home: &Home, args: &str) -> Vec<Value> {
     let measured = |ms: u32| rows(&home.json(&format!("ping --hw-stamps --duration {ms}ms --warmup 20ms {args}"))).to_vec();
-    let all = [ms, 1_000].into_iter().map(measured).find(|rows| rows.iter().all(are_stamped));
+    let all = [500, 1_000].into_iter().map(measured).find(|rows| rows.iter().all(are_stamped));
     let all = all.unwrap_or_else(|| measured(3_000));
     all.iter().for_each(whole);
     all.iter().map(|row| row["split"].clone()).collect()
@@ -135,16 +130,16 @@ fn parts_add_up_over_every_link(name: &str) -> bool {
     ];
     let paths = paths.map(|path| format!("--path {path}")).join(" ");
     for link in ["veth", "loopback"] {
-        assert_eq!(splits_in(250, &home, &format!("{link} {paths}")).len(), 9);
+        assert_eq!(splits(&home, &format!("{link} {paths}")).len(), 9);
     }
     // Messages in several writes, in several packets, over IPv6, on a schedule.
-    splits_in(250, &home, "veth --path tcp:spin,writes=3 --path tcp:block,quickack=on --request 5000 --reply 40");
-    splits_in(250, &home, "veth -6 --path udp:spin --path tcp:spin");
-    splits_in(250, &home, "veth --path udp:block --rate 2000");
+    splits(&home, "veth --path tcp:spin,writes=3 --path tcp:block,quickack=on --request 5000 --reply 40");
+    splits(&home, "veth -6 --path udp:spin --path tcp:spin");
+    splits(&home, "veth --path udp:block --rate 2000");
     // Frames of our own, and those in the shape of PTP.
-    splits_in(250, &home, "veth --path packet:spin --path packet:block --path udp:spin/packet:spin --path packet:spin,l3=off");
-    splits_in(250, &home, "veth --path packet:spin --probe-shape ptp --rate 2000");
-    splits_in(250, &home, "veth -6 --path packet:adaptive/udp:spin");
+    splits(&home, "veth --path packet:spin --path packet:block --path udp:spin/packet:spin --path packet:spin,l3=off");
+    splits(&home, "veth --path packet:spin --probe-shape ptp --rate 2000");
+    splits(&home, "veth -6 --path packet:adaptive/udp:spin");
     true
 }
 
