@@ -316,15 +316,16 @@ fn a_row_is_drawn_while_it_goes_on_and_on_a_terminal_only() {
 #[test]
 fn a_duration_ends_a_row_and_is_kept() {
     let home = Home::new();
-    let whole = || {
+    let whole = |_| {
         let run = home.json("ping --link loopback --duration 300ms --warmup 10ms --path udp");
         sound_run(&run);
         let row = &rows(&run)[0];
-        row["duration_ns"].as_u64().unwrap() + row["gap_ns"].as_u64().unwrap()
+        let whole = row["duration_ns"].as_u64().unwrap() + row["gap_ns"].as_u64().unwrap();
+        assert!(whole < 1_500_000_000, "{whole}");
+        whole
     };
     // A client that a busy host stops before its first block has less.
-    let wholes: Vec<u64> = (0..3).map(|_| whole()).collect();
-    assert!(wholes.iter().any(|whole| (250_000_000..1_500_000_000).contains(whole)), "{wholes:?}");
+    assert!((0..3).map(whole).any(|whole| whole >= 250_000_000), "three times less than 250 ms");
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl<'a> Session<'a> {
         house: &'a House<'a>,
         probing: Option<Probing<'a>>,
     ) -> Result<Session<'a>, SessionError> {
-        let (host, worker) = hands(house).inspect_err(|error| tell(&mut channel, error))?;
+        let (host, worker) = prepare(house).inspect_err(|error| tell(&mut channel, error))?;
         let heard = Instant::now();
         Ok(Session { channel, worker, listen, house, probing, heard, row: None, rows: 0, host, pause: None })
     }
@@ -292,15 +292,15 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A session's hooks and its worker.
-fn hands(house: &House<'_>) -> Result<(ServersHost, WorkerSide), SessionError> {
+/// Starts the worker of a session, and what traces its rows.
+fn prepare(house: &House<'_>) -> Result<(ServersHost, WorkerSide), SessionError> {
     let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
     let mut worker = WorkerSide::start(None, Some(host.stamps()), house.service.stack.as_ref())?;
     worker.order(&Order::StayOn(house.service.grants.cpus.clone()))?;
     Ok((host, worker))
 }
 
-/// Tells the client why the server ends its session; whether it hears that is its own affair.
+/// Tells the client why the server ends its session. One that is gone does not hear it, and the session ends all the same.
 fn tell(channel: &mut Channel, error: &SessionError) {
     if error.is_news() {
         let failure = Failure { message: format!("the server ended the session: {error}"), missing: false };
