@@ -12,6 +12,11 @@ use crate::endpoint::Endpoint;
 /// Longest wait before the stop flag is checked again, in ns.
 pub const TURN_NS: u64 = 10_000_000;
 
+/// Of requests that come sooner than this after each other, in ns …
+const SWIFT_NS: u64 = 10_000;
+/// … the turn-around of one in this time is measured, in ns: its two stamps take some 16 ns of the client's RTT.
+const APART_NS: u64 = 100_000;
+
 /// Callbacks of the server's loop.
 pub trait ServerCallbacks {
     /// True if the run is over. Checked after every reply: one load from a cached line.
@@ -22,7 +27,7 @@ pub trait ServerCallbacks {
     fn turn_ns(&self) -> u64 {
         TURN_NS
     }
-    /// True if [`answered`](ServerCallbacks::answered) wants the stamps of each request.
+    /// True if [`answered`](ServerCallbacks::answered) wants the stamps of each request. Asked once.
     fn is_tracing(&self) -> bool {
         false
     }
@@ -43,7 +48,8 @@ pub trait ServerCallbacks {
 /// Result of the server's loop.
 #[derive(Debug)]
 pub struct Echoed {
-    /// Time from the return of the receive call to the entry of the send call, in ns.
+    /// Time from the return of the receive call to the entry of the send call, in ns: of each request of a traced run; otherwise,
+    /// where one comes sooner than 10 us after the other, of one in 100 us.
     pub turnaround: Times,
     /// Requests answered, warm-up and untimed ones included.
     pub answered: u64,
@@ -62,6 +68,39 @@ pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, ca
     echoed
 }
 
+/// The requests whose turn-around is measured.
+struct Measuring {
+    all: bool,
+    /// [`SWIFT_NS`] and [`APART_NS`] in ticks.
+    swift: u64,
+    apart: u64,
+    /// The next request is one of them.
+    next: bool,
+    /// Of swift requests, the first one after this time.
+    at: Ticks,
+    /// The last look at the clock.
+    now: Ticks,
+}
+
+impl Measuring {
+    fn begin<C: Clock>(clock: &C, all: bool) -> Measuring {
+        let [swift, apart] = [SWIFT_NS, APART_NS].map(|ns| clock.to_ticks(ns));
+        let now = clock.now();
+        Measuring { all, swift, apart, next: true, at: now, now }
+    }
+
+    /// A reply has been sent; `stamps` are those of its turn-around, if it was measured.
+    #[inline(never)]
+    fn replied<C: Clock>(&mut self, clock: &C, stamps: Option<(Ticks, Ticks)>, turnaround: &mut Times) {
+        let before = std::mem::replace(&mut self.now, clock.now());
+        if let Some((received, sent)) = stamps {
+            turnaround.record(clock.to_ns(sent.since(received)));
+            self.at = self.now.plus(self.apart);
+        }
+        self.next = self.all || self.now.since(before) >= self.swift || self.now >= self.at;
+    }
+}
+
 fn turns<E: Endpoint, C: Clock>(
     endpoint: &mut E,
     clock: &C,
@@ -70,35 +109,36 @@ fn turns<E: Endpoint, C: Clock>(
     echoed: &mut Echoed,
 ) -> io::Result<()> {
     let turn = clock.to_ticks(callbacks.turn_ns());
-    let mut until = clock.now().plus(turn);
+    let traces = callbacks.is_tracing();
+    let mut measuring = Measuring::begin(clock, traces);
     while !callbacks.stopped() {
+        let until = measuring.now.plus(turn);
         let Some(request) = endpoint.recv(until)? else {
             echoed.waits_in_vain += u64::from(was_in_vain(clock, until));
-            until = clock.now().plus(turn);
+            measuring.now = clock.now();
             continue;
         };
         // Unordered stamps: a system call on either side orders them well enough, and fences here would be in every RTT.
-        let received = clock.now();
+        let received = measuring.next.then(|| clock.now());
         let flow = request.flow;
-        let sequence = if callbacks.is_tracing() { Some(probe::sequence(request.bytes)) } else { None };
+        let sequence = if traces { Some(probe::sequence(request.bytes)) } else { None };
         endpoint.replying(flow)?;
-        let sent = clock.now();
+        let stamps = received.map(|received| (received, clock.now()));
         while !endpoint.reply(flow, reply)? {
             if callbacks.stopped() {
                 return Ok(());
             }
             endpoint.await_room(flow)?;
         }
-        // Recorded after the send, while the reply is on its way; folding a buffer from time to time would stall some request.
-        echoed.turnaround.record(clock.to_ns(sent.since(received)));
+        // From here on the reply is on its way. Folding a buffer from time to time would stall some request.
+        measuring.replied(clock, stamps, &mut echoed.turnaround);
         echoed.answered += 1;
-        if let Some(sequence) = sequence {
+        if let (Some(sequence), Some((received, sent))) = (sequence, stamps) {
             callbacks.answered(sequence, received, sent);
         }
-        if !callbacks.allows(sent) {
+        if !callbacks.allows(measuring.now) {
             return Err(io::Error::other("the client sends more requests than it said"));
         }
-        until = sent.plus(turn);
         if callbacks.is_called() {
             // The client meets this core only once it has the reply.
             endpoint.flush()?;
@@ -112,4 +152,86 @@ fn turns<E: Endpoint, C: Clock>(
 fn client_has_ended(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_sys::clock::FakeClock;
+
+    use super::*;
+    use crate::content::Content;
+    use crate::endpoint::Reply;
+
+    /// Requests that come one interval after the last reply; an answer takes no time.
+    struct Requests {
+        clock: FakeClock,
+        interval: u64,
+        left: u32,
+    }
+
+    impl Endpoint for Requests {
+        fn is_lossy(&self) -> bool {
+            false
+        }
+
+        fn send(&mut self, _flow: u32, _len: usize, _content: Content) -> io::Result<bool> {
+            unreachable!("a server sends no requests")
+        }
+
+        fn recv(&mut self, _until: Ticks) -> io::Result<Option<Reply<'_>>> {
+            self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::UnexpectedEof)?;
+            self.clock.advance(self.interval);
+            Ok(Some(Reply { flow: 0, bytes: &[0; 16] }))
+        }
+
+        fn replying(&mut self, _flow: u32) -> io::Result<()> {
+            self.clock.advance(7);
+            Ok(())
+        }
+
+        fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
+            Ok(true)
+        }
+    }
+
+    struct Server {
+        traces: bool,
+        told: u64,
+    }
+
+    impl ServerCallbacks for Server {
+        fn stopped(&self) -> bool {
+            false
+        }
+
+        fn is_tracing(&self) -> bool {
+            self.traces
+        }
+
+        fn answered(&mut self, _sequence: u32, received: Ticks, sent: Ticks) {
+            assert_eq!(sent.since(received), 7);
+            self.told += 1;
+        }
+    }
+
+    /// Of 1000 requests: those whose turn-around was measured, and those that were told.
+    fn measured(interval: u64, traces: bool) -> (u64, u64) {
+        let clock = FakeClock::default();
+        let mut server = Server { traces, told: 0 };
+        let echoed = echo(&mut Requests { clock: clock.clone(), interval, left: 1000 }, &clock, 16, &mut server);
+        assert!(echoed.error.is_none());
+        assert_eq!(echoed.answered, 1000);
+        assert_eq!([echoed.turnaround.quantiles().min, echoed.turnaround.quantiles().max], [Some(7), Some(7)]);
+        (echoed.turnaround.count(), server.told)
+    }
+
+    #[test]
+    fn of_swift_requests_the_turn_around_of_one_in_a_while_is_measured() {
+        let swift = SWIFT_NS - 8;
+        // The first one after that time decides upon the next.
+        let apart = APART_NS.div_ceil(swift + 7) + 1;
+        assert_eq!(measured(swift, false), (1000_u64.div_ceil(apart), 0));
+        assert_eq!(measured(SWIFT_NS, false), (1000, 0));
+        assert_eq!(measured(swift, true), (1000, 1000));
+    }
 }

@@ -50,7 +50,7 @@ pub(crate) trait Carrier<'fd> {
     }
 }
 
-/// Buffers begin on cache lines of their own.
+/// Size of a cache line.
 const LINE: usize = 64;
 /// Longer messages often come in parts.
 const SHORT: usize = 4096;
@@ -60,17 +60,36 @@ pub(crate) struct Flows<'a, 'fd, F> {
     flows: &'a mut [F],
     wait: Waiting<'fd>,
     delay: Option<Delay>,
-    outgoing: Vec<u8>,
+    outgoing: Lines,
     incoming: Incoming,
     expected: usize,
     /// The last send waited for room.
     waited: bool,
 }
 
+/// Bytes that begin on a cache line: the kernel's copy of a short message touches one line less.
+struct Lines {
+    bytes: Vec<u8>,
+    first: usize,
+}
+
+impl Lines {
+    fn new(len: usize) -> Lines {
+        let bytes = vec![0; len + LINE - 1];
+        let first = bytes.as_ptr().align_offset(LINE).min(LINE - 1);
+        Lines { bytes, first }
+    }
+
+    #[inline(always)]
+    fn from(&mut self, at: usize) -> &mut [u8] {
+        &mut self.bytes[self.first + at..]
+    }
+}
+
 /// Receive buffers. All flows share one for short messages, because with many flows each cache line of a flow's own takes time.
 struct Incoming {
     /// One buffer, or one for each flow, `apart` bytes from the beginning of one to that of the next.
-    bytes: Vec<u8>,
+    bytes: Lines,
     apart: usize,
     /// With one buffer: the begun part of each flow's message, kept here while another flow may use the buffer.
     begun: Vec<u8>,
@@ -82,12 +101,12 @@ impl Incoming {
         let bytes = (longest + 1).next_multiple_of(LINE);
         let (apart, buffers) = if F::WHOLE || longest <= SHORT || flows == 1 { (0, 1) } else { (bytes, flows) };
         let parts = !F::WHOLE && apart == 0 && flows > 1;
-        Incoming { bytes: vec![0; buffers * bytes], apart, begun: vec![0; if parts { flows * longest } else { 0 }], longest }
+        Incoming { bytes: Lines::new(buffers * bytes), apart, begun: vec![0; if parts { flows * longest } else { 0 }], longest }
     }
 
     #[inline(always)]
     fn of<'fd, F: Carrier<'fd>>(&mut self, flow: usize) -> &mut [u8] {
-        if F::WHOLE { &mut self.bytes } else { &mut self.bytes[flow * self.apart..] }
+        self.bytes.from(if F::WHOLE { 0 } else { flow * self.apart })
     }
 
     #[inline(always)]
@@ -116,14 +135,14 @@ impl Incoming {
     #[cold]
     fn put_away(&mut self, flow: usize, len: usize) {
         if !self.begun.is_empty() {
-            self.begun[flow * self.longest..][..len].copy_from_slice(&self.bytes[..len]);
+            self.begun[flow * self.longest..][..len].copy_from_slice(&self.bytes.from(0)[..len]);
         }
     }
 
     #[cold]
     fn bring_back(&mut self, flow: usize, len: usize) {
         if !self.begun.is_empty() {
-            self.bytes[..len].copy_from_slice(&self.begun[flow * self.longest..][..len]);
+            self.bytes.from(0)[..len].copy_from_slice(&self.begun[flow * self.longest..][..len]);
         }
     }
 }
@@ -132,7 +151,7 @@ impl<'a, 'fd, F: Carrier<'fd>> Flows<'a, 'fd, F> {
     /// For messages of `expected` bytes in and at most `longest` bytes out.
     pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'fd>, expected: usize, longest: usize) -> Flows<'a, 'fd, F> {
         let incoming = Incoming::new::<F>(flows.len(), expected.max(longest));
-        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected, waited: false }
+        Flows { flows, wait, delay: None, outgoing: Lines::new(longest), incoming, expected, waited: false }
     }
 
     /// Sets the `delay` before each answer, if any.
@@ -148,7 +167,7 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
 
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
-        let message = &mut self.outgoing[..len];
+        let message = &mut self.outgoing.from(0)[..len];
         content.write(message);
         let flow = &mut self.flows[flow as usize];
         let sent = flow.send(message);
