@@ -12,9 +12,11 @@ use crate::endpoint::Endpoint;
 /// Longest wait before the stop flag is checked again, in ns.
 pub const TURN_NS: u64 = 10_000_000;
 
-/// Of requests that come sooner than this after each other, in ns …
+/// After this number of requests, whose turn-arounds are all measured, …
+const FIRST: u64 = 1_000;
+/// … and where one comes sooner than this after the other, in ns, …
 const SWIFT_NS: u64 = 10_000;
-/// … the turn-around of one in this time is measured, in ns: its two stamps take some 16 ns of the client's RTT.
+/// … that of one in this time is measured, in ns: its two stamps take some 16 ns of the client's RTT.
 const APART_NS: u64 = 100_000;
 
 /// Callbacks of the server's loop.
@@ -49,7 +51,7 @@ pub trait ServerCallbacks {
 #[derive(Debug)]
 pub struct Echoed {
     /// Time from the return of the receive call to the entry of the send call, in ns: of each request of a traced run; otherwise,
-    /// where one comes sooner than 10 us after the other, of one in 100 us.
+    /// after the first 1,000 and where one comes sooner than 10 us after the other, of one in about 100 us.
     pub turnaround: Times,
     /// Requests answered, warm-up and untimed ones included.
     pub answered: u64,
@@ -97,7 +99,8 @@ impl Measuring {
             turnaround.record(clock.to_ns(sent.since(received)));
             self.at = self.now.plus(self.apart);
         }
-        self.next = self.all || self.now.since(before) >= self.swift || self.now >= self.at;
+        let few = turnaround.count() < FIRST;
+        self.next = self.all || few || self.now.since(before) >= self.swift || self.now >= self.at;
     }
 }
 
@@ -214,24 +217,24 @@ mod tests {
         }
     }
 
-    /// Of 1000 requests: those whose turn-around was measured, and those that were told.
+    /// Of 2000 requests: those whose turn-around was measured, and those that were told.
     fn measured(interval: u64, traces: bool) -> (u64, u64) {
         let clock = FakeClock::default();
         let mut server = Server { traces, told: 0 };
-        let echoed = echo(&mut Requests { clock: clock.clone(), interval, left: 1000 }, &clock, 16, &mut server);
+        let echoed = echo(&mut Requests { clock: clock.clone(), interval, left: 2 * FIRST as u32 }, &clock, 16, &mut server);
         assert!(echoed.error.is_none());
-        assert_eq!(echoed.answered, 1000);
+        assert_eq!(echoed.answered, 2 * FIRST);
         assert_eq!([echoed.turnaround.quantiles().min, echoed.turnaround.quantiles().max], [Some(7), Some(7)]);
         (echoed.turnaround.count(), server.told)
     }
 
     #[test]
-    fn of_swift_requests_the_turn_around_of_one_in_a_while_is_measured() {
+    fn after_the_first_swift_requests_the_turn_around_of_one_in_a_while_is_measured() {
         let swift = SWIFT_NS - 8;
         // The first one after that time decides upon the next.
         let apart = APART_NS.div_ceil(swift + 7) + 1;
-        assert_eq!(measured(swift, false), (1000_u64.div_ceil(apart), 0));
-        assert_eq!(measured(SWIFT_NS, false), (1000, 0));
-        assert_eq!(measured(swift, true), (1000, 1000));
+        assert_eq!(measured(swift, false), (FIRST + FIRST / apart, 0));
+        assert_eq!(measured(SWIFT_NS, false), (2 * FIRST, 0));
+        assert_eq!(measured(swift, true), (2 * FIRST, 2 * FIRST));
     }
 }

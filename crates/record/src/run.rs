@@ -138,7 +138,8 @@ pub struct Row {
     /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest of each thread, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
-    /// Server: receive call returned → send call entered; `null` under `--echo`.
+    /// Server: receive call returned → send call entered; `null` under `--echo`. After the first 1,000 requests
+    /// and where they come faster than one in 10 us, of one in about 100 us.
     pub turnaround_ns: Option<Quantiles>,
     /// With `--hw-stamps`: how much of the RTT is either host's and how much the wire's, in blocks of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

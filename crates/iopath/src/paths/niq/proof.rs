@@ -129,12 +129,16 @@ fn measure<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> Re
     Ok(measured.rtts_ns)
 }
 
-/// Stops the server's loop.
+/// Stops the server's loop. The turn-around of each request is measured, as it is a part of the sum.
 struct StopFlag<'a>(&'a AtomicBool);
 
 impl ServerCallbacks for StopFlag<'_> {
     fn stopped(&self) -> bool {
         self.0.load(Relaxed)
+    }
+
+    fn is_tracing(&self) -> bool {
+        true
     }
 }
 
