@@ -124,7 +124,8 @@ fn sound_both(row: &Value) {
     assert!(may_be_blank || row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
     // The cores do not meet in time where a busy neighbour has one of them.
     assert!(transactions < 1000 || has_met(row), "{path}: {}", row["blocks"]);
-    assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= transactions, "{path}");
+    // Of later ones that come fast only a part is measured.
+    assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= transactions.min(1000), "{path}");
     sound_times(path, &row["turnaround_ns"], None);
     if path.starts_with("tcp:") {
         for side in ["client", "server"] {
