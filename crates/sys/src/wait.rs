@@ -142,8 +142,8 @@ pub const ROOM_NS: u64 = 1_000_000;
 /// While `until` is further away than this, in ns, a spinning thread looks at its clock only after [`UNLOOKED`] attempts: a look
 /// takes 8 ns, and a message that comes meanwhile waits for its end.
 const FAR_NS: u64 = 1_000_000;
-const UNLOOKED: u32 = 64;
-/// Longest pause of a thread that spins on descriptors after a look at a far `until`, in ns: about one attempt.
+const UNLOOKED: u32 = 32;
+/// Longest pause of a thread that spins on one descriptor after a look at a far `until`, in ns: about one attempt.
 const PHASE_NS: u64 = 128;
 
 /// Sleeps until `fd` takes more or is in error, or a signal comes, at most [`ROOM_NS`].
@@ -379,9 +379,9 @@ impl Spin {
 
     /// Looks at the clock: true once `until` has passed, the attempts before the next look, and the next random number.
     ///
-    /// On descriptors it also waits for a random part of [`PHASE_NS`]. A message waits for the end of the attempt that is under
-    /// way. Without that pause two threads that answer each other keep step: this wait is then much the same in all round trips,
-    /// and another one after any change of the program by a few ns.
+    /// On one descriptor it also pauses for a random part of [`PHASE_NS`]. A message waits for the end of the attempt that is
+    /// under way. Without the pause two threads that answer each other keep step: that wait is then much the same in all round
+    /// trips, and another one after any change of the program by a few ns.
     #[inline(never)]
     fn look(&self, until: Ticks) -> (bool, u32, u32) {
         let now = self.clock.now();
