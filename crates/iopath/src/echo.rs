@@ -92,7 +92,6 @@ impl Measuring {
     }
 
     /// A reply has been sent; `stamps` are those of its turn-around, if it was measured.
-    #[inline(never)]
     fn replied<C: Clock>(&mut self, clock: &C, stamps: Option<(Ticks, Ticks)>, turnaround: &mut Times) {
         let before = std::mem::replace(&mut self.now, clock.now());
         if let Some((received, sent)) = stamps {
