@@ -132,7 +132,7 @@ fn turns<E: Endpoint, C: Clock>(
             }
             endpoint.await_room(flow)?;
         }
-        // From here on the reply is on its way. Folding a buffer from time to time would stall some request.
+        // Recorded now, while the reply is on its way; folding a buffer from time to time would stall some request.
         measuring.replied(clock, stamps, &mut echoed.turnaround);
         echoed.answered += 1;
         if let (Some(sequence), Some((received, sent))) = (sequence, stamps) {

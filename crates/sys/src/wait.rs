@@ -380,15 +380,15 @@ impl Spin {
     /// Looks at the clock: true once `until` has passed, the attempts before the next look, and the next random number.
     ///
     /// On one descriptor it also pauses for a random part of [`PHASE_NS`]. A message waits for the end of the attempt that is
-    /// under way. Without the pause two threads that answer each other keep step: that wait is then much the same in all round
-    /// trips, and another one after any change of the program by a few ns.
+    /// under way. Two threads that answer each other can keep step: that wait is then much the same in most round trips, and
+    /// another one after any change of the program by a few ns. Seen in one run only (docs/policies/spin.md).
     #[inline(never)]
     fn look(&self, until: Ticks) -> (bool, u32, u32) {
         let now = self.clock.now();
         if until.since(now) <= self.far {
             return (now >= until, 0, self.random);
         }
-        // Numerical Recipes, 3rd edition, 7.1.
+        // Numerical Recipes in C, 2nd edition, 7.1.
         let random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         if self.phase > 0 {
             let pause = (u64::from(random) * self.phase) >> 32;
