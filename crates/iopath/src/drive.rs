@@ -331,6 +331,7 @@ impl<C: Clock> Loop<'_, C> {
     fn send<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
         let place = self.flight.next(flow);
         let content = Content { sequence: place.sequence, cookie: self.work.cookie, verify: self.work.verify };
+        endpoint.prepare(len, content);
         let sent = self.clock.start();
         endpoint.begins(sent);
         if !endpoint.send(flow, len, content)? {

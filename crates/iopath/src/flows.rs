@@ -166,11 +166,14 @@ impl<'fd, F: Carrier<'fd>> Endpoint for Flows<'_, 'fd, F> {
     }
 
     #[inline(always)]
-    fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
-        let message = &mut self.outgoing.from(0)[..len];
-        content.write(message);
+    fn prepare(&mut self, len: usize, content: Content) {
+        content.write(&mut self.outgoing.from(0)[..len]);
+    }
+
+    #[inline(always)]
+    fn send(&mut self, flow: u32, len: usize, _content: Content) -> io::Result<bool> {
         let flow = &mut self.flows[flow as usize];
-        let sent = flow.send(message);
+        let sent = flow.send(&self.outgoing.from(0)[..len]);
         if !F::WHOLE {
             self.waited = flow.has_waited();
         }

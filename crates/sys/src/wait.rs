@@ -24,6 +24,10 @@ use rustix::io::Errno;
 use crate::clock::{AnyClock, Clock, Ticks};
 use crate::socket;
 
+mod spin;
+
+pub use spin::Spin;
+
 /// A thread's wait for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
@@ -139,13 +143,6 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 /// Longest sleep of [`for_room`], in ns: after it the caller looks at its deadlines and its stop flag.
 pub const ROOM_NS: u64 = 1_000_000;
 
-/// While `until` is further away than this, in ns, a spinning thread looks at its clock only after [`UNLOOKED`] attempts: a look
-/// takes 8 ns, and a message that comes meanwhile waits for its end.
-const FAR_NS: u64 = 1_000_000;
-const UNLOOKED: u32 = 32;
-/// Longest pause of a thread that spins on one descriptor after a look at a far `until`, in ns: about one attempt.
-const PHASE_NS: u64 = 128;
-
 /// Sleeps until `fd` takes more or is in error, or a signal comes, at most [`ROOM_NS`].
 ///
 /// # Errors
@@ -210,7 +207,7 @@ impl<'fd> Waiting<'fd> {
                 _ => {}
             }
         }
-        let spin = Spin::on(clock, fds.len());
+        let spin = Spin::new(clock, fds.len());
         Ok(Waiting(match policy {
             Policy::Block | Policy::BusyPoll => How::Block,
             Policy::Spin => How::Spin(spin),
@@ -238,7 +235,7 @@ impl<'fd> Waiting<'fd> {
     /// entries. `spin` stays `spin`; `adaptive` and `busy-poll` become `adaptive`, as the attempt itself does the kernel's
     /// polling; every other policy becomes poll(2).
     pub fn on_ring(policy: Policy, usecs: u32, clock: AnyClock, ring: BorrowedFd<'fd>) -> Waiting<'fd> {
-        let (spin, poll) = (Spin::on_ring(clock), Poll::new(clock, &[ring]));
+        let (spin, poll) = (Spin::new(clock, 1), Poll::new(clock, &[ring]));
         Waiting(match policy {
             Policy::Spin => How::Spin(spin),
             Policy::Adaptive | Policy::BusyPoll => How::adaptive(spin, usecs, poll),
@@ -248,7 +245,7 @@ impl<'fd> Waiting<'fd> {
 
     /// `spin` on one ring.
     pub fn spin(clock: AnyClock) -> Waiting<'fd> {
-        Waiting(How::Spin(Spin::on_ring(clock)))
+        Waiting(How::Spin(Spin::new(clock, 1)))
     }
 
     /// `block` on one ring whose receiver requests an interrupt when the ring is empty: looks, then sleeps until the descriptor
@@ -282,10 +279,7 @@ impl<'fd> Waiting<'fd> {
     #[inline(always)]
     pub fn spinning(&mut self) -> Option<&mut Spin> {
         match &mut self.0 {
-            How::Spin(spin) => {
-                spin.unlooked = 0;
-                Some(spin)
-            }
+            How::Spin(spin) => Some(spin.begin()),
             How::Block | How::Apart(_) => None,
         }
     }
@@ -293,7 +287,7 @@ impl<'fd> Waiting<'fd> {
 
 impl<'fd> How<'fd> {
     fn adaptive(spin: Spin, usecs: u32, poll: Poll<'fd>) -> How<'fd> {
-        let ticks = spin.clock.to_ticks(u64::from(usecs) * 1000);
+        let ticks = poll.clock.to_ticks(u64::from(usecs) * 1000);
         How::Apart(Apart::Adaptive { spin, ticks, poll })
     }
 }
@@ -308,7 +302,7 @@ impl Apart<'_> {
             Apart::Poll(poll) => poll.wait(until, attempt),
             Apart::Epoll(epoll) => epoll.wait(until, attempt),
             Apart::Adaptive { spin, ticks, poll } => {
-                let spin_until = spin.clock.now().plus(*ticks).min(until);
+                let spin_until = poll.clock.now().plus(*ticks).min(until);
                 match spin.wait(spin_until, attempt)? {
                     None => poll.wait(until, attempt),
                     found => Ok(found),
@@ -323,101 +317,6 @@ impl Apart<'_> {
                     return Ok(None);
                 }
             },
-        }
-    }
-}
-
-/// Attempts without a pause, on one descriptor after the other.
-#[derive(Clone, Copy)]
-pub struct Spin {
-    clock: AnyClock,
-    count: usize,
-    next: usize,
-    /// [`FAR_NS`] in ticks.
-    far: u64,
-    /// [`PHASE_NS`] in ticks; 0: no pause.
-    phase: u64,
-    /// The last random number.
-    random: u32,
-    /// Attempts to be made before the next look at the clock.
-    unlooked: u32,
-}
-
-impl Spin {
-    /// On descriptors; every attempt is a system call.
-    fn on(clock: AnyClock, count: usize) -> Spin {
-        // A turn over several descriptors shifts the phase by itself, and one of them may have a message.
-        let phase = if count == 1 { clock.to_ticks(PHASE_NS) } else { 0 };
-        Spin { count, phase, ..Spin::on_ring(clock) }
-    }
-
-    fn on_ring(clock: AnyClock) -> Spin {
-        Spin { clock, count: 1, next: 0, far: clock.to_ticks(FAR_NS), phase: 0, random: 0, unlooked: 0 }
-    }
-
-    /// The descriptor to try now. Each turn begins after the last successful one, so that none starves.
-    #[inline(always)]
-    pub fn turn(&mut self) -> usize {
-        let at = self.next;
-        self.next = if at + 1 >= self.count { 0 } else { at + 1 };
-        at
-    }
-
-    /// After an attempt in vain: true once `until` has passed.
-    #[inline(always)]
-    pub fn is_over(&mut self, until: Ticks) -> bool {
-        if self.unlooked > 0 {
-            self.unlooked -= 1;
-            return false;
-        }
-        // A copy, so that a loop keeps the rest in registers.
-        let spin = *self;
-        let (is_over, unlooked, random) = spin.look(until);
-        (self.unlooked, self.random) = (unlooked, random);
-        is_over
-    }
-
-    /// Looks at the clock: true once `until` has passed, the attempts before the next look, and the next random number.
-    ///
-    /// On one descriptor it also pauses for a random part of [`PHASE_NS`]. A message waits for the end of the attempt that is
-    /// under way. Two threads that answer each other can keep step: that wait is then much the same in most round trips, and
-    /// another one after any change of the program by a few ns. Seen in one run only (docs/policies/spin.md).
-    #[inline(never)]
-    fn look(&self, until: Ticks) -> (bool, u32, u32) {
-        let now = self.clock.now();
-        if until.since(now) <= self.far {
-            return (now >= until, 0, self.random);
-        }
-        // Numerical Recipes in C, 2nd edition, 7.1.
-        let random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        if self.phase > 0 {
-            let pause = (u64::from(random) * self.phase) >> 32;
-            while self.clock.now() < now.plus(pause) {}
-        }
-        (false, UNLOOKED - 1, random)
-    }
-
-    /// Continues from the place that `copy` has reached: a loop over a copy keeps it in registers.
-    #[inline(always)]
-    pub fn go_on(&mut self, copy: Spin) {
-        (self.next, self.random) = (copy.next, copy.random);
-    }
-
-    #[inline(always)]
-    fn wait<T>(
-        &mut self,
-        until: Ticks,
-        attempt: &mut (impl FnMut(usize) -> io::Result<Option<T>> + ?Sized),
-    ) -> io::Result<Option<T>> {
-        self.unlooked = 0;
-        loop {
-            let at = self.turn();
-            if let Some(found) = attempt(at)? {
-                return Ok(Some(found));
-            }
-            if self.is_over(until) {
-                return Ok(None);
-            }
         }
     }
 }
@@ -629,36 +528,6 @@ mod tests {
             let expected: Vec<_> = (0..count).flat_map(|i| [(i, i as u8), (i, 10 + i as u8)]).collect();
             assert_eq!(found, expected, "{policy}");
         }
-    }
-
-    #[test]
-    fn a_spinning_thread_looks_seldom_at_a_far_deadline_and_always_at_a_near_one() {
-        let mut spin = Spin::on_ring(CLOCK);
-        let far = || CLOCK.now().plus(60_000_000_000);
-        let past = Ticks(0);
-        assert!(!spin.is_over(far()));
-        let unlooked = (0..1000).take_while(|_| !spin.is_over(past)).count();
-        assert_eq!(unlooked, UNLOOKED as usize - 1);
-        assert!(spin.is_over(past), "it has looked at a deadline that is not far");
-        assert!(!spin.is_over(far()));
-        let mut wait = Waiting(How::Spin(spin));
-        assert!(wait.spinning().unwrap().is_over(past), "a new wait begins with a look");
-    }
-
-    #[test]
-    fn on_one_descriptor_a_spinning_thread_shifts_its_phase_by_up_to_an_attempt() {
-        let mut spin = Spin::on(CLOCK, 1);
-        assert_eq!((spin.phase, Spin::on(CLOCK, 2).phase, Spin::on_ring(CLOCK).phase), (PHASE_NS, 0, 0));
-        let mut parts = [0; 8];
-        for _ in 0..8_000 {
-            spin.unlooked = 0;
-            let before = CLOCK.now();
-            assert!(!spin.is_over(before.plus(60_000_000_000)));
-            let pause = (u64::from(spin.random) * PHASE_NS) >> 32;
-            assert!(CLOCK.now().since(before) >= pause);
-            parts[pause as usize * parts.len() / PHASE_NS as usize] += 1;
-        }
-        assert!(parts.iter().all(|part| (900..1_100).contains(part)), "{parts:?}");
     }
 
     #[test]

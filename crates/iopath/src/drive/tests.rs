@@ -593,6 +593,32 @@ fn the_paths_own_timings_of_a_block_that_is_left_out_count_in_no_figure() {
 }
 
 #[test]
+fn writing_a_request_takes_no_part_of_its_rtt() {
+    struct Writing(Script<true>);
+    impl Endpoint for Writing {
+        fn is_lossy(&self) -> bool {
+            true
+        }
+        fn prepare(&mut self, len: usize, content: Content) {
+            assert_eq!((len, content.cookie), (work().request, work().cookie));
+            self.0.clock.advance(700);
+        }
+        fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool> {
+            Endpoint::send(&mut self.0, flow, len, content)
+        }
+        fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+            Endpoint::recv(&mut self.0, until)
+        }
+    }
+    let mut path = Writing(Script::<true>::new([], 1));
+    let (clock, mut keep) = (path.0.clock.clone(), Keep::default());
+    let found = drive(&mut path, &clock, Pace::Closed, Work { count: Some(3), ..work() }, &mut keep);
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
+    assert_eq!(rtts(&keep), [1_000; 3]);
+    assert_eq!(keep.samples[1].sent_ns - keep.samples[0].sent_ns, 1_700);
+}
+
+#[test]
 fn no_due_time_of_a_block_that_is_left_out_is_in_a_figure() {
     // Blocks of ten. The 16th request, of a block that is left out, is never answered. The 30th, the last of a block that counts,
     // is answered 5 us after it has been given up, while the next block runs.
