@@ -35,6 +35,7 @@ use std::io;
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::Sample;
 use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::code;
 use hairpin_units::{Nanos, Quantile};
 use hairpin_wire::probe;
 
@@ -295,6 +296,7 @@ impl<C: Clock> Loop<'_, C> {
 
     /// Keeps `outstanding` requests in flight on every flow until the block ends, then receives the last replies.
     fn closed_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
+        code::begins_on_a_line();
         let most = self.work.flows * self.work.outstanding;
         let (mut left, mut flow) = (limits.budget, 0);
         loop {

@@ -4,6 +4,7 @@ use std::io;
 
 use hairpin_record::histogram::Times;
 use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::code;
 use hairpin_wire::probe;
 
 use crate::drive::was_in_vain;
@@ -110,6 +111,7 @@ fn turns<E: Endpoint, C: Clock>(
     callbacks: &mut impl ServerCallbacks,
     echoed: &mut Echoed,
 ) -> io::Result<()> {
+    code::begins_on_a_line();
     let turn = clock.to_ticks(callbacks.turn_ns());
     let traces = callbacks.is_tracing();
     let mut measuring = Measuring::begin(clock, traces);

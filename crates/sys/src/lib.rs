@@ -28,6 +28,7 @@ pub mod bar;
 pub mod bpf;
 pub mod capability;
 pub mod clock;
+pub mod code;
 pub mod descriptors;
 pub mod device;
 pub mod ethtool;
