@@ -17,6 +17,7 @@
 //!               phc                     the clock of a NIC
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device, napi: these settings, each as a text
+//!   code        code                    where the measuring loops begin
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; the rights of this process
 //!               descriptors             the limit of open descriptors
 //!               libraries               versions of the C libraries in this process

@@ -89,15 +89,18 @@ impl<C: Clock> Endpoint for MemoryEnd<C> {
     }
 
     #[inline(always)]
-    fn send(&mut self, _flow: u32, len: usize, content: Content) -> io::Result<bool> {
+    fn prepare(&mut self, len: usize, content: Content) {
+        content.write(&mut self.outgoing[..len]);
+    }
+
+    #[inline(always)]
+    fn send(&mut self, _flow: u32, len: usize, _content: Content) -> io::Result<bool> {
         // A request that was given up still occupies the line until its reply comes.
         if self.sent != self.last {
             return Ok(false);
         }
-        let message = &mut self.outgoing[..len];
-        content.write(message);
         self.sent = (self.sent + 1) % Line::SEQUENCES;
-        self.shared.line().send(Direction::Request, self.sent, message);
+        self.shared.line().send(Direction::Request, self.sent, &self.outgoing[..len]);
         Ok(true)
     }
 
