@@ -2,8 +2,8 @@
 
 /// Begins the function that calls this on a cache line, in every build.
 ///
-/// The linker places a function on a multiple of 16 bytes otherwise. By that alone the RTT over `packet` differed by 4 to 5 % between
-/// builds whose loops are the same, and that over `memory` by 12 % (docs/benchmarks.md).
+/// The linker places a function on a multiple of 16 bytes otherwise. By that alone the RTT over `packet` differed by 5 % between
+/// builds whose loops are the same, and that over `memory` by more than 10 % (docs/benchmarks.md).
 #[inline(always)]
 pub fn begins_on_a_line() {
     // SAFETY: it assembles to instructions that do nothing, as many as there are bytes up to the next line.
