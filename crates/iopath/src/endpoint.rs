@@ -7,14 +7,14 @@ use hairpin_sys::clock::Ticks;
 use crate::content::Content;
 
 /// All flows of one thread. On the client [`drive`](crate::drive::drive) calls `prepare`, `begins`, `send`, `await_room`,
-/// `has_waited`, `recv` and `received`; on the server [`echo`](crate::echo::echo) calls `recv`, `replying`, `reply` and `await_room`. `Self: Sized`
-/// keeps the methods that only a server calls out of the table of a client's loops.
+/// `has_waited`, `recv` and `received`; on the server [`echo`](crate::echo::echo) calls `recv`, `replying`, `reply` and
+/// `await_room`. `Self: Sized` keeps the methods that only a server calls out of the table of a client's loops.
 pub trait Endpoint {
     /// True if the path may drop a message: an unanswered request then means a loss, not a dead peer.
     fn is_lossy(&self) -> bool;
 
-    /// Writes the next request before its send stamp, so that this takes no part of the RTT. Does nothing by default, for paths whose
-    /// `send` writes the request where it is sent from.
+    /// Writes the next request before its send stamp, so that this takes no part of the RTT. Does nothing by default, for paths
+    /// whose `send` writes the request where it is sent from.
     #[inline(always)]
     fn prepare(&mut self, _len: usize, _content: Content) {}
 
@@ -22,7 +22,8 @@ pub trait Endpoint {
     #[inline(always)]
     fn begins(&mut self, _sent: Ticks) {}
 
-    /// Sends a request of `len` bytes on `flow`, that which `prepare` was given or one written in place. `false`: the path is full for now and nothing was sent.
+    /// Sends a request of `len` bytes on `flow`, that which `prepare` wrote or one written in place. `false`: the path is full for
+    /// now and nothing was sent.
     fn send(&mut self, flow: u32, len: usize, content: Content) -> io::Result<bool>;
 
     /// After a send on `flow` found the path full, while no message is waited for: sleeps until there may be room, for a short

@@ -91,6 +91,7 @@ impl Spin {
 mod tests {
     use super::*;
     use crate::clock::MonotonicRaw;
+    use crate::wait::Waiting;
 
     #[test]
     fn a_spinning_thread_looks_seldom_at_a_far_deadline_and_always_at_a_near_one() {
@@ -103,6 +104,8 @@ mod tests {
         assert_eq!(unlooked, UNLOOKED as usize - 1);
         assert!(spin.is_over(past), "it has looked at a deadline that is not far");
         assert!(!spin.is_over(far()));
-        assert!(spin.begin().is_over(past), "a new wait begins with a look");
+        let mut wait = Waiting::spin(clock);
+        assert!(!wait.spinning().unwrap().is_over(far()));
+        assert!(wait.spinning().unwrap().is_over(past), "a new wait begins with a look");
     }
 }
