@@ -65,8 +65,8 @@ impl<'fd> Asking<'fd> {
     #[inline(always)]
     pub(super) fn send(&mut self) -> io::Result<(u32, Ticks)> {
         let sequence = self.sequence;
-        let sent = self.clock.start();
         Content { sequence, cookie: self.work.cookie, verify: self.work.verify }.write(&mut self.outgoing);
+        let sent = self.clock.start();
         while or_nothing(sendto(self.socket, &self.outgoing, SendFlags::empty(), &self.to))?.is_none() {
             if self.clock.now().since(sent) > self.clock.to_ticks(FIRST_PATIENCE_NS) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the link takes no datagrams"));
