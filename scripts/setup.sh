@@ -154,19 +154,36 @@ test | bench | bench-packet)
     setup_need ps procps
     ;;
 esac
-# Where clang cannot be had the tests count a skip: a build does not need it.
-if [ "${HAIRPIN_FOR:-demo}" = test ] && ! { setup_has clang && setup_has llvm-objcopy; }; then
-    setup_apt clang llvm || setup_say "no clang: the BPF objects are not compared with their sources"
-fi
-# Node builds the report's page, a browser tries it. Where they cannot be had the tests count a skip: a build needs neither.
+# What only tests need comes in one go of apt; where that fails, each by itself, and the tests count a skip for what cannot be had.
+setup_tools=
+setup_tool() { setup_has "$1" || setup_tools="$setup_tools $2"; }
 if [ "${HAIRPIN_FOR:-demo}" = test ]; then
-    { setup_has node && setup_has npm; } || setup_apt nodejs npm || setup_say "no node: the report's page is not built and compared"
-    setup_has chromium || setup_apt chromium || setup_say "no chromium: the report's page is not tried in a browser"
+    # The BPF objects are compared with their sources.
+    setup_tool clang clang
+    setup_tool llvm-objcopy llvm
+    # Node builds the report's page, a browser tries it.
+    setup_tool node nodejs
+    setup_tool npm npm
+    setup_tool chromium chromium
+    # Servers that the tests watch. Debian's redis-server is a link to redis-check-rdb, whose package starts no service.
+    setup_has redis-server || setup_tool redis-check-rdb redis-tools
+    setup_tool python3 python3
+    setup_tool man man-db
+    # A terminal for the live view.
+    setup_tool tmux tmux
+    # Shells whose completions are tried.
+    setup_tool zsh zsh
+    setup_tool fish fish
+    # Modules of the emulated machines' kernels: Debian packs them with the one, Ubuntu with the other.
+    setup_tool xz xz-utils
+    setup_tool unzstd zstd
+    if [ -n "$setup_tools" ]; then
+        # shellcheck disable=SC2086 # a list of packages
+        setup_apt $setup_tools || for setup_package in $setup_tools; do
+            setup_apt "$setup_package" || setup_say "no $setup_package: what needs it is skipped"
+        done
+    fi
     setup_has node && setup_has npm && { scripts/web.sh --ready || setup_say "the report's page is not built and compared"; }
-fi
-# Servers that the tests watch. Debian's redis-server is a link to redis-check-rdb, whose package starts no service.
-if [ "${HAIRPIN_FOR:-demo}" = test ]; then
-    setup_has redis-check-rdb || setup_has redis-server || setup_apt redis-tools || setup_say "no redis: hairpin explain is not tried on one"
     setup_unpack nginx nginx || setup_say "no nginx: hairpin explain is not tried on one"
     setup_memcached || setup_say "no memcached: hairpin ping --request is not tried on one"
     # Each version of PostgreSQL has a folder of programs, which no PATH names.
@@ -181,16 +198,8 @@ if [ "${HAIRPIN_FOR:-demo}" = test ]; then
         setup_unpack "$setup_initdb" "postgresql-${setup_version:-}" &&
             { setup_starts "$setup_initdb" "${setup_initdb%initdb}postgres" || setup_apt libpq5 libxml2; }
     } || setup_say "no PostgreSQL: hairpin ping --request is not tried on one"
-    setup_has python3 || setup_apt python3 || setup_say "no python3: the Python reader is not compared with the command"
-    setup_has man || setup_apt man-db || setup_say "no man: the man pages are not rendered"
-    # A terminal for the live view, and a scraper for its metrics.
-    setup_has tmux || setup_apt tmux || setup_say "no tmux: the live view is not tried on a terminal"
-    # Shells whose completions are tried.
-    setup_has zsh || setup_apt zsh || setup_say "no zsh: its completions are not tried"
-    setup_has fish || setup_apt fish || setup_say "no fish: its completions are not tried"
+    # A scraper for the metrics.
     setup_unpack prometheus prometheus || setup_say "no prometheus: hairpin ping --metrics is not tried with one"
-    # Modules of the emulated machines' kernels: Debian packs them with the one, Ubuntu with the other.
-    { setup_has xz && setup_has unzstd; } || setup_apt xz-utils zstd || setup_say "no xz or no zstd: emulated machines may lack their modules"
 fi
 if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need sockperf sockperf

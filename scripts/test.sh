@@ -95,15 +95,14 @@ behind=
 HAIRPIN_FOR=test
 . scripts/setup.sh
 
-# The tests that run by themselves wait for most of their time, and what they leave is enough for the build of the others, its checks and the examples of
-# the docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases. One
-# compiler takes 50 s for the tests of iopath: begun last, it would have a core to itself at the end of the build. It begins once those tests
-# run: before, they would wait for its lock of cargo.
+# The tests that run by themselves wait for most of their time, and what they leave is enough for checks, the build of the others and the examples of the
+# docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases. All of it
+# is built with --workspace: a build of one crate takes its dependencies with other features, and compiles them, and so itself, once more. It begins once
+# those tests run: before, they would wait for its lock of cargo.
 # shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
 looks=0
 until grep -q "^ *Running" "$0" || [ $((looks += 1)) -gt 300 ]; do sleep 0.2; done
-cargo test --package hairpin-iopath --lib --no-run --quiet >/dev/null 2>&1
 scripts/lint.sh --tests; status=$?
 cargo test --workspace --no-fail-fast --doc || status=1
 RIG_PATIENCE=4 rig/run short && exit $status' "$log" >"$scratch/behind" 2>&1 &
