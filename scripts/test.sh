@@ -6,8 +6,8 @@
 # Up to three tests, or cases of emulated machines, that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `command`, the crates' own, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
-#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, examples of the docs, at the lowest priority ─────────────────────┘
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `command`, the crates' own ───────────────────┬─▶ tests that want idle cores ─▶ sum
+#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, examples of the docs, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -38,10 +38,9 @@ lost=
 page=
 behind=
 beside=
-machines=
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$behind"; end "$beside"; end "$machines"; rm -rf "$scratch"' EXIT
+trap 'end "$page"; end "$behind"; end "$beside"; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' HUP TERM
 
@@ -97,14 +96,16 @@ HAIRPIN_FOR=test
 . scripts/setup.sh
 
 # The tests that run by themselves wait for most of their time, and what they leave is enough for checks, the build of the others and the examples of the
-# docs. All of it is built with --workspace: a build of one crate takes its dependencies with other features, and compiles them, and so itself, once more. It
-# begins once those tests run: before, they would wait for its lock of cargo.
+# docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases. All of it
+# is built with --workspace: a build of one crate takes its dependencies with other features, and compiles them, and so itself, once more. It begins once
+# those tests run: before, they would wait for its lock of cargo.
 # shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
 looks=0
 until grep -q "^ *Running" "$0" || [ $((looks += 1)) -gt 300 ]; do sleep 0.2; done
 scripts/lint.sh --tests; status=$?
-cargo test --workspace --no-fail-fast --doc && exit $status' "$log" >"$scratch/behind" 2>&1 &
+cargo test --workspace --no-fail-fast --doc || status=1
+RIG_PATIENCE=4 rig/run short && exit $status' "$log" >"$scratch/behind" 2>&1 &
 behind=$!
 
 # Tests of settings, causes and comparisons that show only on cores which rest.
@@ -114,18 +115,13 @@ tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip 
 # They wait most of their time, so twice as many as there are cores run at once, and the crates' own tests beside them.
 setsid cargo test --workspace --no-fail-fast --lib --bins --test main >"$scratch/beside" 2>&1 &
 beside=$!
-# A case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases.
-setsid nice -n 5 env RIG_PATIENCE=4 rig/run short >"$scratch/machines" 2>&1 &
-machines=$!
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --test command
 unset RUST_TEST_THREADS
 ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins --test main"
 beside=
-ended "$machines" "$scratch/machines" "rig/run short"
-machines=
-ended "$behind" "$scratch/behind" "scripts/lint.sh, cargo test --doc"
+ended "$behind" "$scratch/behind" "scripts/lint.sh, cargo test --doc, rig/run short"
 behind=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
