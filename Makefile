@@ -42,7 +42,7 @@ test:
 test-tls:
 	@. ./scripts/setup.sh && { setup_has openssl || setup_apt openssl || setup_fail "please install openssl (as root: apt-get install openssl), then run make again"; } && \
 		{ setup_unpack nginx nginx || setup_fail "please install nginx (as root: apt-get install nginx), then run make again"; } && \
-		HAIRPIN_MUST_RUN=1 cargo test $$setup_quiet --package hairpin-cli --features tls --test command -- tls::
+		HAIRPIN_MUST_RUN=1 cargo test $$setup_quiet --package hairpin-cli --features tls --test main -- tls::
 
 test-rig:
 	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec rig/run

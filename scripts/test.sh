@@ -6,7 +6,7 @@
 # Up to three tests, or cases of emulated machines, that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `command`, the crates' own ───────────────────────────┬─▶ tests that want idle cores ─▶ sum
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────────────────────┬─▶ tests that want idle cores ─▶ sum
 #     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, examples of the docs, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
@@ -113,13 +113,13 @@ idle='explain_detectors:: newcomer:: idle_states:: gates::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
 # They wait most of their time, so twice as many as there are cores run at once, and the crates' own tests beside them.
-setsid cargo test --workspace --no-fail-fast --lib --bins --test main >"$scratch/beside" 2>&1 &
+setsid cargo test --workspace --no-fail-fast --lib --bins >"$scratch/beside" 2>&1 &
 beside=$!
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
-tests cargo test --workspace --no-fail-fast --test command
+tests cargo test --workspace --no-fail-fast --test main
 unset RUST_TEST_THREADS
-ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins --test main"
+ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins"
 beside=
 ended "$behind" "$scratch/behind" "scripts/lint.sh, cargo test --doc, rig/run short"
 behind=
@@ -162,16 +162,16 @@ if [ -n "$names" ] && [ "$failed" -le 3 ] && [ "$(echo "$names" | wc -l)" = "$fa
     first=$log
     log=$scratch/again
     set --
-    cases=
+    machines=
     # A name may have spaces, and that of a case of the emulated machines has an @.
     while read -r name; do
-        case $name in *@*) cases="$cases $name" ;; *) set -- "$@" "$name" ;; esac
+        case $name in *@*) machines="$machines $name" ;; *) set -- "$@" "$name" ;; esac
     done <<NAMES
 $names
 NAMES
     [ $# = 0 ] || RUST_TEST_THREADS=1 tests cargo test --workspace --no-fail-fast --lib --bins --tests -- --exact "$@"
     # shellcheck disable=SC2086 # words
-    [ -z "$cases" ] || tests rig/run $cases
+    [ -z "$machines" ] || tests rig/run $machines
     # shellcheck disable=SC2046 # three numbers
     set -- $(sums "$log")
     if [ "$1" -ge "$failed" ] && [ "$2" = 0 ]; then
