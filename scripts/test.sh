@@ -6,7 +6,7 @@
 # Up to three tests, or cases of emulated machines, that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────────────────────┬─▶ tests that want idle cores ─▶ sum
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────────────────────────────┬─▶ tests that want idle cores ─▶ sum
 #     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, examples of the docs, two emulated machines, at the lowest priority ─┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
