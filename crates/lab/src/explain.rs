@@ -12,6 +12,7 @@
 mod hooked;
 mod meanwhile;
 
+use std::cell::LazyCell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -157,14 +158,14 @@ fn explain(
     let place = testbed.place(plan)?;
     let mut found = Record { head, body: ExplainBody { place, missing: Vec::new(), results: Vec::new() } };
     let clock = choose_clock().0;
-    let no_hooks = Tracer::probe().is_err();
+    let no_hooks = LazyCell::new(|| Tracer::probe().is_err());
     rows::rows(
         plan,
         &mut found,
         |found| found.results.is_empty(),
         |Record { head, body }, index, job| {
             let route = route_of(job, remote).unwrap_or(Route::Memory);
-            let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
+            let socket_stamps = route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp && *no_hooks;
             let job = &Job { traced: true, socket_stamps, ..hairpin_session::plan::emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
             let before = flat_out(&mut testbed, job, index, signals)?;

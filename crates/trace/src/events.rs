@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::sync::LazyLock;
 
 use hairpin_sys::bpf::{Object, TraceLink, VARIABLES, Variables, missing_functions, missing_tracepoints, switch_tells_state};
 use hairpin_sys::clock::monotonic_ns;
@@ -237,8 +238,13 @@ impl Taken {
 /// The CPUs that can be watched at once: 8, or 3 before Linux 5.18. Linux 5.15 takes no section of variables above 4 MiB, 6.1 does;
 /// which of those between do was not tried.
 pub fn most_cpus() -> usize {
-    if switch_tells_state() { CPUS } else { FEW_CPUS }
+    if *TELLS_STATE { CPUS } else { FEW_CPUS }
 }
+
+/// The tracepoints of events that this kernel lacks, and [`switch_tells_state`]: looked up once, as in tracer.rs.
+static NO_TRACEPOINT: LazyLock<Vec<&str>> =
+    LazyLock::new(|| missing_tracepoints(&EVENT_HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>()));
+static TELLS_STATE: LazyLock<bool> = LazyLock::new(switch_tells_state);
 
 /// The programs in the kernel.
 #[derive(Debug)]
@@ -263,19 +269,16 @@ impl Events {
     pub fn load(watched: &WatchedFlow) -> Result<Events, TracerError> {
         sees_threads(fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |facts| facts.ino()))?;
         let on_function = watched.light && watched.acks && missing_functions(&[ACKS]).is_empty();
-        let tells_state = switch_tells_state();
         // A kernel may refuse the program on the function, and accept the one on the tracepoint.
-        match Events::open(watched, on_function, tells_state) {
-            Err(_) if on_function => Events::open(watched, false, tells_state),
+        match Events::open(watched, on_function, *TELLS_STATE) {
+            Err(_) if on_function => Events::open(watched, false, *TELLS_STATE),
             opened => opened,
         }
     }
 
     fn open(watched: &WatchedFlow, on_function: bool, tells_state: bool) -> Result<Events, TracerError> {
-        let names: Vec<&str> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
-        let absent = missing_tracepoints(&names);
         let (missing, hooks): (Vec<&EventHook>, Vec<&EventHook>) =
-            wanted(watched, on_function).partition(|hook| absent.contains(&hook.name));
+            wanted(watched, on_function).partition(|hook| NO_TRACEPOINT.contains(&hook.name));
         let programs = EVENT_HOOKS.iter().map(|hook| hook.program);
         let without: Vec<&str> = programs.filter(|name| hooks.iter().all(|hook| hook.program != *name)).collect();
         let cpus: Vec<u32> = watched.cpus.iter().copied().take(CPUS).collect();

@@ -7,7 +7,7 @@
 //!   RTT          = stages + observer + residual, exactly, transaction by transaction
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hairpin_record::explain::{Direction, Explained, Group, Hook, Stage};
 use hairpin_record::histogram::Times;
@@ -48,9 +48,11 @@ type Shape = Vec<IntervalPlace>;
 
 /// One interval of a shape.
 #[derive(Clone, Copy)]
-enum Part {
-    Stage(usize),
-    Residual,
+struct Part {
+    /// Its stage; `None` if it is residual.
+    stage: Option<usize>,
+    /// Hook stamps at its ends.
+    hooks: usize,
 }
 
 /// One transaction, folded: its shape, and the duration of each interval.
@@ -144,9 +146,18 @@ impl Fold {
 
     /// Average number of hook stamps per transaction, the divisor of the observer's cost.
     pub fn hooks_per_transaction(&self) -> f64 {
-        let hooks = |shape: &Shape| shape.iter().map(|between| between.ended_by().count()).sum::<usize>();
-        let all: usize = self.folded.iter().map(|folded| hooks(&self.shapes[folded.shape as usize])).sum();
-        all as f64 / self.folded.len().max(1) as f64
+        self.hits().into_values().sum::<u64>() as f64 / self.folded.len().max(1) as f64
+    }
+
+    /// Number of stamps of each hook.
+    fn hits(&self) -> BTreeMap<Moment, u64> {
+        let mut of_shape = vec![0_u64; self.shapes.len()];
+        self.folded.iter().for_each(|folded| of_shape[folded.shape as usize] += 1);
+        let mut hits = BTreeMap::new();
+        for (shape, count) in self.shapes.iter().zip(of_shape) {
+            shape.iter().flat_map(|between| between.ended_by()).for_each(|hook| *hits.entry(hook).or_default() += count);
+        }
+        hits
     }
 
     /// Writes stages, observer, residual, RTT, hooks and both groups into `into`. Each hook adds `hook_ns` to a
@@ -160,26 +171,23 @@ impl Fold {
         let tells_slow = Quantile::P99.is_supported_by(rtts.len() as u64);
         let groups = [range(&rtts, 0.4, 0.6), if tells_slow { range(&rtts, 0.99, 1.0) } else { (0, 0) }];
         let mut sums = [Mean::new(stages.len()), Mean::new(stages.len())];
-        let mut hooks: HashMap<Moment, u64> = HashMap::new();
         let mut own = vec![0_u64; stages.len()];
         for folded in &self.folded {
-            let (shape, parts) = (&self.shapes[folded.shape as usize], &parts[folded.shape as usize]);
             own.fill(0);
             let (mut observer, mut residual, mut carried) = (0, 0, 0.0);
-            for (at, (between, part)) in shape.iter().zip(parts).enumerate() {
+            for (at, part) in parts[folded.shape as usize].iter().enumerate() {
                 let took = self.interval(folded.first + at);
                 // Rounds to whole ns without loss: the remainder goes to the next interval.
-                carried += hook_ns * between.hooks() as f64 / 2.0;
+                carried += hook_ns * part.hooks as f64 / 2.0;
                 let cost = (carried.floor().max(0.0) as u64).min(took);
                 carried -= cost as f64;
                 observer += cost;
-                match part {
-                    Part::Stage(stage) => own[*stage] += took - cost,
-                    Part::Residual => residual += took - cost,
-                }
-                between.ended_by().for_each(|hook| *hooks.entry(hook).or_default() += 1);
-                if let Part::Stage(stage) = part {
-                    stages[*stage].passed = true;
+                match part.stage {
+                    Some(stage) => {
+                        own[stage] += took - cost;
+                        stages[stage].passed = true;
+                    }
+                    None => residual += took - cost,
                 }
             }
             for (sum, own) in stages.iter_mut().zip(&own) {
@@ -203,10 +211,8 @@ impl Fold {
         into.typical = typical.group(groups[0]);
         into.slow = slow.group(groups[1]);
         let count = self.folded.len().max(1) as f64;
-        let mut hooks: Vec<(Moment, u64)> = hooks.into_iter().collect();
-        hooks.arrange_by(Ord::cmp);
         let hook = |(moment, hits): (Moment, u64)| Hook { name: moment.name().into(), per_transaction: hits as f64 / count };
-        into.hooks = hooks.into_iter().map(hook).collect();
+        into.hooks = self.hits().into_iter().map(hook).collect();
         let mut order: Vec<usize> = (0..stages.len()).collect();
         order.arrange_by_key(|at| (stages[*at].direction, stages[*at].from.min(stages[*at].to), stages[*at].to));
         into.stages = order.into_iter().map(|at| stages[at].stage(typical.of(at), slow.of(at))).collect();
@@ -253,7 +259,8 @@ impl Fold {
                 (Moment::Returned, Moment::Send) => Some(TURN_AROUND.to_owned()),
                 _ => stage(self.route, from, to, slept, &self.missing),
             };
-            let Some(mut name) = name else { return Part::Residual };
+            let hooks = between.hooks();
+            let Some(mut name) = name else { return Part { stage: None, hooks } };
             if let Some(also) = also.and_then(|(from, to)| stage(self.route, from, to, false, &self.missing)) {
                 let new: Vec<&str> = also.split(" + ").filter(|part| name.split(" + ").all(|known| known != *part)).collect();
                 let joint: Vec<&str> = std::iter::once(&*name).chain(new).collect();
@@ -267,7 +274,7 @@ impl Fold {
             // A sleeping receiver receives later on its way than one that is awake: the stage stands at the later place,
             // whichever came first.
             stages[at].from = stages[at].from.max(from);
-            Part::Stage(at)
+            Part { stage: Some(at), hooks }
         };
         shape.iter().map(part).collect()
     }

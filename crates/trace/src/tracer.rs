@@ -7,6 +7,8 @@
 //!                                                             sent[request] 8 │ sent[reply] 8 │ got[request] 8 │ got[reply] 8
 //! ```
 
+use std::sync::LazyLock;
+
 use hairpin_record::explain::Direction;
 use hairpin_sys::bpf::{BpfError, Object, TraceLink, VARIABLES, Variables, missing_functions, missing_tracepoints, untyped};
 use hairpin_sys::shared::Announced;
@@ -118,15 +120,13 @@ impl Tracer {
         if let Some(why) = untyped() {
             return Err(TracerError::Untyped(why));
         }
-        let names: Vec<&str> = HOOKS.iter().map(|hook| hook.name).collect();
-        let absent = missing_tracepoints(&names);
         let passed = flow.hooks.iter().copied().filter(|hook| flow.route.passes(hook));
         let passed: Vec<&Hook> = passed.collect();
-        let on_functions = programs(&passed, &absent, &missing_functions(&functions()));
+        let on_functions = programs(&passed, &NO_TRACEPOINT, |function| NO_FUNCTION.contains(&function));
         let (object, chosen) = match Tracer::open(flow, &on_functions) {
             // A kernel may refuse programs on functions, and accept those on tracepoints.
             Err(error) if on_functions.iter().any(|(hook, program)| hook.name != *program) => {
-                let on_tracepoints = programs(&passed, &absent, &functions());
+                let on_tracepoints = programs(&passed, &NO_TRACEPOINT, |_| true);
                 let object = Tracer::open(flow, &on_tracepoints).map_err(|_| error)?;
                 (object, on_tracepoints)
             }
@@ -217,16 +217,26 @@ pub(crate) fn try_function(object: &Object, program: &str) -> Result<(), BpfErro
     (0..2).try_for_each(|_| object.attach_tracing(program).map(drop))
 }
 
+/// What this kernel lacks: tracepoints of hooks, and functions that stand in for them. To read its types takes 9 ms, so each is looked up
+/// once.
+static NO_TRACEPOINT: LazyLock<Vec<&str>> =
+    LazyLock::new(|| missing_tracepoints(&HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>()));
+static NO_FUNCTION: LazyLock<Vec<&str>> = LazyLock::new(|| missing_functions(&functions()));
+
 /// The functions that stand in for tracepoints.
 fn functions() -> Vec<&'static str> {
     HOOKS.iter().filter_map(|hook| hook.instead).collect()
 }
 
 /// Each hook that this kernel has, with the name of its program: on the tracepoint, else on the function that replaces it.
-fn programs(hooks: &[&'static Hook], no_tracepoint: &[&str], no_function: &[&str]) -> Vec<(&'static Hook, &'static str)> {
+fn programs(
+    hooks: &[&'static Hook],
+    no_tracepoint: &[&str],
+    lacks_function: impl Fn(&str) -> bool,
+) -> Vec<(&'static Hook, &'static str)> {
     let program = |hook: &Hook| match no_tracepoint.contains(&hook.name) {
         false => Some(hook.name),
-        true => hook.instead.filter(|function| !no_function.contains(function)),
+        true => hook.instead.filter(|function| !lacks_function(function)),
     };
     hooks.iter().filter_map(|hook| Some((*hook, program(hook)?))).collect()
 }
@@ -290,7 +300,7 @@ mod tests {
     fn a_function_stands_in_for_a_missing_tracepoint() {
         let hooks: Vec<&Hook> = HOOKS.iter().collect();
         let named = |absent: &[&str], gone: &[&str]| -> Vec<&str> {
-            programs(&hooks, absent, gone).into_iter().map(|(_, name)| name).collect()
+            programs(&hooks, absent, |function| gone.contains(&function)).into_iter().map(|(_, name)| name).collect()
         };
         assert_eq!(named(&[], &[]), HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>());
         // Linux 6.1.
