@@ -40,7 +40,8 @@ let browser = null;
 export function start() {
   const executablePath = program();
   if (!executablePath) throw new Error("no chromium on this host: install the package chromium, or set HAIRPIN_CHROMIUM");
-  browser ??= chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+  // Without a GPU chromium emulates one, in a process of its own.
+  browser ??= chromium.launch({ executablePath, args: ["--disable-gpu", ...(process.getuid?.() === 0 ? ["--no-sandbox"] : [])] });
   return browser;
 }
 
@@ -96,11 +97,18 @@ async function fresh(options) {
 /** Brings every chart into sight once, as a reader would, and waits for it.
  * @param {Page} page */
 export async function drawAll(page) {
-  for (const id of await page.locator("section.figure").evaluateAll((sections) => sections.map((section) => section.id))) {
-    await page.evaluate((id) => document.getElementById(id)?.scrollIntoView({ behavior: "instant" }), id);
-    await page.waitForFunction((id) => document.getElementById(id)?.dataset.drawn === "true", id);
-  }
-  await page.evaluate(() => window.scrollTo({ top: 0, behavior: "instant" }));
+  await page.evaluate(async (patience) => {
+    const frame = () => new Promise(requestAnimationFrame);
+    for (const { id } of [...document.querySelectorAll("section.figure")]) {
+      document.getElementById(id)?.scrollIntoView({ behavior: "instant" });
+      const until = performance.now() + patience;
+      while (document.getElementById(id)?.dataset.drawn !== "true") {
+        if (performance.now() > until) throw new Error(`the chart ${id} is not drawn`);
+        await frame();
+      }
+    }
+    window.scrollTo({ top: 0, behavior: "instant" });
+  }, PATIENCE_MS);
 }
 
 /** Numbers of the rows that each chart of rows holds.
