@@ -83,8 +83,8 @@ page=$!
 step cargo test --workspace --test alone --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
 cargo test --workspace --test alone --no-run $setup_quiet
-# Until the page has been tried, the build of `main` has the cores. It ends before the next step, which would wait for cargo's lock; of the crates' own tests that
-# would be in the middle of one that takes 20 s, and that work would be lost.
+# Until the page has been tried, the build of `main` has the cores. It is ended before the next step, which would wait for cargo's lock. The crates' own tests
+# are built later: one of them takes 20 s to compile, and an end in the middle would lose that work.
 setsid scripts/behind.sh cargo test --workspace --test main --no-run --quiet >/dev/null 2>&1 &
 behind=$!
 ended "$page" "$scratch/page" "set-up of the tests, scripts/web.sh --test"

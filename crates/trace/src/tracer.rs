@@ -217,8 +217,8 @@ pub(crate) fn try_function(object: &Object, program: &str) -> Result<(), BpfErro
     (0..2).try_for_each(|_| object.attach_tracing(program).map(drop))
 }
 
-/// What this kernel lacks: tracepoints of hooks, and functions that stand in for them. To read its types takes 9 ms, so each is looked up
-/// once.
+/// What this kernel lacks: tracepoints of hooks, and functions that stand in for them. Looked up once, as each reading of the
+/// kernel's types takes some 9 ms.
 static NO_TRACEPOINT: LazyLock<Vec<&str>> =
     LazyLock::new(|| missing_tracepoints(&HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>()));
 static NO_FUNCTION: LazyLock<Vec<&str>> = LazyLock::new(|| missing_functions(&functions()));

@@ -98,13 +98,14 @@ async function fresh(options) {
  * @param {Page} page */
 export async function drawAll(page) {
   await page.evaluate(async (patience) => {
-    const frame = () => new Promise(requestAnimationFrame);
+    // No frame: a page that is not shown has none, and would never come to the limit.
+    const moment = () => new Promise((resolve) => setTimeout(resolve, 4));
     for (const { id } of [...document.querySelectorAll("section.figure")]) {
       document.getElementById(id)?.scrollIntoView({ behavior: "instant" });
       const until = performance.now() + patience;
       while (document.getElementById(id)?.dataset.drawn !== "true") {
         if (performance.now() > until) throw new Error(`the chart ${id} is not drawn`);
-        await frame();
+        await moment();
       }
     }
     window.scrollTo({ top: 0, behavior: "instant" });
