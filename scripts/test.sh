@@ -6,8 +6,8 @@
 # Up to three tests, or cases of emulated machines, that failed are run once more, one after the other: a busy neighbour fails a test of time once, a fault fails it twice. What passes then
 # is named before the sum: `NAME: PASSED AT THE SECOND TRY`.
 #
-#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own ──────────────────────────────┬─▶ tests that want idle cores ─▶ sum
-#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, examples of the docs, two emulated machines, at the lowest priority ─┘
+#     build of `alone` ────────────┬─▶ `alone`: tests by themselves ─▶ `main`, the crates' own, two emulated machines ─┬─▶ tests that want idle cores ─▶ sum
+#     set-up ─▶ page in a browser ─┴─▶ scripts/lint.sh, examples of the docs, at the lowest priority ──────────────────┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -38,6 +38,7 @@ lost=
 page=
 behind=
 beside=
+emulated=
 # Each set-up and end of an XDP program, a ring or a hook waits for the kernel to have left what went before: some 16 ms, some ten times in a run, in which a
 # side that spins takes a core. While the tests run, these waits are short ones (Documentation/admin-guide/kernel-parameters.txt, rcupdate.rcu_expedited).
 expedited=/sys/kernel/rcu_expedited
@@ -46,7 +47,7 @@ hurried=
 [ "$HAIRPIN_MUST_RUN" = 0 ] || ! hurry 0 1 || hurried=1
 # What runs beside leads a session of its own, so it ends by its group.
 end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
-trap 'end "$page"; end "$behind"; end "$beside"; [ -z "$hurried" ] || hurry 1 0; rm -rf "$scratch"' EXIT
+trap 'end "$page"; end "$behind"; end "$beside"; end "$emulated"; [ -z "$hurried" ] || hurry 1 0; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' HUP TERM
 
@@ -103,32 +104,35 @@ HAIRPIN_FOR=test
 . scripts/setup.sh
 
 # The tests that run by themselves wait for most of their time, and what they leave is enough for checks, the build of the others and the examples of the
-# docs, and then for a case of two emulated machines, whose processors would get in the way of what measures; make test-rig runs the other cases. All of it
-# is built with --workspace: a build of one crate takes its dependencies with other features, and compiles them, and so itself, once more. It begins once
-# those tests run: before, they would wait for its lock of cargo.
+# docs. All of it is built with --workspace: a build of one crate takes its dependencies with other features, and compiles them, and so itself, once more.
+# It begins once those tests run: before, they would wait for its lock of cargo.
 # shellcheck disable=SC2016 # for the shell that is started
 setsid scripts/behind.sh sh -c '
 looks=0
 until grep -q "^ *Running" "$0" || [ $((looks += 1)) -gt 300 ]; do sleep 0.2; done
 scripts/lint.sh --tests; status=$?
-cargo test --workspace --no-fail-fast --doc || status=1
-RIG_PATIENCE=4 rig/run short && exit $status' "$log" >"$scratch/behind" 2>&1 &
+cargo test --workspace --no-fail-fast --doc && exit $status' "$log" >"$scratch/behind" 2>&1 &
 behind=$!
 
 # Tests of settings, causes and comparisons that show only on cores which rest.
 idle='explain_detectors:: newcomer:: idle_states:: gates::'
 # shellcheck disable=SC2046 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
-# They wait most of their time, so twice as many as there are cores run at once, and the crates' own tests beside them.
+# They wait most of their time, so twice as many as there are cores run at once, and beside them the crates' own tests and a case of two emulated machines,
+# whose processors would get in the way of what measures; make test-rig runs the other cases.
 setsid cargo test --workspace --no-fail-fast --lib --bins >"$scratch/beside" 2>&1 &
 beside=$!
+RIG_PATIENCE=4 setsid rig/run short >"$scratch/emulated" 2>&1 &
+emulated=$!
 RUST_TEST_THREADS=$((2 * $(nproc)))
 export RUST_TEST_THREADS
 tests cargo test --workspace --no-fail-fast --test main
 unset RUST_TEST_THREADS
 ended "$beside" "$scratch/beside" "cargo test --workspace --no-fail-fast --lib --bins"
 beside=
-ended "$behind" "$scratch/behind" "scripts/lint.sh, cargo test --doc, rig/run short"
+ended "$emulated" "$scratch/emulated" "rig/run short"
+emulated=
+ended "$behind" "$scratch/behind" "scripts/lint.sh, cargo test --doc"
 behind=
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle

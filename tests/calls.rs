@@ -126,8 +126,8 @@ fn waiting_sockets_call_nothing_else() {
 fn a_call_each_time_round_is_seen() {
     if strace("a_call_each_time_round_is_seen") {
         // This path sets its option after each receive call.
-        let (beyond, blocks) = beyond("tcp:block,quickack=on", (FEW, 20_000), &format!("!{OWN}"), "");
-        assert!(beyond > 20_000 && beyond > BEYOND + blocks, "{beyond} of {blocks} that its blocks may make");
+        let (beyond, blocks) = beyond("tcp:block,quickack=on", (FEW, 5_000), &format!("!{OWN}"), "");
+        assert!(beyond > 5_000 && beyond > BEYOND + blocks, "{beyond} of {blocks} that its blocks may make");
     }
 }
 
@@ -147,7 +147,7 @@ fn a_request_is_one_send() {
     }
     let home = Home::new();
     for (spec, extra_calls) in [("udp:spin", 0), ("tcp:spin", 0), ("udp:block", 0), ("tcp:block,quickack=on", 1)] {
-        let args = format!("ping --link loopback --path {spec} --count 5000 --warmup 0s --no-store");
+        let args = format!("ping --link loopback --path {spec} --count 2000 --warmup 0s --no-store");
         let began = Instant::now();
         let (calls, _) = count(&home, "", "sendto,write,sendmsg,setsockopt,clock_gettime,futex", &args);
         // Messages between the processes and netlink's are sends too, some of them each second.
@@ -155,9 +155,9 @@ fn a_request_is_one_send() {
         let of = |name: &str| calls.get(name).copied().unwrap_or(0);
         // Requests and replies.
         let sends = of("sendto") + of("write") + of("sendmsg");
-        assert!((10_000..10_000 + others).contains(&sends), "{spec}: {calls:?}");
+        assert!((4_000..4_000 + others).contains(&sends), "{spec}: {calls:?}");
         let armed = of("setsockopt");
-        assert!((10_000 * extra_calls..10_000 * extra_calls + others).contains(&armed), "{spec}: {calls:?}");
+        assert!((4_000 * extra_calls..4_000 * extra_calls + others).contains(&armed), "{spec}: {calls:?}");
         assert!(of("clock_gettime") + of("futex") < others, "{spec}: {calls:?}");
     }
 }
