@@ -39,9 +39,10 @@ page=
 behind=
 beside=
 emulated=
-# Each set-up and end of an XDP program, a ring or a hook waits for the kernel to have left what went before: some 16 ms, some ten times in a run, in which a
-# side that spins takes a core. While the tests run, these waits are short ones (Documentation/admin-guide/kernel-parameters.txt, rcupdate.rcu_expedited).
+# To set up or end an XDP program, a ring or a hook, the kernel waits for an RCU grace period of some 16 ms, in which a side that spins takes a core. While the
+# tests run, grace periods are expedited (rcupdate.rcu_expedited in Documentation/admin-guide/kernel-parameters.txt). After a kill -9 they stay so until the next boot.
 expedited=/sys/kernel/rcu_expedited
+# hurry FROM TO: fails if the setting is not FROM, or is not this user's to change.
 hurry() { { [ "$(cat $expedited)" = "$1" ] && echo "$2" >$expedited; } 2>/dev/null; }
 hurried=
 [ "$HAIRPIN_MUST_RUN" = 0 ] || ! hurry 0 1 || hurried=1
