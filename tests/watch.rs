@@ -22,6 +22,8 @@ const TESTS: &[Listed] = &[
     ("signals_end_it_like_quitting", signals_end_it_like_quitting),
     ("the_view_keeps_off_the_measured_cores", the_view_keeps_off_the_measured_cores),
     ("every_size_of_terminal_is_drawn", every_size_of_terminal_is_drawn),
+    ("a_key_pressed_during_a_resize_counts", a_key_pressed_during_a_resize_counts),
+    ("the_first_bytes_of_a_key_stop_nothing", the_first_bytes_of_a_key_stop_nothing),
     ("a_pipe_sees_no_escape_codes", a_pipe_sees_no_escape_codes),
     ("a_stored_run_is_drawn", a_stored_run_is_drawn),
     ("a_stream_is_followed_in_a_file_and_in_a_pipe", a_stream_is_followed_in_a_file_and_in_a_pipe),
@@ -259,6 +261,43 @@ fn every_size_of_terminal_is_drawn(name: &str) -> bool {
         }
     }
     drop(asked);
+    true
+}
+
+/// Both are there when the view, which waits between two frames, looks again.
+fn a_key_pressed_during_a_resize_counts(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM}"));
+    terminal.shows("Distribution since");
+    for (key, columns, wanted) in [("?", "130", true), ("?", "120", false)].repeat(5) {
+        terminal.tmux(&["resize-window", "-x", columns, "-y", "40"]);
+        terminal.press(&[key]);
+        terminal.until("answer to the key", |text| text.contains("stored and printed") == wanted);
+    }
+    terminal.press(&["q"]);
+    terminal.ended();
+    true
+}
+
+/// Those of Alt+[, which no others follow.
+fn the_first_bytes_of_a_key_stop_nothing(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {CALM}"));
+    terminal.measured();
+    terminal.press(&["-H", "1b", "5b"]);
+    // A picture may be on its way.
+    sleep(Duration::from_secs(1));
+    let before = terminal.text();
+    terminal.until("another picture", |text| text != before);
+    // The first q ends the sequence.
+    terminal.press(&["q", "q"]);
+    terminal.ended();
     true
 }
 

@@ -18,12 +18,15 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
+use rustix::termios::{OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 
 use crate::exit::Failure;
 use crate::terminal::{can_be_drawn_on, colour};
 
 /// Least time between two frames, and longest delay before an event shows.
 const FRAME: Duration = Duration::from_millis(250);
+/// Longest wait for an event that is there already; with a wait of zero the library does not look.
+const LOOK: Duration = Duration::from_millis(1);
 /// The drawing thread ends within this time, unless its terminal is blocked.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
@@ -76,7 +79,7 @@ fn meaning(key: KeyEvent) -> Option<Meaning> {
     }))
 }
 
-/// Waits at most `limit` for a key. Fails if the terminal was closed, since the library that reads keys would loop forever then.
+/// Waits at most `limit` for a key. Fails if the terminal was closed, which the library that reads keys does not tell.
 fn wait(keys: &OwnedFd, limit: Duration) -> io::Result<()> {
     let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
     let mut fds = [PollFd::new(keys, PollFlags::IN)];
@@ -94,6 +97,16 @@ fn wait(keys: &OwnedFd, limit: Duration) -> io::Result<()> {
 /// The source of keys: standard input, or the terminal itself if stdin is something else.
 fn keys() -> io::Result<OwnedFd> {
     if io::stdin().is_terminal() { io::stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
+}
+
+/// Lets a read of the terminal in raw mode return what there is. Otherwise the library that reads keys waits for the rest of a
+/// sequence that has none, such as that of Alt+[, and the picture stands still.
+fn read_at_once() -> io::Result<()> {
+    let keys = keys()?;
+    let mut modes = tcgetattr(&keys)?;
+    modes.special_codes[SpecialCodeIndex::VMIN] = 0;
+    modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+    Ok(tcsetattr(&keys, OptionalActions::Now, &modes)?)
 }
 
 /// Draws until `over` returns true or the user wants to leave; then `leave` decides, and true ends the loop.
@@ -115,7 +128,7 @@ fn turn<V: View>(
             (drawn, at) = (Some(state.version()), Some(Instant::now()));
         }
         wait(&keys, if waits.is_zero() { FRAME } else { waits })?;
-        while event::poll(Duration::ZERO)? {
+        while event::poll(LOOK)? {
             match event::read()? {
                 Event::Key(key) => match meaning(key) {
                     Some(Meaning::Key(key)) => lock(state).key(key),
@@ -143,7 +156,10 @@ impl Drop for Held {
 
 fn open() -> Result<Held, Failure> {
     let terminal = ratatui::try_init().map(|terminal| Held(ManuallyDrop::new(terminal)));
-    terminal.map_err(|error| Failure::failed(format_args!("cannot draw on this terminal: {error}")))
+    terminal.and_then(|terminal| read_at_once().map(|()| terminal)).map_err(|error| {
+        close();
+        Failure::failed(format_args!("cannot draw on this terminal: {error}"))
+    })
 }
 
 /// Restores the terminal. Ignores errors: a terminal that is gone needs nothing.
