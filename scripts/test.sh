@@ -121,7 +121,7 @@ idle='explain_detectors:: newcomer:: idle_states:: gates::'
 tests cargo test --workspace --no-fail-fast --test alone -- $(printf -- '--skip %s ' $idle)
 # They wait most of their time, so twice as many as there are cores run at once, and beside them the crates' own tests and a case of two emulated machines,
 # whose processors would get in the way of what measures; make test-rig runs the other cases.
-setsid cargo test --workspace --no-fail-fast --lib --bins >"$scratch/beside" 2>&1 &
+RUSTC_WRAPPER=${RUSTC_WRAPPER:-$PWD/scripts/unit-tests-rustc} setsid cargo test --workspace --no-fail-fast --lib --bins >"$scratch/beside" 2>&1 &
 beside=$!
 RIG_PATIENCE=4 setsid rig/run short >"$scratch/emulated" 2>&1 &
 emulated=$!
