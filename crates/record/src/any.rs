@@ -32,7 +32,7 @@ use crate::tune_try::TuneTry;
 /// ```
 /// use hairpin_record::any::AnyRecord;
 ///
-/// # let bytes = include_bytes!("../tests/data/run-1.json");
+/// # let bytes = &std::fs::read("tests/data/run-1.json").unwrap();
 /// for record in AnyRecord::all(bytes)? {
 ///     match record {
 ///         AnyRecord::Run(run) => println!("{} rows", run.results.len()),
@@ -151,7 +151,7 @@ impl AnyRecord {
     /// ```
     /// use hairpin_record::any::{AnyRecord, ParseError};
     ///
-    /// # let bytes = include_bytes!("../tests/data/run-1.json");
+    /// # let bytes = &std::fs::read("tests/data/run-1.json").unwrap();
     /// let records = AnyRecord::all(bytes)?;
     /// assert_eq!((records.len(), records[0].schema(), records[0].verb()), (1, "hairpin.run/1", "ping"));
     ///
@@ -213,7 +213,7 @@ impl AnyRecord {
     /// ```
     /// use hairpin_record::any::AnyRecord;
     ///
-    /// # let bytes = include_bytes!("../tests/data/run-1.json");
+    /// # let bytes = &std::fs::read("tests/data/run-1.json").unwrap();
     /// let records = AnyRecord::all(bytes)?;
     /// let place = records[0].place().expect("a run has both sides");
     /// assert_eq!((place.link.kind.as_str(), place.hosts.client.hostname.as_str()), ("loopback", "alpha"));

@@ -18,7 +18,7 @@ use crate::run::ClockFacts;
 /// ```
 /// use hairpin_record::check::{Check, Verdict};
 ///
-/// # let json = include_bytes!("../tests/data/check-1.json");
+/// # let json = &std::fs::read("tests/data/check-1.json").unwrap();
 /// let check = Check::parse(json)?;
 /// assert_eq!((check.verdict, check.delays.len()), (Verdict::Passed, 5));
 /// assert!(check.delays.iter().all(|delay| delay.error_ns.abs() <= check.bound_ns as f64));

@@ -22,7 +22,7 @@ pub const OTHER_HOST: &str = "other-host";
 /// use hairpin_record::any::AnyRecord;
 /// use hairpin_record::experiment::Verdict;
 ///
-/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// # let bytes = &std::fs::read("tests/data/older.jsonl").unwrap();
 /// for record in AnyRecord::all(bytes)? {
 ///     let AnyRecord::Compare(compare) = record else { continue };
 ///     let found = &compare.comparisons[0];

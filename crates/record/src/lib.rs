@@ -17,7 +17,7 @@
 //! ```
 //! use hairpin_record::any::AnyRecord;
 //!
-//! # let bytes = include_bytes!("../tests/data/run-1.json");
+//! # let bytes = &std::fs::read("tests/data/run-1.json").unwrap();
 //! for record in AnyRecord::all(bytes)? {
 //!     println!("{} by {}", record.schema(), record.head().tool);
 //!     if let AnyRecord::Run(run) = &record {

@@ -19,7 +19,7 @@ use crate::warning::Note;
 /// ```
 /// use hairpin_record::any::AnyRecord;
 ///
-/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// # let bytes = &std::fs::read("tests/data/older.jsonl").unwrap();
 /// for record in AnyRecord::all(bytes)? {
 ///     let AnyRecord::Load(load) = record else { continue };
 ///     for curve in &load.results {

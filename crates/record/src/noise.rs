@@ -25,7 +25,7 @@ use crate::warning::Note;
 /// ```
 /// use hairpin_record::any::AnyRecord;
 ///
-/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// # let bytes = &std::fs::read("tests/data/older.jsonl").unwrap();
 /// for record in AnyRecord::all(bytes)? {
 ///     let AnyRecord::Noise(noise) = record else { continue };
 ///     for core in &noise.cores {

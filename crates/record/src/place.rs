@@ -6,7 +6,7 @@
 //! ```
 //! use hairpin_record::run::Run;
 //!
-//! # let json = include_bytes!("../tests/data/run-1.json");
+//! # let json = &std::fs::read("tests/data/run-1.json").unwrap();
 //! let run = Run::parse(json)?;
 //! let client = &run.place.hosts.client;
 //! assert_eq!(client.facts.get("clocksource").and_then(|name| name.as_str()), Some("tsc"));

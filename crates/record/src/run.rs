@@ -12,7 +12,7 @@
 //! use hairpin_record::run::Run;
 //! use hairpin_units::Quantile;
 //!
-//! # let json = include_bytes!("../tests/data/run-1.json");
+//! # let json = &std::fs::read("tests/data/run-1.json").unwrap();
 //! let run = Run::parse(json)?;
 //! for row in &run.results {
 //!     let histogram = Decoded::decode(&row.histogram)?;
@@ -52,7 +52,7 @@ use crate::warning::Note;
 /// ```
 /// use hairpin_record::run::Run;
 ///
-/// # let json = include_bytes!("../tests/data/run-1.json");
+/// # let json = &std::fs::read("tests/data/run-1.json").unwrap();
 /// let run = Run::parse(json)?;
 /// let (udp, tcp) = (&run.results[0], &run.results[1]);
 /// assert_eq!((udp.transactions, udp.lost, udp.rtt_ns.p50), (40_000, 0, Some(4_883)));

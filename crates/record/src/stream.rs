@@ -20,7 +20,7 @@ use crate::warning::Note;
 /// use hairpin_record::any::AnyRecord;
 /// use hairpin_record::stream::Direction;
 ///
-/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// # let bytes = &std::fs::read("tests/data/older.jsonl").unwrap();
 /// for record in AnyRecord::all(bytes)? {
 ///     let AnyRecord::Stream(stream) = record else { continue };
 ///     for row in &stream.results {

@@ -20,7 +20,7 @@ use crate::warning::Note;
 /// ```
 /// use hairpin_record::any::AnyRecord;
 ///
-/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// # let bytes = &std::fs::read("tests/data/older.jsonl").unwrap();
 /// for record in AnyRecord::all(bytes)? {
 ///     let AnyRecord::Sweep(sweep) = record else { continue };
 ///     for effect in &sweep.main_effects {

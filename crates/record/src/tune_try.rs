@@ -18,7 +18,7 @@ use crate::run::HostFacts;
 /// ```
 /// use hairpin_record::any::AnyRecord;
 ///
-/// # let bytes = include_bytes!("../tests/data/older.jsonl");
+/// # let bytes = &std::fs::read("tests/data/older.jsonl").unwrap();
 /// for record in AnyRecord::all(bytes)? {
 ///     let AnyRecord::TuneTry(tried) = record else { continue };
 ///     for path in &tried.paths {
