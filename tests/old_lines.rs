@@ -58,7 +58,7 @@ fn lines_do_what_they_say(name: &str, text: &str) -> bool {
     veth("eth1", "eth2");
     let _asked = (Asked::start(7), Asked::start(6379));
     let home = Home::new();
-    let mut bounce = home.start("bounce -i eth2");
+    let mut bounce = home.start("bounce -i eth2 -p packet:block");
     bounce.until("Ctrl-C");
     let wrong = std::thread::scope(|scope| {
         let all: Vec<_> = paragraphs(text).into_iter().map(|lines| scope.spawn(move || wrong_of(lines))).collect();
