@@ -94,13 +94,14 @@ async function fresh(options) {
   return context.newPage();
 }
 
-/** Brings every chart into sight once, as a reader would, and waits for it.
+/** Brings every chart that is not drawn into sight, as a reader would, and waits for it.
  * @param {Page} page */
 export async function drawAll(page) {
   await page.evaluate(async (patience) => {
     // No frame: a page that is not shown has none, and would never come to the limit.
     const moment = () => new Promise((resolve) => setTimeout(resolve, 4));
     for (const { id } of [...document.querySelectorAll("section.figure")]) {
+      if (document.getElementById(id)?.dataset.drawn === "true") continue;
       document.getElementById(id)?.scrollIntoView({ behavior: "instant" });
       const until = performance.now() + patience;
       while (document.getElementById(id)?.dataset.drawn !== "true") {
