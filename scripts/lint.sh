@@ -76,7 +76,7 @@ fi
 check env "$@" RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # Last of what takes cargo's lock: when the tests beside it want the lock, it is free, or held for what they need. What does not compile fails again where the
 # tests are run, and is counted there.
-[ -z "$tests" ] || cargo test --workspace --lib --bins --tests --no-run --quiet
+[ -z "$tests" ] || RUSTC_WRAPPER=${RUSTC_WRAPPER:-$PWD/scripts/unit-tests-rustc} cargo test --workspace --lib --bins --tests --no-run --quiet
 # Undefined behaviour in what an interpreter can run.
 if scripts/miri.sh --ready; then
     check scripts/miri.sh
