@@ -256,7 +256,7 @@ fn a_hook_that_is_left_out_makes_one_stage_of_two(name: &str) -> bool {
     let way = ["fill", "kick + driver", "softirq", "stack", "ring", "receive"];
     let light = || explained(&home, "--link veth --path packet:spin --light");
     // Where other work holds up the soft interrupt, the receiver sees most frames before the hook that says they are there.
-    let record = (0..2).map(|_| light()).find(|record| usual(first(record), "request") == way).unwrap_or_else(light);
+    let record = (0..5).map(|_| light()).find(|record| usual(first(record), "request") == way).unwrap_or_else(light);
     assert_eq!(usual(first(&record), "request"), way);
     home.hairpin("explain veth --path udp --without net_dev_queue --without net_dev_start_xmit")
         .fails(2, &["without net_dev_queue and net_dev_start_xmit"]);
