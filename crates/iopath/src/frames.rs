@@ -251,6 +251,7 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
             // Spinning has the look in its own loop; the other policies call it.
             Some(spin) => loop {
                 let came = ring.look()?;
+                // What loses nothing is an emulated NIC, no device's ring.
                 if came.is_some() || if LOSSY { spin.is_past(until) } else { spin.is_over(until) } {
                     break came;
                 }

@@ -1,4 +1,4 @@
-//! `spin`: attempts without a pause, and seldom a look at a deadline that is far away.
+//! `spin`: attempts without a pause and, except on the rings of devices, seldom a look at a deadline that is far away.
 
 use std::io;
 
@@ -55,8 +55,8 @@ impl Spin {
         is_over
     }
 
-    /// The same for a ring that another core fills, with a look at the clock each time: `xdp:spin` with far cores took 7 % longer
-    /// with one look in 32 attempts (docs/benchmarks.md, "Two builds"). Why is not known.
+    /// The same for a device's ring, with a look at the clock each time: `xdp:spin` with far cores took 7 % longer with one look
+    /// in 32 attempts (docs/benchmarks.md, "Two builds"). Why is not known.
     #[inline(always)]
     pub fn is_past(&self, until: Ticks) -> bool {
         self.clock.now() >= until
